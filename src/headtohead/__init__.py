@@ -1,0 +1,1 @@
+"""Head to Head: settle questions about neural-network architectures."""

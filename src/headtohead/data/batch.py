@@ -1,0 +1,72 @@
+"""The one thing that data hands to training: a batch, with a field for each thing that a model may read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+IGNORED = -100
+"""The target that no loss and no metric counts."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of one split. A field that does not apply is None.
+
+    `tokens` are what the encoder or decoder reads, `decoder_tokens` what the decoder of an encoder-decoder reads.
+    `targets` are aligned with the outputs: [B, L] (or [B, T]) for tokens, [B] for labels; IGNORED where nothing counts.
+    """
+
+    rows: Int[Tensor, "B"]
+    """Which row of the split each sample is: fixes every random choice about it."""
+    tokens: Int[Tensor, "B L"] | None = None
+    targets: Int[Tensor, "..."] | None = None
+    valid: Bool[Tensor, "B L"] | None = None
+    """True where a token is real; padding is on the right. None means all are."""
+    segments: Int[Tensor, "B L"] | None = None
+    """Document numbers of packed rows."""
+    positions: Int[Tensor, "B L"] | None = None
+    """Place of each token in its own document, for packed rows."""
+    token_types: Int[Tensor, "B L"] | None = None
+    """Segment embeddings' index: first or second sentence of a pair."""
+    decoder_tokens: Int[Tensor, "B T"] | None = None
+    decoder_valid: Bool[Tensor, "B T"] | None = None
+    images: Float[Tensor, "B C H W"] | None = None
+    num_bytes: Int[Tensor, ""] | None = None
+    """UTF-8 bytes that the counted targets stand for, for bits per byte."""
+
+    MODEL_INPUTS = (
+        "tokens", "valid", "segments", "positions", "token_types", "decoder_tokens", "decoder_valid", "images",
+    )  # fmt: skip
+
+    def inputs(self) -> dict[str, Tensor]:
+        """The keyword arguments for the model."""
+        return {name: value for name in self.MODEL_INPUTS if (value := getattr(self, name)) is not None}
+
+    def map(self, move: Any) -> Batch:
+        """A batch with every tensor passed through `move`."""
+        tensors = {f.name: getattr(self, f.name) for f in fields(self) if isinstance(getattr(self, f.name), Tensor)}
+        return replace(self, **{name: move(tensor) for name, tensor in tensors.items()})
+
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Batch:
+        return self.map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Batch:
+        return self.map(lambda tensor: tensor.pin_memory())
+
+    @property
+    def num_samples(self) -> int:
+        return len(self.rows)
+
+    @property
+    def num_tokens(self) -> int:
+        """Real tokens that the model reads, both sides together; for images, 0."""
+        total = 0
+        for tokens, valid in ((self.tokens, self.valid), (self.decoder_tokens, self.decoder_valid)):
+            if tokens is not None:
+                total += int(valid.sum()) if valid is not None else tokens.numel()
+        return total

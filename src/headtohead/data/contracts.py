@@ -1,0 +1,87 @@
+"""What every source of data promises, whatever it holds: a description, three splits, batches by row numbers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from headtohead.data.batch import Batch
+
+SplitName = Literal["train", "validation", "test"]
+SPLIT_NAMES: tuple[SplitName, ...] = ("train", "validation", "test")
+
+
+class DataError(ValueError):
+    """Bad data: the message names the file or field, the value and the fix."""
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """What a model and a task must know of the data; it is known before any model is built."""
+
+    kind: Literal["language", "labelled_text", "pairs_of_text", "images"]
+    """language: token rows without labels; labelled_text: one label a row; pairs_of_text: source and target."""
+    vocab_size: int = 0
+    max_length: int = 0
+    """Longest row of tokens that a batch can hold (source side)."""
+    max_target_length: int = 0
+    num_classes: int = 0
+    class_names: tuple[str, ...] = ()
+    image_shape: tuple[int, int, int] | None = None
+    """Channels, height, width."""
+    pad_id: int = 0
+    bos_id: int = 1
+    eos_id: int = 2
+    mask_id: int = 3
+    num_special_ids: int = 5
+    """Ids below this number stand for no text; masking never draws them."""
+    tokenizer_hash: str = ""
+    data_hash: str = ""
+    """Changes whenever the rows of any split change."""
+
+
+class Split(ABC):
+    """The rows of one split, random access."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of rows."""
+
+    @abstractmethod
+    def batch(self, rows: np.ndarray) -> Batch:
+        """These rows as one batch, in this order, padded to the longest of them where lengths differ."""
+
+    def lengths(self) -> np.ndarray | None:
+        """Tokens of each row where they differ (for length bucketing), else None."""
+        return None
+
+
+class DataSource(ABC):
+    """What a YAML of conf/data builds. Building is cheap; `prepare` does the work, once per machine, with a cache."""
+
+    batch_size: int
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Generate or read, tokenize, cache. Idempotent, safe when two processes call it at once."""
+
+    @abstractmethod
+    def spec(self) -> DataSpec:
+        """Prepares where needed."""
+
+    @abstractmethod
+    def split(self, name: SplitName) -> Split:
+        """Prepares where needed."""
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int]) -> str:
+        """Token ids as a person would read them."""
+
+    def describe(self, batch: Batch) -> list[dict[str, Any]]:
+        """One small dictionary per sample, for tables of samples."""
+        del batch
+        return []

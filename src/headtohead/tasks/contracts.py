@@ -1,0 +1,64 @@
+"""What every task promises: how a batch is seen, what is lost, and what is measured. No optimizer here."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from torch import Tensor, nn
+
+from headtohead.architectures.contracts import Architecture
+from headtohead.data.batch import Batch
+from headtohead.data.contracts import DataSpec
+
+Stage = Literal["train", "validation", "test"]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A sum and what it is a sum over, so that any number of batches and devices can be put together exactly."""
+
+    total: Tensor
+    count: Tensor
+
+    @property
+    def mean(self) -> Tensor:
+        return self.total / self.count.clamp(min=1)
+
+
+class Task(nn.Module, ABC):
+    """Objective, head and metrics.
+
+    `validation` and `test` metrics are accumulated by `measure` and read by `results`, as sums and counts reduced
+    over devices; results always hold "loss".
+    """
+
+    head: ClassVar[Literal["language_model", "masked_language_model", "classifier"]]
+    families: ClassVar[tuple[str, ...]]
+    """Architecture families that can do this task."""
+    data_kinds: ClassVar[tuple[str, ...]]
+    """DataSpec.kind values that this task can read."""
+    monitor: str
+    """The metric that selects the best checkpoint, without its stage: "loss"."""
+    direction: Literal["min", "max"]
+
+    @abstractmethod
+    def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
+        """The batch as this objective shows it: shifted, masked, or as it is. Runs beside the loader, on the CPU."""
+
+    @abstractmethod
+    def loss(self, model: Architecture, batch: Batch) -> Loss:
+        """What training minimises; label smoothing and the like act in training mode only."""
+
+    @abstractmethod
+    def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:
+        """Add a batch to the metrics of a stage."""
+
+    @abstractmethod
+    def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
+        """The metrics of a stage over all batches and devices; starts afresh."""
+
+    @abstractmethod
+    def baseline(self, spec: DataSpec) -> dict[str, float]:
+        """What a model that learned nothing would get, by metric name: chance, or ln(V)."""
