@@ -1,0 +1,67 @@
+# Everything a newcomer types. Each target sets up what it needs by itself and says what it does.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+WORKERS ?= 2
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+DEMO_RUNS := decoder_only encoder_only encoder_decoder vision_transformer
+DEMO_MARKS := $(DEMO_RUNS:%=outputs/demo/.%)
+SOURCES := $(shell find src conf -name '*.py' -o -name '*.yaml')
+
+.PHONY: help install demo demo-again test test-slow test-gpu check format bench clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+install: $(INSTALLED)  ## make .venv and install into it
+
+$(INSTALLED): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Head to Head needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@test -d $(VENV) || { echo "==> making $(VENV) with $$($(PYTHON) --version)"; $(PYTHON) -m venv $(VENV); }
+	@echo "==> installing the package and its tools into $(VENV) (about two minutes the first time)"
+	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $(INSTALLED)
+
+demo: $(INSTALLED) $(DEMO_MARKS)  ## train one small model of each family and compare them
+	@$(BIN)/h2h compare outputs/demo
+
+outputs/demo/.%: $(SOURCES) | $(INSTALLED)
+	@echo "==> h2h train experiment=demo_$*"
+	@rm -rf outputs/demo/$**
+	@$(BIN)/h2h train experiment=demo_$*
+	@touch $@
+
+demo-again:  ## forget the demo's runs and train them anew
+	@rm -rf outputs/demo
+	@$(MAKE) --no-print-directory demo
+
+test: $(INSTALLED)  ## the tests
+	@echo "==> pytest on $(WORKERS) processes"
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q
+
+test-slow: $(INSTALLED)  ## the tests that take minutes
+	@echo "==> pytest, the slow ones"
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -q -m slow
+
+test-gpu: $(INSTALLED)  ## the tests that need a CUDA device
+	@$(BIN)/python -m pytest -q -m gpu
+
+check: $(INSTALLED)  ## lint, formatting, types, import rules
+	@echo "==> ruff"; $(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@echo "==> mypy"; $(BIN)/mypy
+	@echo "==> import-linter"; $(BIN)/lint-imports
+
+format: $(INSTALLED)  ## let ruff put the code in order
+	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+bench: $(INSTALLED)  ## the measurements that the README quotes
+	@for file in benchmarks/*.py; do echo "==> $$file"; $(BIN)/python $$file; done
+
+clean:  ## remove caches and builds, but neither .venv nor outputs
+	@rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
