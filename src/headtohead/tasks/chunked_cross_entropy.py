@@ -1,0 +1,227 @@
+"""Cross-entropy of a vocabulary head over row chunks: the gradient is made in the forward pass, the logits are never whole.
+
+The logits of one chunk at a time lie in a buffer that is reused, so that memory stays flat in the number of rows
+(as in Wijmans et al. 2024, https://arxiv.org/abs/2411.09009) and no matrix product writes into fresh pages, which
+would halve its rate on CPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from headtohead.data.batch import IGNORED
+
+CHUNK_ELEMENTS = 2**23
+"""Logits held at once: 32 MiB in float32, which is about 160 rows of GPT-2's vocabulary."""
+
+
+@dataclass
+class Workspace:
+    """Buffers that outlive a call; each is as large as the largest wish so far."""
+
+    chunk_elements: int = CHUNK_ELEMENTS
+    _buffers: dict[tuple[str, torch.device, torch.dtype], Tensor] = field(default_factory=dict, repr=False)
+
+    def take(self, name: str, shape: tuple[int, ...], like: Tensor, dtype: torch.dtype) -> Tensor:
+        """A tensor of this shape with whatever lies in it."""
+        numel = torch.Size(shape).numel()
+        key = (name, like.device, dtype)
+        buffer = self._buffers.get(key)
+        if buffer is None or buffer.numel() < numel:
+            buffer = self._buffers[key] = torch.empty(numel, device=like.device, dtype=dtype)
+        return buffer[:numel].view(shape)
+
+    def chunk_rows(self, num_rows: int, vocab_size: int) -> int:
+        """Rows per chunk, evened out so that the last chunk is no stub."""
+        most = max(1, self.chunk_elements // max(1, vocab_size))
+        num_chunks = max(1, -(-num_rows // most))
+        return -(-num_rows // num_chunks)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Sums over the scored rows: the loss in nats, how many targets were the likeliest token, how many rows."""
+
+    loss: Tensor
+    correct: Tensor
+    count: Tensor
+
+
+def cross_entropy_sum(
+    features: Float[Tensor, "N D"],
+    weight: Float[Tensor, "V D"],
+    bias: Float[Tensor, "V"] | None,
+    targets: Int[Tensor, "N"],
+    *,
+    label_smoothing: float = 0.0,
+    workspace: Workspace | None = None,
+) -> Tensor:
+    """The sum over rows of F.cross_entropy(features @ weight.T + bias, targets); IGNORED rows count nothing."""
+    workspace = workspace or Workspace()
+    return _ChunkedCrossEntropy.apply(  # type: ignore[no-any-return]
+        features, weight, bias, targets, label_smoothing, workspace, torch.is_grad_enabled()
+    )
+
+
+@torch.no_grad()
+def score(
+    features: Float[Tensor, "N D"],
+    weight: Float[Tensor, "V D"],
+    bias: Float[Tensor, "V"] | None,
+    targets: Int[Tensor, "N"],
+    *,
+    workspace: Workspace | None = None,
+) -> Scores:
+    """Loss and hits for evaluation, without gradients."""
+    workspace = workspace or Workspace()
+    chunks = _Chunks(features, weight, bias, targets, workspace)
+    loss = torch.zeros((), dtype=torch.float64, device=features.device)
+    correct = torch.zeros((), dtype=torch.int64, device=features.device)
+    with torch.autocast(features.device.type, enabled=False):
+        for start, stop in chunks.bounds():
+            logits = chunks.logits(start, stop)
+            kept = chunks.kept[start:stop]
+            correct += ((logits.argmax(1) == targets[start:stop]) & kept).sum()
+            loss += (-chunks.log_probabilities_(logits, start, stop) * kept).sum(dtype=torch.float64)
+    return Scores(loss=loss, correct=correct, count=chunks.kept.sum())
+
+
+class _Chunks:
+    """The rows of one call, cast for their matrix products, and the buffers they share."""
+
+    def __init__(
+        self, features: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, workspace: Workspace
+    ) -> None:
+        self.dtype = _product_dtype(features, weight)
+        self.sum_dtype = torch.float32 if self.dtype in (torch.bfloat16, torch.float16) else self.dtype
+        self.workspace = workspace
+        self.features = features.to(self.dtype)
+        self.weight = weight if weight.dtype == self.dtype else self.buffer("weight", weight.shape).copy_(weight)
+        self.bias = None if bias is None else bias.to(self.dtype)
+        self.kept = targets != IGNORED
+        self.targets = torch.where(self.kept, targets, 0).unsqueeze(1)
+        self.rows = workspace.chunk_rows(len(features), len(weight))
+
+    def buffer(self, name: str, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> Tensor:
+        return self.workspace.take(name, shape, self.features, dtype or self.dtype)
+
+    def bounds(self) -> list[tuple[int, int]]:
+        num_rows = len(self.features)
+        return [(start, min(start + self.rows, num_rows)) for start in range(0, num_rows, max(1, self.rows))]
+
+    def logits(self, start: int, stop: int) -> Tensor:
+        """The chunk's logits in the dtype of sums; the next chunk overwrites them."""
+        shape = (stop - start, len(self.weight))
+        product = self.buffer("product", shape)
+        torch.mm(self.features[start:stop], self.weight.T, out=product)
+        if self.bias is not None:
+            product += self.bias
+        return product if self.dtype == self.sum_dtype else self.buffer("sums", shape, self.sum_dtype).copy_(product)
+
+    def log_probabilities_(self, logits: Tensor, start: int, stop: int) -> Tensor:
+        """Each row's log-probability of its target; `logits` become log-probabilities in place."""
+        torch.log_softmax(logits, 1, out=logits)
+        return logits.gather(1, self.targets[start:stop]).squeeze(1)
+
+
+class _ChunkedCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        features: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        smoothing: float,
+        workspace: Workspace,
+        grad_enabled: bool,
+    ) -> Tensor:
+        needs = [grad_enabled and need for need in ctx.needs_input_grad[:3]]
+        with torch.autocast(features.device.type, enabled=False):
+            chunks = _Chunks(features, weight, bias, targets, workspace)
+            gradients = _Gradients(chunks, needs)
+            losses = torch.zeros(len(features), dtype=chunks.sum_dtype, device=features.device)
+            for start, stop in chunks.bounds():
+                scores = chunks.logits(start, stop)
+                picked = chunks.log_probabilities_(scores, start, stop)
+                loss = -(1 - smoothing) * picked
+                if smoothing:
+                    loss -= smoothing * scores.mean(1)
+                losses[start:stop] = loss * chunks.kept[start:stop]
+                if any(needs):
+                    gradients.add(start, stop, _logit_gradient_(scores, chunks, start, stop, smoothing))
+        ctx.save_for_backward(*gradients.tensors)
+        ctx.dtypes = (features.dtype, weight.dtype, None if bias is None else bias.dtype)
+        return losses.sum()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+        # In place: a second backward through the same graph is refused by autograd's own version check.
+        scaled = [
+            None if saved is None else saved.mul_(grad_output).to(dtype)
+            for saved, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True)
+        ]
+        return (*scaled, None, None, None, None)
+
+
+def _logit_gradient_(scores: Tensor, chunks: _Chunks, start: int, stop: int, smoothing: float) -> Tensor:
+    """softmax - target distribution, made in place from log-probabilities, in the dtype of the products."""
+    targets, kept = chunks.targets[start:stop], chunks.kept[start:stop].unsqueeze(1).to(scores.dtype)
+    gradient = scores.exp_()
+    if smoothing:
+        gradient -= smoothing / gradient.shape[1]
+    gradient.scatter_add_(1, targets, torch.full_like(kept, smoothing - 1))
+    gradient *= kept
+    return gradient if chunks.dtype == chunks.sum_dtype else chunks.buffer("product", scores.shape).copy_(gradient)
+
+
+class _Gradients:
+    """Sums of the gradients by features, weight and bias over the chunks, as far as they are needed."""
+
+    def __init__(self, chunks: _Chunks, needs: list[bool]) -> None:
+        self.chunks = chunks
+        empty, dtype = not len(chunks.features), chunks.sum_dtype
+        self.features = torch.empty_like(chunks.features) if needs[0] else None
+        self.weight = torch.empty_like(chunks.weight, dtype=dtype) if needs[1] else None
+        self.bias = torch.zeros(len(chunks.weight), dtype=dtype, device=chunks.weight.device) if needs[2] else None
+        if empty and self.weight is not None:
+            self.weight.zero_()
+
+    @property
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        return self.features, self.weight, self.bias
+
+    def add(self, start: int, stop: int, gradient: Tensor) -> None:
+        chunks = self.chunks
+        if self.features is not None:
+            torch.mm(gradient, chunks.weight, out=self.features[start:stop])
+        if self.weight is not None:
+            self._add_weight(gradient.T, chunks.features[start:stop], first=start == 0)
+        if self.bias is not None:
+            self.bias += gradient.sum(0, dtype=self.bias.dtype)
+
+    def _add_weight(self, gradient: Tensor, features: Tensor, *, first: bool) -> None:
+        assert self.weight is not None
+        if self.weight.dtype == gradient.dtype:
+            torch.addmm(self.weight, gradient, features, beta=0 if first else 1, out=self.weight)
+            return
+        product = self.chunks.buffer("weight_product", self.weight.shape)
+        torch.mm(gradient, features, out=product)
+        if first:
+            self.weight.copy_(product)
+        else:
+            self.weight += product
+
+
+def _product_dtype(features: Tensor, weight: Tensor) -> torch.dtype:
+    """What a linear layer would compute in here: autocast's choice, which leaves float64 alone."""
+    dtype = torch.promote_types(features.dtype, weight.dtype)
+    kind = features.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) and dtype != torch.float64 else dtype
