@@ -1,0 +1,87 @@
+"""What turns tokens, segment numbers and images into vectors: one gather, or one product per patch."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from einops import rearrange
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from headtohead.components.contracts import Component, CostQuery, Costs
+
+
+class TokenEmbedding(Component):
+    """One vector per token id, times sqrt(d_model) on request (Vaswani et al. 2017, https://arxiv.org/abs/1706.03762)."""
+
+    def __init__(self, d_model: int, vocab_size: int, *, scale: bool = False) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
+        self.factor = math.sqrt(d_model) if scale else 1.0
+        nn.init.normal_(self.weight, std=0.02)
+
+    def forward(self, tokens: Int[Tensor, "B L"]) -> Float[Tensor, "B L D"]:
+        vectors = F.embedding(tokens, self.weight)
+        return vectors if self.factor == 1.0 else vectors * self.factor
+
+    def costs(self, query: CostQuery) -> Costs:
+        del query
+        return Costs(parameters=self.weight.numel(), active_parameters=self.weight.numel())
+
+
+class SegmentEmbedding(Component):
+    """One vector per kind of segment: first or second sentence of a pair."""
+
+    def __init__(self, d_model: int, num_segments: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(num_segments, d_model))
+        nn.init.normal_(self.weight, std=0.02)
+
+    def forward(self, token_types: Int[Tensor, "B L"]) -> Float[Tensor, "B L D"]:
+        return F.embedding(token_types, self.weight)
+
+    def costs(self, query: CostQuery) -> Costs:
+        del query
+        return Costs(parameters=self.weight.numel(), active_parameters=self.weight.numel())
+
+
+class PatchEmbedding(Component):
+    """Square patches, flattened and projected (Dosovitskiy et al. 2021, https://arxiv.org/abs/2010.11929)."""
+
+    def __init__(self, d_model: int, image_shape: tuple[int, int, int], patch_size: int) -> None:
+        super().__init__()
+        channels, height, width = image_shape
+        if height % patch_size or width % patch_size:
+            raise ValueError(
+                f"model.patch_size={patch_size} does not divide images of {height} x {width}: "
+                f"choose a divisor of {math.gcd(height, width)}."
+            )
+        self.image_shape = (channels, height, width)
+        self.patch_size = patch_size
+        self.grid = (height // patch_size, width // patch_size)
+        self.projection = nn.Linear(channels * patch_size**2, d_model)
+
+    @property
+    def num_patches(self) -> int:
+        return self.grid[0] * self.grid[1]
+
+    def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B L D"]:
+        if tuple(images.shape[1:]) != self.image_shape:
+            raise ValueError(f"images have shape {tuple(images.shape[1:])}, the model was built for {self.image_shape}.")
+        size = self.patch_size
+        return self.projection(rearrange(images, "b c (h p) (w q) -> b (h w) (c p q)", p=size, q=size))
+
+    def costs(self, query: CostQuery) -> Costs:
+        """Per image, whatever the query's length; images need no gradient, so that backward costs one forward."""
+        d_model, num_inputs = self.projection.weight.shape
+        parameters = d_model * num_inputs + d_model
+        forward = 2 * num_inputs * d_model * self.num_patches
+        return Costs(
+            parameters=parameters,
+            active_parameters=parameters,
+            forward_flops=forward,
+            training_flops=2 * forward,
+            activation_bytes=num_inputs * self.num_patches * query.bytes_per_element,
+        )
