@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from torch import Tensor, nn
 
@@ -39,9 +39,21 @@ class Task(nn.Module, ABC):
     """Architecture families that can do this task."""
     data_kinds: ClassVar[tuple[str, ...]]
     """DataSpec.kind values that this task can read."""
+    _spec: DataSpec | None = None
     monitor: str
     """The metric that selects the best checkpoint, without its stage: "loss"."""
     direction: Literal["min", "max"]
+
+    def bind(self, spec: DataSpec) -> Self:
+        """Learn what the data holds; called once, before anything else. Tasks that need more build it here."""
+        self._spec = spec
+        return self
+
+    @property
+    def spec(self) -> DataSpec:
+        if self._spec is None:
+            raise ValueError(f"{type(self).__name__} knows no data yet: call bind(spec) with the DataSpec first.")
+        return self._spec
 
     @abstractmethod
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:

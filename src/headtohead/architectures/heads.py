@@ -1,0 +1,162 @@
+"""What turns features into logits: language model, masked language model, classifier."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from headtohead.architectures.contracts import Head
+from headtohead.components.contracts import Context, CostQuery, Costs, Norm
+
+HeadName = Literal["language_model", "masked_language_model", "classifier"]
+Pooling = Literal["cls", "mean", "last"]
+
+
+def _linear_costs(num_inputs: int, num_outputs: int, parameters: int, query: CostQuery) -> Costs:
+    forward = 2 * num_inputs * num_outputs * query.length
+    return Costs(
+        parameters=parameters,
+        active_parameters=parameters,
+        forward_flops=forward,
+        training_flops=3 * forward,
+        activation_bytes=num_inputs * query.length * query.bytes_per_element,
+    )
+
+
+class VocabularyHead(Head):
+    """A head whose logits are one matrix product with `weight`, so that a loss may make them chunk by chunk."""
+
+    weight: nn.Parameter
+    bias: nn.Parameter | None
+
+    def __init__(self, d_model: int, vocab_size: int, *, tied_to: nn.Parameter | None, bias: bool) -> None:
+        super().__init__()
+        if tied_to is not None and tied_to.shape != (vocab_size, d_model):
+            raise ValueError(
+                f"tie_weights=true needs an embedding of shape ({vocab_size}, {d_model}), got {tuple(tied_to.shape)}: "
+                "set tie_weights=false."
+            )
+        self.tied = tied_to is not None
+        self.weight = tied_to if tied_to is not None else nn.Parameter(torch.empty(vocab_size, d_model))
+        self.bias = nn.Parameter(torch.zeros(vocab_size)) if bias else None
+        if not self.tied:
+            nn.init.normal_(self.weight, std=0.02)
+
+    @abstractmethod
+    def transform(self, features: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+        """What happens to features before the product."""
+
+    def forward(
+        self, features: Float[Tensor, "... D"], valid: Bool[Tensor, "B L"] | None = None
+    ) -> Float[Tensor, "... V"]:
+        del valid
+        return F.linear(self.transform(features), self.weight, self.bias)
+
+    def costs(self, query: CostQuery) -> Costs:
+        """A tied weight is a parameter of the embedding."""
+        vocab_size, d_model = self.weight.shape
+        parameters = (0 if self.tied else vocab_size * d_model) + (vocab_size if self.bias is not None else 0)
+        return _linear_costs(d_model, vocab_size, parameters, query)
+
+
+class LanguageModel(VocabularyHead):
+    """Logits of the next token."""
+
+    def transform(self, features: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+        return features
+
+
+class MaskedLanguageModel(VocabularyHead):
+    """Dense, GELU, norm, then logits of the hidden token (Devlin et al. 2019, https://arxiv.org/abs/1810.04805)."""
+
+    def __init__(
+        self,
+        d_model: int,
+        vocab_size: int,
+        *,
+        norm: Callable[[int], Norm],
+        tied_to: nn.Parameter | None,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias)
+        self.dense = nn.Linear(d_model, d_model)
+        self.norm = norm(d_model)
+
+    def transform(self, features: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+        hidden = F.gelu(self.dense(features))
+        # A norm takes rows of tokens; the rows selected for the loss come as one.
+        rows = hidden if hidden.dim() == 3 else hidden.unsqueeze(0)
+        return self.norm(rows, Context()).view_as(hidden)
+
+    def costs(self, query: CostQuery) -> Costs:
+        d_model = self.weight.shape[1]
+        dense = _linear_costs(d_model, d_model, d_model * d_model + d_model, query)
+        gelu = Costs(activation_bytes=d_model * query.length * query.bytes_per_element)
+        return dense + gelu + self.norm.costs(query) + super().costs(query)
+
+
+class Classifier(Head):
+    """One vector per sequence, then logits of the classes; `last` is the last valid token."""
+
+    def __init__(self, d_model: int, num_classes: int, *, pooling: Pooling, dropout: float = 0.0) -> None:
+        super().__init__()
+        if pooling not in get_args(Pooling):
+            raise ValueError(f"pooling={pooling!r} is unknown: choose one of {', '.join(get_args(Pooling))}.")
+        self.pooling = pooling
+        self.dropout = nn.Dropout(dropout)
+        self.linear = nn.Linear(d_model, num_classes)
+
+    def forward(
+        self, features: Float[Tensor, "B L D"], valid: Bool[Tensor, "B L"] | None = None
+    ) -> Float[Tensor, "B C"]:
+        return self.linear(self.dropout(self.pool(features, valid)))
+
+    def pool(self, features: Float[Tensor, "B L D"], valid: Bool[Tensor, "B L"] | None) -> Float[Tensor, "B D"]:
+        if self.pooling == "cls":
+            return features[:, 0]
+        if valid is None:
+            return features[:, -1] if self.pooling == "last" else features.mean(1)
+        lengths = valid.sum(1)
+        if self.pooling == "last":
+            return features[torch.arange(len(features), device=features.device), lengths - 1]
+        return (features * valid.unsqueeze(-1)).sum(1) / lengths.clamp(min=1).unsqueeze(-1)
+
+    def costs(self, query: CostQuery) -> Costs:
+        """Once per sequence, however long."""
+        num_classes, d_model = self.linear.weight.shape
+        once = CostQuery(length=1, bytes_per_element=query.bytes_per_element)
+        return _linear_costs(d_model, num_classes, d_model * num_classes + num_classes, once)
+
+
+def make_head(
+    name: HeadName,
+    d_model: int,
+    *,
+    vocab_size: int | None,
+    num_classes: int | None,
+    norm: Callable[[int], Norm],
+    tied_to: nn.Parameter | None,
+    bias: bool,
+    pooling: Pooling,
+    dropout: float,
+) -> Head:
+    """The head that a task asks for; what it does not need is left aside."""
+    if name == "classifier":
+        if not num_classes:
+            raise ValueError("model.num_classes is missing: a classifier needs data with labels, or the number itself.")
+        return Classifier(d_model, num_classes, pooling=pooling, dropout=dropout)
+    if name not in get_args(HeadName):
+        raise ValueError(f"head={name!r} is unknown: choose one of {', '.join(get_args(HeadName))}.")
+    if not vocab_size:
+        raise ValueError(
+            f"model.vocab_size is missing: head={name} predicts tokens; give data with tokens, or the number itself."
+        )
+    if name == "masked_language_model":
+        return MaskedLanguageModel(d_model, vocab_size, norm=norm, tied_to=tied_to, bias=True)
+    return LanguageModel(d_model, vocab_size, tied_to=tied_to, bias=bias)

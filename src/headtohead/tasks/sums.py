@@ -1,0 +1,41 @@
+"""Named sums over samples, batches and devices: what every ratio among the metrics is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+
+class Sums(Metric):
+    """Adds numbers up by name, in float64, so that a ragged last batch weighs what it holds and no more."""
+
+    full_state_update = False
+    higher_is_better = None
+
+    def __init__(self, *names: str) -> None:
+        super().__init__()
+        self.names = names
+        for name in names:
+            self.add_state(name, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+
+    def update(self, **sums: Tensor | float) -> None:
+        for name, value in sums.items():
+            self._sum(name).add_(value)
+
+    def compute(self) -> dict[str, float]:
+        return {name: float(self._sum(name)) for name in self.names}
+
+    def _sum(self, name: str) -> Tensor:
+        value: Tensor = getattr(self, name)
+        return value
+
+    def _apply(self, fn: Callable, exclude_state: Sequence[str] = "") -> Self:
+        """Moving a model to a half precision must not round its sums."""
+        moved: Any = super()._apply(fn, exclude_state)
+        for name in self.names:
+            setattr(self, name, self._sum(name).to(torch.float64))
+        return moved

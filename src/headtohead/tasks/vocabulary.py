@@ -1,0 +1,69 @@
+"""How every token task meets a vocabulary head: rows that count, loss in chunks, metrics from sums."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.heads import VocabularyHead
+from headtohead.data.batch import IGNORED
+from headtohead.tasks.chunked_cross_entropy import Scores, Workspace, cross_entropy_sum, score
+from headtohead.tasks.contracts import Loss
+
+
+def vocabulary_head(model: Architecture) -> VocabularyHead:
+    if not isinstance(model.head, VocabularyHead):
+        raise ValueError(
+            f"head={type(model.head).__name__} makes no logits over a vocabulary, which this task predicts: "
+            "build the model with the head that the task names."
+        )
+    return model.head
+
+
+def scored_rows(
+    features: Float[Tensor, "B L D"], targets: Int[Tensor, "B L"], *, wait: bool
+) -> tuple[Float[Tensor, "N D"], Int[Tensor, "N"]]:
+    """Features and targets as rows, without those that count nothing.
+
+    Finding these makes the host wait for an accelerator, so there all rows are kept unless `wait` says it is worth it.
+    """
+    rows, flat = features.flatten(0, 1), targets.flatten()
+    if not wait and flat.device.type != "cpu":
+        return rows, flat
+    index = (flat != IGNORED).nonzero().squeeze(1)
+    return (rows, flat) if len(index) == len(flat) else (rows.index_select(0, index), flat.index_select(0, index))
+
+
+def loss_of_rows(
+    head: VocabularyHead, rows: Tensor, targets: Tensor, *, label_smoothing: float, workspace: Workspace
+) -> Loss:
+    total = cross_entropy_sum(
+        head.transform(rows), head.weight, head.bias, targets, label_smoothing=label_smoothing, workspace=workspace
+    )
+    return Loss(total=total, count=(targets != IGNORED).sum())
+
+
+def score_rows(head: VocabularyHead, rows: Tensor, targets: Tensor, *, workspace: Workspace) -> Scores:
+    with torch.no_grad():
+        return score(head.transform(rows), head.weight, head.bias, targets, workspace=workspace)
+
+
+def perplexity(loss: float) -> float:
+    return math.exp(loss) if loss < 700 else math.inf
+
+
+def checked_smoothing(label_smoothing: float) -> float:
+    if not 0 <= label_smoothing < 1:
+        raise ValueError(f"task.label_smoothing={label_smoothing} must be at least 0 and below 1.")
+    return label_smoothing
+
+
+def mean(total: float, count: float, what: str) -> float:
+    """A ratio that refuses to be made of nothing."""
+    if not count:
+        raise ValueError(f"no {what} was scored: the split is empty, or all of its targets are ignored.")
+    return total / count
