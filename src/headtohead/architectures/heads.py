@@ -44,9 +44,15 @@ class VocabularyHead(Head):
             )
         self.tied = tied_to is not None
         self.weight = tied_to if tied_to is not None else nn.Parameter(torch.empty(vocab_size, d_model))
-        self.bias = nn.Parameter(torch.zeros(vocab_size)) if bias else None
+        self.bias = nn.Parameter(torch.empty(vocab_size)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """A tied weight is drawn by its embedding."""
         if not self.tied:
             nn.init.normal_(self.weight, std=0.02)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
 
     @abstractmethod
     def transform(self, features: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:

@@ -20,6 +20,9 @@ class TokenEmbedding(Component):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
         self.factor = math.sqrt(d_model) if scale else 1.0
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
         nn.init.normal_(self.weight, std=0.02)
 
     def forward(self, tokens: Int[Tensor, "B L"]) -> Float[Tensor, "B L D"]:
@@ -37,10 +40,33 @@ class SegmentEmbedding(Component):
     def __init__(self, d_model: int, num_segments: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(num_segments, d_model))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
         nn.init.normal_(self.weight, std=0.02)
 
     def forward(self, token_types: Int[Tensor, "B L"]) -> Float[Tensor, "B L D"]:
         return F.embedding(token_types, self.weight)
+
+    def costs(self, query: CostQuery) -> Costs:
+        del query
+        return Costs(parameters=self.weight.numel(), active_parameters=self.weight.numel())
+
+
+class ClassToken(Component):
+    """One learned vector before all others, for what is said of the whole sequence."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(d_model))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.weight, std=0.02)
+
+    def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B M D"]:
+        token = self.weight.to(x.dtype).expand(len(x), 1, -1)
+        return torch.cat([token, x], dim=1)
 
     def costs(self, query: CostQuery) -> Costs:
         del query
