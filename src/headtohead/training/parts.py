@@ -1,0 +1,97 @@
+"""All that a run is made of, built by `building` and handed to `train`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from torch import nn
+from torch.optim import Optimizer
+
+from headtohead.architectures.contracts import Architecture
+from headtohead.data.contracts import DataSource
+from headtohead.tasks.contracts import Task
+from headtohead.training.precision import Precision
+
+if TYPE_CHECKING:
+    from headtohead.components.stack import Checkpointing
+
+Schedule = Callable[[int], float]
+"""From the number of optimizer steps already taken to the factor on the peak learning rate."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a run is trained: conf/trainer. Steps are optimizer steps."""
+
+    max_steps: int = 1000
+    accelerator: Literal["auto", "cpu", "gpu"] = "auto"
+    devices: int = 1
+    num_nodes: int = 1
+    strategy: Literal["single", "ddp"] = "single"
+    accumulate: int = 1
+    """Into how many parts a device's share of a batch is split, to fit its memory; the result stays the same."""
+    gradient_clip: float | None = 1.0
+    """Largest norm of all gradients together."""
+    weight_averaging: float | None = None
+    """Decay of an exponential moving average of the weights, which is then what is evaluated and kept."""
+    log_every: int = 50
+    validate_every: int = 200
+    validation_batches: int | None = None
+    """How many batches a validation takes; None means all."""
+    patience: int | None = None
+    """Stop after this many validations without a better one; None means never."""
+    min_delta: float = 0.0
+    """What counts as better, for patience."""
+    num_workers: int = 0
+    """Processes that make batches; 0 means the training process itself."""
+    compile: bool = False
+    deterministic: bool = False
+    """Let torch refuse operations that can differ between two equal runs on a GPU."""
+    progress_bar: bool = True
+    keep_checkpoints: Literal["all", "best", "none"] = "all"
+    """What stays on disk of a finished run."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Which run this is."""
+
+    seed: int = 0
+    name: str = "run"
+    group: str = "default"
+    job_type: str = "train"
+    tags: tuple[str, ...] = ()
+    notes: str | None = None
+    output_dir: Path = Path("outputs")
+    init_from: Path | None = None
+    """Another run, whose best weights this one starts from."""
+    resume_from: Path | None = None
+    """The folder of an interrupted run, which this one continues."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """One run, ready to be trained."""
+
+    make_model: Callable[[], Architecture]
+    """Draws from the global generator, which the caller seeds."""
+    task: Task
+    data: DataSource
+    optimizer: Callable[[nn.Module], Optimizer]
+    schedule: Callable[[int], Schedule]
+    """From the number of steps of the run to its schedule."""
+    precision: Precision
+    checkpointing: Checkpointing
+    settings: Settings = field(default_factory=Settings)
+    identity: Identity = field(default_factory=Identity)
+    tracker: Callable[..., Any] | None = None
+    """headtohead.tracking.wandb.start with the choices of conf/tracking filled in; None means no W&B."""
+    costs: Mapping[str, Any] = field(default_factory=dict)
+    """The ledger's totals and rows as plain numbers, for the record."""
+    training_flops_per_sample: float = 0.0
+    """Matrix products of one sample of the data's full length, forward and backward."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """The resolved configuration, plain."""

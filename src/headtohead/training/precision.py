@@ -1,0 +1,24 @@
+"""In which number formats a run computes, and what a device really makes of the wish."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+PrecisionName = Literal["32-true", "64-true", "bf16-mixed", "16-mixed", "bf16-true"]
+
+
+@dataclass(frozen=True)
+class Precision:
+    """A `mixed` format keeps the weights in float32 and computes matrix products in 16 bits."""
+
+    name: PrecisionName = "32-true"
+
+    def on(self, device_type: str) -> Precision:
+        """What this precision becomes there: a CPU has no 16-mixed, and Lightning silently takes bf16-mixed."""
+        return Precision("bf16-mixed") if self.name == "16-mixed" and device_type == "cpu" else self
+
+    @property
+    def bytes_per_element(self) -> int:
+        """Bytes of one activation."""
+        return {"32": 4, "64": 8}.get(self.name[:2], 2)
