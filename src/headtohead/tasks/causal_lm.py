@@ -15,7 +15,7 @@ from headtohead.data.contracts import DataSpec
 from headtohead.tasks.chunked_cross_entropy import Workspace
 from headtohead.tasks.contracts import Loss, Task
 from headtohead.tasks.monitoring import direction_of
-from headtohead.tasks.sums import Sums
+from headtohead.tasks.sums import Sums, read
 from headtohead.tasks.vocabulary import (
     checked_smoothing,
     loss_of_rows,
@@ -28,7 +28,7 @@ from headtohead.tasks.vocabulary import (
 
 
 class CausalLanguageModelling(Task):
-    """Rows of L + 1 tokens are read as L inputs and L targets; rows that bring their own targets are left as they are."""
+    """Rows of L + 1 tokens are read as L inputs and L targets; rows that bring their own targets stay as they are."""
 
     head = "language_model"
     families: ClassVar[tuple[str, ...]] = ("decoder_only",)
@@ -80,8 +80,7 @@ class CausalLanguageModelling(Task):
             self.sums[stage].update(bytes_loss=scores.loss, bytes=batch.num_bytes)
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
-        sums = self.sums[stage].compute()
-        self.sums[stage].reset()
+        sums = read(self.sums[stage])
         loss = mean(sums["loss"], sums["tokens"], "token")
         results = {
             "loss": loss,

@@ -1,4 +1,4 @@
-"""Cross-entropy of a vocabulary head over row chunks: the gradient is made in the forward pass, the logits are never whole.
+"""Cross-entropy of a vocabulary head over row chunks: gradients are made in the forward pass, logits are never whole.
 
 The logits of one chunk at a time lie in a buffer that is reused, so that memory stays flat in the number of rows
 (as in Wijmans et al. 2024, https://arxiv.org/abs/2411.09009) and no matrix product writes into fresh pages, which
@@ -56,8 +56,8 @@ class Scores:
 def cross_entropy_sum(
     features: Float[Tensor, "N D"],
     weight: Float[Tensor, "V D"],
-    bias: Float[Tensor, "V"] | None,
-    targets: Int[Tensor, "N"],
+    bias: Float[Tensor, " V"] | None,
+    targets: Int[Tensor, " N"],
     *,
     label_smoothing: float = 0.0,
     workspace: Workspace | None = None,
@@ -73,8 +73,8 @@ def cross_entropy_sum(
 def score(
     features: Float[Tensor, "N D"],
     weight: Float[Tensor, "V D"],
-    bias: Float[Tensor, "V"] | None,
-    targets: Int[Tensor, "N"],
+    bias: Float[Tensor, " V"] | None,
+    targets: Int[Tensor, " N"],
     *,
     workspace: Workspace | None = None,
 ) -> Scores:

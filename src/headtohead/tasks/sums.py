@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import torch
 from torch import Tensor
-from torchmetrics import Metric
+from torchmetrics import Metric, MetricCollection
 
 
 class Sums(Metric):
@@ -39,3 +40,12 @@ class Sums(Metric):
         for name in self.names:
             setattr(self, name, self._sum(name).to(torch.float64))
         return moved
+
+
+def read(metric: Metric | MetricCollection) -> dict[str, Any]:
+    """The values over all devices; starts afresh. A device may have had no batch at all, which is no mistake."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The ``compute`` method of metric", category=UserWarning)
+        values: dict[str, Any] = metric.compute()
+    metric.reset()
+    return values

@@ -26,7 +26,7 @@ def vocabulary_head(model: Architecture) -> VocabularyHead:
 
 def scored_rows(
     features: Float[Tensor, "B L D"], targets: Int[Tensor, "B L"], *, wait: bool
-) -> tuple[Float[Tensor, "N D"], Int[Tensor, "N"]]:
+) -> tuple[Float[Tensor, "N D"], Int[Tensor, " N"]]:
     """Features and targets as rows, without those that count nothing.
 
     Finding these makes the host wait for an accelerator, so there all rows are kept unless `wait` says it is worth it.
