@@ -1,0 +1,1 @@
+"""From a Hydra configuration to built parts: composed, every key checked, impossible combinations refused, then made."""

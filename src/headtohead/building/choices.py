@@ -1,0 +1,76 @@
+"""The groups and their choices, read from the file names and first comment lines of `conf/`, without Hydra."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from headtohead.building.errors import ConfigurationError, unknown
+
+
+@lru_cache(maxsize=1)
+def config_folder() -> Path:
+    """`conf/`: inside the package when installed from a wheel, at the top of the checkout otherwise."""
+    package = Path(__file__).resolve().parents[1]
+    candidates = (package / "conf", package.parents[1] / "conf")
+    for candidate in candidates:
+        if (candidate / "train.yaml").is_file():
+            return candidate
+    raise ConfigurationError(
+        f"the configurations are missing: no train.yaml in {' or '.join(map(str, candidates))}; install headtohead again"
+    )
+
+
+def config_folders(config_dir: str | Path | None = None) -> tuple[Path, ...]:
+    """Where configurations are looked for: the package's own, and the user's."""
+    if config_dir is None:
+        return (config_folder(),)
+    folder = Path(config_dir).expanduser().resolve()
+    if not folder.is_dir():
+        raise ConfigurationError(f"--config-dir {config_dir} is not a folder: give one that holds YAML files by group")
+    return (config_folder(), folder)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One YAML file of a group."""
+
+    group: str
+    name: str
+    path: Path
+
+    @property
+    def description(self) -> str:
+        """Its first comment line that is no package header."""
+        with self.path.open(encoding="utf-8") as file:
+            for line in file:
+                if not line.startswith("#"):
+                    return ""
+                text = line.lstrip("#").strip()
+                if text and not text.startswith("@package"):
+                    return text
+        return ""
+
+
+def groups(config_dir: str | Path | None = None) -> list[str]:
+    """Every group that has a choice: `data`, `model`, `model/mixer` ..."""
+    found = set()
+    for folder in config_folders(config_dir):
+        found |= {path.parent.relative_to(folder).as_posix() for path in folder.rglob("*.yaml")}
+    return sorted(found - {"."})
+
+
+def choices(group: str, config_dir: str | Path | None = None) -> list[Choice]:
+    """The choices of one group; the package's own come before a user's of the same name, as they do for Hydra."""
+    found: dict[str, Choice] = {}
+    for folder in config_folders(config_dir):
+        for path in sorted((folder / group).glob("*.yaml")):
+            found.setdefault(path.stem, Choice(group, path.stem, path))
+    if not found:
+        raise ConfigurationError(unknown(f"{group} is not a group", group, groups(config_dir)))
+    return sorted(found.values(), key=lambda choice: choice.name)
+
+
+def choice_names(group: str, config_dir: str | Path | None = None) -> list[str]:
+    return [choice.name for choice in choices(group, config_dir)]

@@ -1,0 +1,75 @@
+"""Composition by Hydra: a root, the choices of its groups and the overrides become one plain, resolved dictionary."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from headtohead.building.choices import config_folders
+from headtohead.building.errors import ConfigurationError, unknown
+from headtohead.building.naming import run_name
+from headtohead.building.overrides import prepare
+
+Config = dict[str, Any]
+
+
+def compose(root: str, overrides: Sequence[str] = (), config_dir: str | Path | None = None) -> Config:
+    """A resolved configuration with its choices listed and its run named, not yet checked for sense.
+
+    `config_dir` holds a user's own YAML files by group; what the package has under the same name comes first.
+    """
+    folders = config_folders(config_dir)
+    roots = sorted(path.stem for path in folders[0].glob("*.yaml"))
+    if root not in roots:
+        raise ConfigurationError(unknown(f"{root} is not a root configuration", root, roots))
+    prepared = prepare(overrides, config_dir)
+    config, chosen = _compose_by_hydra(root, prepared, folders)
+    config["choices"] = chosen
+    if "name" in config and config["name"] is None:
+        config["name"] = run_name(config, chosen, prepared, folders[0])
+    return config
+
+
+def _compose_by_hydra(
+    root: str, overrides: Sequence[str], folders: Sequence[Path]
+) -> tuple[Config, dict[str, str | None]]:
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    searched = [f"hydra.searchpath=['{folder}']" for folder in folders[1:]]
+    try:
+        with warnings.catch_warnings(), initialize_config_dir(str(folders[0]), version_base="1.3"):
+            warnings.filterwarnings("ignore", message="provider=hydra.searchpath")
+            composed = hydra_compose(root, overrides=[*searched, *overrides], return_hydra_config=True)
+        chosen = OmegaConf.to_container(composed.hydra.runtime.choices)
+        config = OmegaConf.masked_copy(composed, [key for key in composed if key != "hydra"])
+        plain = OmegaConf.to_container(config, resolve=True)
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
+        raise ConfigurationError(_one_sentence(error)) from error
+    assert isinstance(plain, dict) and isinstance(chosen, dict)
+    return (
+        {str(key): value for key, value in plain.items()},
+        {str(group): choice for group, choice in sorted(chosen.items()) if not str(group).startswith("hydra/")},
+    )
+
+
+def _one_sentence(error: Exception) -> str:
+    """Hydra's errors run over many lines and offer what is no help here; the first line is what matters."""
+    first, *rest = (line.strip().replace("++", "") for line in str(error).splitlines())
+    if first.startswith("Ambiguous value"):
+        field, _, value = first.split("'")[1].partition("=")
+        return (
+            f"{field}={value} holds several values and this is one run: write {field}=[{value}] for a list, "
+            f"or start one run for each"
+        )
+    if type(error).__name__ == "OverrideParseException":
+        known = next((line for line in (first, *rest) if "override '" in line), first)
+        return f"an override could not be read ({known}): quote special characters, for example \"notes='a, b = c'\""
+    if "appears more than once" in first:
+        return f"{first.split()[0]} is chosen already: write {first.split()[0]}=choice without the plus sign"
+    return f"the configuration could not be composed: {first[0].lower()}{first[1:]}"

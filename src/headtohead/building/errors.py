@@ -1,0 +1,46 @@
+"""What a user is told when a configuration cannot be: one sentence with the field, the value, the choices and the fix."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+class ConfigurationError(ValueError):
+    """A configuration that is refused; its message is for the user, one sentence."""
+
+
+def show(value: Any) -> str:
+    """A value as one would write it on the command line."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {show(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(show(item) for item in value) + "]"
+    return str(value)
+
+
+def one_of(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The name that was probably meant."""
+    known = list(names)
+    lowered = {known_name.lower(): known_name for known_name in known}
+    found = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
+    if found:
+        return lowered[found[0]]
+    starts = [known_name for known_name in known if len(name) > 2 and known_name.startswith(name)]
+    return starts[0] if len(starts) == 1 else None
+
+
+def unknown(what: str, name: str, names: Sequence[str]) -> str:
+    """The sentence for a name that does not exist: the guess where there is one, else all choices."""
+    guess = nearest(name, names)
+    hint = f"did you mean {guess}? " if guess else ""
+    return f"{what}: {hint}{'(' if hint else ''}choose from {one_of(names)}{')' if hint else ''}"

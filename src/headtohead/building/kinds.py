@@ -1,0 +1,189 @@
+"""What a value may be: an annotation read from source becomes a kind that checks a value and can say what it wants."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+from headtohead.building.errors import show
+
+
+class Mismatch(ValueError):
+    """The value is not of the kind; the message is what the kind wants."""
+
+
+class Kind(ABC):
+    """One kind of value."""
+
+    @abstractmethod
+    def read(self, value: Any) -> Any:
+        """The value in its own type (an int where a whole number was meant); raises Mismatch."""
+
+    @abstractmethod
+    def wants(self) -> str:
+        """In words: "a whole number"."""
+
+    def refuse(self) -> Mismatch:
+        return Mismatch(self.wants())
+
+
+@dataclass(frozen=True)
+class Anything(Kind):
+    def read(self, value: Any) -> Any:
+        return value
+
+    def wants(self) -> str:
+        return "anything"
+
+
+@dataclass(frozen=True)
+class Null(Kind):
+    def read(self, value: Any) -> Any:
+        if value is not None:
+            raise self.refuse()
+        return value
+
+    def wants(self) -> str:
+        return "null"
+
+
+@dataclass(frozen=True)
+class Flag(Kind):
+    def read(self, value: Any) -> bool:
+        if not isinstance(value, bool):
+            raise self.refuse()
+        return value
+
+    def wants(self) -> str:
+        return "true or false"
+
+
+@dataclass(frozen=True)
+class Whole(Kind):
+    """1e3 is a whole number too, 1.5 is not."""
+
+    def read(self, value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
+            raise self.refuse()
+        return int(value)
+
+    def wants(self) -> str:
+        return "a whole number"
+
+
+@dataclass(frozen=True)
+class Number(Kind):
+    def read(self, value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+            raise self.refuse()
+        return float(value)
+
+    def wants(self) -> str:
+        return "a number"
+
+
+@dataclass(frozen=True)
+class Text(Kind):
+    """A bare whole number counts as text, so that `name=7` works."""
+
+    def read(self, value: Any) -> str:
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise self.refuse()
+        return str(value)
+
+    def wants(self) -> str:
+        return "text"
+
+
+@dataclass(frozen=True)
+class OneOf(Kind):
+    values: tuple[Any, ...]
+
+    def read(self, value: Any) -> Any:
+        for known in self.values:
+            if known == value and isinstance(value, bool) == isinstance(known, bool):
+                return known
+        raise self.refuse()
+
+    def wants(self) -> str:
+        return " or ".join(show(value) for value in self.values)
+
+
+@dataclass(frozen=True)
+class Either(Kind):
+    kinds: tuple[Kind, ...]
+
+    def read(self, value: Any) -> Any:
+        for kind in self.kinds:
+            try:
+                return kind.read(value)
+            except Mismatch:
+                continue
+        raise self.refuse()
+
+    def wants(self) -> str:
+        return " or ".join(kind.wants() for kind in self.kinds)
+
+
+@dataclass(frozen=True)
+class ListOf(Kind):
+    """A list; `items` holds one kind for each place where the length is fixed."""
+
+    item: Kind
+    items: tuple[Kind, ...] | None = None
+
+    def read(self, value: Any) -> list[Any]:
+        if not isinstance(value, list | tuple):
+            raise self.refuse()
+        kinds = self.items or (self.item,) * len(value)
+        if len(kinds) != len(value):
+            raise self.refuse()
+        return [kind.read(entry) for kind, entry in zip(kinds, value, strict=True)]
+
+    def wants(self) -> str:
+        if self.items:
+            return f"a list of {len(self.items)}: [{', '.join(kind.wants() for kind in self.items)}]"
+        return f"a list, each of it {self.item.wants()}"
+
+
+@dataclass(frozen=True)
+class MappingOf(Kind):
+    item: Kind
+
+    def read(self, value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise self.refuse()
+        return {key: self.item.read(entry) for key, entry in value.items()}
+
+    def wants(self) -> str:
+        return f"a mapping, each value {self.item.wants()}"
+
+
+@dataclass(frozen=True)
+class Part(Kind):
+    """A class or function chosen by a group: a mapping with `_target_`; what is in it is checked as a node of its own."""
+
+    def read(self, value: Any) -> Any:
+        if not (isinstance(value, dict) and "_target_" in value):
+            raise self.refuse()
+        return value
+
+    def wants(self) -> str:
+        return "a part with a _target_, chosen as group=choice"
+
+
+@dataclass(frozen=True)
+class Record(Kind):
+    """A small dataclass written as a mapping; its keys are checked as a node of its own."""
+
+    target: str
+
+    def read(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise self.refuse()
+        return value
+
+    def wants(self) -> str:
+        return "a mapping of its fields"

@@ -1,0 +1,53 @@
+"""The range of a number, by the field's name: a name means the same in every choice that has it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers from `low` to `high`; `above` leaves out the lower end, `below` the upper."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    above: bool = False
+    below: bool = False
+
+    def holds(self, value: float) -> bool:
+        over = value > self.low if self.above else value >= self.low
+        return over and (value < self.high if self.below else value <= self.high)
+
+    def wants(self) -> str:
+        low = f"{'above' if self.above else 'at least'} {self.low:g}"
+        high = f"{'below' if self.below else 'at most'} {self.high:g}"
+        if math.isinf(self.high):
+            return low
+        return high if math.isinf(self.low) else f"{low} and {high}"
+
+
+COUNT = Range(low=1)
+NOT_NEGATIVE = Range(low=0)
+POSITIVE = Range(low=0, above=True)
+PROBABILITY = Range(low=0, high=1, below=True)
+FRACTION = Range(low=0, high=1)
+
+LIMITS: dict[str, Range] = {
+    "seed": Range(low=0, high=2**32 - 1),
+    **dict.fromkeys(
+        (
+            "accumulate", "batch_size", "context_length", "d_model", "devices", "every", "image_size", "kernel_size",
+            "log_every", "max_distance", "max_length", "max_steps", "num_buckets", "num_classes", "num_heads",
+            "num_keys", "num_kv_heads", "num_layers", "num_nodes", "num_pairs", "patch_size", "validate_every",
+            "vocab_size", "window", "patience", "num_channels", "validation_batches",
+        ),
+        COUNT,
+    ),
+    **dict.fromkeys(
+        ("warmup_steps", "weight_decay", "lr", "num_workers", "gradient_clip", "min_lr_ratio", "z_loss"), NOT_NEGATIVE
+    ),
+    **dict.fromkeys(("eps", "theta", "base", "multiple", "max_seconds"), POSITIVE),
+    **dict.fromkeys(("dropout", "drop_path", "label_smoothing", "momentum", "beta1", "beta2"), PROBABILITY),
+    **dict.fromkeys(("mask_rate", "masked_share", "fraction", "decay_fraction"), FRACTION),
+}  # fmt: skip

@@ -1,0 +1,61 @@
+"""Overrides looked at before Hydra is: group names and choices are checked against the files on disk.
+
+Values are handed to Hydra as forced additions, so that it is the schema, with its better sentence, that refuses an
+unknown key, and so that a field of a constructor can be set that its YAML does not spell out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from headtohead.building.choices import choice_names, groups
+from headtohead.building.errors import ConfigurationError, nearest, one_of, unknown
+
+_OVERRIDE = re.compile(r"(?P<sign>\+\+|\+|~|)(?P<key>[^=\s~+][^=\s]*)(?:=(?P<value>.*))?", re.DOTALL)
+_PLAIN = re.compile(r"[\w.-]+")
+
+
+def prepare(overrides: Sequence[str], config_dir: str | Path | None = None) -> list[str]:
+    """The overrides as Hydra shall read them; refuses what no file on disk can answer."""
+    known = set(groups(config_dir))
+    return [_prepare_one(override, known, config_dir) for override in overrides]
+
+
+def _prepare_one(override: str, known: set[str], config_dir: str | Path | None) -> str:
+    match = _OVERRIDE.fullmatch(override.strip())
+    if match is None:
+        raise ConfigurationError(f"{override!r} is no override: write field=value or group=choice, without spaces")
+    sign, key, value = match["sign"], match["key"], match["value"]
+    if value is None and sign != "~":
+        raise ConfigurationError(f"{override} has no value: write {key}=value")
+    group, _, package = key.partition("@")
+    if group in known and "." not in group:
+        if value is not None and sign != "~":
+            _check_choice(group, value.strip("'\""), config_dir)
+        return f"{'' if sign == '++' else sign}{key}" + ("" if value is None else f"={value}")
+    if "/" in group or package:
+        _refuse_group(group, known)
+    if group.replace(".", "/") in known:
+        raise ConfigurationError(
+            f"{key} is a group, and groups are written with a slash: {key.replace('.', '/')}={value}"
+        )
+    if sign == "~" or key.startswith("hydra."):
+        return override
+    return f"++{key}={value}"
+
+
+def _check_choice(group: str, choice: str, config_dir: str | Path | None) -> None:
+    if not _PLAIN.fullmatch(choice):
+        return
+    names = choice_names(group, config_dir)
+    if choice not in names:
+        raise ConfigurationError(unknown(f"{group}={choice} does not exist", choice, names))
+
+
+def _refuse_group(group: str, known: set[str]) -> None:
+    same_leaf = [name for name in known if name.rpartition("/")[2] == group.rpartition("/")[2]]
+    guess = same_leaf[0] if len(same_leaf) == 1 else nearest(group, known)
+    hint = f"did you mean {guess}?" if guess else f"the groups are {one_of(known)}"
+    raise ConfigurationError(f"{group} is not a group ({hint}); a single field is written with dots, model.d_model=128")

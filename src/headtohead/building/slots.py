@@ -1,0 +1,54 @@
+"""What a group's choices may be: the packages they come from, the arguments their parent passes, settings' classes.
+
+`_target_` strings escape an import checker, so the layers are written down here, refused at run time and tested.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_DIMENSIONS = frozenset({"d_model", "num_heads", "causal", "dropout", "max_length"})
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One group: where its classes live, and what is passed to them and so cannot be set in the configuration."""
+
+    packages: tuple[str, ...]
+    passed: frozenset[str] = frozenset()
+
+
+SLOTS: dict[str, Slot] = {
+    "model": Slot(("headtohead.architectures",), frozenset({"head"})),
+    "model/mixer": Slot(("headtohead.components",), _DIMENSIONS),
+    "model/cross": Slot(("headtohead.components",), _DIMENSIONS),
+    "model/position": Slot(("headtohead.components",), _DIMENSIONS | {"grid"}),
+    "model/norm": Slot(("headtohead.components",), frozenset({"d_model"})),
+    "model/feedforward": Slot(("headtohead.components",), frozenset({"d_model", "dropout"})),
+    "model/residual": Slot(
+        ("headtohead.components",),
+        frozenset({"norm", "d_model", "num_layers", "dropout", "drop_path", "num_sublayers"}),
+    ),
+    "model/initialisation": Slot(("headtohead.components",), frozenset({"model"})),
+    "task": Slot(("headtohead.tasks",)),
+    "data": Slot(("headtohead.data",)),
+    "optimizer": Slot(("headtohead.training",), frozenset({"model"})),
+    "schedule": Slot(("headtohead.training",), frozenset({"total_steps"})),
+}
+
+SETTINGS: dict[str, str] = {
+    "trainer": "headtohead.training.parts.Settings",
+    "precision": "headtohead.training.precision.Precision",
+    "checkpointing": "headtohead.components.checkpointing.Checkpointing",
+}
+
+
+def slot_of(group: str) -> Slot:
+    """The slot of a group; a group that has none may name any layer's class."""
+    return SLOTS.get(group, Slot(("headtohead",)))
+
+
+def may_name(group: str, target: str) -> bool:
+    """Whether a choice of this group may name this class: one of its own layer, or one of no layer of ours."""
+    package = target.partition(".")[0]
+    return package != "headtohead" or any(target.startswith(f"{allowed}.") for allowed in slot_of(group).packages)

@@ -1,0 +1,206 @@
+"""Classes and functions as their source text tells them: parameters, defaults, class variables, without importing.
+
+`import torch` costs seconds, and reading a constructor's signature with `ast` a few milliseconds; this is what makes a
+refusal quick.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from typing import Any
+
+Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Located:
+    """A top-level name of a module and the statement that defines it."""
+
+    module: str
+    node: ast.stmt
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One parameter of a constructor: where its annotation is to be read, and its default as an expression."""
+
+    name: str
+    module: str
+    annotation: ast.expr | None
+    default: ast.expr | None
+
+
+@lru_cache(maxsize=512)
+def module_path(module: str) -> Path | None:
+    """The source file of a module, found without importing it or its parents."""
+    search: Sequence[str] | None = None
+    spec: ModuleSpec | None = None
+    parts = module.split(".")
+    for end in range(1, len(parts) + 1):
+        spec = _find_spec(".".join(parts[:end]), search)
+        if spec is None:
+            return None
+        search = list(spec.submodule_search_locations or [])
+    origin = spec.origin if spec else None
+    return Path(origin) if origin and origin.endswith(".py") else None
+
+
+def _find_spec(name: str, search: Sequence[str] | None) -> ModuleSpec | None:
+    if search is None and name == "headtohead":
+        package = Path(__file__).resolve().parents[1]
+        return PathFinder.find_spec(name, [str(package.parent)])
+    for finder in sys.meta_path:
+        spec = finder.find_spec(name, search)
+        if spec is not None:
+            return spec
+    return None
+
+
+@lru_cache(maxsize=512)
+def parse(module: str) -> dict[str, Located]:
+    """The top-level definitions, assignments and imported names of a module."""
+    path = module_path(module)
+    if path is None:
+        return {}
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    found: dict[str, Located] = {}
+    for node in _top_level(ast.parse(path.read_text(encoding="utf-8")).body):
+        for name in _names(node, module):
+            found[name] = Located(package, node)
+    return found
+
+
+def _top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements of a module, those under `if` (TYPE_CHECKING) and `try` included."""
+    for node in body:
+        if isinstance(node, ast.If | ast.Try):
+            yield from _top_level(node.body)
+        else:
+            yield node
+
+
+def _names(node: ast.stmt, module: str) -> Iterator[str]:
+    if isinstance(node, Definition):
+        yield node.name
+    elif isinstance(node, ast.Assign):
+        yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+    elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        yield node.target.id
+    elif isinstance(node, ast.ImportFrom):
+        yield from (alias.asname or alias.name for alias in node.names)
+
+
+def find(module: str, name: str, depth: int = 0) -> Located | None:
+    """The definition behind a name of a module, followed through `from ... import`."""
+    located = parse(module).get(name)
+    if located is None or depth > 8:
+        return None
+    if not isinstance(located.node, ast.ImportFrom):
+        return Located(module, located.node)
+    source = _imported_module(located.node, located.module)
+    original = next(alias.name for alias in located.node.names if (alias.asname or alias.name) == name)
+    return find(source, original, depth + 1)
+
+
+def _imported_module(node: ast.ImportFrom, package: str) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = package.split(".")
+    base = parts[: len(parts) - node.level + 1]
+    return ".".join([*base, *([node.module] if node.module else [])])
+
+
+def find_target(target: str) -> Located | None:
+    """The class or function that a `_target_` names."""
+    module, _, name = target.rpartition(".")
+    located = find(module, name) if module else None
+    return located if located and isinstance(located.node, Definition) else None
+
+
+def bases(located: Located) -> Iterator[Located]:
+    """A class and its bases that have readable sources, nearest first."""
+    yield located
+    if isinstance(located.node, ast.ClassDef):
+        for base in located.node.bases:
+            expression = base.value if isinstance(base, ast.Subscript) else base
+            if isinstance(expression, ast.Name) and (parent := find(located.module, expression.id)) is not None:
+                yield from bases(parent)
+
+
+def is_dataclass(node: ast.ClassDef) -> bool:
+    names = (item.func if isinstance(item, ast.Call) else item for item in node.decorator_list)
+    return any(
+        (isinstance(n, ast.Name) and n.id == "dataclass") or getattr(n, "attr", "") == "dataclass" for n in names
+    )
+
+
+@lru_cache(maxsize=512)
+def arguments(target: str) -> tuple[Argument, ...] | None:
+    """What calling a target takes; None where its source says nothing (`*args`, `**kwargs`, a compiled module)."""
+    located = find_target(target)
+    if located is None:
+        return None
+    if isinstance(located.node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return _function_arguments(located, located.node, skip=0)
+    for base in bases(located):
+        node = base.node
+        if not isinstance(node, ast.ClassDef):
+            continue
+        for item in node.body:
+            if isinstance(item, ast.FunctionDef) and item.name == "__init__":
+                return _function_arguments(base, item, skip=1)
+        if is_dataclass(node):
+            return _dataclass_arguments(located)
+    return ()
+
+
+def _function_arguments(located: Located, node: Any, skip: int) -> tuple[Argument, ...] | None:
+    taken = node.args
+    if taken.kwarg is not None:
+        return None
+    positional = [*taken.posonlyargs, *taken.args]
+    missing: list[ast.expr | None] = [None] * (len(positional) - len(taken.defaults))
+    pairs = list(zip(positional, [*missing, *taken.defaults], strict=True))[skip:]
+    pairs += list(zip(taken.kwonlyargs, taken.kw_defaults, strict=True))
+    return tuple(Argument(item.arg, located.module, item.annotation, default) for item, default in pairs)
+
+
+def _dataclass_arguments(located: Located) -> tuple[Argument, ...]:
+    fields: dict[str, Argument] = {}
+    for base in reversed(list(bases(located))):
+        for item in base.node.body if isinstance(base.node, ast.ClassDef) else ():
+            if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name) and not _is_class_variable(item):
+                name = item.target.id
+                fields[name] = Argument(name, base.module, item.annotation, _field_default(item.value))
+    return tuple(fields.values())
+
+
+def _is_class_variable(item: ast.AnnAssign) -> bool:
+    return "ClassVar" in ast.unparse(item.annotation)
+
+
+def _field_default(value: ast.expr | None) -> ast.expr | None:
+    """`field(default_factory=list)` counts as a default that cannot be read."""
+    if isinstance(value, ast.Call) and getattr(value.func, "id", "") == "field":
+        given = {keyword.arg: keyword.value for keyword in value.keywords}
+        return given.get("default") or given.get("default_factory")
+    return value
+
+
+@lru_cache(maxsize=2048)
+def class_value(target: str, name: str) -> Any:
+    """A class variable's literal value, looked for in the class and its bases; None where it is not written down."""
+    located = find_target(target)
+    for base in bases(located) if located else ():
+        for item in base.node.body if isinstance(base.node, ast.ClassDef) else ():
+            if isinstance(item, ast.AnnAssign) and getattr(item.target, "id", "") == name and item.value is not None:
+                return ast.literal_eval(item.value)
+            if isinstance(item, ast.Assign) and any(getattr(t, "id", "") == name for t in item.targets):
+                return ast.literal_eval(item.value)
+    return None
