@@ -1,14 +1,14 @@
 """What every brick promises: its inputs, its way of decoding step by step, and its exact costs.
 
 Shape legend, used in names and in signatures of this package:
-B batch, L length of the queries, M length of the keys or of a memory, D model width, H heads, G key-value heads,
-K width of a head, F inner width of a feed-forward, V vocabulary.
+B batch, L length of the queries, M length of the keys, S length of a memory, D model width, H heads, G key-value heads,
+K width of a head, R rotated part of it, F inner width of a feed-forward, V vocabulary.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
@@ -43,6 +43,14 @@ class Costs:
     state_elements: int = 0
     activation_bytes: int = 0
 
+    @classmethod
+    def of(
+        cls, module: nn.Module, *, forward_flops: int = 0, state_elements: int = 0, activation_bytes: int = 0
+    ) -> Costs:
+        """The costs of a trained module: all its parameters are active, the backward pass is twice the forward."""
+        parameters = sum(parameter.numel() for parameter in module.parameters())
+        return cls(parameters, parameters, forward_flops, 3 * forward_flops, state_elements, activation_bytes)
+
     def __add__(self, other: Costs) -> Costs:
         return Costs(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
@@ -52,31 +60,51 @@ class Component(nn.Module, ABC):
 
     @abstractmethod
     def costs(self, query: CostQuery) -> Costs:
-        """The costs of this component alone, everything inside it included."""
+        """The costs of this component alone, everything inside it included.
+
+        Of tensors that two components share, the reader counts its input; the writer does not count its output.
+        """
+
+    def reset_parameters(self) -> None:
+        """Draws anew the parameters that this module holds itself, not those of the modules inside it."""
+        if held := [name for name, _ in self.named_parameters(recurse=False)]:
+            raise NotImplementedError(f"{type(self).__name__} holds {', '.join(held)}: it must say how they start")
 
 
 @dataclass(frozen=True)
 class Context:
     """All that a component may know besides its input.
 
-    The stack fills `allowed` and `bias` once per forward pass, and only when one of its mixers reads scores.
+    The stack fills what stands below `encoding` once per forward pass, and only when one of its mixers reads scores.
     """
 
     valid: Bool[Tensor, "B L"] | None = None
-    """True where a token is real; None means all are."""
+    """True where a token is real; None means all are. Padding is on the right, save in `step`."""
     segments: Int[Tensor, "B L"] | None = None
     """Number of the document each token belongs to, for packed rows; None means one document per row."""
-    positions: Int[Tensor, "B L"] | None = None
+    positions: Int[Tensor, "#B L"] | None = None
     """Place of each token in its own document; None means 0, 1, 2 ..."""
-    memory: Float[Tensor, "B M D"] | None = None
+    memory: Float[Tensor, "B S D"] | None = None
     """What a cross mixer reads."""
-    memory_valid: Bool[Tensor, "B M"] | None = None
+    memory_valid: Bool[Tensor, "B S"] | None = None
     encoding: Position | None = None
     """The position encoding in force, for mixers that rotate queries and keys or bias their scores."""
-    allowed: Bool[Tensor, "B 1 L M"] | None = None
+    key_positions: Int[Tensor, "#B M"] | None = None
+    """Places of the keys, where they are not the queries' own tokens (in `step`)."""
+    rotation: (
+        Float[
+            Tensor,
+            (
+                two  # B 1 L R
+            ),
+        ]
+        | None
+    ) = None
+    """What `encoding.rotate` needs for these tokens: cosines and sines."""
+    allowed: Bool[Tensor, "#B 1 #L M"] | None = None
     """True where a query may look at a key; None means that only the mixer's own causality applies."""
-    bias: Float[Tensor, "#B H L M"] | None = None
-    """Added to the scores; computed once for all layers where it does not depend on the queries."""
+    bias: Float[Tensor, "#B #H #L M"] | None = None
+    """Added to the scores: minus infinity where not allowed, else the encoding's bias. None exactly if `allowed` is."""
 
     def with_encoding(self, encoding: Position) -> Context:
         return replace(self, encoding=encoding)
@@ -115,18 +143,29 @@ class Mixer(Component):
         """An empty state with room for `max_length` tokens."""
 
     @abstractmethod
-    def step(
-        self, x: Float[Tensor, "B L D"], state: State, context: Context
-    ) -> tuple[Float[Tensor, "B L D"], State]:
+    def step(self, x: Float[Tensor, "B L D"], state: State, context: Context) -> tuple[Float[Tensor, "B L D"], State]:
         """The next tokens (one, or a prompt of several), given the state of all before; causal mixers only."""
 
 
 class CrossMixer(Component):
-    """Reads a memory: x[B, L, D] with context.memory[B, M, D] -> y[B, L, D]."""
+    """Reads a memory: x[B, L, D] with context.memory[B, S, D] -> y[B, L, D].
+
+    The memory is one tensor for all layers: the stack counts it among what autograd keeps, the cross mixer does not.
+    """
 
     @abstractmethod
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
-        """The whole sequence at once; decoding needs no other form."""
+        """The whole sequence at once."""
+
+    def read(self, context: Context) -> State:
+        """What decoding needs of the memory, made once; by default nothing, since `step` has the memory at hand."""
+        del context
+        return State()
+
+    def step(self, x: Float[Tensor, "B L D"], state: State, context: Context) -> Float[Tensor, "B L D"]:
+        """The next tokens, given what was read of the memory."""
+        del state
+        return self.forward(x, context)
 
 
 class Position(Component):
@@ -147,8 +186,33 @@ class Position(Component):
         del positions
         return x
 
-    def rotate(self, x: Float[Tensor, "B H L K"], positions: Int[Tensor, "#B L"]) -> Float[Tensor, "B H L K"]:
-        del positions
+    def rotation(
+        self, positions: Int[Tensor, "#B L"], dtype: torch.dtype
+    ) -> (
+        Float[
+            Tensor,
+            (
+                two  # B 1 L R
+            ),
+        ]
+        | None
+    ):
+        """What `rotate` needs for tokens at these positions, made once for all layers."""
+        del positions, dtype
+        return None
+
+    def rotate(
+        self,
+        x: Float[Tensor, "B H L K"],
+        rotation: Float[
+            Tensor,
+            (
+                two  # B 1 L R
+            ),
+        ],
+    ) -> Float[Tensor, "B H L K"]:
+        """Queries or keys, turned."""
+        del rotation
         return x
 
     def bias(
@@ -164,6 +228,9 @@ class Position(Component):
 class Norm(Component):
     """Normalises each token (or, for batch norm, each channel over the valid tokens)."""
 
+    keeps_statistics: ClassVar[bool] = False
+    """True where training updates running statistics, which recomputation must not do twice."""
+
     @abstractmethod
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         """Same shape out as in."""
@@ -175,3 +242,35 @@ class FeedForward(Component):
     @abstractmethod
     def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
         """Same shape out as in."""
+
+
+class Wiring(Component):
+    """How the sublayers of one block meet the residual stream; dropout and drop path of the branches live here."""
+
+    needs_final_norm: ClassVar[bool]
+    """True where the stream leaves the last block without a norm."""
+    branch_gain: float = 1.0
+    """Initialisations multiply the weights of a branch by this, queries and keys left out."""
+
+    @abstractmethod
+    def forward(
+        self, x: Float[Tensor, "B L D"], sublayers: Sequence[Sublayer], context: Context
+    ) -> Float[Tensor, "B L D"]:
+        """The stream after the sublayers."""
+
+
+Grid = tuple[int, int]
+"""Rows and columns of an image's patches."""
+Sublayer = Callable[[Tensor], Tensor]
+MixerFactory = Callable[..., Mixer]
+"""mixer(d_model, num_heads=H, causal=bool, dropout=p)"""
+CrossFactory = Callable[..., CrossMixer]
+"""cross(d_model, num_heads=H, dropout=p)"""
+PositionFactory = Callable[..., Position]
+"""position(d_model, num_heads=H, max_length=N, causal=bool, grid=(rows, columns) or None)"""
+NormFactory = Callable[[int], Norm]
+FeedForwardFactory = Callable[..., FeedForward]
+"""feedforward(d_model, dropout=p)"""
+WiringFactory = Callable[..., Wiring]
+"""residual(norm, d_model, num_layers=N, num_sublayers=2 or 3, dropout=p, drop_path=q)"""
+Initialisation = Callable[[nn.Module], None]

@@ -95,7 +95,9 @@ class PatchEmbedding(Component):
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B L D"]:
         if tuple(images.shape[1:]) != self.image_shape:
-            raise ValueError(f"images have shape {tuple(images.shape[1:])}, the model was built for {self.image_shape}.")
+            raise ValueError(
+                f"images have shape {tuple(images.shape[1:])}, the model was built for {self.image_shape}."
+            )
         size = self.patch_size
         return self.projection(rearrange(images, "b c (h p) (w q) -> b (h w) (c p q)", p=size, q=size))
 

@@ -1,0 +1,65 @@
+"""One block: a mixer, where there is a memory a cross mixer, and a feed-forward, wired to the residual stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jaxtyping import Float
+from torch import Tensor
+
+from headtohead.components.checkpointing import recompute
+from headtohead.components.contracts import (
+    Component,
+    Context,
+    CostQuery,
+    Costs,
+    CrossMixer,
+    FeedForward,
+    Mixer,
+    State,
+    Sublayer,
+    Wiring,
+)
+
+
+class Block(Component):
+    """The sublayers in their order, handed to the wiring."""
+
+    def __init__(self, mixer: Mixer, cross: CrossMixer | None, feedforward: FeedForward, wiring: Wiring) -> None:
+        super().__init__()
+        self.mixer, self.cross, self.feedforward, self.wiring = mixer, cross, feedforward, wiring
+
+    def forward(
+        self, x: Float[Tensor, "B L D"], context: Context, *, recompute_mixers: bool = False
+    ) -> Float[Tensor, "B L D"]:
+        def wrapped(mixer: Mixer | CrossMixer) -> Sublayer:
+            if recompute_mixers:
+                return lambda h: recompute(mixer, h, context)
+            return lambda h: mixer(h, context)
+
+        sublayers = [wrapped(mixer) for mixer in (self.mixer, self.cross) if mixer is not None]
+        return self.wiring(x, [*sublayers, self.feedforward], context)
+
+    def step(
+        self, x: Float[Tensor, "B L D"], state: State, memory: State, context: Context
+    ) -> tuple[Float[Tensor, "B L D"], State]:
+        """The next tokens, given the state of all before and what the cross mixer read of its memory."""
+
+        def mix(h: Tensor) -> Tensor:
+            nonlocal state
+            y, state = self.mixer.step(h, state, context)
+            return y
+
+        sublayers: list[Sublayer] = [mix]
+        if (cross := self.cross) is not None:
+            sublayers.append(lambda h: cross.step(h, memory, context))
+        return self.wiring(x, [*sublayers, self.feedforward], context), state
+
+    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, Costs]]:
+        """Each part's name and costs."""
+        for name, part in self.named_children():
+            assert isinstance(part, Component)
+            yield name, part.costs(query)
+
+    def costs(self, query: CostQuery) -> Costs:
+        return sum((costs for _, costs in self.cost_rows(query)), Costs())

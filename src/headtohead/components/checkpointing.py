@@ -1,0 +1,58 @@
+"""Which activations are thrown away in the forward pass and made again in the backward pass (Chen et al. 2016,
+https://arxiv.org/abs/1604.06174)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+_recomputing: ContextVar[bool] = ContextVar("recomputing", default=False)
+
+
+@dataclass(frozen=True)
+class Checkpointing:
+    """none: keep all; full: recompute every block; every_k: every k-th block; attention: the mixers alone."""
+
+    kind: Literal["none", "full", "every_k", "attention"] = "none"
+    every: int = 2
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("none", "full", "every_k", "attention"):
+            raise ValueError(f"checkpointing={self.kind} is unknown: choose none, full, every_k or attention")
+        if self.every < 1:
+            raise ValueError(f"checkpointing.every={self.every} is no period: choose 1 or more")
+
+    def covers_block(self, index: int) -> bool:
+        return self.kind == "full" or (self.kind == "every_k" and index % self.every == 0)
+
+
+def is_recomputing() -> bool:
+    """True inside the second forward pass: what has an effect beyond its output must not have it twice."""
+    return _recomputing.get()
+
+
+@contextmanager
+def _marked() -> Iterator[None]:
+    token = _recomputing.set(True)
+    try:
+        yield
+    finally:
+        _recomputing.reset(token)
+
+
+def _contexts() -> tuple[Any, Any]:
+    return nullcontext(), _marked()
+
+
+def recompute(function: Callable[..., Tensor], *inputs: Any) -> Tensor:
+    """function(*inputs), made again in the backward pass."""
+    if torch.compiler.is_compiling():  # cannot trace the mark; batch norm under compile and checkpointing is refused
+        return checkpoint(function, *inputs, use_reentrant=False)
+    return checkpoint(function, *inputs, use_reentrant=False, context_fn=_contexts)

@@ -1,0 +1,81 @@
+"""The feed-forward part of a block: two linear maps with an activation between (https://arxiv.org/abs/1706.03762), or
+three with a gate (Shazeer 2020, https://arxiv.org/abs/2002.05202)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from headtohead.components.contracts import CostQuery, Costs, FeedForward
+from headtohead.components.linears import ResidualLinear
+
+
+def squared_relu(x: Tensor) -> Tensor:
+    """So et al. 2021, https://arxiv.org/abs/2109.08668."""
+    return F.relu(x).square()
+
+
+def gelu_tanh(x: Tensor) -> Tensor:
+    return F.gelu(x, approximate="tanh")
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": gelu_tanh,
+    "silu": F.silu,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "squared_relu": squared_relu,
+}
+KEEPS_OWN_OUTPUT = {"relu", "sigmoid", "tanh"}
+"""Activations whose backward pass reads their output; the others keep another tensor of the same size."""
+
+
+class DenseFeedForward(FeedForward):
+    """down(act(up(x))), or down(act(gate(x)) * up(x))."""
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        dropout: float = 0.0,
+        multiple: float = 4.0,
+        activation: str = "gelu",
+        gated: bool = False,
+        two_thirds: bool = False,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if activation not in ACTIVATIONS:
+            raise ValueError(f"activation={activation} is unknown: choose one of {', '.join(sorted(ACTIVATIONS))}")
+        inner = inner_width(d_model, multiple, two_thirds=two_thirds)
+        self.d_model, self.inner, self.activation, self.dropout = d_model, inner, activation, dropout
+        self.act = ACTIVATIONS[activation]
+        self.gate = nn.Linear(d_model, inner, bias=bias) if gated else None
+        self.up = nn.Linear(d_model, inner, bias=bias)
+        self.down = ResidualLinear(inner, d_model, bias=bias)
+
+    def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+        hidden = self.act(self.up(x)) if self.gate is None else self.act(self.gate(x)) * self.up(x)
+        return self.down(F.dropout(hidden, self.dropout, self.training))
+
+    def costs(self, query: CostQuery) -> Costs:
+        n, gated = query.length, self.gate is not None
+        inner_tensors = (1 if self.activation in KEEPS_OWN_OUTPUT else 2) + 2 * gated + (1 + gated) * (self.dropout > 0)
+        return Costs.of(
+            self,
+            forward_flops=2 * n * self.d_model * self.inner * (3 if gated else 2),
+            activation_bytes=n * (self.d_model + inner_tensors * self.inner) * query.bytes_per_element,
+        )
+
+
+def inner_width(d_model: int, multiple: float, *, two_thirds: bool) -> int:
+    """multiple x width; times 2/3, to the nearest multiple of 8, so that a gated layer has as many parameters."""
+    if two_thirds:
+        return max(8, round(multiple * d_model * 2 / 3 / 8) * 8)
+    return max(1, round(multiple * d_model))

@@ -1,0 +1,175 @@
+"""Scaled dot-product attention (Vaswani et al. 2017, https://arxiv.org/abs/1706.03762), multi-head, grouped
+(Ainslie et al. 2023, https://arxiv.org/abs/2305.13245) or multi-query (Shazeer 2019, https://arxiv.org/abs/1911.02150).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from headtohead.components.contracts import Context, CostQuery, Costs, Mixer, State
+from headtohead.components.linears import ResidualLinear, ScoreLinear
+from headtohead.components.norms import RmsScale
+from headtohead.components.scores import as_bias, causal_mask
+
+
+def attend(
+    q: Float[Tensor, "B H L K"],
+    k: Float[Tensor, "B G M K"],
+    v: Float[Tensor, "B G M K"],
+    *,
+    bias: Float[Tensor, "#B #H #L M"] | None,
+    causal: bool,
+    scale: float,
+    dropout: float,
+) -> Float[Tensor, "B H L K"]:
+    """softmax(scale q k^T + bias) v by the fused kernel; a row that may look nowhere gives zero."""
+    grouped = k.shape[1] != q.shape[1]
+    if grouped and bias is not None:  # fused kernels on a GPU take groups or a mask, not both
+        k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))
+        grouped = False
+    return F.scaled_dot_product_attention(
+        q, k, v, attn_mask=bias, dropout_p=dropout, is_causal=causal and bias is None, scale=scale, enable_gqa=grouped
+    )
+
+
+def split_heads(x: Float[Tensor, "B L D"], num_heads: int) -> Float[Tensor, "B H L K"]:
+    return x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+
+
+def merge_heads(x: Float[Tensor, "B H L K"]) -> Float[Tensor, "B L D"]:
+    return x.transpose(1, 2).flatten(2)
+
+
+def head_width(d_model: int, num_heads: int) -> int:
+    """Width of one head, or the reason why there is none."""
+    if num_heads < 1 or d_model % num_heads:
+        raise ValueError(f"num_heads={num_heads} does not divide d_model={d_model}: choose a divisor of the width")
+    return d_model // num_heads
+
+
+@dataclass
+class KeyValueState(State):
+    """Keys and values of the tokens read so far, in room set aside for all that may come."""
+
+    keys: Float[Tensor, "B G M K"] | None = None
+    values: Float[Tensor, "B G M K"] | None = None
+
+    def append(self, k: Float[Tensor, "B G L K"], v: Float[Tensor, "B G L K"]) -> tuple[Tensor, Tensor]:
+        """All keys and values, the new ones included."""
+        assert self.keys is not None and self.values is not None, "a state comes from initial_state"
+        end = self.length + k.shape[2]
+        if end > self.keys.shape[2]:
+            raise ValueError(
+                f"{end} tokens do not fit a state made for max_length={self.keys.shape[2]}: make it longer"
+            )
+        self.keys[:, :, self.length : end] = k
+        self.values[:, :, self.length : end] = v
+        self.length = end
+        return self.keys[:, :, :end], self.values[:, :, :end]
+
+
+class SoftmaxAttention(Mixer):
+    """softmax(q k^T / sqrt(K)) v in H heads, with G of them for keys and values."""
+
+    reads_scores = True
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        num_heads: int,
+        causal: bool,
+        dropout: float = 0.0,
+        num_kv_heads: int | None = None,
+        bias: bool = True,
+        output_bias: bool | None = None,
+        qk_norm: bool = False,
+        scale: float | None = None,
+    ) -> None:
+        super().__init__()
+        width = head_width(d_model, num_heads)
+        self.num_heads, self.num_kv_heads = num_heads, num_heads if num_kv_heads is None else num_kv_heads
+        if self.num_kv_heads < 1 or num_heads % self.num_kv_heads:
+            raise ValueError(f"num_kv_heads={num_kv_heads} does not divide num_heads={num_heads}: choose a divisor")
+        self.d_model, self.head_width, self.causal, self.dropout = d_model, width, causal, dropout
+        self.scale = width**-0.5 if scale is None else scale
+        self.query = ScoreLinear(d_model, d_model, bias=bias)
+        self.key = ScoreLinear(d_model, self.num_kv_heads * width, bias=bias)
+        self.value = nn.Linear(d_model, self.num_kv_heads * width, bias=bias)
+        self.output = ResidualLinear(d_model, d_model, bias=bias if output_bias is None else output_bias)
+        self.query_norm = RmsScale(width) if qk_norm else None
+        self.key_norm = RmsScale(width) if qk_norm else None
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        q, k, v = self.project(x, context)
+        y = attend(
+            q,
+            k,
+            v,
+            bias=self.full_bias(q, context),
+            causal=self.causal,
+            scale=self.scale,
+            dropout=self.dropout if self.training else 0.0,
+        )
+        return self.output(merge_heads(y))
+
+    def project(self, x: Float[Tensor, "B L D"], context: Context) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values by head, normed and rotated as asked."""
+        q = split_heads(self.query(x), self.num_heads)
+        k = split_heads(self.key(x), self.num_kv_heads)
+        v = split_heads(self.value(x), self.num_kv_heads)
+        if self.query_norm is not None and self.key_norm is not None:
+            q, k = self.query_norm(q), self.key_norm(k)
+        if context.encoding is not None and context.rotation is not None:
+            q, k = (context.encoding.rotate(t, context.rotation) for t in (q, k))
+        return q, k, v
+
+    def full_bias(self, q: Float[Tensor, "B H L K"], context: Context) -> Float[Tensor, "#B #H #L M"] | None:
+        """The shared bias, and that part of the encoding's bias which these queries decide."""
+        encoding, bias = context.encoding, context.bias
+        if encoding is None or not encoding.bias_reads_queries:
+            return bias
+        assert context.positions is not None, "the stack fills positions first"
+        keys = context.positions if context.key_positions is None else context.key_positions
+        own = encoding.bias(q, context.positions, keys)
+        assert own is not None and bias is not None, "an encoding that biases scores has an explicit mask"
+        return own * self.scale + bias
+
+    def initial_state(
+        self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype
+    ) -> KeyValueState:
+        shape = (batch_size, self.num_kv_heads, max_length, self.head_width)
+        keys, values = (torch.zeros(shape, device=device, dtype=dtype) for _ in range(2))
+        return KeyValueState(0, keys, values)
+
+    def step(
+        self, x: Float[Tensor, "B L D"], state: State, context: Context
+    ) -> tuple[Float[Tensor, "B L D"], KeyValueState]:
+        assert isinstance(state, KeyValueState)
+        q, k, v = self.project(x, context)
+        bias, length = self.full_bias(q, context), x.shape[1]
+        is_prompt = state.length == 0 and length > 1
+        k, v = state.append(k, v)
+        if bias is None and length > 1 and not is_prompt:
+            bias = as_bias(causal_mask(length, k.shape[2], x.device), q.dtype)
+        y = attend(q, k, v, bias=bias, causal=is_prompt, scale=self.scale, dropout=0.0)
+        return self.output(merge_heads(y)), state
+
+    def costs(self, query: CostQuery) -> Costs:
+        n, d, kv = query.length, self.d_model, self.num_kv_heads * self.head_width
+        scores = 2 * n * (n + 1) * d if self.causal else 4 * n * n * d
+        kept = n * (3 * d + 2 * kv) + (n * (d + kv) if self.query_norm is not None else 0)
+        log_sums = n * self.num_heads * (1 if self.query_norm is None else 2) + (
+            n * self.num_kv_heads if self.query_norm is not None else 0
+        )
+        return Costs.of(
+            self,
+            forward_flops=2 * n * d * (2 * d + 2 * kv) + scores,
+            state_elements=2 * n * kv,
+            activation_bytes=kept * query.bytes_per_element + 4 * log_sums,
+        )

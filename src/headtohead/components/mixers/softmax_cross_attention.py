@@ -1,0 +1,77 @@
+"""Attention from one sequence to another, the memory (Vaswani et al. 2017, https://arxiv.org/abs/1706.03762)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from headtohead.components.contracts import Context, CostQuery, Costs, CrossMixer, State
+from headtohead.components.linears import ResidualLinear, ScoreLinear
+from headtohead.components.mixers.softmax_attention import attend, head_width, merge_heads, split_heads
+from headtohead.components.scores import as_bias
+
+
+@dataclass
+class MemoryState(State):
+    """Keys and values of the memory, and its mask; `length` is that of the memory."""
+
+    keys: Float[Tensor, "B G S K"] | None = None
+    values: Float[Tensor, "B G S K"] | None = None
+    bias: Float[Tensor, "B 1 1 S"] | None = None
+
+
+class SoftmaxCrossAttention(CrossMixer):
+    """Queries from x, keys and values from the memory."""
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        num_heads: int,
+        dropout: float = 0.0,
+        num_kv_heads: int | None = None,
+        bias: bool = True,
+        scale: float | None = None,
+    ) -> None:
+        super().__init__()
+        width = head_width(d_model, num_heads)
+        self.num_heads, self.num_kv_heads = num_heads, num_heads if num_kv_heads is None else num_kv_heads
+        if self.num_kv_heads < 1 or num_heads % self.num_kv_heads:
+            raise ValueError(f"num_kv_heads={num_kv_heads} does not divide num_heads={num_heads}: choose a divisor")
+        self.d_model, self.head_width, self.dropout = d_model, width, dropout
+        self.scale = width**-0.5 if scale is None else scale
+        self.query = ScoreLinear(d_model, d_model, bias=bias)
+        self.key = ScoreLinear(d_model, self.num_kv_heads * width, bias=bias)
+        self.value = nn.Linear(d_model, self.num_kv_heads * width, bias=bias)
+        self.output = ResidualLinear(d_model, d_model, bias=bias)
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        return self.step(x, self.read(context), context)
+
+    def read(self, context: Context) -> MemoryState:
+        memory, valid = context.memory, context.memory_valid
+        if memory is None:
+            raise ValueError("a cross mixer needs context.memory: give the decoder what the encoder made")
+        k = split_heads(self.key(memory), self.num_kv_heads)
+        v = split_heads(self.value(memory), self.num_kv_heads)
+        bias = None if valid is None else as_bias(valid[:, None, None, :], k.dtype)
+        return MemoryState(memory.shape[1], k, v, bias)
+
+    def step(self, x: Float[Tensor, "B L D"], state: State, context: Context) -> Float[Tensor, "B L D"]:
+        del context
+        assert isinstance(state, MemoryState) and state.keys is not None and state.values is not None
+        q = split_heads(self.query(x), self.num_heads)
+        dropout = self.dropout if self.training else 0.0
+        y = attend(q, state.keys, state.values, bias=state.bias, causal=False, scale=self.scale, dropout=dropout)
+        return self.output(merge_heads(y))
+
+    def costs(self, query: CostQuery) -> Costs:
+        n, m, d, kv = query.length, query.memory_length, self.d_model, self.num_kv_heads * self.head_width
+        return Costs.of(
+            self,
+            forward_flops=4 * n * d * d + 4 * m * d * kv + 4 * n * m * d,
+            state_elements=2 * m * kv,
+            activation_bytes=(3 * n * d + 2 * m * kv) * query.bytes_per_element + 4 * n * self.num_heads,
+        )

@@ -1,0 +1,110 @@
+"""Rotary positions: queries and keys turn by angles that grow with their place (Su et al. 2021,
+https://arxiv.org/abs/2104.09864)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from headtohead.components.contracts import CostQuery, Costs, Grid, Position
+
+Pairing = Literal["half", "interleaved"]
+
+
+class Rotary(Position):
+    """Turns the first `fraction` of each head; pairs are (i, i + R/2) as in Llama, or (2i, 2i+1) as in the paper."""
+
+    rotates = True
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        num_heads: int,
+        max_length: int | None,
+        causal: bool,
+        grid: Grid | None = None,
+        base: float = 10000.0,
+        fraction: float = 1.0,
+        pairing: Pairing = "half",
+    ) -> None:
+        super().__init__()
+        del max_length, causal, grid
+        width = d_model // num_heads
+        self.rotated, self.base, self.pairing = rotated_width(width, fraction, multiple=2), base, pairing
+        if pairing not in ("half", "interleaved"):
+            raise ValueError(f"pairing={pairing} is unknown: choose half or interleaved")
+
+    def rotation(
+        self, positions: Int[Tensor, "#B L"], dtype: torch.dtype
+    ) -> Float[
+        Tensor,
+        (
+            two  # B 1 L R
+        ),
+    ]:
+        angles = turning_angles(positions, self.rotated // 2, self.base, dtype)
+        angles = torch.cat((angles, angles), -1) if self.pairing == "half" else angles.repeat_interleave(2, -1)
+        return torch.stack((angles.cos(), angles.sin()))[:, :, None].to(dtype)
+
+    def rotate(
+        self,
+        x: Float[Tensor, "B H L K"],
+        rotation: Float[
+            Tensor,
+            (
+                two  # B 1 L R
+            ),
+        ],
+    ) -> Float[Tensor, "B H L K"]:
+        return turn(x, rotation.to(x.dtype), interleaved=self.pairing == "interleaved")
+
+    def costs(self, query: CostQuery) -> Costs:
+        return Costs.of(self, activation_bytes=2 * query.length * self.rotated * query.bytes_per_element)
+
+
+def rotated_width(width: int, fraction: float, *, multiple: int) -> int:
+    """How much of a head turns, or the reason why it cannot."""
+    rotated = int(width * fraction)
+    if not 0.0 < fraction <= 1.0 or rotated < multiple or rotated % multiple:
+        raise ValueError(
+            f"fraction={fraction} of a head of width {width} is {rotated}, and rotary needs a multiple of {multiple}: "
+            "change d_model, num_heads or the position's fraction"
+        )
+    return rotated
+
+
+def turning_angles(
+    positions: Int[Tensor, "#B L"], num_pairs: int, base: float, dtype: torch.dtype
+) -> Float[Tensor, "#B L P"]:
+    """position / base^(i/P) for pair i, in float32 at least."""
+    exact = torch.promote_types(dtype, torch.float32)
+    exponents = torch.arange(num_pairs, device=positions.device, dtype=exact) / num_pairs
+    return positions[..., None].to(exact) * base**-exponents
+
+
+def turn(
+    x: Float[Tensor, "B H L K"],
+    rotation: Float[
+        Tensor,
+        (
+            two  # B 1 L R
+        ),
+    ],
+    *,
+    interleaved: bool,
+) -> Float[Tensor, "B H L K"]:
+    """Every pair of the first R channels turned by its angle."""
+    rotated = rotation.shape[-1]
+    if rotated < x.shape[-1]:
+        turned, rest = x.split((rotated, x.shape[-1] - rotated), dim=-1)
+        return torch.cat((turn(turned, rotation, interleaved=interleaved), rest), dim=-1)
+    if interleaved:
+        partner = torch.stack((-x[..., 1::2], x[..., 0::2]), dim=-1).flatten(-2)
+    else:
+        first, second = x.chunk(2, dim=-1)
+        partner = torch.cat((-second, first), dim=-1)
+    return x * rotation[0] + partner * rotation[1]

@@ -1,0 +1,227 @@
+"""A stack of blocks with the position encoding that they share: all of a transformer but its embedding and head."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from headtohead.components import scores
+from headtohead.components.block import Block
+from headtohead.components.checkpointing import Checkpointing, recompute
+from headtohead.components.contracts import (
+    Component,
+    Context,
+    CostQuery,
+    Costs,
+    CrossFactory,
+    FeedForwardFactory,
+    Grid,
+    MixerFactory,
+    NormFactory,
+    Position,
+    PositionFactory,
+    State,
+    WiringFactory,
+)
+
+
+@dataclass
+class StackState(State):
+    """The states of all layers, and what the masks of the next tokens need."""
+
+    layers: list[State] = field(default_factory=list)
+    memories: list[State] = field(default_factory=list)
+    """What the cross mixers read of the memory; empty before the first step."""
+    valid: Bool[Tensor, "B M"] | None = None
+    """Which tokens were real, from the first step that says so."""
+    positions: Int[Tensor, "B M"] | None = None
+    """Where the tokens stood; kept where the position encoding biases scores."""
+
+    def tensors(self) -> Iterator[Tensor]:
+        for state in (*self.layers, *self.memories):
+            yield from state.tensors()
+
+
+class Stack(Component):
+    """add positions, then blocks, then a final norm where the wiring needs one.
+
+    `mixers` holds one factory per layer. `embedding_norm` normalises the tokens after positions were added (BERT,
+    BLOOM); dropout follows. Drop path grows linearly from 0 at the first block to `drop_path` at the last.
+    """
+
+    checkpointing: Checkpointing = Checkpointing()
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        num_heads: int,
+        mixers: Sequence[MixerFactory],
+        position: PositionFactory,
+        norm: NormFactory,
+        residual: WiringFactory,
+        feedforward: FeedForwardFactory,
+        cross: CrossFactory | None = None,
+        causal: bool,
+        max_length: int | None,
+        dropout: float = 0.0,
+        drop_path: float = 0.0,
+        grid: Grid | None = None,
+        embedding_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        self.d_model, self.causal, self.dropout, self.num_layers = d_model, causal, dropout, len(mixers)
+        first = position(d_model, num_heads=num_heads, max_length=max_length, causal=causal, grid=grid)
+        self.positions = nn.ModuleList([first])
+        if not first.shared_by_layers:
+            for _ in mixers[1:]:
+                self.positions.append(
+                    position(d_model, num_heads=num_heads, max_length=max_length, causal=causal, grid=grid)
+                )
+        self.embedding_norm = norm(d_model) if embedding_norm else None
+        self.blocks = nn.ModuleList()
+        for layer, mixer in enumerate(mixers):
+            wiring = residual(
+                norm,
+                d_model,
+                num_layers=len(mixers),
+                num_sublayers=2 if cross is None else 3,
+                dropout=dropout,
+                drop_path=drop_path * layer / max(1, len(mixers) - 1),
+            )
+            block = Block(
+                mixer(d_model, num_heads=num_heads, causal=causal, dropout=dropout),
+                None if cross is None else cross(d_model, num_heads=num_heads, dropout=dropout),
+                feedforward(d_model, dropout=dropout),
+                wiring,
+            )
+            self.blocks.append(block)
+        self.final_norm = norm(d_model) if wiring.needs_final_norm else None
+        self.reads_scores = any(block.mixer.reads_scores for block in self.layers)
+        self.has_cross = cross is not None
+
+    @property
+    def layers(self) -> list[Block]:
+        return cast(list[Block], list(self.blocks))
+
+    @property
+    def position(self) -> Position:
+        """The encoding, or that of the first layer where each has its own."""
+        return cast(Position, self.positions[0])
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        context = self._placed(context, 0, x.shape[1], x.device)
+        x = self._embed(x, context)
+        if self.reads_scores:
+            context = scores.fill(context, x, causal=self.causal)
+        policy = self.checkpointing if torch.is_grad_enabled() else Checkpointing()
+        for layer, block in enumerate(self.layers):
+            own = self._of_layer(context, layer, x)
+            if policy.covers_block(layer):
+                x = recompute(block, x, own)
+            else:
+                x = block(x, own, recompute_mixers=policy.kind == "attention")
+        return x if self.final_norm is None else self.final_norm(x, context)
+
+    def _placed(self, context: Context, start: int, length: int, device: torch.device) -> Context:
+        limit = self.position.max_length
+        if limit is not None and start + length > limit:
+            raise ValueError(
+                f"a sequence of {start + length} tokens is longer than the position encoding's max_length={limit}: "
+                "set model.max_length higher, or use a position without a table (rotary, alibi, sinusoidal)"
+            )
+        positions = context.positions
+        if positions is None:
+            positions = torch.arange(start, start + length, device=device)[None]
+        return replace(context, positions=positions, encoding=self.position)
+
+    def _embed(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        assert context.positions is not None
+        x = self.position.add(x, context.positions)
+        if self.embedding_norm is not None:
+            x = self.embedding_norm(x, context)
+        return F.dropout(x, self.dropout, self.training)
+
+    def _of_layer(self, context: Context, layer: int, x: Tensor) -> Context:
+        """The context itself, or one with the layer's own encoding."""
+        if self.position.shared_by_layers or not self.reads_scores:
+            return context
+        position = cast(Position, self.positions[layer])
+        return scores.with_scores(context.with_encoding(position), context.allowed, scores.compute_dtype(x))
+
+    def initial_state(
+        self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype
+    ) -> StackState:
+        """An empty state with room for `max_length` tokens."""
+        if not self.causal:
+            raise ValueError("a bidirectional stack cannot decode step by step: use a causal one")
+        layers = [
+            block.mixer.initial_state(batch_size, max_length, device=device, dtype=dtype) for block in self.blocks
+        ]
+        table = torch.zeros(batch_size, max_length, dtype=torch.long, device=device)
+        return StackState(layers=layers, positions=table if self.position.biases_scores else None)
+
+    def step(
+        self, x: Float[Tensor, "B L D"], state: StackState, context: Context
+    ) -> tuple[Float[Tensor, "B L D"], StackState]:
+        """The next tokens (a prompt, then one by one); `context` speaks of these tokens alone."""
+        if context.segments is not None:
+            raise ValueError("segments cannot be decoded step by step: give each document a row of its own")
+        context = self._placed(context, state.length, x.shape[1], x.device)
+        x = self._embed(x, context)
+        if self.reads_scores:
+            context = self._scores_of_step(x, state, context)
+        if self.has_cross and not state.memories:
+            state.memories = [block.cross.read(context) for block in self.layers]
+        memories = state.memories or [State()] * self.num_layers
+        for layer, block in enumerate(self.layers):
+            own = self._of_layer(context, layer, x)
+            x, state.layers[layer] = block.step(x, state.layers[layer], memories[layer], own)
+        state.length += x.shape[1]
+        return x if self.final_norm is None else self.final_norm(x, context), state
+
+    def _scores_of_step(self, x: Float[Tensor, "B L D"], state: StackState, context: Context) -> Context:
+        """Masks and biases of the new tokens over all tokens; none where causality alone decides."""
+        start, length = state.length, x.shape[1]
+        end = start + length
+        if context.valid is not None and state.valid is None:
+            state.valid = torch.ones(len(x), self._room(state), dtype=torch.bool, device=x.device)
+        if state.valid is not None and context.valid is not None:
+            state.valid[:, start:end] = context.valid
+        keys = None
+        if state.positions is not None:
+            assert context.positions is not None
+            state.positions[:, start:end] = context.positions
+            keys = state.positions[:, :end]
+        allowed = None
+        if state.valid is not None or keys is not None:
+            allowed = scores.causal_mask(length, end, x.device)
+        if state.valid is not None and allowed is not None:
+            allowed = allowed & state.valid[:, None, None, :end]
+        return scores.with_scores(replace(context, key_positions=keys), allowed, scores.compute_dtype(x))
+
+    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
+        """Path, kind and costs of every part; their sum is the stack."""
+        for index, position in enumerate(cast(list[Position], list(self.positions))):
+            yield f"positions.{index}", "position", position.costs(query)
+        if self.embedding_norm is not None:
+            yield "embedding_norm", "norm", self.embedding_norm.costs(query)
+        for index, block in enumerate(self.layers):
+            for name, costs in block.cost_rows(query):
+                yield f"blocks.{index}.{name}", name, costs
+        if self.final_norm is not None:
+            yield "final_norm", "norm", self.final_norm.costs(query)
+        size = query.bytes_per_element
+        shared = query.memory_length * self.d_model * size if self.has_cross else 0
+        dropped = query.length * self.d_model * size if self.dropout > 0 else 0
+        if shared or dropped:
+            yield "shared", "activations", Costs(activation_bytes=shared + dropped)
+
+    def costs(self, query: CostQuery) -> Costs:
+        return sum((costs for _, _, costs in self.cost_rows(query)), Costs())
