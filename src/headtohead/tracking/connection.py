@@ -1,0 +1,118 @@
+"""Whether a run may go to a Weights & Biases server: a login, and a server that can be reached, found out quickly."""
+
+from __future__ import annotations
+
+import configparser
+import netrc
+import os
+import socket
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+Mode = Literal["auto", "online", "offline", "none"]
+MODES: tuple[Mode, ...] = ("auto", "online", "offline", "none")
+_DEFAULT_SERVER = "https://api.wandb.ai"
+
+
+@dataclass(frozen=True)
+class TrackingSettings:
+    """What conf/tracking sets."""
+
+    mode: Mode = "auto"
+    project: str = "headtohead"
+    entity: str | None = None
+    connect_timeout: float = 3.0
+    """Seconds for a first TCP connection, before W&B's client, which waits for minutes, is asked to try."""
+    init_timeout: float = 20.0
+    finish_timeout: float = 15.0
+    """Seconds after the last step for what is not uploaded yet; the rest stays on disk."""
+    system_metrics: bool = True
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ValueError(f"tracking.mode is {self.mode!r}; choose from {', '.join(MODES)}")
+        for name in ("connect_timeout", "init_timeout", "finish_timeout"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"tracking.{name} is {getattr(self, name)}; give seconds above 0")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The mode in force, and why, in words for the user."""
+
+    mode: Literal["online", "offline", "none"]
+    why: str
+
+
+def decide(settings: TrackingSettings) -> Decision:
+    """Online where asked for and possible; a login is demanded only of those who ask for `online` by name."""
+    asked = _asked(settings)
+    if asked == "none":
+        return Decision("none", "tracking=none")
+    if asked == "offline":
+        return Decision("offline", "asked for")
+    if not logged_in():
+        if asked == "online":
+            raise ValueError(
+                f"tracking=online needs a login at {server_url()}: run `wandb login` or set WANDB_API_KEY, "
+                "or use tracking=auto or tracking=offline"
+            )
+        return Decision("offline", "not logged in: `wandb login` changes that")
+    trouble = unreachable(server_url(), timeout=settings.connect_timeout)
+    if trouble:
+        return Decision("offline", f"{server_url()} cannot be reached: {trouble}")
+    return Decision("online", "logged in")
+
+
+def _asked(settings: TrackingSettings) -> Mode:
+    """The configured mode; `auto` leaves the choice to W&B's own WANDB_MODE where that is set."""
+    if settings.mode != "auto":
+        return settings.mode
+    by_environment: dict[str, Mode] = {"offline": "offline", "dryrun": "offline", "disabled": "none"}
+    return by_environment.get(os.environ.get("WANDB_MODE", ""), "auto")
+
+
+def server_url() -> str:
+    """W&B's server: WANDB_BASE_URL, else the user's W&B settings file, else the public one."""
+    if url := os.environ.get("WANDB_BASE_URL"):
+        return url.rstrip("/")
+    folder = os.environ.get("WANDB_CONFIG_DIR") or "~/.config/wandb"
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read(Path(folder).expanduser() / "settings", encoding="utf-8")
+    except (configparser.Error, OSError):
+        return _DEFAULT_SERVER
+    return parser.get("default", "base_url", fallback=_DEFAULT_SERVER).rstrip("/")
+
+
+def logged_in() -> bool:
+    """Whether W&B's client would find credentials for its server without asking for them."""
+    if os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE"):
+        return True
+    host = urlsplit(server_url()).netloc
+    candidates = [os.environ["NETRC"]] if os.environ.get("NETRC") else ["~/.netrc", "~/_netrc"]
+    for candidate in candidates:
+        try:
+            entry = netrc.netrc(str(Path(candidate).expanduser())).authenticators(host)
+        except (OSError, netrc.NetrcParseError):
+            continue
+        if entry and entry[2]:
+            return True
+    return False
+
+
+def unreachable(url: str, *, timeout: float) -> str | None:
+    """What keeps a TCP connection to the server (or to the proxy before it) from opening; None if nothing does."""
+    target = urlsplit(url)
+    proxy = urllib.request.getproxies().get(target.scheme)
+    if proxy and not urllib.request.proxy_bypass(target.hostname or ""):
+        target = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+    port = target.port or (443 if target.scheme == "https" else 80)
+    try:
+        socket.create_connection((target.hostname or "", port), timeout=timeout).close()
+    except OSError as error:
+        return str(error) or type(error).__name__
+    return None

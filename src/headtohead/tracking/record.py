@@ -1,0 +1,160 @@
+"""The record of one run: what it was, what it cost and how it ended. docs/record.md explains each field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from headtohead.tracking.secrets import mask_secrets
+from headtohead.tracking.strict_json import RecordError, decode, encode
+
+SCHEMA_VERSION = 1
+MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+"""From a schema version to the next: raw JSON of version n in, raw JSON of version n + 1 out."""
+
+Status = Literal["running", "finished", "diverged", "out_of_memory", "interrupted", "failed"]
+
+
+@dataclass
+class Seeds:
+    """The three sources of chance, apart."""
+
+    initialisation: int = 0
+    data_order: int = 0
+    dropout: int = 0
+
+
+@dataclass
+class Progress:
+    """How far a run has come; also the x-axes of every logged value."""
+
+    step: int = 0
+    """Optimizer steps."""
+    epoch: int = 0
+    tokens: int = 0
+    flops: float = 0.0
+    """Training FLOPs of the model, by the ledger."""
+    seconds: float = 0.0
+    """Wall-clock time of training, over all resumes, without pauses between them."""
+
+
+@dataclass
+class Selection:
+    """How the reported checkpoint was chosen, on validation data."""
+
+    metric: str = "loss"
+    direction: Literal["min", "max"] = "min"
+    step: int | None = None
+    value: float | None = None
+
+
+@dataclass
+class Timing:
+    """When; the times are ISO 8601 in UTC."""
+
+    started: str | None = None
+    finished: str | None = None
+    starts: int = 1
+    """1, and 1 more for every resume."""
+
+
+@dataclass
+class Environment:
+    """Where, as far as it can change results; no host or user name."""
+
+    packages: dict[str, str] = field(default_factory=dict)
+    python: str = ""
+    platform: str = ""
+    device: dict[str, Any] = field(default_factory=dict)
+    git_commit: str | None = None
+    git_dirty: bool | None = None
+
+
+@dataclass
+class Comparability:
+    """What two runs must share to be compared; hashes or names, None where it does not apply."""
+
+    data: str | None = None
+    tokenizer: str | None = None
+    evaluation: str | None = None
+    loss_normalisation: str | None = None
+    precision: str | None = None
+
+
+@dataclass
+class WandbLink:
+    """Where the run is in Weights & Biases."""
+
+    id: str | None = None
+    mode: Literal["online", "offline", "none"] = "none"
+    url: str | None = None
+    directory: str | None = None
+    """W&B's files, relative to the run folder."""
+
+
+@dataclass
+class RunRecord:
+    """One run. Everything but `id` has a default, and is filled in as it becomes known."""
+
+    id: str
+    name: str = ""
+    group: str = "default"
+    job_type: str = "train"
+    tags: list[str] = field(default_factory=list)
+    notes: str | None = None
+    status: Status = "running"
+    reason: str | None = None
+    seed: int = 0
+    seeds: Seeds = field(default_factory=Seeds)
+    config: dict[str, Any] = field(default_factory=dict)
+    costs: dict[str, Any] = field(default_factory=dict)
+    budget: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, dict[str, float]] = field(default_factory=lambda: {"validation": {}, "test": {}})
+    baselines: dict[str, float] = field(default_factory=dict)
+    selection: Selection = field(default_factory=Selection)
+    throughput: dict[str, float | None] = field(default_factory=dict)
+    timing: Timing = field(default_factory=Timing)
+    progress: Progress = field(default_factory=Progress)
+    environment: Environment = field(default_factory=Environment)
+    comparability: Comparability = field(default_factory=Comparability)
+    wandb: WandbLink = field(default_factory=WandbLink)
+    links: dict[str, str] = field(default_factory=dict)
+    schema_version: int = SCHEMA_VERSION
+    path: Path | None = field(default=None, compare=False, metadata={"stored": False})
+    """The run folder it was read from; not stored."""
+
+
+def to_json(record: RunRecord) -> str:
+    """The text of record.json: valid JSON, secrets masked."""
+    data = encode(record, "record")
+    data["config"] = mask_secrets(data["config"])
+    return json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def from_json(text: str, *, where: str = "record") -> RunRecord:
+    """The record in the text, of this schema version or an older one; `where` names its file in errors."""
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise RecordError(f"{where} is not valid JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise RecordError(f"{where} is {type(data).__name__}; expected an object")
+    return decode(RunRecord, _migrate(data, where), where)
+
+
+def _migrate(data: dict[str, Any], where: str) -> dict[str, Any]:
+    version = data.get("schema_version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise RecordError(f"{where}: schema_version is {version!r}; expected a number from 1 to {SCHEMA_VERSION}")
+    if version > SCHEMA_VERSION:
+        raise RecordError(
+            f"{where}: schema_version is {version}, and this headtohead reads up to {SCHEMA_VERSION}: "
+            "it was written by a newer headtohead, so upgrade"
+        )
+    while version < SCHEMA_VERSION:
+        data = MIGRATIONS[version](data)
+        version += 1
+    return {**data, "schema_version": SCHEMA_VERSION}

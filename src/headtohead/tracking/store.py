@@ -1,0 +1,173 @@
+"""The folder of one run, outputs/<group>/<run-id>/, and finding such folders again."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from headtohead.tracking.files import replace_text
+from headtohead.tracking.liveness import Heartbeat
+from headtohead.tracking.metrics import Curve, MetricsFile
+from headtohead.tracking.record import Progress, RunRecord, from_json, to_json
+from headtohead.tracking.secrets import mask_yaml
+from headtohead.tracking.strict_json import RecordError
+
+RECORD = "record.json"
+_ID_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
+_SLUG_LENGTH = 40
+DIED = "the process ended without a word: killed, or out of the machine's memory"
+
+
+class RunFolder:
+    """All files of one run. `create` or `resume` to write, `open` to read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.metrics_file = MetricsFile(path / "metrics.csv")
+        self._heartbeat = Heartbeat(path / "heartbeat.json")
+
+    @classmethod
+    def create(cls, outputs: Path | str, *, name: str, group: str = "default") -> RunFolder:
+        """A new folder with an id of its own, whatever else starts at the same moment."""
+        parent = Path(outputs).absolute() / slug(group)
+        parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            path = parent / new_id(name)
+            try:
+                path.mkdir()
+            except FileExistsError:
+                continue
+            folder = cls(path)
+            folder._heartbeat.claim()
+            return folder
+
+    @classmethod
+    def open(cls, path: Path | str) -> RunFolder:
+        """An existing run, by its folder or by a file in it."""
+        given = Path(path).absolute()
+        folder = given if given.is_dir() else given.parent
+        if not (folder / RECORD).is_file():
+            raise RecordError(f"{path} holds no {RECORD}: name the folder of a run, outputs/<group>/<run-id>")
+        return cls(folder)
+
+    @classmethod
+    def resume(cls, path: Path | str, *, step: int) -> RunFolder:
+        """An existing run to go on writing to, from the state it had after `step`."""
+        folder = cls.open(path)
+        if folder.is_live():
+            raise RecordError(f"{path} is still being written by a live process: wait for it, or stop it")
+        folder._heartbeat.claim()
+        folder.metrics_file.drop_after(step)
+        return folder
+
+    @property
+    def id(self) -> str:
+        return self.path.name
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def wandb(self) -> Path:
+        return self.path / "wandb"
+
+    @property
+    def attention(self) -> Path:
+        return self.path / "attention"
+
+    def is_live(self) -> bool:
+        """Whether the process that writes it is still there."""
+        return self._heartbeat.owner_lives() and self.read_record_as_written().status == "running"
+
+    def write_record(self, record: RunRecord) -> None:
+        assert record.id == self.id, f"record {record.id} does not belong into {self.path}"
+        replace_text(self.path / RECORD, to_json(record))
+        record.path = self.path
+
+    def read_record_as_written(self) -> RunRecord:
+        """The record without a look at whether its process lives."""
+        file = self.path / RECORD
+        record = from_json(file.read_text(encoding="utf-8"), where=str(file))
+        record.path = self.path
+        return record
+
+    def read_record(self) -> RunRecord:
+        """The record; a `running` whose process is gone reads as interrupted, as far as its metrics came."""
+        record = self.read_record_as_written()
+        if record.status != "running":
+            return record
+        if self._heartbeat.owner_lives():
+            return replace(record, progress=self.metrics_file.last_progress() or record.progress, path=self.path)
+        return replace(
+            record,
+            status="interrupted",
+            reason=DIED,
+            progress=self.metrics_file.last_progress() or record.progress,
+        )
+
+    def write_config(self, text: str) -> None:
+        """config.yaml, resolved; values that look like secrets are masked."""
+        replace_text(self.path / "config.yaml", mask_yaml(text))
+
+    def log(self, progress: Progress, values: Mapping[str, float]) -> None:
+        """Append numbers to metrics.csv, and give a sign of life."""
+        self.metrics_file.append(progress, values)
+        self._heartbeat.beat()
+
+    def beat(self) -> None:
+        """A sign of life, where nothing is logged for long."""
+        self._heartbeat.beat()
+
+    def metrics(self) -> dict[str, Curve]:
+        """Every logged metric by name."""
+        return self.metrics_file.curves()
+
+    def close(self) -> None:
+        self.metrics_file.close()
+
+
+def slug(text: str) -> str:
+    """Lower-case letters, digits and dashes: fit for folders, shells and W&B."""
+    return re.sub(r"[^a-z0-9._]+", "-", text.lower()).strip("-._") or "run"
+
+
+def new_id(name: str) -> str:
+    """The run's name, the day, and six random letters."""
+    # The system's own randomness: the seeded generators belong to training, and two runs may share their seed.
+    tail = "".join(secrets.choice(_ID_ALPHABET) for _ in range(6))
+    return f"{slug(name)[:_SLUG_LENGTH].rstrip('-._')}-{time.strftime('%Y%m%d')}-{tail}"
+
+
+def find_runs(root: Path | str) -> list[RunFolder]:
+    """Every run folder at or below `root`, by path."""
+    found = []
+    for folder, subfolders, files in os.walk(root):
+        if RECORD in files:
+            found.append(RunFolder(Path(folder).absolute()))
+            subfolders.clear()
+        subfolders[:] = [name for name in subfolders if not name.startswith(".")]
+    return sorted(found, key=lambda run: str(run.path))
+
+
+def scan(root: Path | str, *, on_error: Callable[[RecordError], None] | None = None) -> list[RunRecord]:
+    """Every record at or below `root`; an unreadable one is told to `on_error`, or raised."""
+    records = []
+    for folder in find_runs(root):
+        try:
+            records.append(folder.read_record())
+        except RecordError as error:
+            if on_error is None:
+                raise
+            on_error(error)
+    return records
+
+
+def load_run(path: Path | str) -> RunRecord:
+    """The record of one run; RunFolder.open(record.path) has its metrics and files."""
+    return RunFolder.open(path).read_record()

@@ -1,0 +1,242 @@
+"""Weights & Biases as a view of the run: the only door to it, and nothing that happens behind it costs a run."""
+
+from __future__ import annotations
+
+import logging
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
+
+from headtohead.tracking.connection import Decision, TrackingSettings, decide, server_url
+from headtohead.tracking.images import to_picture
+from headtohead.tracking.record import Progress, RunRecord, Status, WandbLink
+from headtohead.tracking.secrets import mask_secrets, without_home
+from headtohead.tracking.store import RunFolder
+
+AXIS = "trainer/global_step"
+"""What every chart is drawn against; W&B's own _step counts calls, not steps."""
+WandbMode = Literal["online", "offline"]
+_AXES = (AXIS, "progress/epoch", "progress/tokens", "progress/flops", "progress/seconds")
+_EXIT_CODES: dict[Status, int] = {"finished": 0, "interrupted": 255}
+
+_log = logging.getLogger(__name__)
+
+
+class Tracker(ABC):
+    """Where a run's numbers and pictures go, besides the record."""
+
+    def __init__(self) -> None:
+        self.link = WandbLink()
+
+    @abstractmethod
+    def log(self, progress: Progress, values: Mapping[str, float]) -> None:
+        """Numbers of one step."""
+
+    @abstractmethod
+    def images(self, progress: Progress, pictures: Mapping[str, Any]) -> None:
+        """Arrays as pictures: maps [H, W], coloured here, or colours [H, W, 3]."""
+
+    @abstractmethod
+    def summary(self, values: Mapping[str, Any]) -> None:
+        """Single values of the whole run."""
+
+    @abstractmethod
+    def finish(self, status: Status, reason: str | None = None) -> None:
+        """The end, within the finish timeout."""
+
+
+class NoTracker(Tracker):
+    """tracking=none: the record alone."""
+
+    def log(self, progress: Progress, values: Mapping[str, float]) -> None:
+        del progress, values
+
+    def images(self, progress: Progress, pictures: Mapping[str, Any]) -> None:
+        del progress, pictures
+
+    def summary(self, values: Mapping[str, Any]) -> None:
+        del values
+
+    def finish(self, status: Status, reason: str | None = None) -> None:
+        del status, reason
+
+
+class WandbTracker(Tracker):
+    """One W&B run, online or offline."""
+
+    def __init__(self, run: Any, *, mode: WandbMode, folder: RunFolder, finish_timeout: float) -> None:
+        super().__init__()
+        self._run: Any | None = run
+        self._finish_timeout = finish_timeout
+        directory = Path(run.settings.sync_dir)
+        self.directory = directory
+        self.link = WandbLink(
+            id=run.id,
+            mode=mode,
+            url=run.url if mode == "online" else None,
+            directory=os.path.relpath(directory, folder.path),
+        )
+        self._held = _last_step(run)
+        self._guarded(_define_axes, run)
+
+    def replay(self, folder: RunFolder) -> None:
+        """Send what the record has and W&B lacks: on a resume, whatever was lost on the way."""
+        for row in folder.metrics_file.rows():
+            self.log(row.progress, row.values)
+
+    def log(self, progress: Progress, values: Mapping[str, float]) -> None:
+        if self._run is not None and progress.step > self._held:
+            self._guarded(self._run.log, {**dict(values), **_axes(progress)})
+
+    def images(self, progress: Progress, pictures: Mapping[str, Any]) -> None:
+        if self._run is not None and progress.step > self._held:
+            import wandb
+
+            shown = {name: wandb.Image(to_picture(picture)) for name, picture in pictures.items()}
+            self._guarded(self._run.log, {**shown, **_axes(progress)})
+
+    def summary(self, values: Mapping[str, Any]) -> None:
+        if self._run is not None:
+            self._guarded(self._run.summary.update, without_home(mask_secrets(dict(values))))
+
+    def finish(self, status: Status, reason: str | None = None) -> None:
+        self.summary({"status": status, "reason": reason or ""})
+        run, self._run = self._run, None
+        if run is None:
+            return
+        try:
+            run.finish(exit_code=_EXIT_CODES.get(status, 1))
+        except TimeoutError:
+            _log.warning(
+                "W&B did not take everything within %g s; the rest is on disk: %s",
+                self._finish_timeout,
+                sync_command(self.directory),
+            )
+        except Exception as error:  # the run is over and its record written: no trouble of W&B may change that
+            _log.warning("W&B could not finish (%s); %s uploads the run", error, sync_command(self.directory))
+
+    def _guarded(self, call: Callable[..., Any], *arguments: Any) -> None:
+        try:
+            call(*arguments)
+        except Exception as error:  # whatever becomes of W&B's client or service, training goes on
+            self._run = None
+            _log.warning("W&B failed (%s: %s); the run goes on with its record alone", type(error).__name__, error)
+
+
+def start(settings: TrackingSettings, record: RunRecord, folder: RunFolder, *, resumed: bool = False) -> Tracker:
+    """Begin (or, `resumed`, continue) the W&B run of a record; says in one line what mode is in force.
+
+    Call it on the first process only, when the folder's metrics are as the run will go on from. `record.wandb` is set.
+    """
+    decision = decide(settings)
+    if decision.mode == "none":
+        return NoTracker()
+    if decision.mode == "online":
+        try:
+            tracker = _open("online", settings, record, folder, resumed)
+        except Exception as error:  # wrong key, a server that never answers, no right to the project ...
+            _finish_open_run()
+            decision = Decision("offline", f"{server_url()} did not take the run: {_first_line(error)}")
+    if decision.mode == "offline":
+        tracker = _open("offline", settings, record, folder, resumed)
+    record.wandb = tracker.link
+    _announce(decision, tracker)
+    if resumed:
+        tracker.replay(folder)
+    return tracker
+
+
+def sync_command(directory: Path) -> str:
+    """What a user types to upload an offline run."""
+    return f"`wandb sync {os.path.relpath(directory)}`"
+
+
+def _announce(decision: Decision, tracker: WandbTracker) -> None:
+    if decision.mode == "online":
+        _log.info("W&B is online: %s", tracker.link.url)
+    else:
+        _log.info("W&B is offline (%s); upload with %s", decision.why, sync_command(tracker.directory))
+
+
+def _open(
+    mode: WandbMode, settings: TrackingSettings, record: RunRecord, folder: RunFolder, resumed: bool
+) -> WandbTracker:
+    import wandb
+
+    swept = bool(os.environ.get("WANDB_SWEEP_ID"))  # under an agent, id and project are the agent's
+    folder.wandb.mkdir(exist_ok=True)
+    run = wandb.init(
+        mode=mode,
+        id=None if swept else record.wandb.id or record.id,
+        name=record.name or record.id,
+        project=None if swept else settings.project,
+        entity=None if swept else settings.entity,
+        group=record.group,
+        job_type=record.job_type,
+        tags=record.tags,
+        notes=record.notes,
+        config=_public_config(record),
+        dir=str(folder.path),
+        # offline W&B knows no resuming: a new file with the whole history replaces the old one
+        resume="allow" if resumed and mode == "online" else None,
+        reinit="finish_previous",
+        settings=_settings(settings, record),
+    )
+    return WandbTracker(run, mode=mode, folder=folder, finish_timeout=settings.finish_timeout)
+
+
+def _settings(settings: TrackingSettings, record: RunRecord) -> Any:
+    import wandb
+
+    return wandb.Settings(
+        init_timeout=settings.init_timeout,
+        finish_timeout=settings.finish_timeout,
+        finish_timeout_raises=True,
+        x_transaction_log_flush_interval=1.0,  # a kill loses a second, not fifteen
+        console="off",
+        silent=True,
+        disable_git=True,
+        git_commit=record.environment.git_commit,
+        x_disable_machine_info=True,  # holds the host's name, the user's and the command line
+        x_disable_stats=not settings.system_metrics,
+        x_save_requirements=False,
+        host="",
+        username="",
+    )
+
+
+def _public_config(record: RunRecord) -> dict[str, Any]:
+    config = {**record.config, "environment": asdict(record.environment)}
+    return without_home(mask_secrets(config))
+
+
+def _define_axes(run: Any) -> None:
+    for axis in _AXES:
+        run.define_metric(axis)
+    run.define_metric("*", step_metric=AXIS)
+
+
+def _axes(progress: Progress) -> dict[str, float]:
+    p = progress
+    return dict(zip(_AXES, (p.step, p.epoch, p.tokens, p.flops, p.seconds), strict=True))
+
+
+def _last_step(run: Any) -> int:
+    """The last step that W&B's server already has, -1 for none."""
+    held = run.summary.get(AXIS) if run.resumed else None
+    return int(held) if isinstance(held, int | float) else -1
+
+
+def _finish_open_run() -> None:
+    """Drop what a failed start left behind, so that the next one starts clean."""
+    import wandb
+
+    if wandb.run is not None:
+        wandb.run.finish(exit_code=1)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).strip().splitlines()[0]
