@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from torch import nn
 from torch.optim import Optimizer
 
 from headtohead.architectures.contracts import Architecture
+from headtohead.components.checkpointing import Checkpointing
 from headtohead.data.contracts import DataSource
 from headtohead.tasks.contracts import Task
+from headtohead.tracking.connection import TrackingSettings
 from headtohead.training.precision import Precision
-
-if TYPE_CHECKING:
-    from headtohead.components.stack import Checkpointing
 
 Schedule = Callable[[int], float]
 """From the number of optimizer steps already taken to the factor on the peak learning rate."""
@@ -83,15 +82,12 @@ class Parts:
     optimizer: Callable[[nn.Module], Optimizer]
     schedule: Callable[[int], Schedule]
     """From the number of steps of the run to its schedule."""
-    precision: Precision
-    checkpointing: Checkpointing
+    precision: Precision = field(default_factory=Precision)
+    checkpointing: Checkpointing = field(default_factory=Checkpointing)
     settings: Settings = field(default_factory=Settings)
     identity: Identity = field(default_factory=Identity)
-    tracker: Callable[..., Any] | None = None
-    """headtohead.tracking.wandb.start with the choices of conf/tracking filled in; None means no W&B."""
+    tracking: TrackingSettings = field(default_factory=TrackingSettings)
     costs: Mapping[str, Any] = field(default_factory=dict)
-    """The ledger's totals and rows as plain numbers, for the record."""
-    training_flops_per_sample: float = 0.0
-    """Matrix products of one sample of the data's full length, forward and backward."""
+    """The ledger as plain numbers, for the record."""
     config: Mapping[str, Any] = field(default_factory=dict)
-    """The resolved configuration, plain."""
+    """The resolved configuration, plain, as it can be run again."""
