@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.contracts import Component, Costs
+from headtohead.components.contracts import Component, CostQuery, Costs
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class CostRow:
 
     path: str
     kind: str
-    """embedding, position, mixer, cross, feedforward, norm, head ..."""
+    """embedding, position, mixer, cross, feedforward, wiring, norm, head, unembedding ..."""
     costs: Costs
 
 
@@ -41,6 +41,13 @@ class Head(Component):
     def forward(self, features: Tensor, valid: Tensor | None = None) -> Tensor:
         """Logits: [B, L, V] of a language-model head, [B, classes] of a classifier."""
 
+    @abstractmethod
+    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
+        """Path, kind and costs of every part; their sum is the head."""
+
+    def costs(self, query: CostQuery) -> Costs:
+        return sum((costs for _, _, costs in self.cost_rows(query)), Costs())
+
 
 class Architecture(nn.Module, ABC):
     """Components wired into a model. Keyword tensors in, logits out; the names are those of Batch.inputs()."""
@@ -49,12 +56,17 @@ class Architecture(nn.Module, ABC):
     head: Head
 
     @abstractmethod
-    def features(self, **inputs: Tensor) -> Float[Tensor, "B L D"]:
-        """Everything before the head."""
+    def features(self, *args: Any, **inputs: Any) -> Float[Tensor, "B L D"]:
+        """Everything before the head. The first positional argument is tokens (or images)."""
+
+    def forward(self, *args: Any, **inputs: Any) -> Tensor:
+        """The head of the features."""
+        logits: Tensor = self.head(self.features(*args, **inputs), inputs.get("valid"))
+        return logits
 
     @abstractmethod
-    def forward(self, *args: Tensor, **inputs: Tensor) -> Tensor:
-        """The head of the features. The first positional argument is tokens (or images)."""
+    def num_tokens(self, size: InputSize) -> int:
+        """Tokens of one sample, on both sides together: what costs per token are divided by."""
 
     @abstractmethod
     def cost_rows(self, size: InputSize) -> Iterator[CostRow]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal, get_args
 
 import torch
@@ -64,11 +64,11 @@ class VocabularyHead(Head):
         del valid
         return F.linear(self.transform(features), self.weight, self.bias)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
         """A tied weight is a parameter of the embedding."""
         vocab_size, d_model = self.weight.shape
         parameters = (0 if self.tied else vocab_size * d_model) + (vocab_size if self.bias is not None else 0)
-        return _linear_costs(d_model, vocab_size, parameters, query)
+        yield "head.weight", "unembedding", _linear_costs(d_model, vocab_size, parameters, query)
 
 
 class LanguageModel(VocabularyHead):
@@ -100,11 +100,13 @@ class MaskedLanguageModel(VocabularyHead):
         rows = hidden if hidden.dim() == 3 else hidden.unsqueeze(0)
         return self.norm(rows, Context()).view_as(hidden)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
         d_model = self.weight.shape[1]
         dense = _linear_costs(d_model, d_model, d_model * d_model + d_model, query)
         gelu = Costs(activation_bytes=d_model * query.length * query.bytes_per_element)
-        return dense + gelu + self.norm.costs(query) + super().costs(query)
+        yield "head.dense", "head", dense + gelu
+        yield "head.norm", "norm", self.norm.costs(query)
+        yield from super().cost_rows(query)
 
 
 class Classifier(Head):
@@ -133,11 +135,11 @@ class Classifier(Head):
             return features[torch.arange(len(features), device=features.device), lengths - 1]
         return (features * valid.unsqueeze(-1)).sum(1) / lengths.clamp(min=1).unsqueeze(-1)
 
-    def costs(self, query: CostQuery) -> Costs:
+    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
         """Once per sequence, however long."""
         num_classes, d_model = self.linear.weight.shape
         once = CostQuery(length=1, bytes_per_element=query.bytes_per_element)
-        return _linear_costs(d_model, num_classes, d_model * num_classes + num_classes, once)
+        yield "head", "head", _linear_costs(d_model, num_classes, d_model * num_classes + num_classes, once)
 
 
 def make_head(

@@ -29,9 +29,13 @@ class TokenEmbedding(Component):
         vectors = F.embedding(tokens, self.weight)
         return vectors if self.factor == 1.0 else vectors * self.factor
 
+    def example(self, batch_size: int, length: int, device: torch.device) -> Int[Tensor, "B L"]:
+        """Tokens of the right shape, from the global generator."""
+        return torch.randint(0, len(self.weight), (batch_size, length), device=device)
+
     def costs(self, query: CostQuery) -> Costs:
-        del query
-        return Costs(parameters=self.weight.numel(), active_parameters=self.weight.numel())
+        """Autograd keeps the indices."""
+        return Costs.of(self, activation_bytes=8 * query.length)
 
 
 class SegmentEmbedding(Component):
@@ -49,8 +53,8 @@ class SegmentEmbedding(Component):
         return F.embedding(token_types, self.weight)
 
     def costs(self, query: CostQuery) -> Costs:
-        del query
-        return Costs(parameters=self.weight.numel(), active_parameters=self.weight.numel())
+        """Autograd keeps the indices."""
+        return Costs.of(self, activation_bytes=8 * query.length)
 
 
 class ClassToken(Component):
@@ -70,7 +74,7 @@ class ClassToken(Component):
 
     def costs(self, query: CostQuery) -> Costs:
         del query
-        return Costs(parameters=self.weight.numel(), active_parameters=self.weight.numel())
+        return Costs.of(self)
 
 
 class PatchEmbedding(Component):

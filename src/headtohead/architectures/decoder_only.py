@@ -1,0 +1,129 @@
+"""A decoder alone, as GPT-2 (Radford et al. 2019): every token sees those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from headtohead.architectures.checks import check_sizes, required
+from headtohead.architectures.contracts import Architecture, CostRow, InputSize
+from headtohead.architectures.decoding import write_greedily
+from headtohead.architectures.heads import HeadName, Pooling, make_head
+from headtohead.components.contracts import (
+    Context,
+    CostQuery,
+    FeedForwardFactory,
+    Initialisation,
+    MixerFactory,
+    NormFactory,
+    PositionFactory,
+    WiringFactory,
+)
+from headtohead.components.embeddings import TokenEmbedding
+from headtohead.components.stack import Stack, StackState
+
+
+class DecoderOnly(Architecture):
+    """Token embedding, causal stack, head."""
+
+    family = "decoder_only"
+
+    def __init__(
+        self,
+        d_model: int,
+        num_layers: int,
+        num_heads: int,
+        *,
+        mixer: MixerFactory,
+        position: PositionFactory,
+        norm: NormFactory,
+        residual: WiringFactory,
+        feedforward: FeedForwardFactory,
+        initialisation: Initialisation,
+        vocab_size: int | None,
+        max_length: int | None,
+        head: HeadName = "language_model",
+        num_classes: int | None = None,
+        pooling: Pooling = "last",
+        dropout: float = 0.0,
+        drop_path: float = 0.0,
+        tie_weights: bool = True,
+        head_bias: bool = False,
+        scale_embedding: bool = False,
+        embedding_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        check_sizes(d_model, num_layers, num_heads)
+        vocab_size = required("vocab_size", vocab_size, "it comes from data with tokens, or is given by number")
+        self.embedding = TokenEmbedding(d_model, vocab_size, scale=scale_embedding)
+        self.stack = Stack(
+            d_model,
+            num_heads=num_heads,
+            mixers=[mixer] * num_layers,
+            position=position,
+            norm=norm,
+            residual=residual,
+            feedforward=feedforward,
+            causal=True,
+            max_length=max_length,
+            dropout=dropout,
+            drop_path=drop_path,
+            embedding_norm=embedding_norm,
+        )
+        self.head = make_head(
+            head,
+            d_model,
+            vocab_size=vocab_size,
+            num_classes=num_classes,
+            norm=norm,
+            tied_to=self.embedding.weight if tie_weights else None,
+            bias=head_bias,
+            pooling=pooling,
+            dropout=dropout,
+        )
+        initialisation(self)
+
+    def features(
+        self,
+        tokens: Int[Tensor, "B L"],
+        valid: Bool[Tensor, "B L"] | None = None,
+        segments: Int[Tensor, "B L"] | None = None,
+        positions: Int[Tensor, "B L"] | None = None,
+        token_types: Int[Tensor, "B L"] | None = None,
+    ) -> Float[Tensor, "B L D"]:
+        """Which sentence of a pair a token is from, a decoder reads from the tokens themselves."""
+        del token_types
+        context = Context(valid=valid, segments=segments, positions=positions)
+        return self.stack(self.embedding(tokens), context)
+
+    @torch.no_grad()
+    def greedy(self, tokens: Int[Tensor, "B L"], *, max_length: int, eos_id: int | None = None) -> Int[Tensor, "B T"]:
+        """The likeliest continuation of prompts of equal length, `max_length` tokens of it."""
+        dtype = self.embedding.weight.dtype
+        room = tokens.shape[1] + max_length
+        state = self.stack.initial_state(len(tokens), room, device=tokens.device, dtype=dtype)
+
+        def read(new: Int[Tensor, "B L"]) -> Float[Tensor, "B V"]:
+            nonlocal state
+            features, state = self._step(new, state)
+            return self.head(features[:, -1:])[:, 0]
+
+        return write_greedily(read, read(tokens), max_length=max_length, eos_id=eos_id)
+
+    def _step(self, tokens: Int[Tensor, "B L"], state: StackState) -> tuple[Float[Tensor, "B L D"], StackState]:
+        return self.stack.step(self.embedding(tokens), state, Context())
+
+    def num_tokens(self, size: InputSize) -> int:
+        return size.length
+
+    def cost_rows(self, size: InputSize) -> Iterator[CostRow]:
+        query = CostQuery(length=size.length, bytes_per_element=size.bytes_per_element)
+        yield CostRow("embedding", "embedding", self.embedding.costs(query))
+        yield from (CostRow(f"stack.{path}", kind, costs) for path, kind, costs in self.stack.cost_rows(query))
+        yield from (CostRow(*row) for row in self.head.cost_rows(query))
+
+    def example_inputs(self, size: InputSize, batch_size: int, device: torch.device) -> dict[str, Tensor]:
+        return {"tokens": self.embedding.example(batch_size, size.length, device)}
