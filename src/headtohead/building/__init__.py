@@ -1,1 +1,1 @@
-"""From a Hydra configuration to built parts: composed, every key checked, impossible combinations refused, then made."""
+"""From a configuration to built parts: composed, every key checked, impossible combinations refused, then made."""

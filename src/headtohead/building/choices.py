@@ -17,9 +17,7 @@ def config_folder() -> Path:
     for candidate in candidates:
         if (candidate / "train.yaml").is_file():
             return candidate
-    raise ConfigurationError(
-        f"the configurations are missing: no train.yaml in {' or '.join(map(str, candidates))}; install headtohead again"
-    )
+    raise ConfigurationError(f"no train.yaml in {' or '.join(map(str, candidates))}: install headtohead again")
 
 
 def config_folders(config_dir: str | Path | None = None) -> tuple[Path, ...]:
@@ -50,6 +48,15 @@ class Choice:
                 text = line.lstrip("#").strip()
                 if text and not text.startswith("@package"):
                     return text
+        return ""
+
+    @property
+    def target(self) -> str:
+        """The class that it names in its first `_target_` line, if any."""
+        for line in self.path.read_text(encoding="utf-8").splitlines():
+            key, _, rest = line.partition(":")
+            if key == "_target_":
+                return rest.partition("#")[0].strip()
         return ""
 
 

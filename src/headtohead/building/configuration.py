@@ -73,3 +73,12 @@ def _one_sentence(error: Exception) -> str:
     if "appears more than once" in first:
         return f"{first.split()[0]} is chosen already: write {first.split()[0]}=choice without the plus sign"
     return f"the configuration could not be composed: {first[0].lower()}{first[1:]}"
+
+
+def compose_checked(root: str, overrides: Sequence[str] = (), config_dir: str | Path | None = None) -> Config:
+    """A configuration whose every key is checked and whose choices go together, as far as can be known unbuilt."""
+    from headtohead.building import compatibility, schema
+
+    config = schema.check(compose(root, overrides, config_dir))
+    compatibility.check(config)
+    return config

@@ -1,4 +1,4 @@
-"""What a user is told when a configuration cannot be: one sentence with the field, the value, the choices and the fix."""
+"""What a user is told when a configuration cannot be: one sentence with field, value, choices and fix."""
 
 from __future__ import annotations
 

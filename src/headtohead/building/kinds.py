@@ -10,7 +10,7 @@ from typing import Any
 from headtohead.building.errors import show
 
 
-class Mismatch(ValueError):
+class MismatchError(ValueError):
     """The value is not of the kind; the message is what the kind wants."""
 
 
@@ -19,14 +19,14 @@ class Kind(ABC):
 
     @abstractmethod
     def read(self, value: Any) -> Any:
-        """The value in its own type (an int where a whole number was meant); raises Mismatch."""
+        """The value in its own type (an int where a whole number was meant); raises MismatchError."""
 
     @abstractmethod
     def wants(self) -> str:
         """In words: "a whole number"."""
 
-    def refuse(self) -> Mismatch:
-        return Mismatch(self.wants())
+    def refuse(self) -> MismatchError:
+        return MismatchError(self.wants())
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Either(Kind):
         for kind in self.kinds:
             try:
                 return kind.read(value)
-            except Mismatch:
+            except MismatchError:
                 continue
         raise self.refuse()
 
@@ -163,7 +163,7 @@ class MappingOf(Kind):
 
 @dataclass(frozen=True)
 class Part(Kind):
-    """A class or function chosen by a group: a mapping with `_target_`; what is in it is checked as a node of its own."""
+    """A class or function chosen by a group: a mapping with `_target_`, checked as a node of its own."""
 
     def read(self, value: Any) -> Any:
         if not (isinstance(value, dict) and "_target_" in value):

@@ -13,9 +13,9 @@ from typing import Any
 
 from headtohead.building.annotations import kind_of
 from headtohead.building.errors import ConfigurationError, nearest, one_of, show
-from headtohead.building.kinds import Either, Kind, ListOf, MappingOf, Mismatch, Null, Part, Record, Text, Whole
+from headtohead.building.kinds import Either, Kind, ListOf, MappingOf, MismatchError, Null, Part, Record, Text, Whole
 from headtohead.building.limits import LIMITS
-from headtohead.building.slots import SETTINGS, may_name, slot_of
+from headtohead.building.slots import SETTINGS, Slot, may_name, slot_of
 from headtohead.building.sources import arguments, find_target, module_path
 
 _OPTIONAL_TEXT = Either((Text(), Null()))
@@ -76,16 +76,18 @@ def fields_of(group: str, node: Mapping[str, Any]) -> Fields:
     target = node.get("_target_") or SETTINGS.get(group)
     if target is None:
         return Fields(group, None)
-    return _target_fields(target, slot_of(group).passed if "_target_" in node else frozenset())
+    return _target_fields(target, slot_of(group) if "_target_" in node else Slot(()))
 
 
-def _target_fields(target: str, passed: frozenset[str] = frozenset()) -> Fields:
-    taken = arguments(target)
+def _target_fields(target: str, slot: Slot) -> Fields:
+    taken, passed = arguments(target), slot.passed
     owner = target.rpartition(".")[2]
     if taken is None:
         return Fields(owner, None)
     kinds = {item.name: kind_of(item.module, item.annotation) for item in taken if item.name not in passed}
-    required = frozenset(item.name for item in taken if item.default is None and item.name not in passed)
+    kinds |= {name: Either((kinds[name], Null())) for name in slot.filled & kinds.keys()}
+    settled = passed | slot.filled
+    required = frozenset(item.name for item in taken if item.default is None and item.name not in settled)
     return Fields(owner, kinds, passed & {item.name for item in taken}, required)
 
 
@@ -140,7 +142,7 @@ def _field(walk: _Walk, path: str, group: str, value: Any, kind: Kind) -> Any:
         return _node(walk, path, group, value)
     record = _record_of(kind)
     if isinstance(value, Mapping) and record is not None:
-        return _mapping(walk, path, group, value, _target_fields(record.target))
+        return _mapping(walk, path, group, value, _target_fields(record.target, Slot(())))
     if isinstance(value, list):
         return [
             _node(walk, f"{path}.{place}", group, entry)
@@ -159,7 +161,7 @@ def _record_of(kind: Kind) -> Record | None:
 def _value(path: str, value: Any, kind: Kind) -> Any:
     try:
         value = kind.read(value)
-    except Mismatch as mismatch:
+    except MismatchError as mismatch:
         if isinstance(value, str) and _takes_part(kind):
             group = path.replace(".", "/")
             raise ConfigurationError(f"{path}={value} is refused: it is a group; write {group}={value}") from None

@@ -16,10 +16,15 @@ class Slot:
 
     packages: tuple[str, ...]
     passed: frozenset[str] = frozenset()
+    filled: frozenset[str] = frozenset()
+    """What may stay null, to be taken from the data or the task."""
 
 
 SLOTS: dict[str, Slot] = {
-    "model": Slot(("headtohead.architectures",), frozenset({"head"})),
+    "model": Slot(
+        ("headtohead.architectures",),
+        filled=frozenset({"vocab_size", "max_length", "max_target_length", "num_classes", "image_shape", "head"}),
+    ),
     "model/mixer": Slot(("headtohead.components",), _DIMENSIONS),
     "model/cross": Slot(("headtohead.components",), _DIMENSIONS),
     "model/position": Slot(("headtohead.components",), _DIMENSIONS | {"grid"}),
@@ -44,8 +49,9 @@ SETTINGS: dict[str, str] = {
 
 
 def slot_of(group: str) -> Slot:
-    """The slot of a group; a group that has none may name any layer's class."""
-    return SLOTS.get(group, Slot(("headtohead",)))
+    """The slot of a group; `model/decoder/norm` has that of `model/norm`; what has none may name any layer's class."""
+    parts = group.split("/")
+    return SLOTS.get(f"{parts[0]}/{parts[-1]}" if len(parts) > 1 else group, Slot(("headtohead",)))
 
 
 def may_name(group: str, target: str) -> bool:

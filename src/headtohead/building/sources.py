@@ -71,7 +71,7 @@ def parse(module: str) -> dict[str, Located]:
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     found: dict[str, Located] = {}
     for node in _top_level(ast.parse(path.read_text(encoding="utf-8")).body):
-        for name in _names(node, module):
+        for name in _names(node):
             found[name] = Located(package, node)
     return found
 
@@ -85,7 +85,7 @@ def _top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
             yield node
 
 
-def _names(node: ast.stmt, module: str) -> Iterator[str]:
+def _names(node: ast.stmt) -> Iterator[str]:
     if isinstance(node, Definition):
         yield node.name
     elif isinstance(node, ast.Assign):
@@ -134,10 +134,8 @@ def bases(located: Located) -> Iterator[Located]:
 
 
 def is_dataclass(node: ast.ClassDef) -> bool:
-    names = (item.func if isinstance(item, ast.Call) else item for item in node.decorator_list)
-    return any(
-        (isinstance(n, ast.Name) and n.id == "dataclass") or getattr(n, "attr", "") == "dataclass" for n in names
-    )
+    decorators = (item.func if isinstance(item, ast.Call) else item for item in node.decorator_list)
+    return any(ast.unparse(decorator).rpartition(".")[2] == "dataclass" for decorator in decorators)
 
 
 @lru_cache(maxsize=512)

@@ -1,0 +1,165 @@
+"""What cannot be combined, refused before anything is built: one sentence with the reason and the way out.
+
+Capabilities are class variables, read from source. A rule gives the sentences of what it refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from headtohead.building.choices import choices
+from headtohead.building.errors import ConfigurationError
+from headtohead.building.sources import class_value
+from headtohead.building.view import Side, View
+
+Rule = Callable[[View], Iterator[str]]
+
+
+def check(config: Mapping[str, Any]) -> None:
+    """Raises ConfigurationError with the first reason why these choices do not go together."""
+    view = View(config)
+    for rule in RULES:
+        for sentence in rule(view):
+            raise ConfigurationError(sentence)
+
+
+def _with(group: str, name: str, value: str) -> str:
+    """The choices of a group whose class variable `name` holds `value`: "task=causal_lm or task=seq2seq"."""
+    found = [c.name for c in choices(group) if value in (class_value(c.target, name) or ())]
+    return " or ".join(f"{group}={choice}" for choice in found)
+
+
+def _task_and_model(view: View) -> Iterator[str]:
+    families, family = view.task_value("families"), view.model_value("family")
+    if families and family and family not in families:
+        models = " or ".join(f"model={name}" for name in families)
+        tasks = _with("task", "families", family)
+        yield (
+            f"{view.chosen('task')} cannot be done by {view.chosen('model')}: choose {models}"
+            f"{f', or {tasks}' if tasks else ''}"
+        )
+
+
+def _task_and_data(view: View) -> Iterator[str]:
+    kinds, kind = view.task_value("data_kinds"), class_value(view.data["_target_"], "kind")
+    if kinds and kind and kind not in kinds:
+        data = " or ".join(filter(None, (_of_kind(wanted) for wanted in kinds)))
+        tasks = _with("task", "data_kinds", kind)
+        yield (
+            f"{view.chosen('task')} reads data of kind {' or '.join(kinds)}, and {view.chosen('data')} is {kind}: "
+            f"choose {data or 'other data'}{f', or {tasks}' if tasks else ''}"
+        )
+
+
+def _of_kind(kind: str) -> str:
+    return " or ".join(f"data={c.name}" for c in choices("data") if class_value(c.target, "kind") == kind)
+
+
+def _monitor(view: View) -> Iterator[str]:
+    metrics, monitor = view.task_value("metrics"), view.task.get("monitor")
+    if metrics and monitor is not None and monitor not in metrics:
+        yield f"task.monitor={monitor} is no metric of {view.chosen('task')}: choose {', '.join(metrics)}"
+
+
+def _head(view: View) -> Iterator[str]:
+    head = view.model.get("head")
+    if head is not None and head != view.task_value("head"):
+        yield f"model.head={head} does not fit {view.chosen('task')}: leave model.head=null, the task brings its head"
+
+
+def _heads_divide_width(view: View) -> Iterator[str]:
+    width, heads = view.model.get("d_model"), view.model.get("num_heads")
+    if width and heads and width % heads:
+        divisors = [number for number in range(1, min(width, 33)) if width % number == 0]
+        yield (
+            f"model.num_heads={heads} does not divide model.d_model={width}: "
+            f"choose num_heads among {', '.join(map(str, divisors))}, or another width"
+        )
+
+
+def _key_value_heads(view: View) -> Iterator[str]:
+    heads = view.model.get("num_heads", 1)
+    nodes = [(f"{side.path}.mixer", side.nodes.get("mixer", {})) for side in view.sides()]
+    for path, node in [*nodes, ("model.cross", view.model.get("cross") or {})]:
+        groups = node.get("num_kv_heads")
+        if groups and (groups > heads or heads % groups):
+            divisors = ", ".join(str(number) for number in range(1, heads + 1) if heads % number == 0)
+            yield f"{path}.num_kv_heads={groups} does not divide model.num_heads={heads}: choose {divisors}, or null"
+
+
+def _position_and_mixer(view: View) -> Iterator[str]:
+    for side in view.sides():
+        acts = side.can("position", "rotates") or side.can("position", "biases_scores")
+        if acts and side.can("mixer", "reads_scores") is False:
+            what = "rotates queries and keys" if side.can("position", "rotates") else "biases attention scores"
+            yield (
+                f"{_name(view, side, 'position')} {what}, and {_name(view, side, 'mixer')} has none: "
+                f"use model/position=none, learned or sinusoidal"
+            )
+
+
+def _name(view: View, side: Side, slot: str) -> str:
+    """How this side's choice was made: its own, else the shared one."""
+    own = f"model/{slot}@{side.path}.{slot}"
+    return view.chosen(own if own in (view.config.get("choices") or {}) else f"model/{slot}")
+
+
+def _direction(view: View) -> Iterator[str]:
+    for side in view.sides():
+        if side.causal and side.can("mixer", "can_be_causal") is False:
+            yield (
+                f"{_name(view, side, 'mixer')} cannot be causal, and {view.chosen('model')} needs a causal one: "
+                f"use another mixer, or model=encoder_only"
+            )
+        if not side.causal and side.can("mixer", "can_be_bidirectional") is False:
+            yield (
+                f"{_name(view, side, 'mixer')} is causal only, and {view.chosen('model')} reads in both directions: "
+                f"use another mixer, or model=decoder_only"
+            )
+
+
+def _devices(view: View) -> Iterator[str]:
+    devices = view.trainer.get("devices", 1) * view.trainer.get("num_nodes", 1)
+    if devices > 1 and view.trainer.get("strategy") == "single":
+        yield f"trainer.devices={devices} needs a strategy for several devices: choose trainer=ddp, or trainer.devices=1"
+    batch, accumulate = view.data.get("batch_size"), view.trainer.get("accumulate", 1)
+    parts = devices * accumulate
+    if batch is not None and batch % parts:
+        shares = f"trainer.devices={devices} times trainer.accumulate={accumulate}"
+        nearest = max(parts, round(batch / parts) * parts)
+        yield f"data.batch_size={batch} is no multiple of {shares}: choose data.batch_size={nearest}"
+
+
+def _statistics_and_processes(view: View) -> Iterator[str]:
+    if view.trainer.get("strategy") != "ddp" or view.trainer.get("devices", 1) == 1:
+        return
+    for side in view.sides():
+        if side.can("norm", "keeps_statistics") and view.trainer.get("accelerator") == "cpu":
+            yield (
+                f"{_name(view, side, 'norm')} takes statistics over the whole batch, which processes on a CPU cannot "
+                f"share: use trainer.devices=1, or model/norm=layer_norm or rms_norm"
+            )
+
+
+def _starting_points(view: View) -> Iterator[str]:
+    init, resume = view.config.get("init_from"), view.config.get("resume_from")
+    if init and resume:
+        yield f"init_from={init} starts a run and resume_from={resume} continues one: give one of them"
+    if init and init.startswith("hf:"):
+        yield f"init_from={init} is not supported: give the folder of a run, init_from=run:outputs/GROUP/RUN"
+
+
+RULES: tuple[Rule, ...] = (
+    _task_and_model,
+    _task_and_data,
+    _monitor,
+    _head,
+    _heads_divide_width,
+    _key_value_heads,
+    _direction,
+    _position_and_mixer,
+    _devices,
+    _statistics_and_processes,
+    _starting_points,
+)

@@ -1,0 +1,67 @@
+"""A configuration as the rules of compatibility see it: choices by name, stacks by side, capabilities by class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headtohead.building.sources import arguments, class_value
+
+STACK_SLOTS = ("mixer", "position", "norm", "residual", "feedforward")
+_CAUSAL: dict[str, tuple[tuple[str, bool], ...]] = {
+    "decoder_only": (("", True),),
+    "encoder_only": (("", False),),
+    "vision_transformer": (("", False),),
+    "encoder_decoder": (("encoder", False), ("decoder", True)),
+}
+"""The stacks of each family: the key of its settings, and whether it is causal."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One stack of a model: its direction, and the nodes in force (its own, else the shared ones)."""
+
+    path: str
+    causal: bool
+    nodes: Mapping[str, Mapping[str, Any]]
+
+    def can(self, slot: str, name: str) -> Any:
+        """A class variable of the class in this slot."""
+        return class_value(self.nodes[slot].get("_target_", ""), name) if slot in self.nodes else None
+
+
+class View:
+    """Read-only questions about one configuration."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.config = config
+        self.model: Mapping[str, Any] = config["model"]
+        self.task: Mapping[str, Any] = config["task"]
+        self.data: Mapping[str, Any] = config["data"]
+        self.trainer: Mapping[str, Any] = config["trainer"]
+
+    def chosen(self, group: str) -> str:
+        """The choice as one writes it on the command line: "model/position=rotary"."""
+        choice = (self.config.get("choices") or {}).get(group)
+        node: Any = self.config
+        for key in group.partition("@")[0].split("/"):
+            node = node.get(key, {})
+        return f"{group}={choice or str(node.get('_target_', '')).rpartition('.')[2]}"
+
+    def task_value(self, name: str) -> Any:
+        return class_value(self.task["_target_"], name)
+
+    def model_value(self, name: str) -> Any:
+        return class_value(self.model["_target_"], name)
+
+    def takes(self, name: str) -> bool:
+        """Whether the model's constructor has this argument."""
+        return any(item.name == name for item in arguments(self.model["_target_"]) or ())
+
+    def sides(self) -> Iterator[Side]:
+        for key, causal in _CAUSAL.get(self.model_value("family"), ()):
+            own = self.model.get(key) or {}
+            nodes = {slot: own.get(slot) or self.model.get(slot) for slot in STACK_SLOTS}
+            path = f"model.{key}" if key else "model"
+            yield Side(path, causal, {slot: node for slot, node in nodes.items() if node})

@@ -1,0 +1,82 @@
+"""The command `h2h`: finds the command that was typed, and says errors in one sentence.
+
+Every command is a module here with `run(arguments) -> exit code`; it is imported when it is called for.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from headtohead.building.errors import unknown
+from headtohead.cli.terminal import error_line, out
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "train": ("train", "one run: compose, train, record"),
+    "inspect": ("inspection", "no training: shapes, parameters, FLOPs, state and memory per component"),
+    "list": ("listing", "every group, and every choice with one line"),
+}
+INTERRUPTED = 130
+REFUSED = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 0: done; 1: the run failed; 2: refused; 130: interrupted."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or given[0] in ("-h", "--help", "help"):
+        out(_overview())
+        return 0
+    if given[0] == "--version":
+        out(_version())
+        return 0
+    if given[0] not in COMMANDS:
+        error_line(unknown(f"h2h {given[0]} is no command", given[0], list(COMMANDS)))
+        return REFUSED
+    return _guarded(given[0], given[1:])
+
+
+def _guarded(command: str, rest: list[str]) -> int:
+    try:
+        return int(import_module(f"headtohead.cli.{COMMANDS[command][0]}").run(rest))
+    except KeyboardInterrupt:
+        error_line("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has gone; nothing is left to be told, and Python must not try again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (ValueError, FileNotFoundError) as error:
+        if os.environ.get("HEADTOHEAD_DEBUG"):
+            raise
+        error_line(_sentence(error))
+        return REFUSED
+
+
+def _sentence(error: Exception) -> str:
+    from headtohead.building.errors import ConfigurationError
+
+    where = "" if isinstance(error, ConfigurationError) else " (HEADTOHEAD_DEBUG=1 shows where)"
+    return " ".join(str(error).split()) + where
+
+
+def _overview() -> str:
+    lines = [f"  {name:<10}{description}" for name, (_, description) in COMMANDS.items()]
+    return "\n".join(
+        [
+            "h2h: settle questions about neural-network architectures",
+            "",
+            "Usage: h2h COMMAND [field=value] [group=choice] ...",
+            "",
+            *lines,
+            "",
+            "h2h COMMAND --help says more; h2h list shows what can be chosen.",
+        ]
+    )
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return f"headtohead {version('headtohead')}"

@@ -1,0 +1,52 @@
+"""`h2h train [OVERRIDE ...]`: one run, from its configuration to its record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headtohead.cli.arguments import add_configuration, as_yaml, composed, parse, parser
+from headtohead.cli.terminal import out
+
+_EXAMPLES = """\
+examples:
+  h2h train                                              a small decoder on a generated language
+  h2h train model/size=small optimizer.lr=1e-3           another size, another learning rate
+  h2h train model=encoder_only task=masked_lm            another family and its objective
+  h2h train model/position=alibi model/norm=rms_norm     other parts
+  h2h train trainer=ddp trainer.devices=2                two processes
+  h2h train resume_from=outputs/default/RUN              go on with an interrupted run
+  h2h train --cfg job                                    show the configuration, train nothing
+  h2h train --config-dir my_conf experiment=mine         with YAML files of your own
+
+exit code: 0 finished, 1 the run failed, 2 refused, 130 interrupted
+"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    taken = parser("train", "Train one model on one task and write its record.", "")
+    add_configuration(taken)
+    if {"-h", "--help"} & set(arguments):
+        taken.epilog = _groups_and_fields() + _EXAMPLES
+    given = parse(taken, arguments)
+    config = composed(given)
+    if given.cfg:
+        out(as_yaml(config))
+        return 0
+    from headtohead.cli.result import train_and_tell
+
+    return train_and_tell(config)
+
+
+def _groups_and_fields() -> str:
+    """What can be set: groups with their choices, and the run's own fields with their comments."""
+    from headtohead.building.choices import choice_names, config_folder, groups
+
+    lines = ["groups (group=choice; h2h list GROUP explains each):"]
+    lines += [f"  {group:<22}{', '.join(choice_names(group))}" for group in groups()]
+    lines += ["", "fields (field=value; --cfg job shows all, those of the choices included):"]
+    for line in (config_folder() / "train.yaml").read_text(encoding="utf-8").splitlines():
+        field, colon, rest = line.partition(":")
+        if colon and field.isidentifier() and field != "defaults":
+            value, _, comment = rest.partition("#")
+            lines.append(f"  {field + '=' + value.strip():<22}{comment.strip()}".rstrip())
+    return "\n".join([*lines, "", ""])
