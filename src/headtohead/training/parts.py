@@ -16,9 +16,7 @@ from headtohead.data.contracts import DataSource
 from headtohead.tasks.contracts import Task
 from headtohead.tracking.connection import TrackingSettings
 from headtohead.training.precision import Precision
-
-Schedule = Callable[[int], float]
-"""From the number of optimizer steps already taken to the factor on the peak learning rate."""
+from headtohead.training.schedules import Schedule
 
 
 @dataclass(frozen=True)
