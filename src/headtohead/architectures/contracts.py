@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -32,6 +32,8 @@ class CostRow:
     kind: str
     """embedding, position, mixer, cross, feedforward, wiring, norm, head, unembedding ..."""
     costs: Costs
+    side: Literal["source", "target"] = "source"
+    """Which tokens of an encoder-decoder the FLOPs are for."""
 
 
 class Head(Component):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import ClassVar, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.data.batch import IGNORED, Batch
@@ -15,7 +15,7 @@ from headtohead.data.contracts import DataSpec
 from headtohead.tasks.chunked_cross_entropy import Workspace
 from headtohead.tasks.contracts import Loss, Task
 from headtohead.tasks.monitoring import direction_of
-from headtohead.tasks.sums import Sums, read
+from headtohead.tasks.sums import PerStage, Sums
 from headtohead.tasks.vocabulary import (
     checked_smoothing,
     loss_of_rows,
@@ -40,9 +40,7 @@ class CausalLanguageModelling(Task):
         self.label_smoothing = checked_smoothing(label_smoothing)
         self.monitor, self.direction = monitor, direction_of(monitor, self.metrics)
         self.workspace = Workspace()
-        self.sums = nn.ModuleDict(
-            {stage: Sums("loss", "correct", "tokens", "bytes_loss", "bytes") for stage in ("validation", "test")}
-        )
+        self.sums = PerStage(lambda: Sums("loss", "correct", "tokens", "bytes_loss", "bytes"))
 
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
         del seed, epoch
@@ -75,12 +73,12 @@ class CausalLanguageModelling(Task):
     def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:
         rows, targets = self._rows(model, batch)
         scores = score_rows(vocabulary_head(model), rows, targets, workspace=self.workspace)
-        self.sums[stage].update(loss=scores.loss, correct=scores.correct, tokens=scores.count)
+        self.sums.add(stage, loss=scores.loss, correct=scores.correct, tokens=scores.count)
         if batch.num_bytes is not None:
-            self.sums[stage].update(bytes_loss=scores.loss, bytes=batch.num_bytes)
+            self.sums.add(stage, bytes_loss=scores.loss, bytes=batch.num_bytes)
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
-        sums = read(self.sums[stage])
+        sums = self.sums.read(stage)
         loss = mean(sums["loss"], sums["tokens"], "token")
         results = {
             "loss": loss,

@@ -64,7 +64,7 @@ def cross_entropy_sum(
 ) -> Tensor:
     """The sum over rows of F.cross_entropy(features @ weight.T + bias, targets); IGNORED rows count nothing."""
     workspace = workspace or Workspace()
-    return _ChunkedCrossEntropy.apply(  # type: ignore[no-any-return]
+    return _ChunkedCrossEntropy.apply(
         features, weight, bias, targets, label_smoothing, workspace, torch.is_grad_enabled()
     )
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 from torchmetrics import MetricCollection
 from torchmetrics.classification import MulticlassAccuracy, MulticlassF1Score, MulticlassPrecision, MulticlassRecall
@@ -17,7 +17,7 @@ from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
 from headtohead.tasks.contracts import Loss, Task
 from headtohead.tasks.monitoring import direction_of
-from headtohead.tasks.sums import Sums, read
+from headtohead.tasks.sums import PerStage, Sums
 from headtohead.tasks.vocabulary import checked_smoothing, mean
 
 
@@ -33,13 +33,12 @@ class Classification(Task):
         super().__init__()
         self.label_smoothing = checked_smoothing(label_smoothing)
         self.monitor, self.direction = monitor, direction_of(monitor, self.metrics)
-        self.sums = nn.ModuleDict({stage: Sums("loss", "samples") for stage in ("validation", "test")})
-        self.scores = nn.ModuleDict()
+        self.sums = PerStage(lambda: Sums("loss", "samples"))
 
     def bind(self, spec: DataSpec) -> Self:
         if spec.num_classes < 2:
             raise ValueError(f"the data has {spec.num_classes} classes: classification needs at least 2.")
-        self.scores = nn.ModuleDict({stage: _class_metrics(spec.num_classes) for stage in ("validation", "test")})
+        self.scores = PerStage(lambda: _class_metrics(spec.num_classes))
         return super().bind(spec)
 
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
@@ -58,14 +57,14 @@ class Classification(Task):
         assert batch.targets is not None, "view checks the targets"
         logits = model(**batch.inputs())
         loss = _summed_loss(logits, batch.targets, 0.0)
-        self.sums[stage].update(loss=loss.total, samples=loss.count)
+        self.sums.add(stage, loss=loss.total, samples=loss.count)
         scored = batch.targets != IGNORED
-        self.scores[stage].update(logits[scored].argmax(1), batch.targets[scored])
+        self.scores.add(stage, logits[scored].argmax(1), batch.targets[scored])
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
-        sums = read(self.sums[stage])
+        sums = self.sums.read(stage)
         loss = mean(sums["loss"], sums["samples"], "sample")
-        return {"loss": loss, **{name: float(value) for name, value in read(self.scores[stage]).items()}}
+        return {"loss": loss, **{name: float(value) for name, value in self.scores.read(stage).items()}}
 
     def baseline(self, spec: DataSpec) -> dict[str, float]:
         """Chance over balanced classes."""

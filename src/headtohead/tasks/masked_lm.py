@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.data.batch import IGNORED, Batch
@@ -18,7 +18,7 @@ from headtohead.data.randomness import uniform
 from headtohead.tasks.chunked_cross_entropy import Workspace
 from headtohead.tasks.contracts import Loss, Task
 from headtohead.tasks.monitoring import direction_of
-from headtohead.tasks.sums import Sums, read
+from headtohead.tasks.sums import PerStage, Sums
 from headtohead.tasks.vocabulary import (
     checked_smoothing,
     loss_of_rows,
@@ -42,15 +42,15 @@ class MaskedLanguageModelling(Task):
     data_kinds: ClassVar[tuple[str, ...]] = ("language", "labelled_text")
     metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "masked_accuracy")
 
-    def __init__(self, mask_probability: float = 0.15, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
+    def __init__(self, mask_rate: float = 0.15, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
         super().__init__()
-        if not 0 < mask_probability <= 1:
-            raise ValueError(f"task.mask_probability={mask_probability} must be above 0 and at most 1.")
-        self.mask_probability = mask_probability
+        if not 0 < mask_rate <= 1:
+            raise ValueError(f"task.mask_rate={mask_rate} must be above 0 and at most 1.")
+        self.mask_rate = mask_rate
         self.label_smoothing = checked_smoothing(label_smoothing)
         self.monitor, self.direction = monitor, direction_of(monitor, self.metrics)
         self.workspace = Workspace()
-        self.sums = nn.ModuleDict({stage: Sums("loss", "correct", "tokens") for stage in ("validation", "test")})
+        self.sums = PerStage(lambda: Sums("loss", "correct", "tokens"))
 
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
         if batch.tokens is None:
@@ -61,7 +61,7 @@ class MaskedLanguageModelling(Task):
             drawn = uniform(batch.rows.numpy(), tokens.shape[1], seed=seed, epoch=epoch, stream=stream)
             return torch.from_numpy(drawn)
 
-        chosen = (tokens >= spec.num_special_ids) & (draw(CHOOSE) < self.mask_probability)
+        chosen = (tokens >= spec.num_special_ids) & (draw(CHOOSE) < self.mask_rate)
         if batch.valid is not None:
             chosen &= batch.valid
         how = draw(CORRUPT)
@@ -82,10 +82,10 @@ class MaskedLanguageModelling(Task):
     def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:
         rows, targets = self._rows(model, batch)
         scores = score_rows(vocabulary_head(model), rows, targets, workspace=self.workspace)
-        self.sums[stage].update(loss=scores.loss, correct=scores.correct, tokens=scores.count)
+        self.sums.add(stage, loss=scores.loss, correct=scores.correct, tokens=scores.count)
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
-        sums = read(self.sums[stage])
+        sums = self.sums.read(stage)
         loss = mean(sums["loss"], sums["tokens"], "masked token")
         return {
             "loss": loss,

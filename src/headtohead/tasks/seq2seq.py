@@ -6,7 +6,7 @@ import math
 from typing import ClassVar, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.encoder_decoder import EncoderDecoder
@@ -15,7 +15,7 @@ from headtohead.data.contracts import DataSpec
 from headtohead.tasks.chunked_cross_entropy import Workspace
 from headtohead.tasks.contracts import Loss, Task
 from headtohead.tasks.monitoring import direction_of
-from headtohead.tasks.sums import Sums, read
+from headtohead.tasks.sums import PerStage, Sums
 from headtohead.tasks.vocabulary import checked_smoothing, loss_of_rows, mean, score_rows, scored_rows, vocabulary_head
 
 
@@ -33,7 +33,7 @@ class SequenceToSequence(Task):
         self.monitor, self.direction = monitor, direction_of(monitor, self.metrics)
         self.workspace = Workspace()
         names = ("loss", "correct", "tokens", "matches", "samples")
-        self.sums = nn.ModuleDict({stage: Sums(*names) for stage in ("validation", "test")})
+        self.sums = PerStage(lambda: Sums(*names))
 
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
         del seed, epoch
@@ -52,12 +52,17 @@ class SequenceToSequence(Task):
         rows, targets = self._rows(model, batch, wait=True)
         scores = score_rows(vocabulary_head(model), rows, targets, workspace=self.workspace)
         scored, matches = self._matches(model, batch)
-        self.sums[stage].update(
-            loss=scores.loss, correct=scores.correct, tokens=scores.count, matches=matches.sum(), samples=scored.sum()
+        self.sums.add(
+            stage,
+            loss=scores.loss,
+            correct=scores.correct,
+            tokens=scores.count,
+            matches=matches.sum(),
+            samples=scored.sum(),
         )
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
-        sums = read(self.sums[stage])
+        sums = self.sums.read(stage)
         return {
             "loss": mean(sums["loss"], sums["tokens"], "token"),
             "token_accuracy": sums["correct"] / sums["tokens"],

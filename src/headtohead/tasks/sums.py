@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torchmetrics import Metric, MetricCollection
 
 
@@ -42,10 +42,25 @@ class Sums(Metric):
         return moved
 
 
-def read(metric: Metric | MetricCollection) -> dict[str, Any]:
-    """The values over all devices; starts afresh. A device may have had no batch at all, which is no mistake."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The ``compute`` method of metric", category=UserWarning)
-        values: dict[str, Any] = metric.compute()
-    metric.reset()
-    return values
+class PerStage(nn.Module):
+    """The metrics of validation and of test, apart."""
+
+    def __init__(self, make: Callable[[], Metric | MetricCollection]) -> None:
+        super().__init__()
+        self.validation, self.test = make(), make()
+
+    def add(self, stage: Literal["validation", "test"], *values: Tensor, **sums: Tensor | float) -> None:
+        self._of(stage).update(*values, **sums)
+
+    def read(self, stage: Literal["validation", "test"]) -> dict[str, Any]:
+        """The values over all devices; starts afresh."""
+        metric = self._of(stage)
+        with warnings.catch_warnings():
+            # A device may have had no batch at all, which is no mistake.
+            warnings.filterwarnings("ignore", message="The ``compute`` method of metric", category=UserWarning)
+            values: dict[str, Any] = metric.compute()
+        metric.reset()
+        return values
+
+    def _of(self, stage: Literal["validation", "test"]) -> Any:
+        return self.validation if stage == "validation" else self.test

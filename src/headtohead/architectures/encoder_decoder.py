@@ -1,0 +1,198 @@
+"""The transformer of 2017 (https://arxiv.org/abs/1706.03762): a decoder that reads an encoder's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from headtohead.architectures.checks import check_sizes, required
+from headtohead.architectures.contracts import Architecture, CostRow, InputSize
+from headtohead.architectures.decoding import write_greedily
+from headtohead.architectures.heads import HeadName, make_head
+from headtohead.components.contracts import (
+    Context,
+    CostQuery,
+    Costs,
+    CrossFactory,
+    CrossMixer,
+    FeedForwardFactory,
+    Initialisation,
+    MixerFactory,
+    NormFactory,
+    PositionFactory,
+    WiringFactory,
+)
+from headtohead.components.embeddings import TokenEmbedding
+from headtohead.components.stack import Stack
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one side has of its own; None takes what both share."""
+
+    num_layers: int | None = None
+    mixer: MixerFactory | None = None
+    position: PositionFactory | None = None
+    norm: NormFactory | None = None
+    residual: WiringFactory | None = None
+    feedforward: FeedForwardFactory | None = None
+
+
+class EncoderDecoder(Architecture):
+    """Embedding(s), a bidirectional stack for the source, a causal one with cross-attention for the target, head."""
+
+    family = "encoder_decoder"
+
+    def __init__(
+        self,
+        d_model: int,
+        num_layers: int,
+        num_heads: int,
+        *,
+        mixer: MixerFactory,
+        cross: CrossFactory,
+        position: PositionFactory,
+        norm: NormFactory,
+        residual: WiringFactory,
+        feedforward: FeedForwardFactory,
+        initialisation: Initialisation,
+        vocab_size: int | None,
+        max_length: int | None,
+        max_target_length: int | None,
+        encoder: Side | None = None,
+        decoder: Side | None = None,
+        head: HeadName = "language_model",
+        dropout: float = 0.0,
+        drop_path: float = 0.0,
+        share_embeddings: bool = True,
+        tie_weights: bool = True,
+        head_bias: bool = False,
+        scale_embedding: bool = False,
+        embedding_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        vocab_size = required("vocab_size", vocab_size, "it comes from data with tokens, or is given by number")
+
+        def side(own: Side, cross: CrossFactory | None, length: int | None) -> Stack:
+            depth = num_layers if own.num_layers is None else own.num_layers
+            check_sizes(d_model, depth, num_heads)
+            return Stack(
+                d_model,
+                num_heads=num_heads,
+                mixers=[own.mixer or mixer] * depth,
+                cross=cross,
+                position=own.position or position,
+                norm=own.norm or norm,
+                residual=own.residual or residual,
+                feedforward=own.feedforward or feedforward,
+                causal=cross is not None,
+                max_length=length,
+                dropout=dropout,
+                drop_path=drop_path,
+                embedding_norm=embedding_norm,
+            )
+
+        own_decoder = decoder or Side()
+        self.embedding = TokenEmbedding(d_model, vocab_size, scale=scale_embedding)
+        self.encoder = side(encoder or Side(), None, max_length)
+        self.decoder_embedding = (
+            self.embedding if share_embeddings else TokenEmbedding(d_model, vocab_size, scale=scale_embedding)
+        )
+        self.decoder = side(own_decoder, cross, max_target_length)
+        self.head = make_head(
+            head,
+            d_model,
+            vocab_size=vocab_size,
+            num_classes=None,
+            norm=own_decoder.norm or norm,
+            tied_to=self.decoder_embedding.weight if tie_weights else None,
+            bias=head_bias,
+            pooling="last",
+            dropout=dropout,
+        )
+        initialisation(self)
+
+    def encode(self, tokens: Int[Tensor, "B S"], valid: Bool[Tensor, "B S"] | None = None) -> Float[Tensor, "B S D"]:
+        return self.encoder(self.embedding(tokens), Context(valid=valid))
+
+    def features(
+        self,
+        tokens: Int[Tensor, "B S"],
+        decoder_tokens: Int[Tensor, "B T"],
+        valid: Bool[Tensor, "B S"] | None = None,
+        decoder_valid: Bool[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        memory = self.encode(tokens, valid)
+        context = Context(valid=decoder_valid, memory=memory, memory_valid=valid)
+        return self.decoder(self.decoder_embedding(decoder_tokens), context)
+
+    @torch.no_grad()
+    def greedy(
+        self,
+        tokens: Int[Tensor, "B S"],
+        valid: Bool[Tensor, "B S"] | None,
+        *,
+        max_length: int,
+        bos_id: int,
+        eos_id: int | None,
+    ) -> Int[Tensor, "B T"]:
+        """The target as the model writes it by itself, `max_length` tokens with the end of sequence repeated."""
+        context = Context(memory=self.encode(tokens, valid), memory_valid=valid)
+        dtype = self.embedding.weight.dtype
+        state = self.decoder.initial_state(len(tokens), max_length, device=tokens.device, dtype=dtype)
+
+        def read(new: Int[Tensor, "B 1"]) -> Float[Tensor, "B V"]:
+            nonlocal state
+            features, state = self.decoder.step(self.decoder_embedding(new), state, context)
+            return self.head(features)[:, 0]
+
+        first = read(torch.full((len(tokens), 1), bos_id, device=tokens.device))
+        return write_greedily(read, first, max_length=max_length, eos_id=eos_id)
+
+    def num_tokens(self, size: InputSize) -> int:
+        return size.length + size.decoder_length
+
+    def cost_rows(self, size: InputSize) -> Iterator[CostRow]:
+        source = CostQuery(length=size.length, bytes_per_element=size.bytes_per_element)
+        target = CostQuery(
+            length=size.decoder_length, memory_length=size.length, bytes_per_element=size.bytes_per_element
+        )
+        yield CostRow("embedding", "embedding", self.embedding.costs(source))
+        yield from (CostRow(f"encoder.{path}", kind, costs) for path, kind, costs in self.encoder.cost_rows(source))
+        second = self.decoder_embedding.costs(target)
+        if self.decoder_embedding is self.embedding:
+            second = Costs(activation_bytes=second.activation_bytes)
+        yield CostRow("decoder_embedding", "embedding", second, "target")
+        for path, kind, costs in self.decoder.cost_rows(target):
+            yield from _by_side(f"decoder.{path}", kind, costs, self._memory_flops(path, kind, target))
+        yield from (CostRow(*row, "target") for row in self.head.cost_rows(target))
+
+    def _memory_flops(self, path: str, kind: str, target: CostQuery) -> Costs:
+        """What a cross mixer does for the source tokens alone: that which is left when no target token asks."""
+        if kind != "cross":
+            return Costs()
+        cross = self.decoder.get_submodule(path)
+        assert isinstance(cross, CrossMixer)
+        costs = cross.costs(replace(target, length=0))
+        return Costs(forward_flops=costs.forward_flops, training_flops=costs.training_flops)
+
+    def example_inputs(self, size: InputSize, batch_size: int, device: torch.device) -> dict[str, Tensor]:
+        return {
+            "tokens": self.embedding.example(batch_size, size.length, device),
+            "decoder_tokens": self.decoder_embedding.example(batch_size, size.decoder_length, device),
+        }
+
+
+def _by_side(path: str, kind: str, costs: Costs, memory: Costs) -> Iterator[CostRow]:
+    rest = replace(
+        costs,
+        forward_flops=costs.forward_flops - memory.forward_flops,
+        training_flops=costs.training_flops - memory.training_flops,
+    )
+    yield CostRow(path, kind, rest, "target")
+    if memory.forward_flops:
+        yield CostRow(f"{path}.memory", kind, memory, "source")
