@@ -63,6 +63,9 @@ class Heartbeat:
         except (OSError, ValueError, TypeError):
             return None
 
+    def is_mine(self) -> bool:
+        return self.owner() == Owner.this_process()
+
     def owner_lives(self) -> bool:
         owner = self.owner()
         if owner is None:

@@ -59,7 +59,7 @@ class RunFolder:
     def resume(cls, path: Path | str, *, step: int) -> RunFolder:
         """An existing run to go on writing to, from the state it had after `step`."""
         folder = cls.open(path)
-        if folder.is_live():
+        if folder.is_live() and not folder._heartbeat.is_mine():
             raise RecordError(f"{path} is still being written by a live process: wait for it, or stop it")
         folder._heartbeat.claim()
         folder.metrics_file.drop_after(step)

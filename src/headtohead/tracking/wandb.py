@@ -20,6 +20,7 @@ AXIS = "trainer/global_step"
 """What every chart is drawn against; W&B's own _step counts calls, not steps."""
 WandbMode = Literal["online", "offline"]
 _AXES = (AXIS, "progress/epoch", "progress/tokens", "progress/flops", "progress/seconds")
+_LONGEST_NAME, _LONGEST_TAG = 128, 64  # W&B's limits
 _EXIT_CODES: dict[Status, int] = {"finished": 0, "interrupted": 255}
 
 _log = logging.getLogger(__name__)
@@ -116,7 +117,9 @@ class WandbTracker(Tracker):
                 sync_command(self.directory),
             )
         except Exception as error:  # the run is over and its record written: no trouble of W&B may change that
-            _log.warning("W&B could not finish (%s); %s uploads the run", error, sync_command(self.directory))
+            _log.warning(
+                "W&B could not finish (%s); %s uploads the run", _first_line(error), sync_command(self.directory)
+            )
 
     def _guarded(self, call: Callable[..., Any], *arguments: Any) -> None:
         try:
@@ -134,14 +137,19 @@ def start(settings: TrackingSettings, record: RunRecord, folder: RunFolder, *, r
     decision = decide(settings)
     if decision.mode == "none":
         return NoTracker()
+    tracker: WandbTracker | None = None
     if decision.mode == "online":
         try:
             tracker = _open("online", settings, record, folder, resumed)
         except Exception as error:  # wrong key, a server that never answers, no right to the project ...
-            _finish_open_run()
+            _forget_failed_start()
             decision = Decision("offline", f"{server_url()} did not take the run: {_first_line(error)}")
-    if decision.mode == "offline":
-        tracker = _open("offline", settings, record, folder, resumed)
+    if tracker is None:
+        try:
+            tracker = _open("offline", settings, record, folder, resumed)
+        except Exception as error:  # no room, no right to start W&B's service ...
+            _log.warning("W&B cannot start (%s); the run goes on with its record alone", _first_line(error))
+            return NoTracker()
     record.wandb = tracker.link
     _announce(decision, tracker)
     if resumed:
@@ -166,26 +174,37 @@ def _open(
 ) -> WandbTracker:
     import wandb
 
+    _quieten()
+    _finish_open_run()
+    _set_aside(folder)
     swept = bool(os.environ.get("WANDB_SWEEP_ID"))  # under an agent, id and project are the agent's
     folder.wandb.mkdir(exist_ok=True)
     run = wandb.init(
         mode=mode,
         id=None if swept else record.wandb.id or record.id,
-        name=record.name or record.id,
+        name=(record.name or record.id)[:_LONGEST_NAME],
         project=None if swept else settings.project,
         entity=None if swept else settings.entity,
-        group=record.group,
+        group=record.group[:_LONGEST_NAME],
         job_type=record.job_type,
-        tags=record.tags,
+        tags=[tag[:_LONGEST_TAG] for tag in record.tags if tag],
         notes=record.notes,
         config=_public_config(record),
         dir=str(folder.path),
         # offline W&B knows no resuming: a new file with the whole history replaces the old one
         resume="allow" if resumed and mode == "online" else None,
-        reinit="finish_previous",
         settings=_settings(settings, record),
     )
     return WandbTracker(run, mode=mode, folder=folder, finish_timeout=settings.finish_timeout)
+
+
+def _quieten() -> None:
+    """Keep the client from reporting on itself: it would wait for its server up to 30 s at exit, offline too."""
+    try:
+        from wandb.analytics.opentelemetry.opentelemetry_proxy import disable
+    except ImportError:  # versions without such reports
+        return
+    disable()
 
 
 def _settings(settings: TrackingSettings, record: RunRecord) -> Any:
@@ -205,6 +224,7 @@ def _settings(settings: TrackingSettings, record: RunRecord) -> Any:
         x_save_requirements=False,
         host="",
         username="",
+        program="h2h",
     )
 
 
@@ -231,12 +251,30 @@ def _last_step(run: Any) -> int:
 
 
 def _finish_open_run() -> None:
-    """Drop what a failed start left behind, so that the next one starts clean."""
+    """W&B has one open run per process, which a second start would write into."""
     import wandb
 
     if wandb.run is not None:
-        wandb.run.finish(exit_code=1)
+        try:
+            wandb.run.finish()
+        except Exception as error:  # the earlier run's trouble is none of this one's
+            _log.warning("W&B could not finish an earlier run of this process (%s)", _first_line(error))
+
+
+def _set_aside(folder: RunFolder) -> None:
+    """Move W&B's files of earlier starts away from `wandb sync`: every start sends the whole history that W&B lacks."""
+    for earlier in [*folder.wandb.glob("run-*"), *folder.wandb.glob("offline-run-*")]:
+        kept = folder.wandb / "superseded"
+        kept.mkdir(exist_ok=True)
+        earlier.rename(kept / earlier.name)
+
+
+def _forget_failed_start() -> None:
+    """End W&B's service, which still holds the run's id, so that the same run can start again offline."""
+    import wandb
+
+    wandb.teardown(exit_code=1)
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).strip().splitlines()[0]
+    return (str(error) or type(error).__name__).strip().splitlines()[0][:200]
