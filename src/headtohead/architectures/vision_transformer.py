@@ -113,7 +113,7 @@ class VisionTransformer(Architecture):
 def _checked_shape(image_shape: Sequence[int] | None) -> tuple[int, int, int]:
     if image_shape is None or len(image_shape) != 3:
         raise ValueError(
-            f"model.image_shape={image_shape} must be channels, height and width: give data with images, or the numbers."
+            f"model.image_shape={image_shape} must be channels, height and width: give data with images, or numbers."
         )
     channels, height, width = image_shape
     return channels, height, width

@@ -48,8 +48,10 @@ def as_bias(allowed: Bool[Tensor, "#B 1 #L M"], dtype: torch.dtype) -> Float[Ten
 
 def compute_dtype(x: Tensor) -> torch.dtype:
     """The type that matrix products of x come out in, autocast considered."""
-    if torch.is_autocast_enabled(x.device.type):
-        return torch.get_autocast_dtype(x.device.type)
+    kind = x.device.type
+    # Autocast leaves float64 alone, and does not know the meta device.
+    if x.dtype != torch.float64 and torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        return torch.get_autocast_dtype(kind)
     return x.dtype
 
 

@@ -224,4 +224,4 @@ def _product_dtype(features: Tensor, weight: Tensor) -> torch.dtype:
     """What a linear layer would compute in here: autocast's choice, which leaves float64 alone."""
     dtype = torch.promote_types(features.dtype, weight.dtype)
     kind = features.device.type
-    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) and dtype != torch.float64 else dtype
+    return torch.get_autocast_dtype(kind) if dtype != torch.float64 and torch.is_autocast_enabled(kind) else dtype
