@@ -1,0 +1,183 @@
+"""Records side by side, one line each: how well, against chance, at what cost, how fast, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from headtohead.tracking.record import RunRecord, Status
+
+STAGES = ("test", "validation")
+"""Which results count first."""
+_STYLES: Mapping[Status, str] = {
+    "finished": "green",
+    "running": "blue",
+    "interrupted": "yellow",
+    "diverged": "red",
+    "out_of_memory": "red",
+    "failed": "red",
+}
+_UNKNOWN = "-"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One record as a comparison reads it; None where the record does not say."""
+
+    id: str
+    name: str
+    group: str
+    seed: int
+    status: Status
+    reason: str | None
+    stage: str | None
+    """test or validation."""
+    metric: str | None
+    value: float | None
+    baseline: float | None
+    """What a model that learned nothing gets."""
+    parameters: int | None
+    flops_per_token: float | None
+    """Training."""
+    tokens_per_second: float | None
+    samples_per_second: float | None
+    peak_memory_bytes: float | None
+    steps: int
+    path: str | None
+    """The run folder."""
+    wandb: str | None
+    """The address of the run's page, or the folder to upload from."""
+
+
+def line_of(record: RunRecord, *, metric: str | None = None) -> Line:
+    """A record's line; `metric` as in "accuracy", else what the record was selected by, or its accuracy or loss."""
+    stage, name, value = _headline(record, metric)
+    totals = record.costs.get("totals", {})
+    speed = record.throughput
+    return Line(
+        id=record.id,
+        name=record.name or record.id,
+        group=record.group,
+        seed=record.seed,
+        status=record.status,
+        reason=record.reason,
+        stage=stage,
+        metric=name,
+        value=value,
+        baseline=record.baselines.get(name) if name else None,
+        parameters=totals.get("parameters"),
+        flops_per_token=totals.get("training_flops_per_token"),
+        tokens_per_second=speed.get("tokens_per_second"),
+        samples_per_second=speed.get("samples_per_second"),
+        peak_memory_bytes=speed.get("peak_memory_bytes"),
+        steps=record.progress.step,
+        path=str(record.path) if record.path else None,
+        wandb=_wandb(record),
+    )
+
+
+def lines_of(records: Iterable[RunRecord], *, metric: str | None = None) -> list[Line]:
+    """One line per record, failed runs too, in the order of groups, names and seeds."""
+    lines = [line_of(record, metric=metric) for record in records]
+    return sorted(lines, key=lambda line: (line.group, line.name, line.seed, line.id))
+
+
+def as_data(lines: Iterable[Line]) -> list[dict[str, Any]]:
+    """The same as plain dictionaries, for JSON and CSV."""
+    return [asdict(line) for line in lines]
+
+
+def as_table(lines: Iterable[Line], *, title: str | None = None) -> Table:
+    """The same for a terminal; seeds are shown where they differ."""
+    shown = list(lines)
+    with_seed = len({line.seed for line in shown}) > 1
+    table = Table(title=title, title_justify="left", header_style="bold")
+    table.add_column("run", overflow="fold")
+    if with_seed:
+        table.add_column("seed", justify="right")
+    table.add_column("result", no_wrap=True)
+    for name in ("chance", "parameters", "FLOPs/token", "speed", "peak memory"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("status", overflow="fold")
+    for line in shown:
+        seed = [str(line.seed)] if with_seed else []
+        # names are the user's own: plain text, never rich's markup
+        table.add_row(Text(line.name), *seed, *_figures(line), _status(line))
+    return table
+
+
+def _figures(line: Line) -> list[str]:
+    return [
+        _result(line),
+        _number(line.baseline),
+        _count(line.parameters),
+        _count(line.flops_per_token),
+        _speed(line),
+        _bytes(line.peak_memory_bytes),
+    ]
+
+
+def _status(line: Line) -> Text:
+    told = line.status.replace("_", " ")
+    return Text(f"{told}: {line.reason}" if line.reason else told, style=_STYLES[line.status])
+
+
+def _headline(record: RunRecord, metric: str | None) -> tuple[str | None, str | None, float | None]:
+    for stage in STAGES:
+        results = record.metrics.get(stage, {})
+        name = metric or _preferred(record, results)
+        if name in results:
+            return stage, name, results[name]
+    return None, None, None
+
+
+def _wandb(record: RunRecord) -> str | None:
+    link = record.wandb
+    if link.url or not link.directory or not record.path:
+        return link.url
+    return str(record.path / link.directory)
+
+
+def _preferred(record: RunRecord, results: Mapping[str, float]) -> str:
+    selected = record.selection.metric
+    return "accuracy" if selected == "loss" and "accuracy" in results else selected
+
+
+def _result(line: Line) -> str:
+    if line.metric is None:
+        return _UNKNOWN
+    stage = "" if line.stage == "test" else f" ({line.stage})"
+    return f"{line.metric.replace('_', ' ')} {_number(line.value)}{stage}"
+
+
+def _speed(line: Line) -> str:
+    if line.tokens_per_second:
+        return f"{_count(line.tokens_per_second)} tokens/s"
+    return f"{_count(line.samples_per_second)} samples/s" if line.samples_per_second else _UNKNOWN
+
+
+def _number(value: float | None) -> str:
+    return _UNKNOWN if value is None else f"{value:.4g}" if abs(value) >= 1000 else f"{value:.3f}"
+
+
+def _count(value: float | None) -> str:
+    """Three figures and a unit: 124 M."""
+    if value is None:
+        return _UNKNOWN
+    for limit, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= 0.9995 * limit:
+            return f"{value / limit:.3g} {unit}"
+    return f"{value:.3g}"
+
+
+def _bytes(value: float | None) -> str:
+    if value is None:
+        return _UNKNOWN
+    for limit, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if value >= limit:
+            return f"{value / limit:.3g} {unit}" if value / limit < 1000 else f"{value / limit:.0f} {unit}"
+    return f"{value:.0f} B"
