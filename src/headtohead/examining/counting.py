@@ -1,4 +1,4 @@
-"""Counts what a computation really does, operation by operation, and knows none of the formulas that components declare.
+"""Counts what a computation really does, operation by operation; knows none of the formulas that components declare.
 
 Matrix products and convolutions are counted from the shapes that reach the dispatcher; attention kernels by the pairs
 of query and key that their mask lets through; everything else as one operation per number it makes.
@@ -20,14 +20,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 Bound = Mapping[str, Any]
 """The arguments of one operation by the names of its schema."""
 
-MOVES_ONLY = frozenset(
-    """_to_copy _unsafe_view alias arange cat clone constant_pad_nd contiguous copy copy_ detach embedding
-    embedding_dense_backward empty empty_like empty_strided expand_copy fill fill_ flip full full_like gather index
-    index_copy index_put index_put_ index_select lift_fresh masked_select new_empty new_empty_strided new_full new_ones
-    new_zeros nonzero ones ones_like rand rand_like randint randn repeat roll scalar_tensor scatter select_backward
-    select_scatter slice_backward slice_scatter split_with_sizes_copy stack tril_indices triu_indices unbind_copy
-    unfold_backward zero_ zeros zeros_like""".split()
-)
+MOVES_ONLY = frozenset({
+    "_to_copy", "_unsafe_view", "alias", "arange", "cat", "clone", "constant_pad_nd", "contiguous", "copy", "copy_",
+    "detach", "embedding", "embedding_dense_backward", "empty", "empty_like", "empty_strided", "expand_copy",
+    "fill", "fill_", "flip", "full", "full_like", "gather", "index", "index_copy", "index_put", "index_put_",
+    "index_select", "lift_fresh", "masked_select", "new_empty", "new_empty_strided", "new_full", "new_ones",
+    "new_zeros", "nonzero", "ones", "ones_like", "rand", "rand_like", "randint", "randn", "repeat", "roll",
+    "scalar_tensor", "scatter", "select_backward", "select_scatter", "slice_backward", "slice_scatter",
+    "split_with_sizes_copy", "stack", "tril_indices", "triu_indices", "unbind_copy", "unfold_backward", "zero_",
+    "zeros", "zeros_like",
+})  # fmt: skip
 """Operations that compute nothing: they make room, look up, or move."""
 
 
