@@ -1,10 +1,9 @@
-"""From a checked configuration to objects: data, model, task, optimizer, and all the parts of a run."""
+"""From a checked configuration to objects: data, task, model, and all the parts of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,15 +13,13 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 
 from headtohead.architectures.contracts import Architecture, InputSize
-from headtohead.architectures.costs import ledger
+from headtohead.architectures.costs import Ledger, ledger
 from headtohead.building.data_fit import fit
-from headtohead.building.errors import ConfigurationError
+from headtohead.building.sizes import as_read, sample_size
 from headtohead.building.sources import class_value
-from headtohead.components.checkpointing import Checkpointing
 from headtohead.data.contracts import DataSource, DataSpec
 from headtohead.tasks.contracts import Task
-from headtohead.tracking.connection import TrackingSettings
-from headtohead.training.parts import Identity, Parts, Settings
+from headtohead.training.parts import Identity, Parts
 from headtohead.training.precision import Precision
 
 
@@ -30,21 +27,74 @@ def build_data(config: Mapping[str, Any]) -> DataSource:
     return _make(config["data"])
 
 
-def build_task(config: Mapping[str, Any]) -> Task:
-    return _make(config["task"])
+def build_task(config: Mapping[str, Any], spec: DataSpec) -> Task:
+    task: Task = _make(config["task"])
+    return task.bind(spec)
 
 
-def build_model(
-    config: Mapping[str, Any], *, spec: DataSpec | None = None, device: torch.device | str | None = None
-) -> Architecture:
+def build_model(config: Mapping[str, Any], *, device: torch.device | str | None = None) -> Architecture:
     """A plain module, `model(tokens) -> logits`; `device="meta"` makes it without memory.
 
-    What the configuration leaves null (vocabulary, lengths, classes, image shape) is taken from the data's `spec`.
+    What the configuration leaves null (vocabulary, lengths, classes, image shape) is taken from the data.
     """
-    spec = spec if spec is not None else build_data(config).spec()
+    return make_model(fitted(config)[0], device)
+
+
+def build_parts(config: Mapping[str, Any]) -> Parts:
+    """All that training is handed; nothing of it is trained yet."""
+    data = build_data(config)
+    task = build_task(config, data.spec())
+    spec = as_read(task, data)
     filled = fit(config, spec)
+    precision: Precision = _make(config["precision"])
+    return Parts(
+        make_model=partial(make_model, filled),
+        task=task,
+        data=data,
+        optimizer=_make(config["optimizer"]),
+        schedule=_make(config["schedule"]),
+        precision=precision,
+        checkpointing=_make(config["checkpointing"]),
+        settings=_make(config["trainer"]),
+        identity=_identity(config),
+        tracking=_make(config["tracking"]),
+        costs=_costs(filled, sample_size(spec, bytes_per_element=precision.bytes_per_element)).to_dict(),
+        config=filled,
+    )
+
+
+def fitted(config: Mapping[str, Any]) -> tuple[dict[str, Any], InputSize]:
+    """The configuration with nothing left to the data, and the size of the data's longest sample."""
+    data = build_data(config)
+    spec = as_read(build_task(config, data.spec()), data)
+    precision: Precision = _make(config["precision"])
+    return fit(config, spec), sample_size(spec, bytes_per_element=precision.bytes_per_element)
+
+
+def make_model(filled: Mapping[str, Any], device: torch.device | str | None = None) -> Architecture:
+    """Draws from the global generator."""
+    head = class_value(filled["task"]["_target_"], "head")
     with torch.device(device) if device is not None else nullcontext():
-        return _make(filled["model"], head=class_value(config["task"]["_target_"], "head"))
+        model: Architecture = _make(filled["model"], head=head)
+    return model
+
+
+def _costs(filled: Mapping[str, Any], size: InputSize) -> Ledger:
+    return ledger(make_model(filled, "meta"), size)
+
+
+def _identity(config: Mapping[str, Any]) -> Identity:
+    init, resume = config["init_from"], config["resume_from"]
+    return Identity(
+        seed=config["seed"],
+        name=config["name"],
+        group=config["group"],
+        tags=tuple(config["tags"]),
+        notes=config["notes"],
+        output_dir=Path(config["output_dir"]),
+        init_from=Path(init.removeprefix("run:")) if init else None,
+        resume_from=Path(resume) if resume else None,
+    )
 
 
 def _make(node: Mapping[str, Any], **passed: Any) -> Any:

@@ -62,12 +62,6 @@ def _monitor(view: View) -> Iterator[str]:
         yield f"task.monitor={monitor} is no metric of {view.chosen('task')}: choose {', '.join(metrics)}"
 
 
-def _head(view: View) -> Iterator[str]:
-    head = view.model.get("head")
-    if head is not None and head != view.task_value("head"):
-        yield f"model.head={head} does not fit {view.chosen('task')}: leave model.head=null, the task brings its head"
-
-
 def _heads_divide_width(view: View) -> Iterator[str]:
     width, heads = view.model.get("d_model"), view.model.get("num_heads")
     if width and heads and width % heads:
@@ -122,7 +116,7 @@ def _direction(view: View) -> Iterator[str]:
 def _devices(view: View) -> Iterator[str]:
     devices = view.trainer.get("devices", 1) * view.trainer.get("num_nodes", 1)
     if devices > 1 and view.trainer.get("strategy") == "single":
-        yield f"trainer.devices={devices} needs a strategy for several devices: choose trainer=ddp, or trainer.devices=1"
+        yield f"trainer.devices={devices} needs trainer=ddp, which divides batches among them: choose it, or 1 device"
     batch, accumulate = view.data.get("batch_size"), view.trainer.get("accumulate", 1)
     parts = devices * accumulate
     if batch is not None and batch % parts:
@@ -142,6 +136,25 @@ def _statistics_and_processes(view: View) -> Iterator[str]:
             )
 
 
+def _schedule(view: View) -> Iterator[str]:
+    schedule: Mapping[str, Any] = view.config["schedule"]
+    total = view.trainer.get("max_steps", 1)
+    for name in ("warmup", "decay"):
+        value = schedule.get(name)
+        if value is not None and value >= 1 and value != int(value):
+            yield f"schedule.{name}={value} is neither steps nor a share: give a whole number, or a share below 1"
+    warmup, decay = (_steps(schedule.get(name), total) for name in ("warmup", "decay"))
+    if decay and warmup + decay > total:
+        yield (
+            f"schedule.warmup ({warmup} steps) and schedule.decay ({decay} steps) take more than "
+            f"trainer.max_steps={total}: shorten one, or train for longer"
+        )
+
+
+def _steps(value: float | None, total: int) -> int:
+    return 0 if value is None else round(value * total) if value < 1 else int(value)
+
+
 def _starting_points(view: View) -> Iterator[str]:
     init, resume = view.config.get("init_from"), view.config.get("resume_from")
     if init and resume:
@@ -154,12 +167,12 @@ RULES: tuple[Rule, ...] = (
     _task_and_model,
     _task_and_data,
     _monitor,
-    _head,
     _heads_divide_width,
     _key_value_heads,
     _direction,
     _position_and_mixer,
     _devices,
+    _schedule,
     _statistics_and_processes,
     _starting_points,
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from headtohead.building.choices import config_folders
+from headtohead.building.choices import config_folder, config_folders
 from headtohead.building.errors import ConfigurationError, unknown
 from headtohead.building.naming import run_name
 from headtohead.building.overrides import prepare
@@ -16,7 +16,7 @@ Config = dict[str, Any]
 
 
 def compose(root: str, overrides: Sequence[str] = (), config_dir: str | Path | None = None) -> Config:
-    """A resolved configuration with its choices listed and its run named, not yet checked for sense.
+    """A resolved configuration with its choices listed, not yet checked for sense.
 
     `config_dir` holds a user's own YAML files by group; what the package has under the same name comes first.
     """
@@ -24,12 +24,8 @@ def compose(root: str, overrides: Sequence[str] = (), config_dir: str | Path | N
     roots = sorted(path.stem for path in folders[0].glob("*.yaml"))
     if root not in roots:
         raise ConfigurationError(unknown(f"{root} is not a root configuration", root, roots))
-    prepared = prepare(overrides, config_dir)
-    config, chosen = _compose_by_hydra(root, prepared, folders)
-    config["choices"] = chosen
-    if "name" in config and config["name"] is None:
-        config["name"] = run_name(config, chosen, prepared, folders[0])
-    return config
+    config, chosen = _compose_by_hydra(root, prepare(overrides, config_dir), folders)
+    return {**config, "choices": chosen}
 
 
 def _compose_by_hydra(
@@ -76,9 +72,11 @@ def _one_sentence(error: Exception) -> str:
 
 
 def compose_checked(root: str, overrides: Sequence[str] = (), config_dir: str | Path | None = None) -> Config:
-    """A configuration whose every key is checked and whose choices go together, as far as can be known unbuilt."""
+    """A named configuration whose keys are checked and whose choices go together, as far as can be known unbuilt."""
     from headtohead.building import compatibility, schema
 
     config = schema.check(compose(root, overrides, config_dir))
     compatibility.check(config)
+    if config.get("name") is None:
+        config["name"] = run_name(config, overrides, config_folder())
     return config

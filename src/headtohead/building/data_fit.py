@@ -20,7 +20,6 @@ def fit(config: Mapping[str, Any], spec: DataSpec) -> dict[str, Any]:
         "max_target_length": spec.max_target_length,
         "num_classes": spec.num_classes,
         "image_shape": list(spec.image_shape) if spec.image_shape else None,
-        "head": view.task_value("head"),
     }
     filled = {name: value for name, value in known.items() if view.takes(name) and view.model.get(name) is None}
     model = {**view.model, **{name: value or None for name, value in filled.items()}}

@@ -15,6 +15,8 @@ def show(value: Any) -> str:
     """A value as one would write it on the command line."""
     if value is None:
         return "null"
+    if value == "":
+        return "''"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
@@ -35,7 +37,7 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     found = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
     if found:
         return lowered[found[0]]
-    starts = [known_name for known_name in known if len(name) > 2 and known_name.startswith(name)]
+    starts = [known_name for known_name in known if len(name) > 1 and known_name.startswith(name)]
     return starts[0] if len(starts) == 1 else None
 
 

@@ -13,8 +13,9 @@ _UNTOLD = ("seed", "name", "group", "tags", "notes", "output_dir", "resume_from"
 _LONGEST_VALUE = 24
 
 
-def run_name(config: Mapping[str, Any], chosen: Mapping[str, Any], overrides: Sequence[str], folder: Path) -> str:
-    """For example "decoder_only-tiny-alibi-grammar_lm-lr0.001-s0"."""
+def run_name(config: Mapping[str, Any], overrides: Sequence[str], folder: Path) -> str:
+    """For example "decoder_only-tiny-alibi-grammar_lm-lr0.001-s0"; `folder` is that of the configurations."""
+    chosen = config["choices"]
     usual = _defaults(folder / "train.yaml", "") | _defaults(folder / "model" / f"{chosen['model']}.yaml", "model/")
     words = [str(chosen[group]) for group in _ALWAYS if chosen.get(group)]
     for group, choice in sorted(chosen.items()):
@@ -35,10 +36,9 @@ def _word(group: str, choice: str) -> str:
 
 def _values(overrides: Sequence[str]) -> Iterator[str]:
     for override in overrides:
-        if override.startswith("++") and not override[2:].startswith(_UNTOLD):
-            key, _, value = override[2:].partition("=")
-            if len(value) <= _LONGEST_VALUE:
-                yield f"{key.rpartition('.')[2]}{'_' if value[:1].isalpha() else ''}{value}"
+        key, _, value = override.lstrip("+").partition("=")
+        if "." in key and "/" not in key and not key.startswith(_UNTOLD) and len(value) <= _LONGEST_VALUE:
+            yield f"{key.rpartition('.')[2]}{'_' if value[:1].isalpha() else ''}{value}"
 
 
 def _defaults(path: Path, prefix: str) -> dict[str, str]:

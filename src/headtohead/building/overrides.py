@@ -29,7 +29,7 @@ def _prepare_one(override: str, known: set[str], config_dir: str | Path | None) 
         raise ConfigurationError(f"{override!r} is no override: write field=value or group=choice, without spaces")
     sign, key, value = match["sign"], match["key"], match["value"]
     if value is None and sign != "~":
-        raise ConfigurationError(f"{override} has no value: write {key}=value")
+        raise ConfigurationError(f"{override!r} has no value: write {key}=value, in quotes where it holds spaces")
     group, _, package = key.partition("@")
     if group in known and "." not in group:
         if value is not None and sign != "~":
@@ -55,7 +55,7 @@ def _check_choice(group: str, choice: str, config_dir: str | Path | None) -> Non
 
 
 def _refuse_group(group: str, known: set[str]) -> None:
-    same_leaf = [name for name in known if name.rpartition("/")[2] == group.rpartition("/")[2]]
-    guess = same_leaf[0] if len(same_leaf) == 1 else nearest(group, known)
+    by_leaf = {name.rpartition("/")[2]: name for name in known}
+    guess = by_leaf.get(nearest(group.rpartition("/")[2], by_leaf) or "")
     hint = f"did you mean {guess}?" if guess else f"the groups are {one_of(known)}"
     raise ConfigurationError(f"{group} is not a group ({hint}); a single field is written with dots, model.d_model=128")

@@ -1,4 +1,4 @@
-"""What a group's choices may be: the packages they come from, the arguments their parent passes, settings' classes.
+"""What a group's choices may be: the packages they come from, the arguments their parent passes.
 
 `_target_` strings escape an import checker, so the layers are written down here, refused at run time and tested.
 """
@@ -17,13 +17,17 @@ class Slot:
     packages: tuple[str, ...]
     passed: frozenset[str] = frozenset()
     filled: frozenset[str] = frozenset()
-    """What may stay null, to be taken from the data or the task."""
+    """What may stay null, to be taken from the data."""
+    giver: str = "the model"
+    """Who passes it."""
 
 
 SLOTS: dict[str, Slot] = {
     "model": Slot(
         ("headtohead.architectures",),
-        filled=frozenset({"vocab_size", "max_length", "max_target_length", "num_classes", "image_shape", "head"}),
+        frozenset({"head"}),
+        frozenset({"vocab_size", "max_length", "max_target_length", "num_classes", "image_shape"}),
+        giver="the task",
     ),
     "model/mixer": Slot(("headtohead.components",), _DIMENSIONS),
     "model/cross": Slot(("headtohead.components",), _DIMENSIONS),
@@ -37,14 +41,12 @@ SLOTS: dict[str, Slot] = {
     "model/initialisation": Slot(("headtohead.components",), frozenset({"model"})),
     "task": Slot(("headtohead.tasks",)),
     "data": Slot(("headtohead.data",)),
-    "optimizer": Slot(("headtohead.training",), frozenset({"model"})),
-    "schedule": Slot(("headtohead.training",), frozenset({"total_steps"})),
-}
-
-SETTINGS: dict[str, str] = {
-    "trainer": "headtohead.training.parts.Settings",
-    "precision": "headtohead.training.precision.Precision",
-    "checkpointing": "headtohead.components.checkpointing.Checkpointing",
+    "optimizer": Slot(("headtohead.training",), frozenset({"model", "params"}), giver="the run"),
+    "schedule": Slot(("headtohead.training",), frozenset({"total_steps"}), giver="the run"),
+    "precision": Slot(("headtohead.training",)),
+    "checkpointing": Slot(("headtohead.components",)),
+    "trainer": Slot(("headtohead.training",)),
+    "tracking": Slot(("headtohead.tracking",)),
 }
 
 

@@ -21,7 +21,7 @@ def error_line(text: str) -> None:
 
 
 def paint(text: str, code: str, stream: TextIO = sys.stdout) -> str:
-    """Colour on a terminal that wants it (https://no-color.org), by escape codes: importing rich costs too much here."""
+    """Colour on a terminal that wants it (https://no-color.org), by escape codes: importing rich costs too much."""
     if not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     return f"\x1b[{code}m{text}\x1b[0m"

@@ -1,0 +1,38 @@
+"""`h2h inspect [OVERRIDE ...]`: what a model costs and which shapes it has, without training it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from headtohead.cli.arguments import add_configuration, as_yaml, composed, parse, parser
+from headtohead.cli.terminal import out
+
+_EXAMPLES = """\
+examples:
+  h2h inspect model/size=gpt2_small model.vocab_size=50257
+  h2h inspect model=encoder_decoder task=seq2seq data=number_words --json
+"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    taken = parser("inspect", "Show a model's ledger and the shapes at every stage; nothing is trained.", _EXAMPLES)
+    add_configuration(taken)
+    taken.add_argument("--json", action="store_true", help="configuration, ledger and shapes as JSON")
+    given = parse(taken, arguments)
+    config = composed(given)
+    if given.cfg:
+        out(as_yaml(config))
+        return 0
+    from headtohead import api
+
+    inspection = api.inspect(config)
+    if given.json:
+        out(json.dumps({"config": config, **inspection.to_dict()}, indent=2))
+        return 0
+    from rich.console import Console
+
+    from headtohead.examining.inspection_view import show
+
+    Console().print(show(inspection))
+    return 0
