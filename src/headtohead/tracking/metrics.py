@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
 
 from headtohead.tracking.files import replace_text
 from headtohead.tracking.record import Progress
@@ -53,16 +52,16 @@ class MetricsFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file: TextIO | None = None
 
     def append(self, progress: Progress, values: Mapping[str, float]) -> None:
         """Add numbers; they outlive a kill of the process from the moment this returns."""
         p = progress
         place = f"{p.step},{p.epoch},{p.tokens},{_text(p.flops)},{p.seconds:.3f}"
         lines = [f"{place},{_checked(name)},{_text(value)}\n" for name, value in values.items()]
-        file = self._opened()
-        file.write("".join(lines))
-        file.flush()
+        with self.path.open("a", encoding="utf-8", newline="") as file:
+            if file.tell() == 0:
+                file.write(_HEADER)
+            file.write("".join(lines))
 
     def rows(self) -> list[Row]:
         """Everything logged, in order of steps; of a value logged twice for one step, the later one."""
@@ -94,7 +93,6 @@ class MetricsFile:
 
     def drop_after(self, step: int) -> None:
         """Forget what was logged after this step: a resumed run logs it again."""
-        self.close()
         kept = io.StringIO(newline="")
         kept.write(_HEADER)
         for progress, name, value in self._lines():
@@ -102,18 +100,6 @@ class MetricsFile:
                 p = progress
                 kept.write(f"{p.step},{p.epoch},{p.tokens},{_text(p.flops)},{p.seconds:.3f},{name},{_text(value)}\n")
         replace_text(self.path, kept.getvalue())
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-    def _opened(self) -> TextIO:
-        if self._file is None:
-            self._file = self.path.open("a", encoding="utf-8", newline="")
-            if self._file.tell() == 0:
-                self._file.write(_HEADER)
-        return self._file
 
     def _lines(self) -> list[tuple[Progress, str, float]]:
         if not self.path.exists():

@@ -8,12 +8,22 @@ from typing import Any
 
 MASK = "***"
 
-_ALWAYS = {"password", "passwd", "passphrase", "secret", "secrets", "credential", "credentials", "apikey"}
+_ALWAYS = {
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "secrets",
+    "credential",
+    "credentials",
+    "apikey",
+    "authorization",
+}
 _TEXT_ONLY = {"key", "token", "keys", "tokens"}
 _VOCABULARY = {"pad", "mask", "bos", "eos", "unk", "cls", "sep", "special", "start", "end", "added"}
 _URL_PASSWORD = re.compile(r"(?<=://)[^/\s:@]*:[^/\s@]+(?=@)")
 _YAML_LINE = re.compile(r"^(?P<head>\s*(?:- )?(?P<quote>['\"]?)(?P<key>[\w.-]+)(?P=quote):\s+)(?P<value>\S.*)$")
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 def is_secret(key: str, value: Any) -> bool:

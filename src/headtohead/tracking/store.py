@@ -128,9 +128,6 @@ class RunFolder:
         """Every logged metric by name."""
         return self.metrics_file.curves()
 
-    def close(self) -> None:
-        self.metrics_file.close()
-
 
 def slug(text: str) -> str:
     """Lower-case letters, digits and dashes: fit for folders, shells and W&B."""

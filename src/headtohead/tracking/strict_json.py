@@ -34,7 +34,7 @@ def encode(value: Any, where: str) -> Any:
         return {f.name: encode(getattr(value, f.name), f"{where}.{f.name}") for f in _stored(type(value))}
     if isinstance(value, Mapping):
         return {_key(key, where): encode(item, f"{where}.{key}") for key, item in value.items()}
-    if isinstance(value, Sequence):
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return [encode(item, f"{where}[{index}]") for index, item in enumerate(value)]
     raise RecordError(f"{where}: a {type(value).__name__} cannot be recorded; use numbers, text, lists or dictionaries")
 

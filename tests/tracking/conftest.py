@@ -1,0 +1,38 @@
+"""No test here sees the user's W&B account, settings or proxies, and none leaves a W&B service behind."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from wandb_server import WandbServer
+
+FAKE_KEY = "0123456789abcdef" * 2 + "01234567"
+
+
+@pytest.fixture(autouse=True)
+def no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    for name in list(os.environ):
+        if name.startswith("WANDB_") or name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("NETRC", str(tmp_path / "no-netrc"))
+    monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path / "no-settings"))
+    monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")
+    yield
+    if "wandb" in sys.modules:
+        import wandb
+
+        wandb.teardown()
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
+    """A healthy W&B server that this process is logged in to."""
+    running = WandbServer()
+    monkeypatch.setenv("WANDB_BASE_URL", running.url)
+    monkeypatch.setenv("WANDB_API_KEY", FAKE_KEY)
+    yield running
+    running.close()

@@ -1,0 +1,338 @@
+"""Run folders: ids, numbers that outlive a kill, dead processes, resuming, and finding runs again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from headtohead.tracking import liveness, store
+from headtohead.tracking.files import replace_text
+from headtohead.tracking.liveness import Heartbeat, Owner
+from headtohead.tracking.metrics import MetricsFile
+from headtohead.tracking.record import Progress, RunRecord
+from headtohead.tracking.store import RunFolder, find_runs, load_run, new_id, scan
+from headtohead.tracking.strict_json import RecordError
+
+WRITES_UNTIL_KILLED = """
+import sys
+from headtohead.tracking.record import Progress, RunRecord
+from headtohead.tracking.store import RunFolder
+
+folder = RunFolder.create(sys.argv[1], name="doomed")
+folder.write_record(RunRecord(id=folder.id))
+step = 0
+while True:
+    step += 1
+    folder.log(Progress(step, 0, step * 10, step * 1e3, step * 0.1), {"train/loss": 1 / step, "train/norm": 2.0})
+    if step == 20:
+        print(folder.path, flush=True)
+"""
+
+
+def new_run(outputs: Path, name: str = "tiny", status: str = "running") -> RunFolder:
+    folder = RunFolder.create(outputs, name=name)
+    folder.write_record(RunRecord(id=folder.id, name=name, status=status))
+    return folder
+
+
+def log_steps(folder: RunFolder, steps: range, value: float = 1.0) -> None:
+    for step in steps:
+        folder.log(Progress(step, step // 10, step * 100, step * 1e6, step * 0.5), {"train/loss": value})
+
+
+def killed_run(outputs: Path) -> Path:
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITES_UNTIL_KILLED, str(outputs)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    path = Path(process.stdout.readline().strip())
+    process.kill()
+    process.stdout.close()
+    process.wait()
+    return path
+
+
+def test_runs_that_start_at_the_same_moment_get_folders_of_their_own(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(16) as pool:
+        folders = list(pool.map(lambda _: RunFolder.create(tmp_path, name="same"), range(200)))
+    assert len({folder.path for folder in folders}) == 200
+
+
+def test_an_id_that_is_taken_is_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = iter(["one", "one", "two"])
+    monkeypatch.setattr(store, "new_id", lambda _: next(ids))
+
+    assert [RunFolder.create(tmp_path, name="x").id for _ in range(2)] == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        ("decoder_only rotary lr=3e-4", "decoder_only-rotary-lr-3e-4-"),
+        ("../../etc", "etc-"),
+        ("Ünï", "n-"),
+        ("///", "run-"),
+        ("x" * 300, "x" * 40 + "-"),
+    ],
+)
+def test_an_id_tells_the_name_in_characters_that_folders_and_wandb_allow(name: str, start: str) -> None:
+    assert new_id(name).startswith(start)
+    assert len(new_id(name)) <= 64
+
+
+def test_a_group_stays_below_the_outputs(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "outputs", name="x", group="../../outside")
+    assert folder.path.parent == tmp_path / "outputs" / "outside"
+
+
+def test_curves_read_back_as_they_were_logged(tmp_path: Path) -> None:
+    folder = new_run(tmp_path)
+    folder.log(Progress(1, 0, 100, 1e9, 0.25), {"train/loss": 2.5, "train/learning_rate": 1e-3})
+    folder.log(Progress(2, 0, 200, 2e9, 0.5), {"train/loss": float("nan")})
+
+    curves = folder.metrics()
+
+    assert set(curves) == {"train/loss", "train/learning_rate"}
+    loss = curves["train/loss"]
+    assert (loss.step, loss.epoch, loss.tokens, loss.flops, loss.seconds) == (
+        [1, 2],
+        [0, 0],
+        [100, 200],
+        [1e9, 2e9],
+        [0.25, 0.5],
+    )
+    assert loss.value[0] == 2.5
+    assert loss.value[1] != loss.value[1]
+    assert curves["train/learning_rate"].value == [1e-3]
+
+
+def test_a_value_logged_twice_for_one_step_reads_once_as_the_later(tmp_path: Path) -> None:
+    folder = new_run(tmp_path)
+    log_steps(folder, range(1, 4), value=1.0)
+    log_steps(folder, range(3, 5), value=2.0)
+
+    loss = folder.metrics()["train/loss"]
+
+    assert (loss.step, loss.value) == ([1, 2, 3, 4], [1.0, 1.0, 2.0, 2.0])
+
+
+def test_a_metric_name_that_would_break_the_file_is_refused(tmp_path: Path) -> None:
+    folder = new_run(tmp_path)
+    for name in ("a,b", 'a"b', "a b", "a\nb", ""):
+        with pytest.raises(ValueError, match="metric name"):
+            folder.log(Progress(), {name: 1.0})
+
+
+def test_a_metrics_file_of_other_columns_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.csv"
+    path.write_text("step,loss\n1,2\n")
+    with pytest.raises(ValueError, match=r"metrics\.csv: the columns are step, loss; expected step, epoch"):
+        MetricsFile(path).rows()
+
+
+def test_a_torn_last_line_is_no_row(tmp_path: Path) -> None:
+    folder = new_run(tmp_path)
+    log_steps(folder, range(1, 4))
+    file = folder.path / "metrics.csv"
+    file.write_bytes(file.read_bytes()[:-4])
+
+    assert folder.metrics()["train/loss"].step == [1, 2]
+
+
+def test_a_kill_loses_no_row_and_the_record_reads_as_interrupted(tmp_path: Path) -> None:
+    path = killed_run(tmp_path)
+
+    record = load_run(path)
+
+    assert record.status == "interrupted"
+    assert record.reason == store.DIED
+    assert record.progress.step >= 20
+    loss = RunFolder.open(path).metrics()["train/loss"]
+    assert loss.step == list(range(1, record.progress.step + 1))
+    assert loss.value[9] == 0.1
+    assert json.loads((path / "record.json").read_text())["status"] == "running"
+
+
+def test_a_process_that_is_dead_but_not_yet_waited_for_counts_as_dead(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    started = liveness._start_of(process.pid)
+    owner = Owner(process.pid, started or "", liveness._machine())
+    assert owner.lives()
+
+    os.kill(process.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 5
+    while owner.lives() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+    assert owner.lives() is False
+    process.communicate()
+
+
+def test_a_run_of_a_live_process_reads_as_running_as_far_as_it_has_come(tmp_path: Path) -> None:
+    folder = new_run(tmp_path)
+    log_steps(folder, range(1, 8))
+
+    record = load_run(folder.path)
+
+    assert (record.status, record.progress.step, record.progress.tokens) == ("running", 7, 700)
+
+
+def test_another_process_with_the_same_number_does_not_keep_a_run_alive(tmp_path: Path) -> None:
+    folder = new_run(tmp_path)
+    beat = folder.path / "heartbeat.json"
+    beat.write_text(json.dumps({**json.loads(beat.read_text()), "started": "1"}))
+
+    assert load_run(folder.path).status == "interrupted"
+
+
+@pytest.mark.parametrize(("minutes", "status"), [(1, "running"), (45, "interrupted")])
+def test_a_run_on_another_machine_lives_as_long_as_its_heart_beats(tmp_path: Path, minutes: int, status: str) -> None:
+    folder = new_run(tmp_path)
+    beat = folder.path / "heartbeat.json"
+    beat.write_text(json.dumps({"pid": 1, "started": "1", "machine": "another"}))
+    then = time.time() - 60 * minutes
+    os.utime(beat, (then, then))
+
+    assert load_run(folder.path).status == status
+
+
+def test_logging_is_a_sign_of_life(tmp_path: Path) -> None:
+    folder = new_run(tmp_path)
+    beat = folder.path / "heartbeat.json"
+    os.utime(beat, (0, 0))
+
+    log_steps(folder, range(1, 2))
+
+    assert time.time() - beat.stat().st_mtime < 60
+
+
+def test_a_heartbeat_touches_the_disk_once_per_interval(tmp_path: Path) -> None:
+    beat = Heartbeat(tmp_path / "heartbeat.json", every_seconds=3600)
+    beat.claim()
+    beat.beat()
+    os.utime(beat.path, (0, 0))
+
+    beat.beat()
+
+    assert beat.path.stat().st_mtime == 0
+
+
+def test_a_finished_run_stays_finished_when_its_process_is_gone(tmp_path: Path) -> None:
+    folder = new_run(tmp_path, status="diverged")
+    (folder.path / "heartbeat.json").unlink()
+
+    assert load_run(folder.path).status == "diverged"
+
+
+def test_a_resumed_run_forgets_what_came_after_and_shows_no_step_twice(tmp_path: Path) -> None:
+    path = killed_run(tmp_path)
+
+    folder = RunFolder.resume(path, step=12)
+    log_steps(folder, range(13, 31), value=9.0)
+
+    curves = folder.metrics()
+    assert curves["train/loss"].step == list(range(1, 31))
+    assert curves["train/loss"].value[11:13] == [1 / 12, 9.0]
+    assert curves["train/norm"].step == list(range(1, 13))
+    lines = (path / "metrics.csv").read_text().splitlines()
+    assert len(lines) == 1 + 12 * 2 + 18
+    assert load_run(path).status == "running"
+
+
+def test_resuming_keeps_every_number_to_the_last_digit(tmp_path: Path) -> None:
+    folder = new_run(tmp_path, status="interrupted")
+    values = {"a": 1 / 3, "b": 1e-300, "c": float("inf"), "d": -0.0, "e": 123456789.123456789}
+    folder.log(Progress(1, 0, 2**60, 1.23456789e21, 1.5), values)
+    before = (folder.path / "metrics.csv").read_text()
+
+    RunFolder.resume(folder.path, step=1)
+
+    assert (folder.path / "metrics.csv").read_text() == before
+
+
+def test_a_run_that_another_live_process_writes_cannot_be_resumed(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITES_UNTIL_KILLED, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    path = process.stdout.readline().strip()
+    try:
+        with pytest.raises(RecordError, match="live process"):
+            RunFolder.resume(path, step=1)
+    finally:
+        process.kill()
+        process.stdout.close()
+        process.wait()
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "record.json"
+    replace_text(file, "old")
+
+    def full(descriptor: int) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="no space"):
+        replace_text(file, "new")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["record.json"]
+    assert file.read_text() == "old"
+
+
+def test_written_files_follow_the_umask(tmp_path: Path) -> None:
+    replace_text(tmp_path / "a", "text")
+    (tmp_path / "b").write_text("text")
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
+
+
+def test_a_record_in_the_wrong_folder_is_a_programming_error(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="does not belong"):
+        new_run(tmp_path).write_record(RunRecord(id="another"))
+
+
+def test_the_config_is_kept_to_the_letter_but_for_secrets(tmp_path: Path) -> None:
+    folder = new_run(tmp_path)
+    folder.write_config("# header\nseed: 1\ntracking:\n  api_key: abc\n")
+    assert (folder.path / "config.yaml").read_text() == "# header\nseed: 1\ntracking:\n  api_key: '***'\n"
+
+
+def test_a_run_opens_by_its_folder_or_by_a_file_in_it(tmp_path: Path) -> None:
+    folder = new_run(tmp_path)
+    assert RunFolder.open(folder.path / "record.json").path == RunFolder.open(str(folder.path)).path == folder.path
+
+
+def test_opening_what_is_no_run_says_what_a_run_is(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"holds no record\.json: name the folder of a run"):
+        RunFolder.open(tmp_path / "nothing")
+
+
+def test_scan_finds_runs_at_any_depth_and_not_inside_runs(tmp_path: Path) -> None:
+    new_run(tmp_path / "studies" / "deep", "one", "finished")
+    outer = new_run(tmp_path, "two", "failed")
+    new_run(outer.path, "inner")
+    (tmp_path / ".hidden").mkdir()
+    new_run(tmp_path / ".hidden", "hidden")
+
+    assert sorted(record.name for record in scan(tmp_path)) == ["one", "two"]
+    assert all(record.path == folder.path for record, folder in zip(scan(tmp_path), find_runs(tmp_path), strict=True))
+
+
+def test_scan_raises_on_an_unreadable_record_unless_told_where_to_report_it(tmp_path: Path) -> None:
+    new_run(tmp_path, "good", "finished")
+    bad = new_run(tmp_path, "bad")
+    (bad.path / "record.json").write_text("{")
+
+    with pytest.raises(RecordError, match="bad-"):
+        scan(tmp_path)
+    problems: list[RecordError] = []
+    assert [record.name for record in scan(tmp_path, on_error=problems.append)] == ["good"]
+    assert len(problems) == 1
