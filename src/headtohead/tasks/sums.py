@@ -39,6 +39,7 @@ class Sums(Metric):
         moved: Any = super()._apply(fn, exclude_state)
         for name in self.names:
             setattr(self, name, self._sum(name).to(torch.float64))
+            self._defaults[name] = torch.zeros((), dtype=torch.float64, device=self._sum(name).device)
         return moved
 
 

@@ -1,0 +1,108 @@
+"""Classification of texts and images: metrics against scikit-learn on the same predictions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import accuracy_score, log_loss, precision_recall_fscore_support
+from small_models import VOCAB_SIZE, redraw, small_model
+from torch.nn import functional as F
+
+from headtohead.architectures.contracts import Architecture
+from headtohead.data.batch import IGNORED, Batch
+from headtohead.data.contracts import DataSpec
+from headtohead.tasks.classification import Classification, ImageClassification
+
+NUM_CLASSES = 5
+TEXT = DataSpec(kind="labelled_text", vocab_size=VOCAB_SIZE, num_classes=NUM_CLASSES, max_length=12)
+IMAGES = DataSpec(kind="images", num_classes=NUM_CLASSES, image_shape=(3, 8, 8))
+
+
+def case(family: str, num_samples: int = 41) -> tuple[Classification, Architecture, Batch]:
+    generator = torch.Generator().manual_seed(0)
+    # Class 3 is rare and class 4 never occurs.
+    targets = torch.tensor([0, 0, 0, 1, 1, 2, 2, 3])[torch.randint(0, 8, (num_samples,), generator=generator)]
+    rows = torch.arange(num_samples)
+    if family == "vision_transformer":
+        batch = Batch(rows=rows, images=torch.randn(num_samples, 3, 8, 8, generator=generator).double())
+        task: Classification = ImageClassification().bind(IMAGES)
+        model = small_model(family)
+    else:
+        tokens = torch.randint(5, VOCAB_SIZE, (num_samples, 10), generator=generator)
+        valid = torch.arange(10) < torch.randint(1, 11, (num_samples, 1), generator=generator)
+        batch = Batch(rows=rows, tokens=tokens, valid=valid)
+        task = Classification().bind(TEXT)
+        model = small_model(family, head="classifier", num_classes=NUM_CLASSES)
+    redraw(model.double(), std=0.7)
+    with torch.no_grad():
+        # A random model says nearly the same of all samples: what they have in common is taken out.
+        model.head.linear.bias -= model.eval()(**batch.inputs()).mean(0)
+    return task, model.eval(), replace(batch, targets=targets)
+
+
+FAMILIES = ("encoder_only", "decoder_only", "vision_transformer")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_metrics_equal_those_of_scikit_learn(family: str) -> None:
+    task, model, batch = case(family)
+    task.measure("test", model, batch.map(lambda tensor: tensor[:30]))
+    task.measure("test", model, batch.map(lambda tensor: tensor[30:]))
+    results = task.results("test")
+    with torch.no_grad():
+        probabilities = model(**batch.inputs()).softmax(-1).numpy()
+    truth, predicted = batch.targets.numpy(), probabilities.argmax(1)
+    assert len(np.unique(predicted)) > 2, "a model that says one thing would test little"
+    precision, recall, f1, _ = precision_recall_fscore_support(truth, predicted, average="macro", zero_division=0)
+    expected = {
+        "loss": log_loss(truth, probabilities, labels=range(NUM_CLASSES)),
+        "accuracy": accuracy_score(truth, predicted),
+        "precision_macro": precision,
+        "recall_macro": recall,
+        "f1_macro": f1,
+    }
+    assert results.keys() == expected.keys() == set(task.metrics)
+    for name, value in expected.items():
+        assert results[name] == pytest.approx(value, abs=2e-7), name
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_ignored_samples_count_nowhere(family: str) -> None:
+    task, model, batch = case(family)
+    task.measure("test", model, batch.map(lambda tensor: tensor[:30]))
+    expected = task.results("test")
+    padded = replace(batch, targets=torch.where(torch.arange(41) < 30, batch.targets, IGNORED))
+    task.measure("test", model, padded)
+    assert task.results("test") == pytest.approx(expected, abs=1e-12)
+    assert task.loss(model, padded).count == 30
+
+
+def test_label_smoothing_acts_in_training_only() -> None:
+    task, model, batch = case("encoder_only")
+    task.label_smoothing = 0.3
+    logits = model(**batch.inputs())
+    assert abs(task.loss(model, batch).mean - F.cross_entropy(logits, batch.targets)) < 1e-12
+    model.train()
+    assert abs(task.loss(model, batch).mean - F.cross_entropy(logits, batch.targets, label_smoothing=0.3)) < 1e-12
+
+
+def test_an_untrained_model_is_near_the_baseline_loss() -> None:
+    task, _, batch = case("encoder_only")
+    model = small_model("encoder_only", head="classifier", num_classes=NUM_CLASSES).double()
+    baseline = task.baseline(TEXT)
+    assert abs(task.loss(model, batch).mean.item() - baseline["loss"]) < 0.2
+    assert baseline["accuracy"] == 0.2
+
+
+def test_data_without_classes_are_refused() -> None:
+    with pytest.raises(ValueError, match="1 classes: classification needs at least 2"):
+        Classification().bind(DataSpec(kind="labelled_text", num_classes=1))
+
+
+def test_a_batch_without_labels_is_refused_with_the_kind_of_data_to_choose() -> None:
+    batch = Batch(rows=torch.arange(1), tokens=torch.ones(1, 3, dtype=torch.long))
+    with pytest.raises(ValueError, match="no labels: choose data of kind labelled_text"):
+        Classification().bind(TEXT).view(batch, seed=0, epoch=0)
