@@ -16,6 +16,7 @@ from headtohead.cli.terminal import error_line, out
 COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("train", "one run: compose, train, record"),
     "inspect": ("inspection", "no training: shapes, parameters, FLOPs, state and memory per component"),
+    "compare": ("comparison", "records side by side: result, costs, speed"),
     "list": ("listing", "every group, and every choice with one line"),
 }
 INTERRUPTED = 130

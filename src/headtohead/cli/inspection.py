@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from headtohead.cli.arguments import add_configuration, as_yaml, composed, parse, parser
-from headtohead.cli.terminal import out
+from headtohead.cli.terminal import out, show_table
 
 _EXAMPLES = """\
 examples:
@@ -30,9 +30,7 @@ def run(arguments: Sequence[str]) -> int:
     if given.json:
         out(json.dumps({"config": config, **inspection.to_dict()}, indent=2))
         return 0
-    from rich.console import Console
-
     from headtohead.examining.inspection_view import show
 
-    Console().print(show(inspection))
+    show_table(show(inspection))
     return 0

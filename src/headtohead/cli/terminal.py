@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+WIDTH_WHERE_UNKNOWN = 140
 
 
 def out(text: str) -> None:
@@ -13,6 +18,13 @@ def out(text: str) -> None:
 
 def note(text: str) -> None:
     sys.stderr.write(text + "\n")
+
+
+def show_table(table: RenderableType) -> None:
+    """As wide as the terminal; wide enough for a table where the output goes to a file."""
+    from rich.console import Console
+
+    Console(width=None if sys.stdout.isatty() else WIDTH_WHERE_UNKNOWN).print(table)
 
 
 def error_line(text: str) -> None:

@@ -1,0 +1,35 @@
+"""`h2h compare PATH ...`: the records at or below some folders, one line each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from headtohead.building.errors import ConfigurationError
+from headtohead.cli.arguments import parser
+from headtohead.cli.terminal import error_line, out, show_table
+
+
+def run(arguments: Sequence[str]) -> int:
+    taken = parser("compare", "Put records side by side: result, chance, costs, speed, status.")
+    taken.add_argument("paths", nargs="*", metavar="PATH", default=["outputs"], help="run folders, or folders of them")
+    taken.add_argument("--metric", metavar="NAME", help="for example accuracy; default: what each run was selected by")
+    taken.add_argument("--json", action="store_true", help="as JSON")
+    given = taken.parse_args(list(arguments))
+
+    from headtohead.comparing.table import as_data, as_table, lines_of
+    from headtohead.tracking.store import scan
+
+    for path in given.paths:
+        if not Path(path).exists():
+            raise ConfigurationError(f"{path} does not exist: give a run's folder, or one above it such as outputs")
+    records = [r for path in given.paths for r in scan(path, on_error=lambda error: error_line(str(error)))]
+    if not records:
+        raise ConfigurationError(f"{' '.join(given.paths)} holds no record: h2h train makes one")
+    lines = lines_of(records, metric=given.metric)
+    if given.json:
+        out(json.dumps(as_data(lines), indent=2))
+    else:
+        show_table(as_table(lines))
+    return 0

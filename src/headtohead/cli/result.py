@@ -1,0 +1,36 @@
+"""What is said at the end of a run: its line of the table, where its record is, how to see it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from headtohead import api
+from headtohead.cli.terminal import note, show_table
+from headtohead.comparing.table import as_table, line_of
+from headtohead.tracking.record import RunRecord
+from headtohead.tracking.wandb import sync_command
+
+INTERRUPTED = 130
+
+
+def train_and_tell(config: dict[str, Any]) -> int:
+    record = api.train(config)
+    show_table(as_table([line_of(record)]))
+    if record.path is not None:
+        for line in _whereabouts(record, record.path):
+            note(line)
+    return {"finished": 0, "interrupted": INTERRUPTED}.get(record.status, 1)
+
+
+def _whereabouts(record: RunRecord, folder: Path) -> list[str]:
+    here = os.path.relpath(folder)
+    lines = [f"record: {here}/record.json", f"see it beside others: h2h compare {os.path.relpath(folder.parent)}"]
+    if record.status == "interrupted":
+        lines.append(f"go on with it: h2h train resume_from={here}")
+    if record.wandb.url:
+        lines.append(f"W&B: {record.wandb.url}")
+    elif record.wandb.directory:
+        lines.append(f"W&B, offline: upload it with {sync_command(folder / record.wandb.directory)}")
+    return lines

@@ -1,0 +1,148 @@
+"""What is refused, and with which words: one sentence with the field, the value, the choices or the fix."""
+
+from __future__ import annotations
+
+import pytest
+
+from headtohead.building.configuration import compose_checked
+from headtohead.building.errors import ConfigurationError
+
+KEYS = {
+    "optimizer.lrr=1": ["optimizer.lrr is not a field of optimizer=adamw", "did you mean optimizer.lr?"],
+    "+typo=1": ["typo is not a field of the run", "its fields are", "seed"],
+    "lr=0.1": ["lr is not a field of the run", "did you mean optimizer.lr?"],
+    "sed=1": ["sed is not a field of the run", "did you mean seed?"],
+    "num_heads=2": ["num_heads is not a field of the run", "did you mean model.num_heads?"],
+    "model.num_head=2": ["model.num_head is not a field of model=decoder_only", "did you mean model.num_heads?"],
+    "model.qk_norm=true": ["model.qk_norm is not a field", "did you mean model.mixer.qk_norm?"],
+    "model.mixer.qknorm=true": ["model.mixer.qknorm is not a field", "did you mean model.mixer.qk_norm?"],
+    "trainer.max_step=3": ["trainer.max_step is not a field of trainer=auto", "did you mean trainer.max_steps?"],
+    "trainer.steps=3": ["trainer.steps is not a field"],
+    "data.batchsize=3": ["data.batchsize is not a field of data=grammar_lm", "did you mean data.batch_size?"],
+    "task.smoothing=0.1": ["task.smoothing is not a field", "did you mean task.label_smoothing?"],
+    "tracking.modus=offline": ["tracking.modus is not a field", "did you mean tracking.mode?"],
+    "schedule.warmups=3": ["schedule.warmups is not a field of schedule=cosine", "did you mean schedule.warmup?"],
+    "checkpointing.kinds=3": ["checkpointing.kinds is not a field", "did you mean checkpointing.kind?"],
+    "~seed": ["seed is missing"],
+    "~data": ["data is missing"],
+    "model.mixer.d_model=8": ["model.mixer.d_model is refused", "the model gives it", "set model.d_model"],
+    "model.norm.d_model=8": ["model.norm.d_model is refused", "set model.d_model"],
+    "model.head=classifier": ["model.head is refused", "the task gives it"],
+    "optimizer.model=1": ["optimizer.model is refused", "the run gives it"],
+}
+VALUES = {
+    "optimizer.lr=abc": ["optimizer.lr=abc", "a number"],
+    "optimizer.lr=true": ["optimizer.lr=true", "a number"],
+    "optimizer.lr=null": ["optimizer.lr=null", "a number"],
+    "optimizer.lr=-1": ["optimizer.lr=-1", "at least 0"],
+    "optimizer.lr=[1,2]": ["optimizer.lr=[1, 2]", "a number"],
+    "optimizer.betas=[0.9]": ["optimizer.betas=[0.9]", "a list of 2"],
+    "optimizer.betas=[0.9,1.5]": ["optimizer.betas=[0.9, 1.5]", "below 1"],
+    "optimizer.betas=0.9": ["optimizer.betas=0.9", "a list of 2"],
+    "optimizer.fused=maybe": ["optimizer.fused=maybe", "true or false or null"],
+    "seed=1.5": ["seed=1.5", "a whole number"],
+    "seed=-1": ["seed=-1", "at least 0"],
+    "seed=one": ["seed=one", "a whole number"],
+    "seed=": ["seed=''", "a whole number"],
+    "trainer.max_steps=-3": ["trainer.max_steps=-3", "at least 1"],
+    "trainer.max_steps=ten": ["trainer.max_steps=ten", "a whole number"],
+    "trainer.strategy=dp": ["trainer.strategy=dp", "single or ddp"],
+    "trainer.accelerator=tpu": ["trainer.accelerator=tpu", "auto or cpu or gpu"],
+    "trainer.compile=1": ["trainer.compile=1", "true or false"],
+    "trainer.gradient_clip=-1": ["trainer.gradient_clip=-1", "at least 0"],
+    "model.dropout=1.0": ["model.dropout=1.0", "below 1"],
+    "model.dropout=x": ["model.dropout=x", "a number"],
+    "model.num_layers=0": ["model.num_layers=0", "at least 1"],
+    "model.num_layers=2.5": ["model.num_layers=2.5", "a whole number"],
+    "model.vocab_size=0": ["model.vocab_size=0", "at least 1"],
+    "model.tie_weights=yes_please": ["model.tie_weights=yes_please", "true or false"],
+    "model.pooling=max": ["model.pooling=max", "cls or mean or last"],
+    "model.mixer.bias=3": ["model.mixer.bias=3", "true or false"],
+    "model.feedforward.activation=gelou": ["model.feedforward.activation=gelou", "gelu"],
+    "model.position.pairing=quarter": ["model.position.pairing=quarter", "half or interleaved"],
+    "model.position.fraction=0": ["model.position.fraction=0", "above 0"],
+    "checkpointing.kind=some": ["checkpointing.kind=some", "none or full or every_k or attention"],
+    "precision.name=8-bit": ["precision.name=8-bit", "32-true"],
+    "tracking.mode=loud": ["tracking.mode=loud", "auto or online or offline or none"],
+    "tags=a": ["tags=a", "a list"],
+    "name=1.5": ["name=1.5", "text"],
+    "data.batch_size=0": ["data.batch_size=0", "at least 1"],
+    "data.batch_size=many": ["data.batch_size=many", "a whole number"],
+}
+CHOICES = {
+    "model=transformer": ["model=transformer does not exist", "decoder_only"],
+    "model/mixer=atention": ["model/mixer=atention does not exist", "softmax_attention"],
+    "precision=32": ["precision=32 does not exist", "did you mean 32-true?"],
+    "optimizer=adamv": ["optimizer=adamv does not exist", "did you mean adam"],
+    "task=casual_lm": ["task=casual_lm does not exist", "did you mean causal_lm?"],
+    "data=nothing": ["data=nothing does not exist", "choose from"],
+    "experiment=nothing": ["experiment=nothing"],
+    "+task=causal_lm": ["task is chosen already", "task=causal_lm", "without the plus"],
+    "model/cross=softmax_attention": ["model/cross"],
+    "model/position@model.decoder.position=none": ["model/position@model.decoder.position"],
+    "model.mixer=softmax_attention": ["written with a slash", "model/mixer=softmax_attention"],
+    "model.norm._target_=headtohead.tasks.causal_lm.CausalLanguageModelling": ["headtohead.components"],
+    "model.norm._target_=headtohead.components.norms.Nothing": ["headtohead.components.norms defines no Nothing"],
+    "model.norm._target_=no_such_package.Norm": ["there is no module no_such_package"],
+    "model.norm._target_=Norm": ["it must name a class"],
+}
+GRAMMAR = {
+    "optimizer.lr=1,2": ["optimizer.lr=1,2 holds several values", "optimizer.lr=[1,2]"],
+    "tags=[1": ["could not be read", "quote"],
+    "notes='half": ["could not be read", "quote"],
+    "seed": ["'seed' has no value"],
+    "optimizer.lr=${nothing}": ["nothing"],
+}
+COMBINATIONS = {
+    "task=masked_lm": ["task=masked_lm cannot be done by model=decoder_only", "model=encoder_only", "task=causal_lm"],
+    "model=vision_transformer": ["task=causal_lm cannot be done by model=vision_transformer", "image_classification"],
+    "data=digits": ["task=causal_lm reads data of kind language", "data=digits is images", "data=grammar_lm"],
+    "task=classification": ["task=classification reads data of kind labelled_text", "data=grammar_lm is language"],
+    "task.monitor=accuracy": ["task.monitor=accuracy is no metric of task=causal_lm", "perplexity"],
+    "model.num_heads=3": ["model.num_heads=3 does not divide model.d_model=64", "1, 2, 4"],
+    "model.mixer.num_kv_heads=3": ["num_kv_heads=3 does not divide model.num_heads=1"],
+    "model.num_heads=4 model.mixer.num_kv_heads=3": ["num_kv_heads=3 does not divide", "choose 1, 2, 4, or null"],
+    "model.num_heads=64": ["model/position=rotary", "head", "even"],
+    "model.position.fraction=0.01": ["model/position=rotary", "fraction"],
+    "trainer.devices=2": ["trainer.devices=2 needs trainer=ddp"],
+    "trainer=ddp data.batch_size=3": ["data.batch_size=3", "devices=2", "choose data.batch_size=4"],
+    "trainer=ddp trainer.devices=64 data.batch_size=32": ["data.batch_size=32", "choose data.batch_size=64"],
+    "data.batch_size=4 trainer.accumulate=3": ["accumulate=3", "choose data.batch_size=3"],
+    "trainer=ddp trainer.accelerator=cpu model/norm=batch_norm": ["model/norm=batch_norm", "devices=1", "layer_norm"],
+    "schedule=wsd schedule.warmup=900 schedule.decay=200": ["schedule.warmup (900", "trainer.max_steps=1000"],
+    "schedule.warmup=1.5": ["schedule.warmup=1.5", "whole number"],
+    "init_from=hf:gpt2": ["init_from=hf:gpt2 is not supported"],
+    "init_from=run:a resume_from=b": ["give one of them"],
+}
+CASES = KEYS | VALUES | CHOICES | GRAMMAR | COMBINATIONS
+
+
+@pytest.mark.parametrize("override", CASES)
+def test_refusal_is_one_sentence_that_names_what_matters(override: str) -> None:
+    given = override.split(" ") if override in COMBINATIONS else [override]
+    with pytest.raises(ConfigurationError) as refusal:
+        compose_checked("train", given)
+    sentence = str(refusal.value)
+    assert "\n" not in sentence and "Traceback" not in sentence
+    for part in CASES[override]:
+        assert part in sentence, sentence
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "optimizer.lr=1e-3",
+        "optimizer.lr=1",
+        "trainer.max_steps=1e3",
+        "model.mixer.scale=1.0",
+        "+model.mixer.qk_norm=true",
+        "++seed=4",
+        "tags=[a,b]",
+        "name=7",
+        "notes='a, b = c'",
+        "trainer.gradient_clip=null",
+        "model.vocab_size=50257",
+    ],
+)
+def test_sensible_overrides_pass(override: str) -> None:
+    compose_checked("train", [override])
