@@ -178,6 +178,12 @@ class Position(Component):
     """True where the bias must be made anew in every layer from its queries (Shaw)."""
     shared_by_layers: ClassVar[bool] = True
     """False where every layer owns its table."""
+    needs_grid: ClassVar[bool] = False
+    """True where the tokens must be the patches of an image."""
+    width_multiple: ClassVar[int] = 1
+    """What the model's width must be a multiple of."""
+    rotated_multiple: ClassVar[int] = 1
+    """What the rotated part of a head's width must be a multiple of."""
 
     max_length: int | None = None
     """The longest sequence that has positions; None means any."""

@@ -18,6 +18,7 @@ class Rotary(Position):
     """Turns the first `fraction` of each head; pairs are (i, i + R/2) as in Llama, or (2i, 2i+1) as in the paper."""
 
     rotates = True
+    rotated_multiple = 2
 
     def __init__(
         self,
