@@ -1,27 +1,101 @@
-"""How the parameters of a whole model start; each choice draws every parameter anew, from the global generator."""
+"""How the parameters of a whole model start; each choice draws every parameter anew, from the global generator.
+
+Matrices and tables are drawn here. What a component holds itself (gains of norms, biases by distance) starts as the
+component says in `reset_parameters`.
+"""
 
 from __future__ import annotations
 
-import torch
-from torch import nn
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
+import torch
+from torch import Tensor, nn
+
+from headtohead.components.block import Block
 from headtohead.components.contracts import Component
-from headtohead.components.linears import ResidualLinear
+from headtohead.components.embeddings import ClassToken, SegmentEmbedding, TokenEmbedding
+from headtohead.components.linears import ResidualLinear, ScoreLinear
+from headtohead.components.mixers.softmax_attention import SoftmaxAttention
+from headtohead.components.mixers.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.components.stack import Stack
+
+M = TypeVar("M", bound=nn.Module)
+TABLES = (nn.Embedding, TokenEmbedding, SegmentEmbedding, ClassToken)
+"""Modules whose `weight` lives in the space of tokens."""
 
 
 @torch.no_grad()
 def gpt2(model: nn.Module, *, std: float = 0.02) -> None:
-    """Normal(0, std), residual projections divided by the root of their number in the stack."""
+    """Normal(0, std); matrices that end a branch are divided by the root of the number of branches, unless the wiring
+    brings a scale of its own (Radford et al. 2019, https://github.com/openai/gpt-2)."""
+    _redraw(model, lambda weight: nn.init.normal_(weight, std=std), lambda weight: nn.init.normal_(weight, std=std))
+    for stack in _of_type(model, Stack):
+        num_branches = stack.num_layers * (3 if stack.has_cross else 2)
+        for block in stack.layers:
+            if block.wiring.branch_gain == 1.0:
+                for linear in _of_type(block, ResidualLinear):
+                    linear.weight.div_(num_branches**0.5)
+    _scale_branches(model)
+
+
+@torch.no_grad()
+def xavier(model: nn.Module) -> None:
+    """Uniform by fan-in and fan-out (Glorot and Bengio 2010, https://proceedings.mlr.press/v9/glorot10a.html); tables
+    normal with variance 1/D."""
+    _redraw(model, nn.init.xavier_uniform_, lambda weight: nn.init.normal_(weight, std=weight.shape[-1] ** -0.5))
+    _scale_branches(model)
+
+
+@torch.no_grad()
+def t5(model: nn.Module) -> None:
+    """Normal with variance 1/fan-in; queries such that scores have variance 1 whatever their scale; tables with
+    variance 1 (Raffel et al. 2020, https://arxiv.org/abs/1910.10683). A table tied to the head has variance 1/D
+    instead: the same logits as T5's division by sqrt(D)."""
+    holders = Counter(id(parameter) for _, parameter in model.named_parameters(remove_duplicate=False))
+
+    def table(weight: Tensor) -> None:
+        nn.init.normal_(weight, std=weight.shape[-1] ** -0.5 if holders[id(weight)] > 1 else 1.0)
+
+    _redraw(model, lambda weight: nn.init.normal_(weight, std=weight.shape[1] ** -0.5), table)
+    attentions: list[SoftmaxAttention | SoftmaxCrossAttention] = [
+        *_of_type(model, SoftmaxAttention),
+        *_of_type(model, SoftmaxCrossAttention),
+    ]
+    for mixer in attentions:
+        mixer.query.weight.div_(mixer.scale * mixer.head_width**0.5)
+    _scale_branches(model)
+
+
+def _redraw(model: nn.Module, matrix: Callable[[Tensor], object], table: Callable[[Tensor], object]) -> None:
+    """Every parameter once; one that its module cannot redraw is an error."""
     for module in model.modules():
-        if isinstance(module, (nn.Linear, nn.Embedding)):
-            nn.init.normal_(module.weight, std=std)
-            if isinstance(module, nn.Linear) and module.bias is not None:
+        if isinstance(module, nn.Linear):
+            matrix(module.weight)
+            if module.bias is not None:
                 nn.init.zeros_(module.bias)
+        elif isinstance(module, TABLES):
+            table(module.weight)
         elif isinstance(module, Component):
             module.reset_parameters()
-    for stack in model.modules():
-        if isinstance(stack, Stack):
-            for module in stack.modules():
-                if isinstance(module, ResidualLinear):
-                    module.weight.div_((stack.num_layers * (3 if stack.has_cross else 2)) ** 0.5)
+        elif held := [name for name, _ in module.named_parameters(recurse=False)]:
+            raise TypeError(
+                f"no initialisation knows how {type(module).__name__} starts ({', '.join(held)}): make it a Component "
+                "with reset_parameters"
+            )
+
+
+def _scale_branches(model: nn.Module) -> None:
+    """The gain that a wiring asks for, on all matrices of its branches but queries and keys."""
+    for block in _of_type(model, Block):
+        if block.wiring.branch_gain != 1.0:
+            for linear in _of_type(block, nn.Linear):
+                if not isinstance(linear, ScoreLinear):
+                    linear.weight.mul_(block.wiring.branch_gain)
+
+
+def _of_type(model: nn.Module, kind: type[M]) -> Iterator[M]:
+    for module in model.modules():
+        if isinstance(module, kind):
+            yield module

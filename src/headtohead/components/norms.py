@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from headtohead.components.checkpointing import is_recomputing
 from headtohead.components.contracts import Component, Context, CostQuery, Costs, Norm
 
 
+class _RmsFunction(torch.autograd.Function):
+    """x / rms(x) * weight, keeping only x and one number per row: half the time of the composed form on a CPU."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
+        exact = torch.promote_types(x.dtype, torch.float32)
+        square = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=exact).square_()
+        inverse = square.div_(x.shape[-1]).add_(eps).rsqrt_()
+        ctx.save_for_backward(x, weight, inverse)
+        return (x * inverse).mul_(weight).to(x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        x, weight, inverse = ctx.saved_tensors
+        normed = x * inverse
+        grad_weight = (grad * normed).flatten(0, -2).sum(0)
+        scaled = grad * weight
+        along = (scaled * normed).mean(-1, keepdim=True)
+        return ((scaled - normed * along) * inverse).to(x.dtype), grad_weight.to(weight.dtype), None
+
+
 class RmsScale(Component):
-    """x / rms(x) * weight over the last axis (Zhang and Sennrich 2019, https://arxiv.org/abs/1910.07467)."""
+    """x / rms(x) * weight over the last axis, whatever stands before it."""
 
     def __init__(self, width: int, *, eps: float = 1e-6) -> None:
         super().__init__()
@@ -21,8 +45,10 @@ class RmsScale(Component):
     def reset_parameters(self) -> None:
         nn.init.ones_(self.weight)
 
-    def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
-        return F.rms_norm(x, (self.width,), self.weight, self.eps)
+    def forward(self, x: Float[Tensor, "*any D"]) -> Float[Tensor, "*any D"]:
+        if x.is_cuda:  # a fused kernel exists
+            return F.rms_norm(x, (self.width,), self.weight.to(x.dtype), self.eps)
+        return _RmsFunction.apply(x, self.weight, self.eps)
 
     def costs(self, query: CostQuery) -> Costs:
         return Costs.of(self, activation_bytes=query.length * (self.width * query.bytes_per_element + 4))
@@ -48,3 +74,90 @@ class LayerNorm(Norm):
 
     def costs(self, query: CostQuery) -> Costs:
         return Costs.of(self, activation_bytes=query.length * (self.d_model * query.bytes_per_element + 8))
+
+
+class RmsNorm(Norm):
+    """Unit root mean square for each token (Zhang and Sennrich 2019, https://arxiv.org/abs/1910.07467)."""
+
+    def __init__(self, d_model: int, *, eps: float = 1e-6) -> None:
+        super().__init__()
+        self.scale = RmsScale(d_model, eps=eps)
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        del context
+        return self.scale(x)
+
+    def costs(self, query: CostQuery) -> Costs:
+        return self.scale.costs(query)
+
+
+class BatchNorm(Norm):
+    """Zero mean, unit variance for each channel over the valid tokens of the batch (Ioffe and Szegedy 2015,
+    https://arxiv.org/abs/1502.03167); in training a token sees all others, later ones too."""
+
+    keeps_statistics = True
+    running_mean: Tensor
+    running_variance: Tensor
+
+    def __init__(self, d_model: int, *, eps: float = 1e-5, momentum: float = 0.1) -> None:
+        super().__init__()
+        self.d_model, self.eps, self.momentum = d_model, eps, momentum
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.register_buffer("running_mean", torch.zeros(d_model))
+        self.register_buffer("running_variance", torch.ones(d_model))
+
+    def reset_parameters(self) -> None:
+        nn.init.ones_(self.weight)
+        nn.init.zeros_(self.bias)
+        self.running_mean.zero_()
+        self.running_variance.fill_(1.0)
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        valid = context.valid
+        if self.training and valid is not None:
+            return self._over_valid(x, valid)
+        frozen = is_recomputing()
+        flat = F.batch_norm(
+            x.flatten(0, 1),
+            None if frozen else self.running_mean,
+            None if frozen else self.running_variance,
+            self.weight,
+            self.bias,
+            self.training,
+            self.momentum,
+            self.eps,
+        )
+        return flat.view_as(x)
+
+    def _over_valid(self, x: Float[Tensor, "B L D"], valid: Bool[Tensor, "B L"]) -> Float[Tensor, "B L D"]:
+        weights = valid[..., None].to(x.dtype)
+        count = weights.sum().clamp(min=1)
+        mean = (x * weights).sum((0, 1)) / count
+        variance = ((x - mean).square() * weights).sum((0, 1)) / count
+        if not is_recomputing():
+            with torch.no_grad():
+                self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
+                unbiased = variance * (count / (count - 1).clamp(min=1))
+                self.running_variance.lerp_(unbiased.to(self.running_variance.dtype), self.momentum)
+        return (x - mean) * (variance + self.eps).rsqrt() * self.weight + self.bias
+
+    def costs(self, query: CostQuery) -> Costs:
+        kept = (query.length + 2) * self.d_model * query.bytes_per_element
+        return Costs.of(self, activation_bytes=kept)
+
+
+class NoNorm(Norm):
+    """Does nothing."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        del d_model
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        del context
+        return x
+
+    def costs(self, query: CostQuery) -> Costs:
+        del query
+        return Costs()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import ClassVar, cast
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -12,10 +13,10 @@ from headtohead.components.contracts import Context, CostQuery, Costs, Norm, Nor
 from headtohead.components.dropping import Branch
 
 
-class Pre(Wiring):
-    """x + f(norm(x)) (Xiong et al. 2020, https://arxiv.org/abs/2002.04745)."""
+class NormedWiring(Wiring):
+    """What the wirings share: some norms, and what may be dropped of a branch."""
 
-    needs_final_norm = True
+    norms_per_sublayer: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -28,9 +29,25 @@ class Pre(Wiring):
         drop_path: float = 0.0,
     ) -> None:
         super().__init__()
-        del num_layers
-        self.norms = nn.ModuleList(norm(d_model) for _ in range(num_sublayers))
+        self.d_model, self.num_layers, self.num_sublayers = d_model, num_layers, num_sublayers
+        self.norms = nn.ModuleList(norm(d_model) for _ in range(self.norms_per_sublayer * num_sublayers))
         self.drop = Branch(d_model, num_sublayers, dropout=dropout, drop_path=drop_path)
+
+    def costs(self, query: CostQuery) -> Costs:
+        kept = self.kept_elements(query.length) * query.bytes_per_element
+        parts = [self.drop, *cast(list[Norm], list(self.norms))]
+        return Costs.of(self, activation_bytes=kept + sum(part.costs(query).activation_bytes for part in parts))
+
+    def kept_elements(self, length: int) -> int:
+        """Numbers that autograd keeps besides those of the norms and of dropout."""
+        del length
+        return 0
+
+
+class Pre(NormedWiring):
+    """x + f(norm(x)) (Xiong et al. 2020, https://arxiv.org/abs/2002.04745)."""
+
+    needs_final_norm = True
 
     def forward(
         self, x: Float[Tensor, "B L D"], sublayers: Sequence[Sublayer], context: Context
@@ -39,5 +56,199 @@ class Pre(Wiring):
             x = x + self.drop(sublayer(norm(x, context)))
         return x
 
-    def costs(self, query: CostQuery) -> Costs:
-        return sum((norm.costs(query) for norm in cast(list[Norm], list(self.norms))), self.drop.costs(query))
+
+class Post(NormedWiring):
+    """norm(x + f(x)) (Vaswani et al. 2017, https://arxiv.org/abs/1706.03762)."""
+
+    needs_final_norm = False
+
+    def forward(
+        self, x: Float[Tensor, "B L D"], sublayers: Sequence[Sublayer], context: Context
+    ) -> Float[Tensor, "B L D"]:
+        for norm, sublayer in zip(self.norms, sublayers, strict=True):
+            x = norm(x + self.drop(sublayer(x)), context)
+        return x
+
+
+class Sandwich(NormedWiring):
+    """x + norm(f(norm(x))) (Ding et al. 2021, https://arxiv.org/abs/2105.13290)."""
+
+    needs_final_norm = True
+    norms_per_sublayer = 2
+
+    def forward(
+        self, x: Float[Tensor, "B L D"], sublayers: Sequence[Sublayer], context: Context
+    ) -> Float[Tensor, "B L D"]:
+        before, after = self.norms[: self.num_sublayers], self.norms[self.num_sublayers :]
+        for norm, sublayer, outer in zip(before, sublayers, after, strict=True):
+            x = x + self.drop(outer(sublayer(norm(x, context)), context))
+        return x
+
+
+class Parallel(NormedWiring):
+    """x + f(norm(x)) + g(norm(x)): all sublayers read the same stream through one norm, as in GPT-J and PaLM
+    (Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311); without `shared_norm` each has its own (GPT-NeoX)."""
+
+    needs_final_norm = True
+
+    def __init__(
+        self,
+        norm: NormFactory,
+        d_model: int,
+        *,
+        num_layers: int,
+        num_sublayers: int = 2,
+        dropout: float = 0.0,
+        drop_path: float = 0.0,
+        shared_norm: bool = True,
+    ) -> None:
+        super().__init__(
+            norm,
+            d_model,
+            num_layers=num_layers,
+            num_sublayers=num_sublayers,
+            dropout=dropout,
+            drop_path=drop_path,
+        )
+        self.shared_norm = shared_norm
+        if shared_norm:
+            self.norms = self.norms[:1]
+
+    def forward(
+        self, x: Float[Tensor, "B L D"], sublayers: Sequence[Sublayer], context: Context
+    ) -> Float[Tensor, "B L D"]:
+        normed = [norm(x, context) for norm in self.norms]
+        if self.shared_norm:
+            normed = normed * self.num_sublayers
+        for h, sublayer in zip(normed, sublayers, strict=True):
+            x = x + self.drop(sublayer(h))
+        return x
+
+    def kept_elements(self, length: int) -> int:
+        """The readers each count their input, and here it is one tensor: the norm's output, or that of the stream."""
+        return -(self.num_sublayers - 1) * length * self.d_model
+
+
+class ReZero(NormedWiring):
+    """x + a f(x) with a learned number a that starts at 0, and no norm (Bachlechner et al. 2020,
+    https://arxiv.org/abs/2003.04887)."""
+
+    needs_final_norm = False
+    norms_per_sublayer = 0
+
+    def __init__(
+        self,
+        norm: NormFactory,
+        d_model: int,
+        *,
+        num_layers: int,
+        num_sublayers: int = 2,
+        dropout: float = 0.0,
+        drop_path: float = 0.0,
+    ) -> None:
+        super().__init__(
+            norm,
+            d_model,
+            num_layers=num_layers,
+            num_sublayers=num_sublayers,
+            dropout=dropout,
+            drop_path=drop_path,
+        )
+        self.gains = nn.Parameter(torch.zeros(num_sublayers))
+
+    def reset_parameters(self) -> None:
+        nn.init.zeros_(self.gains)
+
+    def forward(
+        self, x: Float[Tensor, "B L D"], sublayers: Sequence[Sublayer], context: Context
+    ) -> Float[Tensor, "B L D"]:
+        del context
+        for gain, sublayer in zip(self.gains, sublayers, strict=True):
+            x = x + self.drop(gain * sublayer(x))
+        return x
+
+    def kept_elements(self, length: int) -> int:
+        """The branches, which the gradient of their gains needs."""
+        return self.num_sublayers * length * self.d_model
+
+
+class LayerScale(NormedWiring):
+    """x + a f(norm(x)) with a learned vector a that starts small (Touvron et al. 2021,
+    https://arxiv.org/abs/2103.17239)."""
+
+    needs_final_norm = True
+
+    def __init__(
+        self,
+        norm: NormFactory,
+        d_model: int,
+        *,
+        num_layers: int,
+        num_sublayers: int = 2,
+        dropout: float = 0.0,
+        drop_path: float = 0.0,
+        initial: float = 1e-4,
+    ) -> None:
+        super().__init__(
+            norm,
+            d_model,
+            num_layers=num_layers,
+            num_sublayers=num_sublayers,
+            dropout=dropout,
+            drop_path=drop_path,
+        )
+        self.initial = initial
+        self.gains = nn.Parameter(torch.full((num_sublayers, d_model), initial))
+
+    def reset_parameters(self) -> None:
+        nn.init.constant_(self.gains, self.initial)
+
+    def forward(
+        self, x: Float[Tensor, "B L D"], sublayers: Sequence[Sublayer], context: Context
+    ) -> Float[Tensor, "B L D"]:
+        for norm, gain, sublayer in zip(self.norms, self.gains, sublayers, strict=True):
+            x = x + self.drop(gain * sublayer(norm(x, context)))
+        return x
+
+    def kept_elements(self, length: int) -> int:
+        """The branches, which the gradient of their gains needs."""
+        return self.num_sublayers * length * self.d_model
+
+
+class DeepNorm(NormedWiring):
+    """norm(a x + f(x)) with a > 1 and branches that start small, both by depth (Wang et al. 2022,
+    https://arxiv.org/abs/2203.00555).
+
+    The constants are those of an encoder or a decoder alone; with a cross mixer, those of the decoder of a pair. The
+    encoder of a pair takes the ones for an encoder alone, since it does not know its decoder's depth.
+    """
+
+    needs_final_norm = False
+
+    def __init__(
+        self,
+        norm: NormFactory,
+        d_model: int,
+        *,
+        num_layers: int,
+        num_sublayers: int = 2,
+        dropout: float = 0.0,
+        drop_path: float = 0.0,
+    ) -> None:
+        super().__init__(
+            norm,
+            d_model,
+            num_layers=num_layers,
+            num_sublayers=num_sublayers,
+            dropout=dropout,
+            drop_path=drop_path,
+        )
+        self.stream_gain = (num_sublayers * num_layers) ** 0.25
+        self.branch_gain = (4 * num_sublayers * num_layers) ** -0.25
+
+    def forward(
+        self, x: Float[Tensor, "B L D"], sublayers: Sequence[Sublayer], context: Context
+    ) -> Float[Tensor, "B L D"]:
+        for norm, sublayer in zip(self.norms, sublayers, strict=True):
+            x = norm(self.stream_gain * x + self.drop(sublayer(x)), context)
+        return x

@@ -35,6 +35,8 @@ from headtohead.components.contracts import (
 class StackState(State):
     """The states of all layers, and what the masks of the next tokens need."""
 
+    room: int = 0
+    """How many tokens it can hold."""
     layers: list[State] = field(default_factory=list)
     memories: list[State] = field(default_factory=list)
     """What the cross mixers read of the memory; empty before the first step."""
@@ -162,10 +164,10 @@ class Stack(Component):
         if not self.causal:
             raise ValueError("a bidirectional stack cannot decode step by step: use a causal one")
         layers = [
-            block.mixer.initial_state(batch_size, max_length, device=device, dtype=dtype) for block in self.blocks
+            block.mixer.initial_state(batch_size, max_length, device=device, dtype=dtype) for block in self.layers
         ]
         table = torch.zeros(batch_size, max_length, dtype=torch.long, device=device)
-        return StackState(layers=layers, positions=table if self.position.biases_scores else None)
+        return StackState(room=max_length, layers=layers, positions=table if self.position.biases_scores else None)
 
     def step(
         self, x: Float[Tensor, "B L D"], state: StackState, context: Context
@@ -178,7 +180,7 @@ class Stack(Component):
         if self.reads_scores:
             context = self._scores_of_step(x, state, context)
         if self.has_cross and not state.memories:
-            state.memories = [block.cross.read(context) for block in self.layers]
+            state.memories = [block.cross.read(context) for block in self.layers if block.cross is not None]
         memories = state.memories or [State()] * self.num_layers
         for layer, block in enumerate(self.layers):
             own = self._of_layer(context, layer, x)
@@ -191,7 +193,7 @@ class Stack(Component):
         start, length = state.length, x.shape[1]
         end = start + length
         if context.valid is not None and state.valid is None:
-            state.valid = torch.ones(len(x), self._room(state), dtype=torch.bool, device=x.device)
+            state.valid = torch.ones(len(x), state.room, dtype=torch.bool, device=x.device)
         if state.valid is not None and context.valid is not None:
             state.valid[:, start:end] = context.valid
         keys = None

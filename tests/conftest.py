@@ -1,0 +1,8 @@
+"""Checks the shapes in the signatures of what is made of tensors, in all tests."""
+
+from jaxtyping import install_import_hook
+
+# Of the tasks only the functions on tensors: beartype cannot check a method that returns Self on its own.
+CHECKED = ["components", "architectures", "tasks.chunked_cross_entropy", "tasks.vocabulary"]
+
+install_import_hook([f"headtohead.{name}" for name in CHECKED], "beartype.beartype")
