@@ -16,7 +16,6 @@ import pytest
 from headtohead.tracking import liveness, store
 from headtohead.tracking.files import replace_text
 from headtohead.tracking.liveness import Heartbeat, Owner
-from headtohead.tracking.metrics import MetricsFile
 from headtohead.tracking.record import Progress, RunRecord
 from headtohead.tracking.store import RunFolder, find_runs, load_run, new_id, scan
 from headtohead.tracking.strict_json import RecordError
@@ -91,60 +90,6 @@ def test_an_id_tells_the_name_in_characters_that_folders_and_wandb_allow(name: s
 def test_a_group_stays_below_the_outputs(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path / "outputs", name="x", group="../../outside")
     assert folder.path.parent == tmp_path / "outputs" / "outside"
-
-
-def test_curves_read_back_as_they_were_logged(tmp_path: Path) -> None:
-    folder = new_run(tmp_path)
-    folder.log(Progress(1, 0, 100, 1e9, 0.25), {"train/loss": 2.5, "train/learning_rate": 1e-3})
-    folder.log(Progress(2, 0, 200, 2e9, 0.5), {"train/loss": float("nan")})
-
-    curves = folder.metrics()
-
-    assert set(curves) == {"train/loss", "train/learning_rate"}
-    loss = curves["train/loss"]
-    assert (loss.step, loss.epoch, loss.tokens, loss.flops, loss.seconds) == (
-        [1, 2],
-        [0, 0],
-        [100, 200],
-        [1e9, 2e9],
-        [0.25, 0.5],
-    )
-    assert loss.value[0] == 2.5
-    assert loss.value[1] != loss.value[1]
-    assert curves["train/learning_rate"].value == [1e-3]
-
-
-def test_a_value_logged_twice_for_one_step_reads_once_as_the_later(tmp_path: Path) -> None:
-    folder = new_run(tmp_path)
-    log_steps(folder, range(1, 4), value=1.0)
-    log_steps(folder, range(3, 5), value=2.0)
-
-    loss = folder.metrics()["train/loss"]
-
-    assert (loss.step, loss.value) == ([1, 2, 3, 4], [1.0, 1.0, 2.0, 2.0])
-
-
-def test_a_metric_name_that_would_break_the_file_is_refused(tmp_path: Path) -> None:
-    folder = new_run(tmp_path)
-    for name in ("a,b", 'a"b', "a b", "a\nb", ""):
-        with pytest.raises(ValueError, match="metric name"):
-            folder.log(Progress(), {name: 1.0})
-
-
-def test_a_metrics_file_of_other_columns_is_refused_by_name(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.csv"
-    path.write_text("step,loss\n1,2\n")
-    with pytest.raises(ValueError, match=r"metrics\.csv: the columns are step, loss; expected step, epoch"):
-        MetricsFile(path).rows()
-
-
-def test_a_torn_last_line_is_no_row(tmp_path: Path) -> None:
-    folder = new_run(tmp_path)
-    log_steps(folder, range(1, 4))
-    file = folder.path / "metrics.csv"
-    file.write_bytes(file.read_bytes()[:-4])
-
-    assert folder.metrics()["train/loss"].step == [1, 2]
 
 
 def test_a_kill_loses_no_row_and_the_record_reads_as_interrupted(tmp_path: Path) -> None:
@@ -245,17 +190,6 @@ def test_a_resumed_run_forgets_what_came_after_and_shows_no_step_twice(tmp_path:
     lines = (path / "metrics.csv").read_text().splitlines()
     assert len(lines) == 1 + 12 * 2 + 18
     assert load_run(path).status == "running"
-
-
-def test_resuming_keeps_every_number_to_the_last_digit(tmp_path: Path) -> None:
-    folder = new_run(tmp_path, status="interrupted")
-    values = {"a": 1 / 3, "b": 1e-300, "c": float("inf"), "d": -0.0, "e": 123456789.123456789}
-    folder.log(Progress(1, 0, 2**60, 1.23456789e21, 1.5), values)
-    before = (folder.path / "metrics.csv").read_text()
-
-    RunFolder.resume(folder.path, step=1)
-
-    assert (folder.path / "metrics.csv").read_text() == before
 
 
 def test_a_run_that_another_live_process_writes_cannot_be_resumed(tmp_path: Path) -> None:
