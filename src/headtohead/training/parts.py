@@ -51,6 +51,12 @@ class Settings:
     keep_checkpoints: Literal["all", "best", "none"] = "all"
     """What stays on disk of a finished run."""
 
+    def logs_at(self, step: int) -> bool:
+        return step % self.log_every == 0 or step == self.max_steps
+
+    def validates_at(self, step: int) -> bool:
+        return step % self.validate_every == 0 or step == self.max_steps
+
 
 @dataclass(frozen=True)
 class Identity:
@@ -87,5 +93,7 @@ class Parts:
     tracking: TrackingSettings = field(default_factory=TrackingSettings)
     costs: Mapping[str, Any] = field(default_factory=dict)
     """The ledger as plain numbers, for the record."""
+    budget: Mapping[str, Any] = field(default_factory=dict)
+    """What a study holds equal between its arms, for the record."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """The resolved configuration, plain, as it can be run again."""

@@ -16,7 +16,7 @@ Schedule = Callable[[int], float]
 
 def constant(total_steps: int, *, warmup: float = 0.0) -> Schedule:
     """The peak, after warm-up."""
-    return _warmed_up(_steps("warmup", warmup, total_steps), lambda step: 1.0)
+    return _warmed_up(_steps("warmup", warmup, total_steps), lambda _: 1.0)
 
 
 def linear(total_steps: int, *, warmup: float = 0.0, minimum: float = 0.0) -> Schedule:

@@ -1,0 +1,80 @@
+"""Checkpoints: the last one to continue from, and the best one, chosen on validation data, to use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from pytorch_lightning.plugins.io import TorchCheckpointIO
+from torch import Tensor
+
+from headtohead.architectures.contracts import Architecture
+
+LAST = "last.ckpt"
+BEST = "best.ckpt"
+
+
+class AtomicCheckpoints(TorchCheckpointIO):
+    """A file is whole or not there; only tensors and plain values are ever read back."""
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
+        del storage_options
+        save(checkpoint, Path(path))
+
+    def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
+        del weights_only
+        return load(Path(path))
+
+
+def save(content: Mapping[str, Any], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.part")
+    torch.save(dict(content), partial)
+    os.replace(partial, path)
+
+
+def load(path: Path) -> dict[str, Any]:
+    """On the CPU, without running anything that the file may hold."""
+    loaded: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    return loaded
+
+
+def last_step(run: Path) -> int:
+    """The optimizer steps that a run's last checkpoint holds; 0 where it was stopped before its first."""
+    path = run / "checkpoints" / LAST
+    if not path.exists():
+        return 0
+    lazily = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    return int(lazily["run"]["step"])
+
+
+def save_weights(model: Architecture, path: Path, *, step: int, metrics: Mapping[str, float]) -> None:
+    """The model alone, as it was evaluated."""
+    save({"model": model.state_dict(), "step": step, "metrics": dict(metrics)}, path)
+
+
+def load_weights(run: Path | str) -> dict[str, Tensor]:
+    """The best weights of a run, by the run's folder."""
+    path = Path(run) / "checkpoints" / BEST
+    if not path.exists():
+        raise ValueError(f"{run} holds no checkpoints/{BEST}: it was never validated, or trainer.keep_checkpoints=none")
+    weights: dict[str, Tensor] = load(path)["model"]
+    return weights
+
+
+def start_from(model: Architecture, run: Path | str) -> None:
+    """Another run's best weights into this model, which must be of the same shape."""
+    try:
+        model.load_state_dict(load_weights(run))
+    except RuntimeError as error:
+        raise ValueError(f"init_from={run} does not fit this model: {error}") from None
+
+
+def drop(checkpoints: Path, *, keep: Literal["all", "best", "none"]) -> None:
+    """Remove what a finished run does not need to keep."""
+    unwanted = {"all": (), "best": (LAST,), "none": (LAST, BEST)}[keep]
+    for name in unwanted:
+        (checkpoints / name).unlink(missing_ok=True)

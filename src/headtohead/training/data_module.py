@@ -1,0 +1,184 @@
+"""Batches for Lightning: each is what one device reads for one optimizer step, split where gradients accumulate."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import torch
+from pytorch_lightning import LightningDataModule
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from headtohead.data.batch import IGNORED, Batch
+from headtohead.data.contracts import DataSource, Split, SplitName
+from headtohead.data.order import EpochOrder
+from headtohead.tasks.contracts import Task
+from headtohead.training.parts import Settings
+from headtohead.training.seeds import EVALUATION_SEED
+
+
+class StepBatch:
+    """One device's share of one step; `scored` is the number of its targets that the loss counts.
+
+    Not a dataclass: Lightning would look for tensors inside, one by one.
+    """
+
+    def __init__(self, parts: Sequence[Batch], *, epoch: int) -> None:
+        self.parts = list(parts)
+        self.epoch = epoch
+        self.samples = sum(part.num_samples for part in parts)
+        self.tokens = sum(part.num_tokens for part in parts)
+        self.scored = sum(int((part.targets != IGNORED).sum()) for part in parts if part.targets is not None)
+        self.waited = 0.0
+        """Seconds that training waited for it."""
+
+    def pin_memory(self) -> StepBatch:
+        self.parts = [part.pin_memory() for part in self.parts]
+        return self
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> StepBatch:
+        """On the device, with images in the model's own number format."""
+
+        def move(tensor: Tensor) -> Tensor:
+            kind = dtype if tensor.is_floating_point() else None
+            return tensor.to(device, kind, non_blocking=True)
+
+        self.parts = [part.map(move) for part in self.parts]
+        return self
+
+
+class Steps(Dataset[StepBatch]):
+    """Item n is what this device reads at optimizer step n of the run."""
+
+    def __init__(
+        self, split: Split, task: Task, order: EpochOrder, *, seed: int, rank: int, world_size: int, accumulate: int
+    ) -> None:
+        self._split, self._task, self._order, self._seed = split, task, order, seed
+        self._rank, self._world_size, self._accumulate = rank, world_size, accumulate
+
+    def __getitem__(self, step: int) -> StepBatch:
+        epoch, rows = self._order.step(step)
+        own = np.array_split(rows, self._world_size)[self._rank]
+        pieces = [piece for piece in np.array_split(own, self._accumulate) if len(piece)]
+        return StepBatch(
+            [self._task.view(self._split.batch(piece), seed=self._seed, epoch=epoch) for piece in pieces], epoch=epoch
+        )
+
+
+class EvaluationBatches(Dataset[StepBatch]):
+    """Item n is this device's share of the n-th batch of a split, in order, each row once over all devices."""
+
+    def __init__(self, split: Split, task: Task, *, batch_size: int, rank: int, world_size: int) -> None:
+        self._split, self._task = split, task
+        self._batches = [
+            rows[rank::world_size]
+            for start in range(0, len(split), batch_size)
+            if len(rows := np.arange(start, min(start + batch_size, len(split)))) > rank
+        ]
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __getitem__(self, index: int) -> StepBatch:
+        batch = self._split.batch(self._batches[index])
+        return StepBatch([self._task.view(batch, seed=EVALUATION_SEED, epoch=0)], epoch=0)
+
+
+class Stretch(Sampler[int]):
+    """The steps from where the run is to its next validation: one of Lightning's epochs."""
+
+    def __init__(self, settings: Settings, current_step: Callable[[], int]) -> None:
+        self._settings = settings
+        self._current_step = current_step
+
+    def __iter__(self) -> Iterator[int]:
+        start = self._current_step()
+        every = self._settings.validate_every
+        return iter(range(start, min((start // every + 1) * every, self._settings.max_steps)))
+
+
+class Timed:
+    """A loader whose batches know how long training waited for them."""
+
+    def __init__(self, loader: DataLoader[StepBatch]) -> None:
+        self._loader = loader
+
+    def __iter__(self) -> Iterator[StepBatch]:
+        batches = iter(self._loader)
+        while True:
+            asked = time.perf_counter()
+            batch = next(batches, None)
+            if batch is None:
+                return
+            batch.waited = time.perf_counter() - asked
+            yield batch
+
+
+class RunData(LightningDataModule):
+    """The three splits of a source of data, as a task sees them."""
+
+    def __init__(
+        self, source: DataSource, task: Task, settings: Settings, *, seed: int, current_step: Callable[[], int]
+    ) -> None:
+        super().__init__()
+        self._source, self._task, self._settings, self._seed = source, task, settings, seed
+        self._current_step = current_step
+
+    def train_dataloader(self) -> Timed:
+        split = self._source.split("train")
+        order = EpochOrder(split, batch_size=self._source.batch_size, seed=self._seed)
+        steps = Steps(
+            split,
+            self._task,
+            order,
+            seed=self._seed,
+            rank=self._rank,
+            world_size=self._world_size,
+            accumulate=self._settings.accumulate,
+        )
+        return Timed(self._loader(steps, Stretch(self._settings, self._current_step)))
+
+    def val_dataloader(self) -> DataLoader[StepBatch]:
+        return self._evaluation("validation")
+
+    def test_dataloader(self) -> DataLoader[StepBatch]:
+        return self._evaluation("test")
+
+    def transfer_batch_to_device(self, batch: StepBatch, device: torch.device, dataloader_idx: int) -> StepBatch:
+        del dataloader_idx
+        assert self.trainer is not None
+        return batch.to(device, self.trainer.lightning_module.dtype)  # type: ignore[arg-type]
+
+    def _evaluation(self, name: SplitName) -> DataLoader[StepBatch]:
+        batches = EvaluationBatches(
+            self._source.split(name),
+            self._task,
+            batch_size=self._source.batch_size,
+            rank=self._rank,
+            world_size=self._world_size,
+        )
+        return self._loader(batches, None)
+
+    def _loader(self, dataset: Dataset[StepBatch], sampler: Sampler[int] | None) -> DataLoader[StepBatch]:
+        assert self.trainer is not None
+        workers = self._settings.num_workers
+        return DataLoader(
+            dataset,
+            batch_size=None,
+            sampler=sampler,
+            num_workers=workers,
+            persistent_workers=workers > 0,
+            pin_memory=self.trainer.strategy.root_device.type == "cuda",
+        )
+
+    @property
+    def _rank(self) -> int:
+        assert self.trainer is not None
+        return self.trainer.global_rank
+
+    @property
+    def _world_size(self) -> int:
+        assert self.trainer is not None
+        return self.trainer.world_size

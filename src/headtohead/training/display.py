@@ -1,0 +1,71 @@
+"""What a person at the terminal sees of a run: one line that moves a few times a second."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+REFRESH_SECONDS = 0.25
+"""A refresh takes half a millisecond."""
+
+
+class Display:
+    """Step, loss, tokens per second and the time left; nothing where nobody looks."""
+
+    def __init__(self, name: str, *, start: int, total: int, wanted: bool) -> None:
+        self._next = 0.0
+        self._facts = ""
+        self._bar: Progress | None = None
+        self._task = TaskID(0)
+        if wanted and sys.stderr.isatty():
+            self._bar = _bar()
+            self._bar.start()
+            self._task = self._bar.add_task(name, total=total, completed=start, facts="")
+
+    def tell(self, *, loss: float, rate: float | None, unit: str) -> None:
+        """What the next refresh shows beside the bar."""
+        self._facts = f"loss {loss:.4f}" + (f"  {_short(rate)} {unit}/s" if rate else "")
+
+    def step(self, step: int) -> bool:
+        """One more step; whether it was time for a refresh."""
+        now = time.perf_counter()
+        if now < self._next:
+            return False
+        self._next = now + REFRESH_SECONDS
+        self._show(step)
+        return True
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def _show(self, step: int) -> None:
+        if self._bar is not None:
+            self._bar.update(self._task, completed=step, facts=self._facts, refresh=True)
+
+
+def _bar() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+        TextColumn("{task.fields[facts]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        auto_refresh=False,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+
+
+def _short(rate: float) -> str:
+    for size, letter in ((1e6, "M"), (1e3, "k")):
+        if rate >= size:
+            return f"{rate / size:.1f}{letter}"
+    return f"{rate:.0f}"

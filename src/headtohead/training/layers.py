@@ -1,0 +1,55 @@
+"""Norms of gradients and updates by layer: the first thing to look at when a run does not learn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+def layer_of(name: str) -> str:
+    """The layer that a parameter's name lies in: up to its first number, else its first word."""
+    words = name.split(".")
+    for place, word in enumerate(words[:-1]):
+        if word.isdigit():
+            return ".".join(words[: place + 1])
+    return words[0]
+
+
+class LayerNorms:
+    """Euclidean norms over all parameters of each layer of a model."""
+
+    def __init__(self, model: nn.Module) -> None:
+        named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+        self._layers = [layer_of(name) for name, _ in named]
+        self.parameters = [parameter for _, parameter in named]
+
+    def gradients(self) -> dict[str, float]:
+        """What the backward pass left; a parameter without gradient counts as 0."""
+        found = [
+            (layer, parameter.grad)
+            for layer, parameter in zip(self._layers, self.parameters, strict=True)
+            if parameter.grad is not None
+        ]
+        return _norms([layer for layer, _ in found], [gradient for _, gradient in found])
+
+    def snapshot(self) -> list[Tensor]:
+        """The weights as they are, to measure an update against."""
+        return [parameter.detach().clone() for parameter in self.parameters]
+
+    def updates(self, before: Sequence[Tensor]) -> dict[str, float]:
+        """How far the weights have moved since the snapshot."""
+        now = [parameter.detach() for parameter in self.parameters]
+        return _norms(self._layers, list(torch._foreach_sub(now, list(before))))
+
+
+def _norms(layers: Sequence[str], tensors: Sequence[Tensor]) -> dict[str, float]:
+    if not tensors:
+        return {}
+    squares = torch.stack([norm.double() for norm in torch._foreach_norm(list(tensors))]).square().tolist()
+    sums: dict[str, float] = {}
+    for layer, square in zip(layers, squares, strict=True):
+        sums[layer] = sums.get(layer, 0.0) + square
+    return {layer: math.sqrt(total) for layer, total in sums.items()}

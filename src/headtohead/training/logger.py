@@ -1,0 +1,51 @@
+"""Where numbers go: the record's metrics and W&B, behind Lightning's logger."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pytorch_lightning.loggers.logger import Logger
+from pytorch_lightning.utilities import rank_zero_only
+
+from headtohead.tracking.record import Progress
+from headtohead.tracking.store import RunFolder
+from headtohead.tracking.wandb import Tracker
+
+
+class RunLogger(Logger):
+    """Writes on the main process only; the others hold no folder."""
+
+    def __init__(self, folder: RunFolder | None, tracker: Tracker | None) -> None:
+        super().__init__()
+        self._folder, self._tracker = folder, tracker
+        self._progress = Progress()
+
+    @property
+    def name(self) -> str:
+        return "" if self._folder is None else self._folder.path.parent.name
+
+    @property
+    def version(self) -> str:
+        return "" if self._folder is None else self._folder.id
+
+    def write(self, progress: Progress, values: Mapping[str, float]) -> None:
+        self._progress = progress
+        if self._folder is not None and self._tracker is not None:
+            self._folder.log(progress, values)
+            self._tracker.log(progress, values)
+
+    def beat(self) -> None:
+        """A sign of life between two logged steps."""
+        if self._folder is not None:
+            self._folder.beat()
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """What a module logs through Lightning itself."""
+        self.write(self._progress if step is None else replace(self._progress, step=step), metrics)
+
+    def log_hyperparams(self, params: dict[str, Any] | Namespace, *args: Any, **kwargs: Any) -> None:
+        """The record holds the whole configuration already."""

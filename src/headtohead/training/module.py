@@ -1,0 +1,197 @@
+"""One optimizer step, one evaluation batch: all that Lightning asks of us."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from pytorch_lightning import LightningModule
+from pytorch_lightning.plugins import MixedPrecision
+from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import clip_grad_norm_
+from torch.optim import Optimizer
+
+from headtohead.architectures.contracts import Architecture, InputSize
+from headtohead.architectures.costs import ledger
+from headtohead.data.batch import Batch
+from headtohead.training.averaging import WeightAverage
+from headtohead.training.data_module import StepBatch
+from headtohead.training.distributed import sum_over_devices, sums
+from headtohead.training.layers import LayerNorms
+from headtohead.training.outcomes import Diverged
+from headtohead.training.parts import Parts
+from headtohead.training.seeds import seed_step
+from headtohead.training.state import RunState
+from headtohead.training.window import LossWindow
+
+
+@dataclass(frozen=True)
+class StepWork:
+    """What one step held, summed over all devices."""
+
+    scored: int = 1
+    samples: int = 0
+    tokens: int = 0
+    flops: float = 0.0
+    stop: bool = False
+    """Whether any process was told to stop."""
+
+
+class TrainingModule(LightningModule):
+    """A model with its task, its optimizer and how far both have come.
+
+    A step's loss is the sum over all that is scored in the whole batch, on all devices and in all parts, over its
+    number: how the batch is split changes nothing but rounding. That number must be known before the first backward
+    pass, and one Lightning batch is a whole step, so optimization is manual in Lightning's sense.
+    """
+
+    def __init__(self, parts: Parts, model: Architecture, *, dropout_seed: int) -> None:
+        super().__init__()
+        self.automatic_optimization = False
+        self.model = model
+        self.task = parts.task
+        self.settings = parts.settings
+        self.state = RunState()
+        self.work = StepWork()
+        """Of the step just taken."""
+        self.stop_wanted = False
+        self.window = LossWindow(parts.settings.log_every)
+        self.average: WeightAverage | None = None
+        self.layer_norms = LayerNorms(model)
+        self.gradient_norms: dict[str, float] = {}
+        self.update_norms: dict[str, float] = {}
+        self.results: dict[str, float] = {}
+        """Of the last evaluation."""
+        self._make_optimizer = parts.optimizer
+        self._factor = parts.schedule(parts.settings.max_steps)
+        self._dropout_seed = dropout_seed
+        self._loaded_average: list[Tensor] | None = None
+        self._flops: dict[tuple[int, int], int] = {}
+
+    def configure_optimizers(self) -> Optimizer:
+        optimizer = self._make_optimizer(self.model)
+        for group in optimizer.param_groups:
+            group.setdefault("initial_lr", group["lr"])
+        return optimizer
+
+    def on_train_start(self) -> None:
+        if self.settings.weight_averaging is not None:
+            self.average = WeightAverage(self.model, self.settings.weight_averaging)
+            if self._loaded_average is not None:
+                self.average.load(self._loaded_average)
+
+    def ask_to_stop(self) -> None:
+        """End the run after this step; the devices agree on it when they meet."""
+        self.stop_wanted = True
+
+    def training_step(self, batch: StepBatch, batch_idx: int) -> None:
+        del batch_idx
+        state, optimizer = self.state, self.optimizers()
+        seed_step(self._dropout_seed, state.step, self.global_rank, self.device)
+        self.work = self._agree(batch)
+        self.window.add(self._backward(batch))
+        is_logged = self.settings.logs_at(state.step + 1)
+        before = self.layer_norms.snapshot() if is_logged else None
+        for group in optimizer.param_groups:  # type: ignore[union-attr]
+            group["lr"] = group["initial_lr"] * self._factor(state.step)
+        optimizer.step()  # type: ignore[union-attr]
+        optimizer.zero_grad()  # type: ignore[union-attr]
+        if before is not None:
+            self.update_norms = self.layer_norms.updates(before)
+        state.step += 1
+        state.epoch = batch.epoch
+        state.samples += self.work.samples
+        state.tokens += self.work.tokens
+        state.flops += self.work.flops
+        if self.average is not None:
+            self.average.update(state.step)
+
+    def read_losses(self) -> list[float]:
+        """The losses since the last logged step, waited for; the first that is no number ends the run."""
+        losses = self.window.read(sum_over_devices)
+        ago = self.window.first_bad()
+        if ago is not None:
+            raise Diverged("train/loss", losses[-1 - ago], self.state.step - ago)
+        return losses
+
+    def _backward(self, batch: StepBatch) -> Tensor:
+        """Gradients of the whole batch; returns this device's share of the loss."""
+        shares = []
+        for place, part in enumerate(batch.parts, start=1):
+            loss = self.task.loss(self.model, part)
+            share = loss.total / max(1, self.work.scored)
+            with self._exchanged(last=place == len(batch.parts)):
+                self.manual_backward(share * self.trainer.world_size)  # DDP takes the mean over devices
+            shares.append(share.detach())
+        return shares[0] if len(shares) == 1 else torch.stack(shares).sum()
+
+    def _exchanged(self, *, last: bool) -> AbstractContextManager[None]:
+        """Devices exchange gradients once per step, after its last part."""
+        wrapped = self.trainer.strategy.model
+        if last or not isinstance(wrapped, DistributedDataParallel):
+            return nullcontext()
+        return wrapped.no_sync()
+
+    def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
+        self._unscale(optimizer)
+        if self.settings.logs_at(self.state.step + 1):
+            self.gradient_norms = self.layer_norms.gradients()
+        if self.settings.gradient_clip is not None:
+            clip_grad_norm_(self.layer_norms.parameters, self.settings.gradient_clip)
+
+    def _unscale(self, optimizer: Optimizer) -> None:
+        """Lightning leaves the gradients of fused optimizers scaled, and they are clipped and measured here."""
+        plugin = self.trainer.precision_plugin
+        if isinstance(plugin, MixedPrecision) and plugin.scaler is not None:
+            if getattr(optimizer, "_step_supports_amp_scaling", False):
+                plugin.scaler.unscale_(optimizer)
+
+    def _agree(self, batch: StepBatch) -> StepWork:
+        flops = sum(part.num_samples * self._flops_per_sample(part) for part in batch.parts)
+        own = (batch.scored, batch.samples, batch.tokens, flops, float(self.stop_wanted))
+        scored, samples, tokens, total_flops, stop = sums(own, self.device)
+        return StepWork(int(scored), int(samples), int(tokens), total_flops, stop > 0)
+
+    def _flops_per_sample(self, part: Batch) -> int:
+        """The model's, at the lengths that the batch was padded to."""
+        lengths = tuple(0 if side is None else side.shape[1] for side in (part.tokens, part.decoder_tokens))
+        if lengths not in self._flops:
+            size = InputSize(length=lengths[0], decoder_length=lengths[1])
+            self._flops[lengths] = ledger(self.model, size).totals.training_flops_per_sample
+        return self._flops[lengths]
+
+    def validation_step(self, batch: StepBatch, batch_idx: int) -> None:
+        del batch_idx
+        for part in batch.parts:
+            self.task.measure("validation", self.model, part)
+
+    def on_validation_epoch_end(self) -> None:
+        self.results = self.task.results("validation")
+
+    def test_step(self, batch: StepBatch, batch_idx: int) -> None:
+        del batch_idx
+        for part in batch.parts:
+            self.task.measure("test", self.model, part)
+
+    def on_test_epoch_end(self) -> None:
+        self.results = self.task.results("test")
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        del checkpoint["loops"]  # one of Lightning's epochs is a stretch between validations: our own step says where
+        self.state.window = self.window.losses
+        checkpoint["run"] = self.state.to_dict()
+        checkpoint["average"] = None if self.average is None else self.average.state()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.state = RunState(**checkpoint["run"])
+        self.window.losses = list(self.state.window)
+        self._loaded_average = checkpoint["average"]
+
+
+def own(module: LightningModule) -> TrainingModule:
+    """The module of a callback's hook, as what it is."""
+    assert isinstance(module, TrainingModule)
+    return module

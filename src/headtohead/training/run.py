@@ -1,0 +1,167 @@
+"""One run, from its parts to its record."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import torch
+from pytorch_lightning import Trainer
+
+from headtohead.architectures.contracts import Architecture
+from headtohead.components.stack import Stack
+from headtohead.tracking.record import RunRecord, Status
+from headtohead.training.checkpoints import LAST, drop, load, start_from
+from headtohead.training.checks import check_model, check_settings
+from headtohead.training.data_module import RunData
+from headtohead.training.devices import device_name, number_format, peak_flops
+from headtohead.training.distributed import launcher_leaves_no_trace
+from headtohead.training.keeper import Keeper
+from headtohead.training.memory import PeakMemory
+from headtohead.training.meter import Meter
+from headtohead.training.module import TrainingModule
+from headtohead.training.outcomes import outcome_of
+from headtohead.training.parts import Parts
+from headtohead.training.precision import Precision
+from headtohead.training.reporter import Reporter
+from headtohead.training.seeds import seeds_of
+from headtohead.training.session import Session, folder_of
+from headtohead.training.signals import StopRequest
+from headtohead.training.state import RunState
+from headtohead.training.trainer import device_of, make_trainer, quiet_lightning
+
+WARM_UP_STEPS = 10
+"""The first steps fill caches and compile kernels: throughput is measured after them."""
+_log = logging.getLogger(__name__)
+
+
+def train(parts: Parts) -> RunRecord:
+    """Train, select on validation, test once; returns the record, which is on disk too.
+
+    A run that diverges, runs out of memory or is stopped returns as well: its record's status says so. Any other error
+    is recorded as `failed` and raised again.
+    """
+    check_settings(parts)
+    parts.data.prepare()
+    stop = StopRequest()
+    with quiet_lightning(), launcher_leaves_no_trace(), stop.listening():
+        run = Run(parts, stop)
+        try:
+            run.fit()
+            run.test()
+        except BaseException as error:
+            status, reason = outcome_of(error, parts)
+            run.close(status, reason)
+            if status == "failed" or isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
+            _log.error("%s: %s", status, reason)
+        else:
+            run.close("finished", None)
+    return run.session.record
+
+
+class Run:
+    """The steps of `train`, and what they hand on to each other."""
+
+    def __init__(self, parts: Parts, stop: StopRequest) -> None:
+        self.parts, self._stop = parts, stop
+        self._device = device_of(parts.settings)
+        self._precision = _possible(parts.precision, self._device)
+        self.session = session = Session.open(parts, self._device, self._precision.name)
+        self._meter = Meter(warm_up=min(WARM_UP_STEPS, parts.settings.max_steps // 2))
+        self._reporter = Reporter(session, self._meter, PeakMemory(self._device), peak_flops=self._peak_flops())
+        self._module: TrainingModule | None = None
+        self._data: RunData | None = None
+        self._trainer: Trainer | None = None
+
+    def fit(self) -> None:
+        """Train to the last step, from the first or from where the run was interrupted."""
+        parts = self.parts
+        self._module = module = self._make_module()
+        checkpoint = self._checkpoint_to_resume()
+        if checkpoint is not None:
+            module.state = RunState(**load(checkpoint)["run"])
+        self._data = data = RunData(
+            parts.data,
+            parts.task,
+            parts.settings,
+            seed=self.session.record.seeds.data_order,
+            current_step=lambda: module.state.step,
+        )
+        self._trainer = trainer = make_trainer(
+            parts.settings,
+            self._precision,
+            logger=self.session.logger,
+            callbacks=[self._reporter, Keeper(self.session, self._meter, self._stop)],
+            folder=self.session.folder,
+        )
+        if module.state.step < parts.settings.max_steps:
+            with self._stop.gentle(module.ask_to_stop):
+                trainer.fit(module, datamodule=data, ckpt_path=checkpoint)
+
+    def test(self) -> None:
+        """Once, with the weights that validation selected."""
+        assert self._trainer is not None and self._module is not None
+        self._trainer.test(self._module, datamodule=self._data, verbose=False)
+        results = self._module.results
+        self.session.record.metrics["test"] = dict(results)
+        progress = self._module.state.progress(self._meter.seconds)
+        self.session.logger.write(progress, {f"test/{name}": value for name, value in results.items()})
+
+    def close(self, status: Status, reason: str | None) -> None:
+        """Complete the record, whatever happened."""
+        session = self.session
+        self._reporter.close()
+        session.record.throughput = self._reporter.throughput()
+        if self._module is not None:
+            session.note(self._module.state, self._meter.seconds)
+        if status == "finished":
+            drop(session.checkpoints, keep=self.parts.settings.keep_checkpoints)
+        session.close(status, reason)
+
+    def _make_module(self) -> TrainingModule:
+        parts, seeds = self.parts, seeds_of(self.parts.identity.seed)
+        torch.manual_seed(seeds.initialisation)
+        model = parts.make_model()
+        check_model(model, parts.settings)
+        if parts.identity.init_from is not None:
+            start_from(model, parts.identity.init_from)
+        for module in model.modules():
+            if isinstance(module, Stack):
+                module.checkpointing = parts.checkpointing
+        if parts.settings.compile:
+            _compile(model)
+        return TrainingModule(parts, model, dropout_seed=seeds.dropout)
+
+    def _checkpoint_to_resume(self) -> Path | None:
+        run = self.parts.identity.resume_from
+        if run is None:
+            return None
+        path = folder_of(run) / "checkpoints" / LAST
+        if path.exists():
+            return path
+        _log.info("%s was stopped before its first checkpoint: it starts again at step 0", run)
+        return None
+
+    def _peak_flops(self) -> float | None:
+        """Of all devices together, for the number format in use."""
+        name, format_ = device_name(self._device), number_format(self._precision.name)
+        peak = peak_flops(name, format_)
+        if peak is None:
+            _log.info("no peak rate is known for %s in %s: utilisation (MFU) is left out", name, format_)
+            return None
+        return peak * self.parts.settings.devices * self.parts.settings.num_nodes
+
+
+def _possible(precision: Precision, device: torch.device) -> Precision:
+    possible = precision.on(device.type)
+    if possible != precision:
+        _log.warning(
+            "precision=%s needs a GPU: this run takes %s, and its record says so", precision.name, possible.name
+        )
+    return possible
+
+
+def _compile(model: Architecture) -> None:
+    """Only the function is compiled, not the module: names of weights stay as they are."""
+    model.features = torch.compile(model.features)  # type: ignore[method-assign]

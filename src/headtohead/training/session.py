@@ -1,0 +1,157 @@
+"""The account of a run while it runs: its folder, its record, its line to W&B. Only the main process keeps one on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+import yaml
+
+from headtohead.tracking.environment import collect_environment
+from headtohead.tracking.record import Comparability, RunRecord, Selection, Status
+from headtohead.tracking.store import RunFolder
+from headtohead.tracking.wandb import Tracker, start
+from headtohead.training.checkpoints import last_step
+from headtohead.training.devices import describe
+from headtohead.training.distributed import is_main_process
+from headtohead.training.logger import RunLogger
+from headtohead.training.parts import Parts
+from headtohead.training.seeds import seeds_of
+from headtohead.training.state import RunState
+
+ELSEWHERE = "another-process"
+"""The id of the record that a process holds which does not write it."""
+
+
+class Session:
+    """Opened before anything is built, closed whatever happens."""
+
+    def __init__(self, parts: Parts, record: RunRecord, folder: RunFolder | None, *, resumed: bool) -> None:
+        self.record, self._folder = record, folder
+        self._tracker: Tracker | None = None
+        if folder is not None:
+            record.timing.started = record.timing.started or _now()
+            folder.write_config(yaml.safe_dump(dict(parts.config), sort_keys=False, allow_unicode=True))
+            folder.write_record(record)
+            self._tracker = start(parts.tracking, record, folder, resumed=resumed)
+            folder.write_record(record)
+        self.logger = RunLogger(folder, self._tracker)
+
+    @classmethod
+    def open(cls, parts: Parts, device: torch.device, precision: str) -> Session:
+        """A new run's, or, with resume_from, that of the run to continue."""
+        identity = parts.identity
+        if not is_main_process():
+            return cls(parts, _new_record(ELSEWHERE, parts), None, resumed=False)
+        if identity.resume_from is None:
+            folder = RunFolder.create(identity.output_dir, name=identity.name, group=identity.group)
+            record = _new_record(folder.id, parts)
+        else:
+            folder, record = _reopened(identity.resume_from, identity.seed)
+        record.environment = collect_environment(describe(device, count=_num_devices(parts)))
+        record.comparability = _comparability(parts, precision)
+        return cls(parts, record, folder, resumed=identity.resume_from is not None)
+
+    @property
+    def folder(self) -> Path:
+        """Where the run's files go; the other processes write none."""
+        return Path() if self._folder is None else self._folder.path
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.folder / "checkpoints"
+
+    def note(self, state: RunState, seconds: float) -> None:
+        """Take over how far the run has come, and write it down."""
+        record = self.record
+        record.progress = state.progress(seconds)
+        record.selection.step, record.selection.value = state.best_step, state.best_value
+        record.metrics["validation"] = dict(state.best_metrics)
+        self._write()
+
+    def close(self, status: Status, reason: str | None) -> None:
+        record = self.record
+        record.status, record.reason = status, reason
+        record.timing.finished = _now()
+        self._write()
+        if self._folder is not None and self._tracker is not None:
+            self._tracker.summary(_summary(record))
+            self._tracker.finish(status, reason)
+            self._folder.close()
+
+    def _write(self) -> None:
+        if self._folder is not None:
+            self._folder.write_record(self.record)
+
+
+def _new_record(run_id: str, parts: Parts) -> RunRecord:
+    identity, task = parts.identity, parts.task
+    return RunRecord(
+        id=run_id,
+        name=identity.name,
+        group=identity.group,
+        job_type=identity.job_type,
+        tags=list(identity.tags),
+        notes=identity.notes,
+        seed=identity.seed,
+        seeds=seeds_of(identity.seed),
+        config=dict(parts.config),
+        costs=dict(parts.costs),
+        budget=dict(parts.budget),
+        baselines=task.baseline(parts.data.spec()),
+        selection=Selection(metric=task.monitor, direction=task.direction),
+    )
+
+
+def folder_of(run: Path) -> Path:
+    """A run may be named by its folder or by a file in it."""
+    return RunFolder.open(run).path
+
+
+def _reopened(run: Path, seed: int) -> tuple[RunFolder, RunRecord]:
+    record = RunFolder.open(run).read_record_as_written()
+    if record.seed != seed:
+        raise ValueError(
+            f"resume_from={run} has seed={record.seed} and this run seed={seed}: a run is continued under its own seed"
+        )
+    folder = RunFolder.resume(run, step=last_step(folder_of(run)))
+    record.status, record.reason = "running", None
+    record.timing.finished = None
+    record.timing.starts += 1
+    return folder, record
+
+
+def _comparability(parts: Parts, precision: str) -> Comparability:
+    spec, task = parts.data.spec(), type(parts.task).__name__
+    return Comparability(
+        data=spec.data_hash or None,
+        tokenizer=spec.tokenizer_hash or None,
+        evaluation=_hash([spec.data_hash, spec.tokenizer_hash, task, parts.settings.validation_batches]),
+        loss_normalisation=f"{task}: mean over everything scored in a batch",
+        precision=precision,
+    )
+
+
+def _hash(content: object) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+
+
+def _summary(record: RunRecord) -> Mapping[str, object]:
+    """What W&B shows of a run in its table; None is left out."""
+    numbers = {
+        **{f"{stage}/{name}": value for stage, results in record.metrics.items() for name, value in results.items()},
+        **{f"throughput/{name}": value for name, value in record.throughput.items()},
+    }
+    return {name: value for name, value in numbers.items() if value is not None}
+
+
+def _num_devices(parts: Parts) -> int:
+    return parts.settings.devices * parts.settings.num_nodes
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

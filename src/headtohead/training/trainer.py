@@ -1,0 +1,81 @@
+"""Lightning's Trainer, made to do one thing: our loop on the devices and in the precision that were asked for."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from pytorch_lightning import Callback, Trainer
+from pytorch_lightning.strategies import DDPStrategy
+
+from headtohead.training.checkpoints import AtomicCheckpoints
+from headtohead.training.logger import RunLogger
+from headtohead.training.parts import Settings
+from headtohead.training.precision import Precision
+
+_NOISE = (
+    "The .*dataloader.* does not have many workers",
+    "GPU available but not used",
+    "`isinstance.treespec, LeafSpec.` is deprecated",
+    "Found .* module.s. in eval mode at the start of training",
+    ".*max_epochs. was not set",
+    "Trying to infer the `batch_size` from an ambiguous collection",
+)
+_TALKERS = ("pytorch_lightning", "lightning_fabric", "lightning.pytorch", "lightning.fabric")
+
+
+def device_of(settings: Settings) -> torch.device:
+    """The kind of device that the run will use, before any trainer exists."""
+    on_gpu = settings.accelerator != "cpu" and torch.cuda.is_available()
+    return torch.device("cuda", 0) if on_gpu else torch.device("cpu")
+
+
+def make_trainer(
+    settings: Settings, precision: Precision, *, logger: RunLogger, callbacks: Sequence[Callback], folder: Path
+) -> Trainer:
+    """A trainer that neither shows, saves nor selects anything by itself; steps and stops are the callbacks' matter."""
+    device = device_of(settings)
+    backend = "gloo" if device.type == "cpu" else None
+    return Trainer(
+        accelerator="gpu" if device.type == "cuda" else "cpu",
+        devices=settings.devices,
+        num_nodes=settings.num_nodes,
+        strategy=DDPStrategy(process_group_backend=backend) if settings.strategy == "ddp" else "auto",
+        precision=precision.name,
+        logger=logger,
+        callbacks=list(callbacks),
+        plugins=[AtomicCheckpoints()],
+        max_epochs=-1,
+        limit_val_batches=settings.validation_batches,
+        num_sanity_val_steps=0,
+        use_distributed_sampler=False,
+        deterministic=settings.deterministic,
+        inference_mode=False,  # averaged weights move in and out during a validation, and train on after it
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=folder,
+    )
+
+
+@contextmanager
+def quiet_lightning() -> Iterator[None]:
+    """No tips, banners and "GPU available" lines, no advice on loaders that are quick as they are."""
+    talkers = [logging.getLogger(name) for name in _TALKERS]
+    levels = [talker.level for talker in talkers]
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    for talker in talkers:
+        talker.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            for message in _NOISE:
+                warnings.filterwarnings("ignore", message=message)
+            yield
+    finally:
+        torch.use_deterministic_algorithms(deterministic)
+        for talker, level in zip(talkers, levels, strict=True):
+            talker.setLevel(level)
