@@ -99,6 +99,47 @@ def _name(view: View, side: Side, slot: str) -> str:
     return view.chosen(own if own in (view.config.get("choices") or {}) else f"model/{slot}")
 
 
+def _position_and_width(view: View) -> Iterator[str]:
+    width, heads = view.model.get("d_model", 1), view.model.get("num_heads", 1)
+    for side in view.sides():
+        position = side.nodes.get("position", {})
+        multiple = side.can("position", "width_multiple") or 1
+        if width % multiple:
+            yield f"{_name(view, side, 'position')} needs model.d_model to be a multiple of {multiple}, not {width}"
+        multiple = side.can("position", "rotated_multiple") or 1
+        fraction, head = position.get("fraction", 1.0), width // heads
+        rotated = int(head * fraction)
+        if rotated < multiple or rotated % multiple:
+            share = "" if fraction == 1.0 else f", of which model.position.fraction={fraction} rotates {rotated}"
+            yield (
+                f"{_name(view, side, 'position')} rotates a multiple of {multiple} channels, and a head has {head}"
+                f"{share}: change model.d_model, model.num_heads or the fraction"
+            )
+
+
+def _position_and_grid(view: View) -> Iterator[str]:
+    for side in view.sides():
+        if side.can("position", "needs_grid") and view.model_value("family") != "vision_transformer":
+            yield (
+                f"{_name(view, side, 'position')} places the patches of an image, and {view.chosen('model')} has none: "
+                f"use model/position=sinusoidal, rotary or learned, or model=vision_transformer"
+            )
+
+
+def _buckets(view: View) -> Iterator[str]:
+    for side in view.sides():
+        position = side.nodes.get("position", {})
+        buckets, furthest = position.get("num_buckets"), position.get("max_distance")
+        if buckets is None or furthest is None:
+            continue
+        exact = buckets // 2 if side.causal else buckets // 4
+        if buckets % 2 or buckets < 4 or furthest <= exact:
+            yield (
+                f"{side.path}.position.num_buckets={buckets} cannot sort distances up to max_distance={furthest}: "
+                f"give an even num_buckets of at least 4, and max_distance above {max(1, exact)}"
+            )
+
+
 def _direction(view: View) -> Iterator[str]:
     for side in view.sides():
         if side.causal and side.can("mixer", "can_be_causal") is False:
@@ -118,21 +159,21 @@ def _devices(view: View) -> Iterator[str]:
     if devices > 1 and view.trainer.get("strategy") == "single":
         yield f"trainer.devices={devices} needs trainer=ddp, which divides batches among them: choose it, or 1 device"
     batch, accumulate = view.data.get("batch_size"), view.trainer.get("accumulate", 1)
-    parts = devices * accumulate
-    if batch is not None and batch % parts:
-        shares = f"trainer.devices={devices} times trainer.accumulate={accumulate}"
-        nearest = max(parts, round(batch / parts) * parts)
-        yield f"data.batch_size={batch} is no multiple of {shares}: choose data.batch_size={nearest}"
+    if batch is not None and batch < devices * accumulate:
+        yield (
+            f"data.batch_size={batch} is less than trainer.devices={devices} times trainer.accumulate={accumulate}: "
+            f"give at least {devices * accumulate}"
+        )
 
 
-def _statistics_and_processes(view: View) -> Iterator[str]:
-    if view.trainer.get("strategy") != "ddp" or view.trainer.get("devices", 1) == 1:
-        return
+def _batch_statistics(view: View) -> Iterator[str]:
+    devices, accumulate = view.trainer.get("devices", 1), view.trainer.get("accumulate", 1)
     for side in view.sides():
-        if side.can("norm", "keeps_statistics") and view.trainer.get("accelerator") == "cpu":
+        if side.can("norm", "keeps_statistics") and (view.trainer.get("strategy") != "single" or accumulate > 1):
+            split = f"trainer.accumulate={accumulate}" if accumulate > 1 else f"trainer.devices={devices}"
             yield (
-                f"{_name(view, side, 'norm')} takes statistics over the whole batch, which processes on a CPU cannot "
-                f"share: use trainer.devices=1, or model/norm=layer_norm or rms_norm"
+                f"{_name(view, side, 'norm')} takes statistics over a whole batch, which {split} splits: "
+                f"set trainer=auto trainer.devices=1 trainer.accumulate=1, or model/norm=layer_norm or rms_norm"
             )
 
 
@@ -171,8 +212,11 @@ RULES: tuple[Rule, ...] = (
     _key_value_heads,
     _direction,
     _position_and_mixer,
+    _position_and_width,
+    _position_and_grid,
+    _buckets,
     _devices,
     _schedule,
-    _statistics_and_processes,
+    _batch_statistics,
     _starting_points,
 )

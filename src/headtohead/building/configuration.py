@@ -67,7 +67,10 @@ def _one_sentence(error: Exception) -> str:
         known = next((line for line in (first, *rest) if "override '" in line), first)
         return f"an override could not be read ({known}): quote special characters, for example \"notes='a, b = c'\""
     if "appears more than once" in first:
-        return f"{first.split()[0]} is chosen already: write {first.split()[0]}=choice without the plus sign"
+        return f"{first.split()[0]} is chosen already: write {first.split()[0]}=CHOICE without the plus sign"
+    if first.startswith("Could not override"):
+        group = first.split("'")[1]
+        return f"{group} cannot be chosen here: no other choice has such a part; h2h train --cfg job shows the parts"
     return f"the configuration could not be composed: {first[0].lower()}{first[1:]}"
 
 

@@ -32,6 +32,7 @@ NOT_NEGATIVE = Range(low=0)
 POSITIVE = Range(low=0, above=True)
 PROBABILITY = Range(low=0, high=1, below=True)
 FRACTION = Range(low=0, high=1)
+SHARE = Range(low=0, high=1, above=True)
 
 LIMITS: dict[str, Range] = {
     "seed": Range(low=0, high=2**32 - 1),
@@ -45,9 +46,11 @@ LIMITS: dict[str, Range] = {
         COUNT,
     ),
     **dict.fromkeys(
-        ("warmup_steps", "weight_decay", "lr", "num_workers", "gradient_clip", "min_lr_ratio", "z_loss"), NOT_NEGATIVE
+        ("warmup", "decay", "weight_decay", "lr", "num_workers", "min_delta", "num_segments"), NOT_NEGATIVE
     ),
-    **dict.fromkeys(("eps", "theta", "base", "multiple", "max_seconds"), POSITIVE),
-    **dict.fromkeys(("dropout", "drop_path", "label_smoothing", "momentum", "beta1", "beta2"), PROBABILITY),
-    **dict.fromkeys(("mask_rate", "masked_share", "fraction", "decay_fraction"), FRACTION),
+    **dict.fromkeys(("eps", "base", "multiple", "gradient_clip"), POSITIVE),
+    **dict.fromkeys(("dropout", "drop_path", "label_smoothing", "momentum", "betas"), PROBABILITY),
+    **dict.fromkeys(("minimum",), FRACTION),
+    **dict.fromkeys(("mask_rate", "fraction"), SHARE),
+    "weight_averaging": Range(low=0, high=1, above=True, below=True),
 }  # fmt: skip
