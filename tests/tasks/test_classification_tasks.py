@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import accuracy_score, log_loss, precision_recall_fscore_support
-from small_models import VOCAB_SIZE, redraw, small_model
 from torch.nn import functional as F
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
 from headtohead.tasks.classification import Classification, ImageClassification
+from small_models import VOCAB_SIZE, redraw, small_model
 
 NUM_CLASSES = 5
 TEXT = DataSpec(kind="labelled_text", vocab_size=VOCAB_SIZE, num_classes=NUM_CLASSES, max_length=12)

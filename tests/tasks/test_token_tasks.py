@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small_models import VOCAB_SIZE, redraw, small_model
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -18,6 +17,7 @@ from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.contracts import Task
 from headtohead.tasks.masked_lm import MaskedLanguageModelling
 from headtohead.tasks.seq2seq import SequenceToSequence
+from small_models import VOCAB_SIZE, redraw, small_model
 
 LANGUAGE = DataSpec(kind="language", vocab_size=VOCAB_SIZE, max_length=17)
 PAIRS = DataSpec(kind="pairs_of_text", vocab_size=VOCAB_SIZE, max_length=12, max_target_length=9)
@@ -292,7 +292,7 @@ class TestMaskedView:
         task, model = MaskedLanguageModelling().bind(LANGUAGE), small_model("encoder_only")
         seen = task.view(language_batch(64), seed=3, epoch=1)
         rows = []
-        model.head.dense.register_forward_hook(lambda module, args, out: rows.append(len(out)))
+        model.head.dense.register_forward_hook(lambda *call: rows.append(len(call[-1])))
         task.loss(model, seen)
         assert rows == [int((seen.targets != IGNORED).sum())]
 

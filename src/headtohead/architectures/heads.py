@@ -112,7 +112,7 @@ class MaskedLanguageModel(VocabularyHead):
 class Classifier(Head):
     """One vector per sequence, then logits of the classes; `last` is the last valid token."""
 
-    def __init__(self, d_model: int, num_classes: int, *, pooling: Pooling, dropout: float = 0.0) -> None:
+    def __init__(self, d_model: int, num_classes: int, *, pooling: str, dropout: float = 0.0) -> None:
         super().__init__()
         if pooling not in get_args(Pooling):
             raise ValueError(f"pooling={pooling!r} is unknown: choose one of {', '.join(get_args(Pooling))}.")
@@ -143,7 +143,7 @@ class Classifier(Head):
 
 
 def make_head(
-    name: HeadName,
+    name: str,
     d_model: int,
     *,
     vocab_size: int | None,
@@ -151,7 +151,7 @@ def make_head(
     norm: Callable[[int], Norm],
     tied_to: nn.Parameter | None,
     bias: bool,
-    pooling: Pooling,
+    pooling: str,
     dropout: float,
 ) -> Head:
     """The head that a task asks for; what it does not need is left aside."""

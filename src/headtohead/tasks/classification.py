@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -35,7 +35,7 @@ class Classification(Task):
         self.monitor, self.direction = monitor, direction_of(monitor, self.metrics)
         self.sums = PerStage(lambda: Sums("loss", "samples"))
 
-    def bind(self, spec: DataSpec) -> Self:
+    def bind(self, spec: DataSpec) -> Task:
         if spec.num_classes < 2:
             raise ValueError(f"the data has {spec.num_classes} classes: classification needs at least 2.")
         self.scores = PerStage(lambda: _class_metrics(spec.num_classes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
@@ -44,7 +44,7 @@ class Task(nn.Module, ABC):
     """The metric that selects the best checkpoint, without its stage: "loss"."""
     direction: Literal["min", "max"]
 
-    def bind(self, spec: DataSpec) -> Self:
+    def bind(self, spec: DataSpec) -> Task:
         """Learn what the data holds; called once, before anything else. Tasks that need more build it here."""
         self._spec = spec
         return self

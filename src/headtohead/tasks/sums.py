@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -34,9 +34,9 @@ class Sums(Metric):
         value: Tensor = getattr(self, name)
         return value
 
-    def _apply(self, fn: Callable, exclude_state: Sequence[str] = "") -> Self:
+    def _apply(self, fn: Callable, exclude_state: Sequence[str] = "") -> nn.Module:
         """Moving a model to a half precision must not round its sums."""
-        moved: Any = super()._apply(fn, exclude_state)
+        moved = super()._apply(fn, exclude_state)
         for name in self.names:
             setattr(self, name, self._sum(name).to(torch.float64))
             self._defaults[name] = torch.zeros((), dtype=torch.float64, device=self._sum(name).device)
