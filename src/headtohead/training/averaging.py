@@ -20,7 +20,7 @@ class WeightAverage:
         if not 0 < decay < 1:
             raise ValueError(f"trainer.weight_averaging={decay}: give a decay between 0 and 1, such as 0.999")
         self.decay = decay
-        self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self._parameters: list[Tensor] = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._average = [parameter.detach().clone() for parameter in self._parameters]
 
     @torch.no_grad()

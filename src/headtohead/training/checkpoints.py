@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +9,7 @@ from typing import Any, Literal
 import torch
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 from torch import Tensor
+from typing_extensions import override
 
 from headtohead.architectures.contracts import Architecture
 
@@ -20,12 +20,12 @@ BEST = "best.ckpt"
 class AtomicCheckpoints(TorchCheckpointIO):
     """A file is whole or not there; only tensors and plain values are ever read back."""
 
+    @override
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
-        del storage_options
         save(checkpoint, Path(path))
 
+    @override
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
-        del weights_only
         return load(Path(path))
 
 
@@ -33,7 +33,7 @@ def save(content: Mapping[str, Any], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.part")
     torch.save(dict(content), partial)
-    os.replace(partial, path)
+    partial.replace(path)
 
 
 def load(path: Path) -> dict[str, Any]:

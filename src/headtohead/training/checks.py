@@ -37,8 +37,8 @@ def check_model(model: Architecture, settings: Settings) -> None:
         return
     if settings.strategy == "ddp":
         raise ValueError(
-            "model/norm=batch_norm takes its statistics over one device's share of a batch, so trainer=ddp would change "
-            "what is trained: use one device, or another norm"
+            "model/norm=batch_norm takes its statistics over one device's share of a batch, so trainer=ddp would "
+            "change what is trained: use one device, or another norm"
         )
     if settings.accumulate > 1:
         raise ValueError(

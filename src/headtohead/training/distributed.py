@@ -16,7 +16,7 @@ _LAUNCHERS_VARIABLES = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", 
 
 def is_main_process() -> bool:
     """Whether this process writes the record; known before the processes have met."""
-    return (rank_zero_only.rank or 0) == 0
+    return (getattr(rank_zero_only, "rank", None) or 0) == 0
 
 
 def is_distributed() -> bool:

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 
 from pytorch_lightning import Callback, LightningModule, Trainer
+from typing_extensions import override
 
 from headtohead.tracking.record import Progress
 from headtohead.training.checkpoints import BEST, LAST, load, save_weights
@@ -25,6 +26,7 @@ class Keeper(Callback):
     def __init__(self, session: Session, meter: Meter, stop: StopRequest) -> None:
         self._session, self._meter, self._stop = session, meter, stop
 
+    @override
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: object, batch_idx: int
     ) -> None:
@@ -32,6 +34,7 @@ class Keeper(Callback):
         if module.work.stop and not module.settings.validates_at(module.state.step):
             self._end_early(trainer, module)
 
+    @override
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         module = own(pl_module)
         module.read_losses()
@@ -39,6 +42,7 @@ class Keeper(Callback):
         if module.average is not None:
             module.average.swap()
 
+    @override
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         module = own(pl_module)
         state, task, settings = module.state, module.task, module.settings
@@ -60,6 +64,7 @@ class Keeper(Callback):
         self._decide(trainer, module)
         self._meter.start()
 
+    @override
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """What is tested is what validation selected."""
         best = trainer.strategy.broadcast(str(self._session.checkpoints / BEST))

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 
 def layer_of(name: str) -> str:
-    """The layer that a parameter's name lies in: up to its first number, else its first word."""
+    """The layer that a parameter's name lies in: up to its first number, else all but the parameter's own word."""
     words = name.split(".")
     for place, word in enumerate(words[:-1]):
         if word.isdigit():
             return ".".join(words[: place + 1])
-    return words[0]
+    return ".".join(words[:-1]) or name
 
 
 class LayerNorms:

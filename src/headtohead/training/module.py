@@ -145,9 +145,9 @@ class TrainingModule(LightningModule):
     def _unscale(self, optimizer: Optimizer) -> None:
         """Lightning leaves the gradients of fused optimizers scaled, and they are clipped and measured here."""
         plugin = self.trainer.precision_plugin
-        if isinstance(plugin, MixedPrecision) and plugin.scaler is not None:
-            if getattr(optimizer, "_step_supports_amp_scaling", False):
-                plugin.scaler.unscale_(optimizer)
+        scaler = plugin.scaler if isinstance(plugin, MixedPrecision) else None
+        if scaler is not None and getattr(optimizer, "_step_supports_amp_scaling", False):
+            scaler.unscale_(optimizer)
 
     def _agree(self, batch: StepBatch) -> StepWork:
         flops = sum(part.num_samples * self._flops_per_sample(part) for part in batch.parts)
@@ -157,7 +157,7 @@ class TrainingModule(LightningModule):
 
     def _flops_per_sample(self, part: Batch) -> int:
         """The model's, at the lengths that the batch was padded to."""
-        lengths = tuple(0 if side is None else side.shape[1] for side in (part.tokens, part.decoder_tokens))
+        lengths = (_length(part.tokens), _length(part.decoder_tokens))
         if lengths not in self._flops:
             size = InputSize(length=lengths[0], decoder_length=lengths[1])
             self._flops[lengths] = ledger(self.model, size).totals.training_flops_per_sample
@@ -189,6 +189,10 @@ class TrainingModule(LightningModule):
         self.state = RunState(**checkpoint["run"])
         self.window.losses = list(self.state.window)
         self._loaded_average = checkpoint["average"]
+
+
+def _length(tokens: Tensor | None) -> int:
+    return 0 if tokens is None else tokens.shape[1]
 
 
 def own(module: LightningModule) -> TrainingModule:

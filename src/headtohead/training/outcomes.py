@@ -10,7 +10,7 @@ from headtohead.training.parts import Parts
 _ALLOCATORS_WORDS = ("out of memory", "not enough memory", "DefaultCPUAllocator", "can't allocate memory")
 
 
-class Diverged(Exception):
+class Diverged(Exception):  # noqa: N818 - the name of an outcome, like the next one
     """A loss that is no number any more."""
 
     def __init__(self, what: str, value: float, step: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.plugins import MixedPrecision
+from typing_extensions import override
 
 from headtohead.tracking.record import Progress
 from headtohead.training.data_module import StepBatch
@@ -25,12 +26,14 @@ class Reporter(Callback):
         self._peak_memory = 0
         self._display: Display | None = None
 
+    @override
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         module = own(pl_module)
         wanted = module.settings.progress_bar and trainer.is_global_zero
         self._display = Display(self._name, start=module.state.step, total=module.settings.max_steps, wanted=wanted)
         self._meter.start()
 
+    @override
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: StepBatch, batch_idx: int
     ) -> None:

@@ -1,4 +1,4 @@
-"""The account of a run while it runs: its folder, its record, its line to W&B. Only the main process keeps one on disk."""
+"""The account of a run while it runs: its folder, its record, its line to W&B; only the main process writes one."""
 
 from __future__ import annotations
 
@@ -81,7 +81,6 @@ class Session:
         if self._folder is not None and self._tracker is not None:
             self._tracker.summary(_summary(record))
             self._tracker.finish(status, reason)
-            self._folder.close()
 
     def _write(self) -> None:
         if self._folder is not None:
