@@ -1,0 +1,131 @@
+"""What is listed exists and what exists is listed: every YAML composes, every class has a YAML."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headtohead.building import compatibility, schema
+from headtohead.building.choices import Choice, choices, groups
+from headtohead.building.configuration import compose
+from headtohead.building.limits import LIMITS
+from headtohead.building.slots import SLOTS, may_name, slot_of
+from headtohead.building.sources import arguments, find_target
+
+ALL = [choice for group in groups() for choice in choices(group)]
+LEAVES = [choice for choice in ALL if choice.group not in ("experiment", "model/size")]
+CALLABLES = ("model/initialisation", "optimizer", "schedule")
+CONTRACTS = {
+    "model": "headtohead.architectures.contracts.Architecture",
+    "model/mixer": "headtohead.components.contracts.Mixer",
+    "model/cross": "headtohead.components.contracts.CrossMixer",
+    "model/position": "headtohead.components.contracts.Position",
+    "model/norm": "headtohead.components.contracts.Norm",
+    "model/feedforward": "headtohead.components.contracts.FeedForward",
+    "model/residual": "headtohead.components.contracts.Wiring",
+    "task": "headtohead.tasks.contracts.Task",
+    "data": "headtohead.data.contracts.DataSource",
+}
+
+
+@cache
+def composed(choice: Choice) -> dict[str, Any]:
+    needs = ["model=encoder_decoder"] if choice.group == "model/cross" else []
+    return schema.check(compose("train", [*needs, f"{choice.group}={choice.name}"]))
+
+
+def target_of(choice: Choice) -> str:
+    """Its own `_target_`, or that of the choice it builds on."""
+    node: Any = composed(choice) if not choice.target else {choice.group: {"_target_": choice.target}}
+    return node[choice.group]["_target_"]
+
+
+def targets(node: Any, group: str = "") -> Iterator[tuple[str, str]]:
+    """Every `_target_` below a node, with the group of the place it stands in."""
+    if isinstance(node, dict):
+        if "_target_" in node:
+            yield group, node["_target_"]
+        for key, value in node.items():
+            yield from targets(value, f"{group}/{key}" if group else key)
+
+
+@pytest.mark.parametrize("choice", ALL, ids=lambda choice: f"{choice.group}={choice.name}")
+def test_every_choice_composes_into_a_run_whose_keys_are_known(choice: Choice) -> None:
+    config = composed(choice)
+    assert config["choices"][choice.group] == choice.name
+    for group, target in targets(config):
+        assert may_name(group, target) and find_target(target) is not None, f"{group}: {target}"
+
+
+@pytest.mark.parametrize("choice", [c for c in ALL if c.group == "experiment"], ids=lambda choice: choice.name)
+def test_every_experiment_can_be_run(choice: Choice) -> None:
+    compatibility.check(composed(choice))
+
+
+@pytest.mark.parametrize("choice", LEAVES, ids=lambda choice: f"{choice.group}={choice.name}")
+def test_every_target_can_be_imported(choice: Choice) -> None:
+    module, _, name = target_of(choice).rpartition(".")
+    assert callable(getattr(importlib.import_module(module), name))
+
+
+@pytest.mark.parametrize("group", CONTRACTS)
+def test_every_finished_class_has_a_yaml(group: str) -> None:
+    listed = {target_of(choice) for choice in choices(group)}
+    module, _, name = CONTRACTS[group].rpartition(".")
+    contract = getattr(importlib.import_module(module), name)
+    assert set(finished_classes(group, contract)) == listed
+
+
+@pytest.mark.parametrize("group", CALLABLES)
+def test_every_public_function_of_a_group_has_a_yaml(group: str) -> None:
+    listed = {choice.target for choice in choices(group)}
+    modules = {target.rpartition(".")[0] for target in listed}
+    first = next(iter(slot_of(group).passed & {"model", "total_steps"}))
+    functions = {
+        f"{module}.{name}"
+        for module in modules
+        for name, member in vars(importlib.import_module(module)).items()
+        if inspect.isfunction(member) and member.__module__ == module and not name.startswith("_")
+        if next(iter(inspect.signature(member).parameters), None) == first and name != "parameter_groups"
+    }
+    assert functions == listed
+
+
+def finished_classes(group: str, contract: type) -> Iterator[str]:
+    for package in slot_of(group).packages:
+        root = importlib.import_module(package)
+        for module in pkgutil.walk_packages(root.__path__, f"{package}."):
+            if ".reference" in module.name:
+                continue
+            for member in vars(importlib.import_module(module.name)).values():
+                if (
+                    inspect.isclass(member)
+                    and issubclass(member, contract)
+                    and member.__module__ == module.name
+                    and not inspect.isabstract(member)
+                ):
+                    yield f"{module.name}.{member.__name__}"
+
+
+def test_every_group_has_a_slot() -> None:
+    assert set(SLOTS) == {choice.group for choice in LEAVES}
+
+
+def test_every_limit_is_of_a_field_that_exists() -> None:
+    taken = {argument.name for choice in LEAVES for argument in arguments(target_of(choice)) or ()}
+    assert set(LIMITS) <= taken | {"seed"}
+
+
+def test_leaves_name_no_dimension() -> None:
+    for choice in LEAVES:
+        if choice.group.startswith("model/"):
+            text = Path(choice.path).read_text(encoding="utf-8")
+            keys = {line.partition(":")[0] for line in text.splitlines() if not line.startswith((" ", "#"))}
+            assert not keys & slot_of(choice.group).passed, choice.path
