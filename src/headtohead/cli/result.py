@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +13,33 @@ from headtohead.cli.terminal import note, show_table
 from headtohead.comparing.table import as_table, line_of
 from headtohead.tracking.record import RunRecord
 from headtohead.tracking.wandb import sync_command
+from headtohead.training.distributed import is_main_process
 
 INTERRUPTED = 130
 
 
 def train_and_tell(config: dict[str, Any]) -> int:
+    """Only the first process of several says something."""
+    _let_the_package_speak()
     record = api.train(config)
+    code = {"finished": 0, "interrupted": INTERRUPTED}.get(record.status, 1)
+    if not is_main_process():
+        return code
     show_table(as_table([line_of(record)]))
     if record.path is not None:
         for line in _whereabouts(record, record.path):
             note(line)
-    return {"finished": 0, "interrupted": INTERRUPTED}.get(record.status, 1)
+    return code
+
+
+def _let_the_package_speak() -> None:
+    """Its log goes to standard error, a plain line each; other packages keep their own ways."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logger = logging.getLogger("headtohead")
+    logger.handlers = [handler]
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
 
 
 def _whereabouts(record: RunRecord, folder: Path) -> list[str]:
