@@ -126,10 +126,11 @@ class Classifier(Head):
         return self.linear(self.dropout(self.pool(features, valid)))
 
     def pool(self, features: Float[Tensor, "B L D"], valid: Bool[Tensor, "B L"] | None) -> Float[Tensor, "B D"]:
+        # A copy of one row, since autograd would keep all of the features for a view into them.
         if self.pooling == "cls":
-            return features[:, 0]
+            return features[:, 0].clone()
         if valid is None:
-            return features[:, -1] if self.pooling == "last" else features.mean(1)
+            return features[:, -1].clone() if self.pooling == "last" else features.mean(1)
         lengths = valid.sum(1)
         if self.pooling == "last":
             return features[torch.arange(len(features), device=features.device), lengths - 1]
