@@ -21,10 +21,10 @@ class Batch:
     `targets` are aligned with the outputs: [B, L] (or [B, T]) for tokens, [B] for labels; IGNORED where nothing counts.
     """
 
-    rows: Int[Tensor, "B"]
+    rows: Int[Tensor, B]
     """Which row of the split each sample is: fixes every random choice about it."""
     tokens: Int[Tensor, "B L"] | None = None
-    targets: Int[Tensor, "..."] | None = None
+    targets: Int[Tensor, ...] | None = None
     valid: Bool[Tensor, "B L"] | None = None
     """True where a token is real; padding is on the right. None means all are."""
     segments: Int[Tensor, "B L"] | None = None

@@ -1,0 +1,34 @@
+"""Samples dealt out to train, validation and test: no sample twice, none in two splits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headtohead.data.contracts import SPLIT_NAMES, DataError, SplitName
+
+
+def check_sizes(num_train: int, num_validation: int, num_test: int) -> dict[SplitName, int]:
+    """How many samples each split gets; none may be empty."""
+    sizes = dict(zip(SPLIT_NAMES, (num_train, num_validation, num_test), strict=True))
+    for name, size in sizes.items():
+        if size < 1:
+            raise DataError(f"data.num_{name}={size} leaves the {name} split empty: give at least 1.")
+    return sizes
+
+
+def deal(samples: Iterable[str], sizes: dict[SplitName, int], *, source: str) -> dict[SplitName, list[str]]:
+    """The first distinct samples: the test split first, so that a larger train split leaves the others as they are."""
+    wanted = sum(sizes.values())
+    distinct: dict[str, None] = {}
+    for sample in samples:
+        distinct[sample] = None
+        if len(distinct) == wanted:
+            break
+    if len(distinct) < wanted:
+        raise DataError(
+            f"data={source} has only {len(distinct)} different samples under these settings, and {wanted} are asked "
+            f"for: lower data.num_train={sizes['train']}, or allow longer samples."
+        )
+    rest = iter(distinct)
+    dealt = {name: [next(rest) for _ in range(sizes[name])] for name in reversed(SPLIT_NAMES)}
+    return {name: dealt[name] for name in SPLIT_NAMES}

@@ -1,0 +1,76 @@
+"""Which rows a batch holds: a pure function of the seed and the step, so that any step can be reached at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+
+from headtohead.data.contracts import DataError, Split
+
+_ORDER_STREAM = 1
+"""Keeps the shuffling apart from other uses of the same seed."""
+_BUCKET = 64
+"""Batches whose rows are sorted by length together: little padding, and batches still differ from epoch to epoch."""
+
+
+class EpochOrder:
+    """Shuffled rows for training, each at most once per epoch, all devices together.
+
+    Every batch is full: the rows left over, others in every epoch, wait for the next. A split smaller than a batch
+    is one batch. Where rows differ in length, batches are made of rows of about the same length.
+    """
+
+    def __init__(self, split: Split, *, batch_size: int, seed: int) -> None:
+        num_rows = len(split)
+        if num_rows == 0:
+            raise DataError("the train split is empty: give more data, or a smaller share to validation and test.")
+        self.num_rows, self.seed = num_rows, seed
+        self.batch_size = min(batch_size, num_rows)
+        self.steps_per_epoch = num_rows // self.batch_size
+        self._lengths = split.lengths()
+        self._batches = lru_cache(maxsize=2)(self._shuffled)
+
+    def step(self, step: int) -> tuple[int, np.ndarray]:
+        """The epoch of an optimizer step, counted from 0 over the whole run, and the row numbers of its batch."""
+        epoch, place = divmod(step, self.steps_per_epoch)
+        return epoch, self.epoch(epoch)[place]
+
+    def epoch(self, epoch: int) -> np.ndarray:
+        """All batches of an epoch: one line of row numbers each."""
+        return self._batches(epoch)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "_batches"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._batches = lru_cache(maxsize=2)(self._shuffled)
+
+    def _shuffled(self, epoch: int) -> np.ndarray:
+        generator = np.random.default_rng([self.seed, epoch, _ORDER_STREAM])
+        used = generator.permutation(self.num_rows)[: self.steps_per_epoch * self.batch_size]
+        if self._lengths is None:
+            return used.reshape(-1, self.batch_size)
+        bucketed = self._sorted_in_buckets(used, self._lengths).reshape(-1, self.batch_size)
+        return bucketed[generator.permutation(len(bucketed))]
+
+    def _sorted_in_buckets(self, rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        bucket = np.arange(len(rows)) // (_BUCKET * self.batch_size)
+        return rows[np.lexsort((lengths[rows], bucket))]
+
+
+def evaluation_batches(num_rows: int, *, batch_size: int, rank: int = 0, world_size: int = 1) -> Iterator[np.ndarray]:
+    """This device's share of every batch of a split, in order: each row once over all devices.
+
+    Every device gets as many shares as there are batches, so that all meet at the same step; where the last batch is
+    smaller than the number of devices, some of the shares are empty.
+    """
+    for start in range(0, num_rows, batch_size):
+        yield np.arange(start + rank, min(start + batch_size, num_rows), world_size)
+
+
+def device_share(rows: np.ndarray, *, rank: int, world_size: int) -> np.ndarray:
+    """A device's part of a batch: neighbouring rows, in the order of the batch."""
+    return np.array_split(rows, world_size)[rank]

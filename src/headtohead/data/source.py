@@ -1,0 +1,85 @@
+"""What all our sources share: prepared content from the cache, splits made once, copies that open the cache anew."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from headtohead.data.caching import Prepared, fingerprint, prepared
+from headtohead.data.contracts import SPLIT_NAMES, DataError, DataSource, DataSpec, Split, SplitName
+
+
+class CachedSource(DataSource):
+    """Subclasses say what determines their content, how it is made, and how rows are cut from it."""
+
+    name: ClassVar[str]
+    """The choice of conf/data that builds it, for messages and for the cache."""
+    version: ClassVar[int] = 1
+    """Goes up when the same parameters give other content."""
+
+    def __init__(self, batch_size: int) -> None:
+        if batch_size < 1:
+            raise DataError(f"data.batch_size={batch_size} must be at least 1.")
+        self.batch_size = batch_size
+        self._content: Prepared | None = None
+        self._splits: dict[str, Split] = {}
+
+    @abstractmethod
+    def parameters(self) -> Mapping[str, Any]:
+        """All that determines the content, and nothing else."""
+
+    @abstractmethod
+    def make(self) -> Prepared:
+        """Generate or read, and tokenize: one table per split."""
+
+    @abstractmethod
+    def describe_rows(self, content: Prepared) -> DataSpec:
+        """The description, without its data_hash."""
+
+    @abstractmethod
+    def open_split(self, content: Prepared, name: SplitName) -> Split:
+        """The rows of one split."""
+
+    def view_parameters(self) -> Mapping[str, Any]:
+        """What changes rows without changing the content they are cut from."""
+        return {}
+
+    @property
+    def content(self) -> Prepared:
+        if self._content is None:
+            self._content = prepared(self.name, {"version": self.version, **self.parameters()}, self.make)
+        return self._content
+
+    def prepare(self) -> None:
+        _ = self.content
+
+    def spec(self) -> DataSpec:
+        rows = {"content": self.content.digest, "view": dict(self.view_parameters())}
+        return replace(self.describe_rows(self.content), data_hash=fingerprint(rows))
+
+    def split(self, name: SplitName) -> Split:
+        if name not in SPLIT_NAMES:
+            raise DataError(f"there is no split {name!r}: choose one of {', '.join(SPLIT_NAMES)}.")
+        if name not in self._splits:
+            self._splits[name] = self.open_split(self.content, name)
+        return self._splits[name]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process maps the files itself: no rows travel."""
+        return {**self.__dict__, "_content": None, "_splits": {}}
+
+
+class CachedSplit(Split):
+    """A split that travels to another process as the name of its source's files."""
+
+    def __init__(self, source: CachedSource, name: SplitName) -> None:
+        self._source, self._name = source, name
+
+    def __reduce__(self) -> tuple[Callable[..., Split], tuple[Any, ...]]:
+        return _open_again, (self._source, self._name)
+
+
+def _open_again(source: CachedSource, name: SplitName) -> Split:
+    return source.split(name)

@@ -1,0 +1,176 @@
+"""Text to token ids and back: characters, bytes, or byte-pair encoding (https://arxiv.org/abs/1508.07909)."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from headtohead.data.contracts import DataError
+from headtohead.data.storage import Ragged, smallest_integer
+
+TokenizerName = Literal["char", "byte", "bpe"]
+SPECIAL_TOKENS = ("<pad>", "<bos>", "<eos>", "<mask>", "<unk>")
+PAD, BOS, EOS, MASK, UNK = range(len(SPECIAL_TOKENS))
+DEFAULT_BPE_SIZE = 512
+_NUM_BYTES = 256
+_SMALLEST_BPE = len(SPECIAL_TOKENS) + _NUM_BYTES
+_PIECE = 2**16
+"""Characters of a long text that are encoded at once, cut after a line's end: so that memory stays small."""
+_PIECES_AT_ONCE = 4096
+_SHOWN = {MASK: b"<mask>", UNK: b"<unk>"}
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """A trained tokenizer; `pieces[i]` are the UTF-8 bytes that token i stands for, none for special tokens."""
+
+    kind: TokenizerName
+    pieces: tuple[bytes, ...]
+    merges: str = ""
+    """The `tokenizers` library's own description of a BPE."""
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.pieces)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return smallest_integer(self.vocab_size - 1)
+
+    @cached_property
+    def byte_lengths(self) -> np.ndarray:
+        """How many bytes of text each token stands for."""
+        return np.array([len(piece) for piece in self.pieces], dtype=np.int64)
+
+    def encode(self, texts: Sequence[str]) -> Ragged:
+        """Without special tokens, save the unknown character's."""
+        if self.kind == "char":
+            return self._encode_characters(texts)
+        if self.kind == "byte":
+            encoded = [text.encode() for text in texts]
+            values = np.frombuffer(b"".join(encoded), dtype=np.uint8).astype(self.dtype) + len(SPECIAL_TOKENS)
+            return Ragged.of_lengths(values.astype(self.dtype), np.array([len(text) for text in encoded], dtype=int))
+        return self._encode_pairs(texts)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """As a person would read it: no padding, no start, no end; a mask and an unknown character are shown."""
+        pieces = (_SHOWN.get(int(token), self.pieces[int(token)]) for token in ids)
+        return b"".join(pieces).decode(errors="replace")
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:24]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "pieces": [piece.decode("latin-1") for piece in self.pieces], "merges": self.merges}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Tokenizer:
+        return cls(stored["kind"], tuple(piece.encode("latin-1") for piece in stored["pieces"]), stored["merges"])
+
+    @cached_property
+    def _id_of_code_point(self) -> np.ndarray:
+        code_points = np.array([ord(piece.decode()) for piece in self.pieces[len(SPECIAL_TOKENS) :]], dtype=np.int64)
+        table = np.full(0x110000, UNK, dtype=self.dtype)
+        table[code_points] = np.arange(len(code_points)) + len(SPECIAL_TOKENS)
+        return table
+
+    def _encode_characters(self, texts: Sequence[str]) -> Ragged:
+        values = self._id_of_code_point[code_points("".join(texts))]
+        return Ragged.of_lengths(values, np.array([len(text) for text in texts], dtype=int))
+
+    def _encode_pairs(self, texts: Sequence[str]) -> Ragged:
+        from tokenizers import Tokenizer as Library
+
+        # Said once, so that loader processes forked later do not warn about it.
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+        library = Library.from_str(self.merges)
+        lengths = np.zeros(len(texts), dtype=int)
+        values = [np.zeros(0, dtype=self.dtype)]
+        pieces = ((row, piece) for row, text in enumerate(texts) for piece in _cut(text))
+        while batch := list(itertools.islice(pieces, _PIECES_AT_ONCE)):
+            for (row, _), encoding in zip(
+                batch, library.encode_batch_fast([piece for _, piece in batch], add_special_tokens=False), strict=True
+            ):
+                values.append(np.array(encoding.ids, dtype=self.dtype))
+                lengths[row] += len(values[-1])
+        return Ragged.of_lengths(np.concatenate(values), lengths)
+
+
+def code_points(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
+
+
+def check_tokenizer(kind: str, vocab_size: int | None) -> None:
+    """The choices of a tokenizer, refused before any text is read."""
+    if kind not in get_args(TokenizerName):
+        raise DataError(f"data.tokenizer={kind} is unknown: choose one of {', '.join(get_args(TokenizerName))}.")
+    if kind != "bpe" and vocab_size is not None:
+        raise DataError(
+            f"data.vocab_size={vocab_size} has no meaning for tokenizer={kind}, which takes its own: "
+            f"leave it null, or use data.tokenizer=bpe."
+        )
+    if vocab_size is not None and vocab_size < _SMALLEST_BPE:
+        raise DataError(
+            f"data.vocab_size={vocab_size} is too small for tokenizer=bpe, which starts from {_NUM_BYTES} bytes and "
+            f"{len(SPECIAL_TOKENS)} special tokens: give at least {_SMALLEST_BPE}."
+        )
+
+
+def train_tokenizer(kind: TokenizerName, texts: Sequence[str], vocab_size: int | None = None) -> Tokenizer:
+    """Learn from these texts alone; a BPE gets at most `vocab_size` tokens, fewer where there is little to merge."""
+    check_tokenizer(kind, vocab_size)
+    special = (b"",) * len(SPECIAL_TOKENS)
+    if kind == "byte":
+        return Tokenizer(kind, special + tuple(bytes([value]) for value in range(_NUM_BYTES)))
+    if kind == "char":
+        alphabet = np.unique(np.concatenate([code_points(text) for text in texts]))
+        return Tokenizer(kind, special + tuple(chr(point).encode() for point in alphabet))
+    return _train_pairs(texts, vocab_size or DEFAULT_BPE_SIZE)
+
+
+def _train_pairs(texts: Sequence[str], vocab_size: int) -> Tokenizer:
+    from tokenizers import Tokenizer as Library
+    from tokenizers import decoders, models, pre_tokenizers, trainers
+
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    library = Library(models.BPE())
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    library.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=list(SPECIAL_TOKENS),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    library.train_from_iterator(itertools.chain.from_iterable(_cut(text) for text in texts), trainer=trainer)
+    by_id = sorted(library.get_vocab().items(), key=lambda item: item[1])
+    byte_of = _bytes_of_letters()
+    pieces = [bytes(byte_of[letter] for letter in token) for token, _ in by_id[len(SPECIAL_TOKENS) :]]
+    return Tokenizer("bpe", (b"",) * len(SPECIAL_TOKENS) + tuple(pieces), library.to_str())
+
+
+def _bytes_of_letters() -> dict[str, int]:
+    """Which byte each letter of a byte-level BPE stands for: printable ones themselves, others shifted past 255."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [value for value in range(_NUM_BYTES) if value not in set(printable)]
+    letters = {chr(value): value for value in printable}
+    return letters | {chr(_NUM_BYTES + place): value for place, value in enumerate(others)}
+
+
+def _cut(text: str) -> Iterable[str]:
+    """Pieces of a long text, each ending where a line does, as far as lines allow."""
+    start = 0
+    while len(text) - start > _PIECE:
+        end = text.rfind("\n", start, start + _PIECE) + 1 or start + _PIECE
+        yield text[start:end]
+        start = end
+    yield text[start:]
