@@ -1,0 +1,78 @@
+"""What a stack declares to cost is what it is counted to cost."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from headtohead.components.contracts import Context, CostQuery
+from headtohead.components.stack import Stack
+from headtohead.examining.counting import counting, saved_bytes
+from headtohead.examining.laws.subject import LawBroken, Subject
+
+
+def declared_parameters(subject: Subject) -> None:
+    """Every parameter is declared, and once."""
+    stack = subject.build()
+    _require(
+        "parameters", stack.costs(_query(subject, stack)).parameters, sum(p.numel() for p in stack.parameters()), 0.0
+    )
+
+
+def declared_flops(subject: Subject) -> None:
+    """Matrix products of one sequence, forward and with backward, exactly; counted on the slow twin where there is one,
+    since a fast form may do more work than the mathematics asks for."""
+    stack = subject.build(slow=True)
+    x, context = _one_row(subject, stack)
+    declared = stack.costs(_query(subject, stack))
+    with counting() as forward:
+        y = stack(x, context)
+    with counting() as backward:
+        y.sum().backward()
+    _require("forward FLOPs", declared.forward_flops, forward.products, 0.0)
+    _require("training FLOPs", declared.training_flops, forward.products + backward.products, 0.0)
+
+
+def declared_state(subject: Subject) -> None:
+    """What decoding carries after so many tokens."""
+    stack = subject.build()
+    x, context = _one_row(subject, stack)
+    state = stack.initial_state(1, subject.length, device=x.device, dtype=x.dtype)
+    with torch.no_grad():
+        _, state = stack.step(x, state, context)
+    counted = sum(tensor.numel() for tensor in state.tensors() if tensor.is_floating_point())
+    _require("state elements", stack.costs(_query(subject, stack)).state_elements, counted, 0.0)
+
+
+def declared_activations(subject: Subject) -> None:
+    """What autograd keeps of one sequence, within 5 %.
+
+    A position bias with parameters makes the fused kernel fall back to explicit scores on a CPU, not on a GPU: there
+    the declaration speaks of the GPU, and is not counted here.
+    """
+    stack = subject.build().train()
+    biases = stack.position.biases_scores and any(p.requires_grad for p in stack.position.parameters())
+    if biases:
+        return
+    x, context = _one_row(subject, stack)
+    with saved_bytes(stack) as kept:
+        y = stack(x, context)
+    _require("activation bytes", stack.costs(_query(subject, stack)).activation_bytes, kept(), 0.05)
+    del y
+
+
+def _one_row(subject: Subject, stack: Stack) -> tuple[Tensor, Context]:
+    """Copies, since a view would keep the other rows alive."""
+    x, context = subject.inputs(stack)
+    memory = context.memory
+    own = None if memory is None else memory[:1].clone().requires_grad_()
+    return x[:1].clone().requires_grad_(), Context(memory=own)
+
+
+def _query(subject: Subject, stack: Stack) -> CostQuery:
+    return CostQuery(subject.length, subject.memory_length if stack.has_cross else 0)
+
+
+def _require(what: str, declared: int, counted: int, tolerance: float) -> None:
+    if abs(declared - counted) > tolerance * counted:
+        raise LawBroken(f"declared {what} must be what is counted: declared {declared:,}, counted {counted:,}")

@@ -1,0 +1,128 @@
+"""The same function in several forms: step by step, slowly, in another precision, saved and loaded."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from headtohead.components.contracts import Context
+from headtohead.components.stack import Stack
+from headtohead.examining.laws.subject import LawBroken, Subject, difference, require_equal
+
+
+def shape(subject: Subject) -> None:
+    """Outputs are shaped and typed like inputs, at length 1 too."""
+    stack = subject.build()
+    x, context = subject.inputs(stack)
+    for tokens in (x, x[:, :1]):
+        with torch.no_grad():
+            y = stack(tokens, context)
+        if y.shape != tokens.shape or y.dtype != tokens.dtype:
+            raise LawBroken(
+                f"outputs must be like inputs: {tuple(tokens.shape)} {tokens.dtype} gave {tuple(y.shape)} {y.dtype}"
+            )
+        if not y.isfinite().all():
+            raise LawBroken("outputs of finite inputs must be finite")
+
+
+def stepwise(subject: Subject) -> None:
+    """A prompt, then several tokens, then one by one, give what the whole sequence gives."""
+    stack = subject.build()
+    x, context = subject.inputs(stack)
+    if not stack.causal:
+        _refuses_to_decode(stack, subject)
+        return
+    length = subject.length
+    with torch.no_grad():
+        whole = stack(x, context)
+        for cuts in ([0, *range(1, length + 1)], [0, 4, 5, length - 2, *range(length - 1, length + 1)]):
+            state = stack.initial_state(subject.num_rows, length, device=x.device, dtype=subject.dtype)
+            parts = []
+            for start, end in pairwise(cuts):
+                y, state = stack.step(x[:, start:end], state, context)
+                parts.append(y)
+            require_equal(torch.cat(parts, dim=1), whole, "decoding step by step must give what the whole gives")
+
+
+def _refuses_to_decode(stack: Stack, subject: Subject) -> None:
+    try:
+        stack.initial_state(1, subject.length, device=torch.device("cpu"), dtype=subject.dtype)
+    except ValueError:
+        return
+    raise LawBroken("a bidirectional stack must refuse to decode step by step")
+
+
+def _with_gradients(stack: Stack, x: Tensor, context: Context) -> tuple[Tensor, dict[str, Tensor]]:
+    """Outputs, and gradients of an uneven sum of them by inputs and all parameters."""
+    inputs = x.clone().requires_grad_()
+    y = stack(inputs, context)
+    weights = torch.linspace(-1.0, 1.0, y.numel(), dtype=torch.float64).view_as(y).to(y.dtype)
+    (y * weights).sum().backward()
+    gradients = {"the inputs": inputs.grad, **{name: p.grad for name, p in stack.named_parameters()}}
+    missing = [name for name, gradient in gradients.items() if gradient is None]
+    if missing:
+        raise LawBroken(f"every parameter must have a gradient: {', '.join(missing)} got none")
+    return y, {name: gradient for name, gradient in gradients.items() if gradient is not None}
+
+
+def finite_gradients(subject: Subject) -> None:
+    """Every parameter gets a gradient, finite, and not zero throughout."""
+    stack = subject.build().train()
+    x, context = subject.inputs(stack)
+    _, gradients = _with_gradients(stack, x, context)
+    for name, gradient in gradients.items():
+        if not gradient.isfinite().all():
+            raise LawBroken(f"gradients must be finite: that of {name} is not")
+        if not gradient.abs().max() > 0:
+            raise LawBroken(f"every parameter must matter: the gradient of {name} is zero")
+
+
+def slow_twin(subject: Subject) -> None:
+    """Outputs and gradients are those of the plain form that nobody can get wrong, masks and padding included."""
+    fast, slow = subject.build(), subject.build(slow=True)
+    slow.load_state_dict(fast.state_dict())
+    x, context = subject.inputs(fast)
+    valid = torch.ones(subject.num_rows, subject.length, dtype=torch.bool)
+    valid[-1, subject.length // 2 :] = False
+    for given in (context, Context(valid=valid, memory=context.memory)):
+        fast.zero_grad()
+        slow.zero_grad()
+        y, gradients = _with_gradients(fast, x, given)
+        slow_y, slow_gradients = _with_gradients(slow, x, given)
+        kept = slice(None) if given.valid is None else valid
+        require_equal(y[kept], slow_y[kept], "the fast form must give what the slow one gives")
+        if given.valid is None:
+            scale = max(float(gradient.abs().max()) for gradient in slow_gradients.values())
+            for name, gradient in gradients.items():
+                says = f"both forms must give {name} the same gradient"
+                require_equal(gradient, slow_gradients[name], says, scale=scale)
+
+
+def autocast(subject: Subject) -> None:
+    """Under bfloat16 autocast outputs stay near, gradients finite, parameters as they are."""
+    stack = subject.build()
+    x, context = subject.inputs(stack)
+    with torch.no_grad():
+        exact = stack(x, context)
+    with torch.autocast("cpu", torch.bfloat16):
+        y = stack(x, context)
+        loss = y.float().square().mean()
+    loss.backward()
+    found = difference(y.float(), exact)
+    if not found <= 0.1:
+        raise LawBroken(f"under autocast outputs must stay near: they moved by {found:.0%} of the largest value")
+    for name, parameter in stack.named_parameters():
+        if parameter.dtype != torch.float32 or parameter.grad is None or not parameter.grad.isfinite().all():
+            raise LawBroken(f"under autocast {name} must stay float32 and get a finite gradient")
+
+
+def state_dict_round_trip(subject: Subject) -> None:
+    """Weights saved and loaded into a stack that started elsewhere give the same outputs, bit for bit."""
+    stack, other = subject.build(), subject.build(seed=7)
+    x, context = subject.inputs(stack)
+    other.load_state_dict(stack.state_dict())
+    with torch.no_grad():
+        if not torch.equal(stack(x, context), other(x, context)):
+            raise LawBroken("a stack with loaded weights must give the same outputs, bit for bit")

@@ -1,0 +1,98 @@
+"""Who may see whom: laws of causality, padding and packed documents."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from headtohead.components.contracts import Context
+from headtohead.components.stack import Stack
+from headtohead.examining.laws.subject import Subject, require_different, require_equal
+
+
+def causality(subject: Subject) -> None:
+    """A changed token leaves all outputs before it as they were, in training and in evaluation; where the stack is
+    bidirectional, it changes some of them."""
+    stack = subject.build()
+    x, context = subject.inputs(stack)
+    changed_from = subject.length // 2
+    other = torch.cat((x[:, :changed_from], subject.inputs(stack, seed=2)[0][:, changed_from:]), dim=1)
+    for training in (False, True):
+        if training and subject.sees_others_in_training:
+            continue
+        stack.train(training)
+        with torch.no_grad():
+            before, after = (stack(tokens, context)[:, :changed_from] for tokens in (x, other))
+        mode = "training" if training else "evaluation"
+        if stack.causal:
+            require_equal(after, before, f"in {mode} a causal output must ignore later tokens")
+        else:
+            require_different(after, before, f"in {mode} a bidirectional output must see later tokens")
+
+
+def padding_invariance(subject: Subject) -> None:
+    """What stands in padding, and how much of it there is, changes nothing at real tokens; the same of a memory."""
+    stack = subject.build()
+    x, context = subject.inputs(stack)
+    lengths = [subject.length, subject.length - 4, 1]
+    valid = _valid(lengths, subject.length)
+    memory_lengths = [subject.memory_length, subject.memory_length - 2, 1]
+    memory_valid = _valid(memory_lengths, subject.memory_length)
+    context = replace(context, valid=valid, memory_valid=memory_valid if stack.has_cross else None)
+    with torch.no_grad():
+        before = stack(x, context)
+        noise, elsewhere = subject.inputs(stack, seed=2)
+        memory = context.memory
+        if memory is not None and elsewhere.memory is not None:
+            context = replace(context, memory=torch.where(memory_valid[..., None], memory, elsewhere.memory))
+        after = stack(torch.where(valid[..., None], x, noise), context)
+        require_equal(after[valid], before[valid], "padding must not be seen by real tokens")
+        for row, (length, memory_length) in enumerate(zip(lengths, memory_lengths, strict=True)):
+            own = None if memory is None else memory[row : row + 1, :memory_length]
+            apart = stack(x[row : row + 1, :length], Context(memory=own))
+            require_equal(before[row, :length], apart[0], "a padded row must give what it gives unpadded")
+
+
+def packed_documents(subject: Subject) -> None:
+    """Documents packed into one row give what each gives in a row of its own."""
+    stack = subject.build()
+    x, context = subject.inputs(stack)
+    first = subject.length // 3
+    second = subject.length - first
+    segments = torch.tensor([0] * first + [1] * second).expand(subject.num_rows, -1)
+    positions = torch.cat((torch.arange(first), torch.arange(second))).expand(subject.num_rows, -1)
+    with torch.no_grad():
+        packed = stack(x, replace(context, segments=segments, positions=positions))
+        apart = torch.cat([stack(part, context) for part in (x[:, :first], x[:, first:])], dim=1)
+    require_equal(packed, apart, "packed documents must give what they give apart")
+
+
+def permutation(stack: Stack, x: Tensor, context: Context, order: Tensor) -> tuple[Tensor, Tensor]:
+    """Outputs for permuted tokens, and permuted outputs."""
+    with torch.no_grad():
+        return stack(x[:, order], context), stack(x, context)[:, order]
+
+
+def permutation_equivariance(subject: Subject) -> None:
+    """A bidirectional stack that knows no positions cannot tell orders apart."""
+    stack = subject.build()
+    x, context = subject.inputs(stack)
+    order = torch.randperm(subject.length, generator=torch.Generator().manual_seed(2))
+    actual, expected = permutation(stack, x, context, order)
+    limit = 1e-12 if subject.dtype == torch.float64 else None
+    require_equal(actual, expected, "without positions, permuted tokens must give permuted outputs", tolerance=limit)
+
+
+def order_is_seen(subject: Subject) -> None:
+    """With positions, permuted tokens give more than permuted outputs."""
+    stack = subject.build()
+    x, context = subject.inputs(stack)
+    order = torch.randperm(subject.length, generator=torch.Generator().manual_seed(2))
+    actual, expected = permutation(stack, x, context, order)
+    require_different(actual, expected, "with positions, the order of tokens must matter")
+
+
+def _valid(lengths: list[int], room: int) -> Tensor:
+    return torch.arange(room)[None] < torch.tensor(lengths)[:, None]

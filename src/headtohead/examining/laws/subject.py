@@ -1,0 +1,167 @@
+"""What the laws are held over: a stack, how to make it, and what may be said of it beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headtohead.components.contracts import (
+    Context,
+    CostQuery,
+    Costs,
+    CrossFactory,
+    FeedForward,
+    MixerFactory,
+    NormFactory,
+    PositionFactory,
+    Sublayer,
+    Wiring,
+)
+from headtohead.components.norms import NoNorm
+from headtohead.components.positions.none import NoPosition
+from headtohead.components.stack import Stack
+
+
+class LawBroken(AssertionError):  # noqa: N818 - it reads as what happened
+    """The message is one sentence that says what should have held."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A stack under examination. Every law makes it anew, with the same seed."""
+
+    make: Callable[[], Stack]
+    make_slow: Callable[[], Stack] | None = None
+    """The same with the slow twins of its mixers; None where there are none."""
+    dtype: torch.dtype = torch.float64
+    sees_others_in_training: bool = False
+    """Batch norm: a token's output depends on other tokens, later ones too, in training mode."""
+    num_rows: int = 3
+    length: int = 11
+    memory_length: int = 5
+
+    def build(self, *, seed: int = 0, slow: bool = False) -> Stack:
+        """In evaluation mode, every parameter moved off the neutral value that would hide a swap."""
+        make = self.make_slow if slow and self.make_slow is not None else self.make
+        torch.manual_seed(seed)
+        stack = make()
+        with torch.no_grad():
+            for tensor in stack.state_dict().values():
+                if tensor.is_floating_point():
+                    tensor.add_(0.2 * torch.rand_like(tensor))
+        return stack.to(self.dtype).eval()
+
+    def inputs(self, stack: Stack, *, seed: int = 1) -> tuple[Float[Tensor, "B L D"], Context]:
+        """Random tokens, and a random memory where one is read."""
+        generator = torch.Generator().manual_seed(seed)
+        x = torch.randn(self.num_rows, self.length, stack.d_model, generator=generator, dtype=torch.float64)
+        memory = torch.randn(self.num_rows, self.memory_length, stack.d_model, generator=generator, dtype=torch.float64)
+        return x.to(self.dtype), Context(memory=memory.to(self.dtype) if stack.has_cross else None)
+
+    def with_dtype(self, dtype: torch.dtype) -> Subject:
+        return replace(self, dtype=dtype)
+
+
+TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-4, torch.bfloat16: 1e-1}
+
+
+def difference(actual: Tensor, expected: Tensor, scale: float | None = None) -> float:
+    """The largest difference, in units of `scale` or else of the largest expected number."""
+    unit = float(expected.detach().abs().max()) if scale is None else scale
+    return float((actual.detach() - expected.detach()).abs().max()) / max(unit, 1e-30)
+
+
+def require_equal(
+    actual: Tensor, expected: Tensor, says: str, *, tolerance: float | None = None, scale: float | None = None
+) -> None:
+    """Equal to rounding, in units of `scale` or else of the largest expected number; NaN equals nothing."""
+    if actual.shape != expected.shape:
+        raise LawBroken(f"{says}: shapes {tuple(actual.shape)} and {tuple(expected.shape)} differ")
+    limit = TOLERANCES[expected.dtype] if tolerance is None else tolerance
+    found = difference(actual, expected, scale)
+    if not found <= limit:
+        raise LawBroken(f"{says}: the difference is {found:.1e} of the largest value, {limit:.0e} is allowed")
+
+
+def require_different(actual: Tensor, expected: Tensor, says: str) -> None:
+    """Different by far more than rounding."""
+    found = difference(actual, expected)
+    if not found > 1e-6:
+        raise LawBroken(f"{says}: the difference is only {found:.1e} of the largest value")
+
+
+class Bare(Wiring):
+    """No stream at all: one sublayer after the other, the feed-forward left out."""
+
+    needs_final_norm = False
+
+    def __init__(
+        self,
+        norm: NormFactory,
+        d_model: int,
+        *,
+        num_layers: int,
+        num_sublayers: int,
+        dropout: float,
+        drop_path: float,
+    ) -> None:
+        super().__init__()
+        del norm, d_model, num_layers, num_sublayers, dropout, drop_path
+
+    def forward(
+        self, x: Float[Tensor, "B L D"], sublayers: Sequence[Sublayer], context: Context
+    ) -> Float[Tensor, "B L D"]:
+        del context
+        for sublayer in sublayers:
+            x = sublayer(x)
+        return x
+
+    def costs(self, query: CostQuery) -> Costs:
+        del query
+        return Costs()
+
+
+class Through(FeedForward):
+    """Gives what it gets."""
+
+    def __init__(self, d_model: int, *, dropout: float) -> None:
+        super().__init__()
+        del d_model, dropout
+
+    def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+        return x
+
+    def costs(self, query: CostQuery) -> Costs:
+        del query
+        return Costs()
+
+
+def alone(
+    mixer: MixerFactory,
+    *,
+    causal: bool,
+    cross: CrossFactory | None = None,
+    position: PositionFactory = NoPosition,
+    d_model: int = 16,
+    num_heads: int = 4,
+    max_length: int = 64,
+) -> Callable[[], Stack]:
+    """Makes a stack of nothing but one mixer (and one cross mixer), so that a law about stacks is one about it."""
+    return partial(
+        Stack,
+        d_model,
+        num_heads=num_heads,
+        mixers=[mixer],
+        position=position,
+        norm=NoNorm,
+        residual=Bare,
+        feedforward=Through,
+        cross=cross,
+        causal=causal,
+        max_length=max_length,
+    )

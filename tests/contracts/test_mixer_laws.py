@@ -1,0 +1,52 @@
+"""Every law over every mixer, in both directions and all precisions."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+import torch
+
+from contracts.choices import factory, names, slow_twin
+from headtohead.examining.laws import LAWS, Law, Subject, alone, applies
+
+VARIANTS: dict[str, list[dict]] = {
+    "softmax_attention": [
+        {"num_kv_heads": 2, "bias": False},
+        {"num_kv_heads": 1, "qk_norm": True, "scale": 0.1},
+        {"output_bias": False},
+    ],
+}
+"""Options to try besides the defaults."""
+MIXERS = [(name, options) for name in names("mixer") for options in ({}, *VARIANTS.get(name, []))]
+CROSSES = [(name, options) for name in names("cross") for options in ({}, *VARIANTS.get(name, [])[:1])]
+DTYPES = (torch.float64, torch.float32, torch.bfloat16)
+CASES = [
+    (law, *mixer, causal, dtype)
+    for law, mixer, causal, dtype in product(LAWS, MIXERS, (True, False), DTYPES)
+    if applies(law, causal=causal, dtype=dtype, has_slow_twin=True)
+]
+
+
+def label(value: object) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{key}={option}" for key, option in value.items()) or "default"
+    if isinstance(value, bool):
+        return "causal" if value else "bidirectional"
+    return value.__name__ if callable(value) else str(value)
+
+
+@pytest.mark.parametrize(("law", "name", "options", "causal", "dtype"), CASES, ids=label)
+def test_mixer_obeys(law: Law, name: str, options: dict, causal: bool, dtype: torch.dtype) -> None:
+    mixer = factory("mixer", name, **options)
+    law(Subject(alone(mixer, causal=causal), alone(slow_twin(mixer), causal=causal), dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(("name", "options"), CROSSES, ids=label)
+def test_cross_mixer_obeys_every_law(name: str, options: dict, dtype: torch.dtype) -> None:
+    mixer, cross = factory("mixer", "softmax_attention"), factory("cross", name, **options)
+    subject = Subject(alone(mixer, causal=True, cross=cross), alone(slow_twin(mixer), causal=True, cross=cross), dtype)
+    for law in LAWS:
+        if applies(law, causal=True, dtype=dtype, has_slow_twin=True):
+            law(subject)

@@ -1,0 +1,100 @@
+"""Every law over sampled legal combinations of all that a stack is made of."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from functools import partial
+
+import pytest
+import torch
+
+from contracts.choices import factory, names, slow_twin
+from headtohead.components.stack import Stack
+from headtohead.examining.laws import LAWS, Subject, applies
+
+GROUPS = ("mixer", "position", "norm", "residual", "feedforward")
+FOR_IMAGES = ("sinusoidal_2d", "rotary_2d")
+
+
+@dataclass(frozen=True)
+class Combination:
+    """One draw: a choice for each group, and how the stack is used."""
+
+    choices: tuple[str, ...]
+    causal: bool
+    cross: str | None
+    dtype: torch.dtype
+    embedding_norm: bool
+
+    def __str__(self) -> str:
+        use = "causal" if self.causal else "bidirectional"
+        return f"{'-'.join(self.choices)}-{use}-{self.cross}-{str(self.dtype).removeprefix('torch.')}"
+
+    def subject(self) -> Subject:
+        mixer, position, norm, residual, feedforward = (
+            factory(group, name) for group, name in zip(GROUPS, self.choices, strict=True)
+        )
+        make = partial(
+            Stack,
+            16,
+            num_heads=4,
+            position=position,
+            norm=norm,
+            residual=residual,
+            feedforward=feedforward,
+            cross=None if self.cross is None else factory("cross", self.cross),
+            causal=self.causal,
+            max_length=11,
+            grid=(2, 5) if self.choices[1] in FOR_IMAGES else None,
+            embedding_norm=self.embedding_norm,
+        )
+        return Subject(
+            partial(make, mixers=[mixer] * 2),
+            partial(make, mixers=[slow_twin(mixer)] * 2),
+            self.dtype,
+            sees_others_in_training=self.choices[2] == "batch_norm",
+        )
+
+
+def draw(count: int, seed: int) -> list[Combination]:
+    """Each choice of each group appears about equally often: shuffled decks are dealt, not dice thrown."""
+    generator = random.Random(seed)
+    decks: dict[str, list[str]] = {group: [] for group in GROUPS}
+    drawn = []
+    for _ in range(count):
+        for group, deck in decks.items():
+            if not deck:
+                deck.extend(generator.sample(names(group), len(names(group))))
+        choices = tuple(decks[group].pop() for group in GROUPS)
+        causal = generator.random() < 0.6 and choices[1] not in FOR_IMAGES
+        # Without a norm nothing keeps numbers small, and single precision shows it.
+        dtypes = [torch.float64] if choices[2] == "none" else [torch.float64, torch.float32]
+        drawn.append(
+            Combination(
+                choices,
+                causal,
+                cross=generator.choice([None, *names("cross")]) if causal else None,
+                dtype=generator.choice(dtypes),
+                embedding_norm=generator.random() < 0.2,
+            )
+        )
+    return drawn
+
+
+def check(combination: Combination) -> None:
+    subject = combination.subject()
+    for law in LAWS:
+        if applies(law, causal=combination.causal, dtype=combination.dtype, has_slow_twin=True):
+            law(subject)
+
+
+@pytest.mark.parametrize("combination", draw(36, seed=0), ids=str)
+def test_sampled_stack_obeys_every_law(combination: Combination) -> None:
+    check(combination)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("combination", draw(600, seed=1), ids=str)
+def test_many_sampled_stacks_obey_every_law(combination: Combination) -> None:
+    check(combination)
