@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from headtohead.data.batch import Batch
 
+DataKind = Literal["language", "labelled_text", "pairs_of_text", "images"]
 SplitName = Literal["train", "validation", "test"]
 SPLIT_NAMES: tuple[SplitName, ...] = ("train", "validation", "test")
 
@@ -23,7 +24,7 @@ class DataError(ValueError):
 class DataSpec:
     """What a model and a task must know of the data; it is known before any model is built."""
 
-    kind: Literal["language", "labelled_text", "pairs_of_text", "images"]
+    kind: DataKind
     """language: token rows without labels; labelled_text: one label a row; pairs_of_text: source and target."""
     vocab_size: int = 0
     max_length: int = 0
@@ -63,6 +64,8 @@ class Split(ABC):
 class DataSource(ABC):
     """What a YAML of conf/data builds. Building is cheap; `prepare` does the work, once per machine, with a cache."""
 
+    kind: ClassVar[DataKind | None] = None
+    """The kind of every such source, so that a task can refuse it unread; None where the fields decide."""
     batch_size: int
 
     @abstractmethod

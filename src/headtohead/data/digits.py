@@ -24,6 +24,7 @@ class Digits(CachedSource):
     split, classes alike, while validation and test stay the same."""
 
     name: ClassVar[str] = "digits"
+    kind = "images"
     class_names: ClassVar[tuple[str, ...]] = tuple("0123456789")
 
     def __init__(self, *, num_train: int | None = None, batch_size: int = 64, seed: int = 0) -> None:

@@ -32,6 +32,8 @@ Packing = Literal["apart", "stream", "none"]
 class LanguageSource(CachedSource):
     """Documents, each between a start and an end token; a row holds context_length + 1 tokens."""
 
+    kind = "language"
+
     def __init__(
         self,
         *,
