@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSource, Split, SplitName
-from headtohead.data.order import EpochOrder
+from headtohead.data.order import EpochOrder, device_share, evaluation_batches
 from headtohead.tasks.contracts import Task
 from headtohead.training.parts import Settings
 from headtohead.training.seeds import EVALUATION_SEED
@@ -60,7 +60,7 @@ class Steps(Dataset[StepBatch]):
 
     def __getitem__(self, step: int) -> StepBatch:
         epoch, rows = self._order.step(step)
-        own = np.array_split(rows, self._world_size)[self._rank]
+        own = device_share(rows, rank=self._rank, world_size=self._world_size)
         pieces = [piece for piece in np.array_split(own, self._accumulate) if len(piece)]
         return StepBatch(
             [self._task.view(self._split.batch(piece), seed=self._seed, epoch=epoch) for piece in pieces], epoch=epoch
@@ -72,11 +72,8 @@ class EvaluationBatches(Dataset[StepBatch]):
 
     def __init__(self, split: Split, task: Task, *, batch_size: int, rank: int, world_size: int) -> None:
         self._split, self._task = split, task
-        self._batches = [
-            rows[rank::world_size]
-            for start in range(0, len(split), batch_size)
-            if len(rows := np.arange(start, min(start + batch_size, len(split)))) > rank
-        ]
+        shares = evaluation_batches(len(split), batch_size=batch_size, rank=rank, world_size=world_size)
+        self._batches = [rows for rows in shares if len(rows)]
 
     def __len__(self) -> int:
         return len(self._batches)
@@ -129,6 +126,8 @@ class RunData(LightningDataModule):
     def train_dataloader(self) -> Timed:
         split = self._source.split("train")
         order = EpochOrder(split, batch_size=self._source.batch_size, seed=self._seed)
+        if order.batch_size < self._world_size:
+            raise ValueError(f"the train split has {len(split)} rows for {self._world_size} devices: use fewer devices")
         steps = Steps(
             split,
             self._task,

@@ -69,6 +69,7 @@ class TrainingModule(LightningModule):
         self._factor = parts.schedule(parts.settings.max_steps)
         self._dropout_seed = dropout_seed
         self._loaded_average: list[Tensor] | None = None
+        self._count_is_checked = False
         self._flops: dict[tuple[int, int], int] = {}
 
     def configure_optimizers(self) -> Optimizer:
@@ -119,14 +120,26 @@ class TrainingModule(LightningModule):
 
     def _backward(self, batch: StepBatch) -> Tensor:
         """Gradients of the whole batch; returns this device's share of the loss."""
-        shares = []
+        shares, counts = [], []
         for place, part in enumerate(batch.parts, start=1):
             loss = self.task.loss(self.model, part)
+            counts.append(loss.count)
             share = loss.total / max(1, self.work.scored)
             with self._exchanged(last=place == len(batch.parts)):
                 self.manual_backward(share * self.trainer.world_size)  # DDP takes the mean over devices
             shares.append(share.detach())
+        if not self._count_is_checked:
+            self._check_count(int(sum(counts)), batch)
         return shares[0] if len(shares) == 1 else torch.stack(shares).sum()
+
+    def _check_count(self, counted: int, batch: StepBatch) -> None:
+        """Once: what the task's loss is a sum over must be what its targets promise."""
+        self._count_is_checked = True
+        if counted != batch.scored:
+            raise ValueError(
+                f"{type(self.task).__name__}.loss counts {counted} in a batch with {batch.scored} targets other than "
+                "IGNORED: a task's count must be the number of its scored targets"
+            )
 
     def _exchanged(self, *, last: bool) -> AbstractContextManager[None]:
         """Devices exchange gradients once per step, after its last part."""
