@@ -43,13 +43,13 @@ class Digits(CachedSource):
         splits["train"] = self._kept(splits["train"], labels)
         return Prepared({name: {"image": images[splits[name]], "label": labels[splits[name]]} for name in SPLIT_NAMES})
 
-    def describe_rows(self, content: Prepared) -> DataSpec:
+    def describe_rows(self) -> DataSpec:
         return DataSpec(
             kind="images", num_classes=len(self.class_names), class_names=self.class_names, image_shape=(1, 8, 8)
         )
 
-    def open_split(self, content: Prepared, name: SplitName) -> ImageRows:
-        table = content.tables[name]
+    def open_split(self, name: SplitName) -> ImageRows:
+        table = self.content.tables[name]
         images, labels = table["image"], table["label"]
         assert isinstance(images, np.ndarray) and isinstance(labels, np.ndarray)
         return ImageRows(self, name, images, labels)

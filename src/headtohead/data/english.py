@@ -6,50 +6,79 @@ import numpy as np
 
 from headtohead.data.grammar import Rules
 
-NOUNS = ["dog", "cat", "horse", "bird", "farmer", "teacher", "doctor", "king", "queen", "child", "sailor", "painter", "robot", "wizard", "baker", "soldier", "singer", "writer", "river", "mountain", "house", "garden", "bridge", "castle", "forest", "island", "letter", "book", "song", "story", "lamp", "door", "window", "table", "boat", "wagon", "stone", "flower", "apple", "clock", "mirror", "coin", "ring", "rope", "basket", "hammer", "bell", "candle", "drum", "flag"]
-NAMES = ["anna", "boris", "clara", "david", "elena", "felix", "greta", "hugo", "irene", "jonas", "karin", "louis", "maria", "nils", "olga", "peter"]
-TRANSITIVE = ["see", "find", "help", "follow", "like", "fear", "know", "call", "paint", "carry", "move", "hold", "want", "need", "draw", "visit", "remember", "admire", "ignore", "thank", "warn", "praise", "blame", "greet", "join", "lead", "trust", "avoid"]
-INTRANSITIVE = ["sleep", "walk", "sing", "wait", "laugh", "fall", "dream", "work", "rest", "shine", "vanish", "arrive", "listen", "dance"]
-CLAIMING = ["say", "think", "believe", "hope", "claim", "dream"]
-ADJECTIVES = ["old", "young", "small", "big", "red", "green", "blue", "dark", "bright", "quiet", "loud", "kind", "cruel", "clever", "lazy", "brave", "strange", "famous", "poor", "rich", "cold", "warm", "heavy", "light", "golden", "broken", "empty", "hidden", "ancient", "gentle"]
-ADVERBS = ["often", "never", "always", "quickly", "slowly", "quietly", "today", "again", "gladly", "rarely"]
-PLACES = ["near", "behind", "under", "beside", "above", "beyond", "with", "without"]
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+NOUNS = _words(
+    "dog cat horse bird farmer teacher doctor king queen sister sailor painter robot wizard baker soldier singer "
+    "writer river mountain house garden bridge castle forest island letter book song story lamp door window table "
+    "boat wagon stone flower apple clock mirror coin ring rope basket hammer bell candle drum flag"
+)
+NAMES = _words("anna boris clara david elena felix greta hugo irene jonas karin louis maria nils olga peter")
+TRANSITIVE = _words(
+    "see find help follow like fear know call paint carry move hold want need draw visit remember admire ignore "
+    "thank warn praise blame greet join lead trust avoid"
+)
+INTRANSITIVE = _words("sleep walk sing wait laugh fall dream work rest shine vanish arrive listen dance")
+CLAIMING = _words("say think believe hope claim dream")
+ADJECTIVES = _words(
+    "old young small big red green blue dark bright quiet loud kind cruel clever lazy brave strange famous poor rich "
+    "cold warm heavy light golden broken empty hidden ancient gentle"
+)
+ADVERBS = _words("often never always quickly slowly quietly today again gladly rarely")
+PLACES = _words("near behind under beside above beyond with without")
 
 _SENTENCES: Rules = {
-    "sentence": [(8, "clause ."), (2, "clause , and clause ."), (1, "clause , but clause ."), (1, "when clause , clause .")],
-    "clause": [(3, "one does"), (2, "many do")],
-    "one": [(3, "the group_one"), (2, "a group_one"), (1, "every group_one"), (2, "name")],
-    "many": [(3, "the group_many"), (1, "some group_many"), (1, "many group_many"), (1, "one and one")],
-    "group_one": [
-        (6, "noun_one"), (3, "adjective noun_one"), (1, "adjective adjective noun_one"), (2, "noun_one place anyone"),
-        (0.8, "noun_one that does"), (0.8, "noun_one that many act_many"),
+    "Sentence": [
+        (8, "Clause ."),
+        (2, "Clause , and Clause ."),
+        (1, "Clause , but Clause ."),
+        (1, "when Clause , Clause ."),
     ],
-    "group_many": [
-        (6, "noun_many"), (3, "adjective noun_many"), (1, "adjective adjective noun_many"),
-        (2, "noun_many place anyone"), (0.8, "noun_many that do"), (0.8, "noun_many that one act_one"),
+    "Clause": [(3, "One Does"), (2, "Many Do")],
+    "One": [(3, "the GroupOne"), (3, "every GroupOne"), (2, "Name")],
+    "Many": [(3, "the GroupMany"), (1, "some GroupMany"), (1, "most GroupMany"), (1, "One and One")],
+    "GroupOne": [
+        (6, "NounOne"),
+        (3, "Adjective NounOne"),
+        (1, "Adjective Adjective NounOne"),
+        (2, "NounOne Place Anyone"),
+        (0.8, "NounOne that Does"),
+        (0.8, "NounOne that Many ActMany"),
     ],
-    "anyone": [(3, "one"), (2, "many")],
-    "does": [(3, "rest_one"), (1, "rest_one adverb"), (5, "act_one anyone"), (0.6, "claim_one that clause")],
-    "do": [(3, "rest_many"), (1, "rest_many adverb"), (5, "act_many anyone"), (0.6, "claim_many that clause")],
-}  # fmt: skip
+    "GroupMany": [
+        (6, "NounMany"),
+        (3, "Adjective NounMany"),
+        (1, "Adjective Adjective NounMany"),
+        (2, "NounMany Place Anyone"),
+        (0.8, "NounMany that Do"),
+        (0.8, "NounMany that One ActOne"),
+    ],
+    "Anyone": [(3, "One"), (2, "Many")],
+    "Does": [(3, "RestOne"), (1, "RestOne Adverb"), (5, "ActOne Anyone"), (0.6, "ClaimOne that Clause")],
+    "Do": [(3, "RestMany"), (1, "RestMany Adverb"), (5, "ActMany Anyone"), (0.6, "ClaimMany that Clause")],
+}
+"""Symbols begin with a capital, words do not."""
 
 
 def english_rules(seed: int) -> Rules:
     """The same constructions for every seed; how common each word is follows from the seed, by Zipf's law."""
     generator = np.random.default_rng(seed)
     words = {
-        "noun_one": NOUNS,
-        "noun_many": [f"{noun}s" for noun in NOUNS],
-        "name": NAMES,
-        "act_one": [f"{verb}s" for verb in TRANSITIVE],
-        "act_many": TRANSITIVE,
-        "rest_one": [third_person(verb) for verb in INTRANSITIVE],
-        "rest_many": INTRANSITIVE,
-        "claim_one": [f"{verb}s" for verb in CLAIMING],
-        "claim_many": CLAIMING,
-        "adjective": ADJECTIVES,
-        "adverb": ADVERBS,
-        "place": PLACES,
+        "NounOne": NOUNS,
+        "NounMany": tuple(f"{noun}s" for noun in NOUNS),
+        "Name": NAMES,
+        "ActOne": tuple(f"{verb}s" for verb in TRANSITIVE),
+        "ActMany": TRANSITIVE,
+        "RestOne": tuple(_third_person(verb) for verb in INTRANSITIVE),
+        "RestMany": INTRANSITIVE,
+        "ClaimOne": tuple(f"{verb}s" for verb in CLAIMING),
+        "ClaimMany": CLAIMING,
+        "Adjective": ADJECTIVES,
+        "Adverb": ADVERBS,
+        "Place": PLACES,
     }
     lexicon = {}
     for symbol, entries in words.items():
@@ -58,5 +87,5 @@ def english_rules(seed: int) -> Rules:
     return {**_SENTENCES, **lexicon}
 
 
-def third_person(verb: str) -> str:
+def _third_person(verb: str) -> str:
     return f"{verb}es" if verb.endswith("sh") else f"{verb}s"

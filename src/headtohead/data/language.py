@@ -69,10 +69,10 @@ class LanguageSource(CachedSource):
     def make(self) -> Prepared:
         documents = self.documents()
         tokenizer = train_tokenizer(self.tokenizer_name, documents["train"], self.vocab_size)
-        tables = {name: _encoded(tokenizer, texts) for name, texts in documents.items()}
+        tables = {str(name): _encoded(tokenizer, texts) for name, texts in documents.items()}
         return Prepared(tables, {"tokenizer": tokenizer.to_dict()})
 
-    def describe_rows(self, content: Prepared) -> DataSpec:
+    def describe_rows(self) -> DataSpec:
         return DataSpec(
             kind="language",
             vocab_size=self.tokenizer.vocab_size,
@@ -80,8 +80,8 @@ class LanguageSource(CachedSource):
             tokenizer_hash=self.tokenizer.digest,
         )
 
-    def open_split(self, content: Prepared, name: SplitName) -> Split:
-        table = content.tables[name]
+    def open_split(self, name: SplitName) -> Split:
+        table = self.content.tables[name]
         documents, unknown = table["tokens"], table["unknown_bytes"]
         assert isinstance(documents, Ragged) and isinstance(unknown, Ragged)
         counter = ByteCounter(self.tokenizer.byte_lengths, documents.values, unknown.values)
@@ -113,7 +113,7 @@ class LanguageSource(CachedSource):
 
 def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> Table:
     bare = tokenizer.encode(texts)
-    return {"tokens": framed(bare), "unknown_bytes": _unknown_bytes(tokenizer, bare, texts)}
+    return {"tokens": framed(bare), "unknown_bytes": _unknown_bytes(bare, texts)}
 
 
 def framed(bare: Ragged) -> Ragged:
@@ -127,7 +127,7 @@ def framed(bare: Ragged) -> Ragged:
     return Ragged(values, whole.offsets)
 
 
-def _unknown_bytes(tokenizer: Tokenizer, bare: Ragged, texts: Sequence[str]) -> Ragged:
+def _unknown_bytes(bare: Ragged, texts: Sequence[str]) -> Ragged:
     """How many bytes each unknown character has, row by row; only single characters can be unknown."""
     unknown = bare.values == UNK
     counts = np.concatenate([[0], np.cumsum(unknown)])[bare.offsets]

@@ -35,11 +35,11 @@ class CachedSource(DataSource):
         """Generate or read, and tokenize: one table per split."""
 
     @abstractmethod
-    def describe_rows(self, content: Prepared) -> DataSpec:
-        """The description, without its data_hash."""
+    def describe_rows(self) -> DataSpec:
+        """The description, without its data_hash; reads `content` where it must."""
 
     @abstractmethod
-    def open_split(self, content: Prepared, name: SplitName) -> Split:
+    def open_split(self, name: SplitName) -> Split:
         """The rows of one split."""
 
     def view_parameters(self) -> Mapping[str, Any]:
@@ -57,13 +57,13 @@ class CachedSource(DataSource):
 
     def spec(self) -> DataSpec:
         rows = {"content": self.content.digest, "view": dict(self.view_parameters())}
-        return replace(self.describe_rows(self.content), data_hash=fingerprint(rows))
+        return replace(self.describe_rows(), data_hash=fingerprint(rows))
 
     def split(self, name: SplitName) -> Split:
         if name not in SPLIT_NAMES:
             raise DataError(f"there is no split {name!r}: choose one of {', '.join(SPLIT_NAMES)}.")
         if name not in self._splits:
-            self._splits[name] = self.open_split(self.content, name)
+            self._splits[name] = self.open_split(name)
         return self._splits[name]
 
     def __getstate__(self) -> dict[str, Any]:

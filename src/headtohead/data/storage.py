@@ -87,7 +87,7 @@ def describe_column(column: Column) -> dict[str, Any]:
 def digest_of(column: Column) -> str:
     hashed = hashlib.blake2b(digest_size=16)
     for part in (column.values, column.offsets) if isinstance(column, Ragged) else (column,):
-        hashed.update(memoryview(np.ascontiguousarray(part)).cast("B"))
+        hashed.update(np.ascontiguousarray(part).data.cast("B"))
     return hashed.hexdigest()
 
 
