@@ -18,9 +18,10 @@ def no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None
     for name in list(os.environ):
         if name.startswith("WANDB_") or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
+    monkeypatch.setenv("WANDB_ERROR_REPORTING", "set and taken away, so that it is put back afterwards")
+    monkeypatch.delenv("WANDB_ERROR_REPORTING")
     monkeypatch.setenv("NETRC", str(tmp_path / "no-netrc"))
     monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path / "no-settings"))
-    monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")
     yield
     if "wandb" in sys.modules:
         import wandb

@@ -82,6 +82,19 @@ def test_a_run_whose_server_was_lost_is_resumed_offline_with_every_step(tmp_path
     assert [row["item"]["trainer/global_step"] for row in history(tracker.directory)] == list(range(7))
 
 
+def test_an_offline_run_asks_no_server_for_anything_and_waits_for_none(
+    tmp_path: Path, server: WandbServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.behaviour = "hangs"
+    monkeypatch.delenv("WANDB_API_KEY")
+    begun = time.monotonic()
+    command = [sys.executable, "-c", NUMBERS + "tracker.finish('finished')\n", str(tmp_path)]
+    subprocess.run(command, capture_output=True, timeout=60, check=True)
+
+    assert time.monotonic() - begun < 8
+    assert server.asked == []
+
+
 def test_the_death_of_wandbs_service_does_not_stop_the_run(tmp_path: Path) -> None:
     code = NUMBERS + (
         "import psutil\n"

@@ -35,6 +35,7 @@ class WandbServer:
         self.runs: dict[str, ServedRun] = {}
         self.files: dict[str, bytes] = {}
         self.unknown: list[str] = []
+        self.asked: list[str] = []
         self.closing = threading.Event()
         self._http = _QuietServer(("127.0.0.1", 0), _handler(self))
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
@@ -129,6 +130,7 @@ def _handler(server: WandbServer) -> type[BaseHTTPRequestHandler]:
             del format, arguments
 
         def _serve(self) -> None:
+            server.asked.append(self.path)
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
             if self.headers.get("content-encoding") == "gzip":
                 body = gzip.decompress(body)

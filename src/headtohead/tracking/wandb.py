@@ -94,10 +94,8 @@ class WandbTracker(Tracker):
 
     def images(self, progress: Progress, pictures: Mapping[str, Any]) -> None:
         if self._run is not None and progress.step > self._held:
-            import wandb
-
-            shown = {name: wandb.Image(to_picture(picture)) for name, picture in pictures.items()}
-            self._guarded(self._run.log, {**shown, **_axes(progress)})
+            arrays = {name: to_picture(picture) for name, picture in pictures.items()}
+            self._guarded(_log_pictures, self._run, arrays, _axes(progress))
 
     def summary(self, values: Mapping[str, Any]) -> None:
         if self._run is not None:
@@ -126,7 +124,7 @@ class WandbTracker(Tracker):
             call(*arguments)
         except Exception as error:  # whatever becomes of W&B's client or service, training goes on
             self._run = None
-            _log.warning("W&B failed (%s: %s); the run goes on with its record alone", type(error).__name__, error)
+            _log.warning("W&B failed (%s); the run goes on with its record alone", _first_line(error))
 
 
 def start(settings: TrackingSettings, record: RunRecord, folder: RunFolder, *, resumed: bool = False) -> Tracker:
@@ -172,9 +170,10 @@ def _announce(decision: Decision, tracker: WandbTracker) -> None:
 def _open(
     mode: WandbMode, settings: TrackingSettings, record: RunRecord, folder: RunFolder, resumed: bool
 ) -> WandbTracker:
+    # the client's reports on itself go to the server even when offline, and a server that hangs delays the exit by 10 s
+    os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
     import wandb
 
-    _quieten()
     _finish_open_run()
     _set_aside(folder)
     swept = bool(os.environ.get("WANDB_SWEEP_ID"))  # under an agent, id and project are the agent's
@@ -196,15 +195,6 @@ def _open(
         settings=_settings(settings, record),
     )
     return WandbTracker(run, mode=mode, folder=folder, finish_timeout=settings.finish_timeout)
-
-
-def _quieten() -> None:
-    """Keep the client from reporting on itself: it would wait for its server up to 30 s at exit, offline too."""
-    try:
-        from wandb.analytics.opentelemetry.opentelemetry_proxy import disable
-    except ImportError:  # versions without such reports
-        return
-    disable()
 
 
 def _settings(settings: TrackingSettings, record: RunRecord) -> Any:
@@ -231,6 +221,12 @@ def _settings(settings: TrackingSettings, record: RunRecord) -> Any:
 def _public_config(record: RunRecord) -> dict[str, Any]:
     config = {**record.config, "environment": asdict(record.environment)}
     return without_home(mask_secrets(config))
+
+
+def _log_pictures(run: Any, arrays: Mapping[str, Any], axes: Mapping[str, float]) -> None:
+    import wandb
+
+    run.log({**{name: wandb.Image(array) for name, array in arrays.items()}, **axes})
 
 
 def _define_axes(run: Any) -> None:
