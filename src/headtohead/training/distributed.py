@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -10,8 +9,6 @@ import torch
 import torch.distributed as dist
 from lightning_fabric.utilities.rank_zero import rank_zero_only
 from torch import Tensor
-
-_LAUNCHERS_VARIABLES = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def is_main_process() -> bool:
@@ -49,14 +46,11 @@ def largest(values: Sequence[float], device: torch.device) -> list[float]:
 
 
 @contextmanager
-def launcher_leaves_no_trace() -> Iterator[None]:
-    """Lightning's launcher sets variables that would make a second run in this process think that it was launched."""
-    before = {name: os.environ.get(name) for name in _LAUNCHERS_VARIABLES}
+def own_process_group() -> Iterator[None]:
+    """The processes part when a run ends, so that a later run of one device is not taken for one of several."""
+    joined_before = is_distributed()
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        if is_distributed() and not joined_before:
+            dist.destroy_process_group()

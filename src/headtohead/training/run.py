@@ -15,7 +15,7 @@ from headtohead.training.checkpoints import LAST, drop, load, start_from
 from headtohead.training.checks import check_model, check_settings
 from headtohead.training.data_module import RunData
 from headtohead.training.devices import device_name, number_format, peak_flops
-from headtohead.training.distributed import launcher_leaves_no_trace
+from headtohead.training.distributed import own_process_group
 from headtohead.training.keeper import Keeper
 from headtohead.training.memory import PeakMemory
 from headtohead.training.meter import Meter
@@ -44,7 +44,7 @@ def train(parts: Parts) -> RunRecord:
     check_settings(parts)
     parts.data.prepare()
     stop = StopRequest()
-    with quiet_lightning(), launcher_leaves_no_trace(), stop.listening():
+    with quiet_lightning(), own_process_group(), stop.listening():
         run = Run(parts, stop)
         try:
             run.fit()

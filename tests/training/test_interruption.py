@@ -1,0 +1,213 @@
+"""Runs that end before their last step: stopped, diverged, out of memory, failed; and runs that go on after it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from runs import TinyData, curve, losses, parts
+
+from headtohead.tasks.causal_lm import CausalLanguageModelling
+from headtohead.tasks.contracts import Loss
+from headtohead.tracking.connection import TrackingSettings
+from headtohead.tracking.record import RunRecord
+from headtohead.tracking.store import RunFolder
+from headtohead.training.optimizers import adamw
+from headtohead.training.parts import Parts
+from headtohead.training.run import train
+from headtohead.training.schedules import constant
+
+
+def at_batch(number: int, action: Callable[[], None]) -> TinyData:
+    """Data that does something while the n-th training batch is made; the next step still trains on it."""
+    seen = 0
+
+    def watch(rows: np.ndarray) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == number:
+            action()
+
+    return TinyData(on_batch=watch)
+
+
+def send(number: int) -> Callable[[], None]:
+    return lambda: os.kill(os.getpid(), number)
+
+
+def interrupted(folder: Path, batch: int, number: int = signal.SIGTERM, **changes: object) -> RunRecord:
+    record = train(parts(folder, data=at_batch(batch, send(number)), **changes))
+    assert record.status == "interrupted", record.reason
+    return record
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_step_keeps_a_checkpoint_and_says_why(tmp_path: Path, number: signal.Signals) -> None:
+    handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+    record = interrupted(tmp_path, batch=8, number=number)
+    assert record.reason == f"stopped by {number.name}"
+    assert record.progress.step == 7
+    assert (record.path / "checkpoints" / "last.ckpt").exists()
+    assert RunFolder.open(record.path).read_record() == record
+    assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
+
+
+@pytest.mark.parametrize("batch", [2, 5, 6, 9])
+def test_a_resumed_run_has_bit_equal_losses_to_an_undisturbed_one(tmp_path: Path, batch: int) -> None:
+    """Before the first validation, at one, mid-epoch, in the second epoch; with averaged weights and unlogged steps."""
+    changes = {"log_every": 3, "weight_averaging": 0.9, "accumulate": 2}
+    whole = train(parts(tmp_path, **changes))
+    first = interrupted(tmp_path, batch, **changes)
+    second = train(parts(tmp_path, resume_from=first.path, **changes))
+    assert second.status == "finished" and second.id == first.id and second.timing.starts == 2
+    for name in ("train/loss", "validation/loss", "test/loss", "update_norm/stack.blocks.0"):
+        assert curve(second.path, name) == curve(whole.path, name)
+    assert replace(second.progress, seconds=0) == replace(whole.progress, seconds=0)
+    assert second.metrics == whole.metrics and second.selection == whole.selection
+
+
+def test_a_run_may_be_stopped_and_resumed_again_and_again(tmp_path: Path) -> None:
+    whole = losses(tmp_path)
+    record = interrupted(tmp_path, 3)
+    for _ in range(2):
+        record = interrupted(tmp_path, 3, resume_from=record.path)
+    record = train(parts(tmp_path, resume_from=record.path))
+    assert curve(record.path) == whole
+    assert record.timing.starts == 4
+
+
+def test_a_run_stopped_while_it_is_tested_resumes_with_the_test(tmp_path: Path) -> None:
+    whole = train(parts(tmp_path))
+    task = CausalLanguageModelling()
+    measure = task.measure
+
+    def stop_once(stage, model, batch) -> None:
+        measure(stage, model, batch)
+        if stage == "test":
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    task.measure = stop_once  # type: ignore[method-assign]
+    first = train(parts(tmp_path, task=task))
+    assert first.status == "interrupted" and first.progress.step == 12 and not first.metrics["test"]
+    second = train(parts(tmp_path, resume_from=first.path))
+    assert second.status == "finished" and second.metrics == whole.metrics
+
+
+def test_a_second_signal_stops_at_once_and_the_last_validation_is_resumed_from(tmp_path: Path) -> None:
+    def twice() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    first = train(parts(tmp_path, data=at_batch(8, twice)))
+    assert first.status == "interrupted" and first.reason == "stopped by SIGINT"
+    second = train(parts(tmp_path, resume_from=first.path))
+    assert curve(second.path) == losses(tmp_path)
+
+
+def test_a_run_killed_before_its_first_checkpoint_starts_again_at_step_0(tmp_path: Path) -> None:
+    def twice() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    first = train(parts(tmp_path, data=at_batch(3, twice)))
+    second = train(parts(tmp_path, resume_from=first.path))
+    assert second.id == first.id and curve(second.path) == losses(tmp_path)
+
+
+def test_a_run_is_not_continued_under_another_seed(tmp_path: Path) -> None:
+    first = interrupted(tmp_path, 3)
+    before = (first.path / "metrics.csv").read_text()
+    with pytest.raises(ValueError, match=r"has seed=0 and this run seed=1"):
+        train(parts(tmp_path, seed=1, resume_from=first.path))
+    assert (first.path / "metrics.csv").read_text() == before
+
+
+class Poisoned(CausalLanguageModelling):
+    """A loss that is `value` from some training step on."""
+
+    def __init__(self, step: int, value: float) -> None:
+        super().__init__()
+        self.calls, self.step, self.value = 0, step, value
+
+    def loss(self, model, batch) -> Loss:
+        loss = super().loss(model, batch)
+        self.calls += 1
+        return loss if self.calls < self.step else Loss(loss.total * self.value, loss.count)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("log_every", [1, 50])
+def test_a_loss_that_is_no_number_ends_the_run_as_diverged_with_its_step(
+    tmp_path: Path, value: float, log_every: int
+) -> None:
+    record = train(parts(tmp_path, task=Poisoned(7, value), log_every=log_every))
+    assert record.status == "diverged"
+    assert record.reason is not None and f"train/loss was {value} at step 7" in record.reason
+    assert "lower optimizer.lr" in record.reason
+    assert record.progress.step <= 10, "found before the next validation"
+    assert record.selection.step == 5 and record.metrics["validation"]
+    assert RunFolder.open(record.path).read_record() == record
+
+
+def test_weights_that_blow_up_end_the_run_as_diverged(tmp_path: Path) -> None:
+    record = train(parts(tmp_path, optimizer=partial(adamw, lr=1e30), schedule=constant, gradient_clip=None))
+    assert record.status == "diverged"
+
+
+class Hungry(CausalLanguageModelling):
+    def __init__(self, error: BaseException | None) -> None:
+        super().__init__()
+        self.error = error
+
+    def loss(self, model, batch) -> Loss:
+        if self.error is not None:
+            raise self.error
+        torch.empty(2**60, dtype=torch.uint8)
+        raise AssertionError("no machine has an exbibyte")
+
+
+@pytest.mark.parametrize("error", [None, torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")])
+def test_out_of_memory_is_a_result_that_says_what_to_lower(tmp_path: Path, error: BaseException | None) -> None:
+    record = train(parts(tmp_path, task=Hungry(error)))
+    assert record.status == "out_of_memory"
+    assert record.reason is not None and "memory" in record.reason
+    for advice in ("trainer.accumulate (now 1)", "data.batch_size (now 8)", "checkpointing=full", "bf16-mixed"):
+        assert advice in record.reason
+    assert RunFolder.open(record.path).read_record() == record
+
+
+def test_any_other_error_is_recorded_as_failed_and_raised(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError, match="by accident"):
+        train(parts(tmp_path, task=Hungry(ZeroDivisionError("by accident"))))
+    (folder,) = (tmp_path / "default").iterdir()
+    record = RunFolder.open(folder).read_record()
+    assert record.status == "failed" and record.reason == "ZeroDivisionError: by accident"
+    assert record.timing.finished is not None and record.environment.python
+
+
+def test_a_task_whose_count_is_not_its_number_of_targets_is_refused(tmp_path: Path) -> None:
+    class Miscounting(CausalLanguageModelling):
+        def loss(self, model, batch) -> Loss:
+            loss = super().loss(model, batch)
+            return Loss(loss.total, loss.count + 1)
+
+    with pytest.raises(ValueError, match=r"Miscounting\.loss counts 64 in a batch with 63 targets"):
+        train(parts(tmp_path, task=Miscounting()))
+
+
+def test_a_resumed_run_keeps_its_wandb_run(tmp_path: Path) -> None:
+    def tracked(**changes: object) -> Parts:
+        return parts(tmp_path, tracking=TrackingSettings(mode="offline", system_metrics=False), **changes)
+
+    first = train(tracked(data=at_batch(4, send(signal.SIGTERM))))
+    second = train(tracked(resume_from=first.path))
+    assert first.wandb.id is not None
+    assert second.wandb.id == first.wandb.id and second.wandb.mode == "offline"
+    assert second.status == "finished"

@@ -1,0 +1,80 @@
+"""Which parameters decay, and that the options arrive."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+from headtohead.components.positions.learned import Learned
+from headtohead.training.optimizers import adam, adamw, parameter_groups, sgd
+from small_models import small_model
+
+
+def names_of_group(model: nn.Module, group: dict) -> set[str]:
+    ids = {id(parameter) for parameter in group["params"]}
+    return {name for name, parameter in model.named_parameters() if id(parameter) in ids}
+
+
+def test_biases_norms_and_position_tables_never_decay() -> None:
+    model = small_model("decoder_only", position=Learned)
+    decayed, undecayed = (names_of_group(model, group) for group in parameter_groups(model, weight_decay=0.1))
+    assert all(name.endswith("weight") for name in decayed)
+    assert any("mixer" in name for name in decayed) and any("feedforward" in name for name in decayed)
+    assert not any("norm" in name or "position" in name for name in decayed)
+    assert any("norm" in name for name in undecayed) and any("position" in name for name in undecayed)
+
+
+def test_embeddings_decay_only_on_request() -> None:
+    model = small_model("decoder_only")
+    for wanted in (True, False):
+        decayed = names_of_group(model, parameter_groups(model, weight_decay=0.1, decay_embeddings=wanted)[0])
+        assert ("embedding.weight" in decayed) is wanted
+
+
+def test_every_trained_parameter_is_in_one_group_and_a_frozen_one_in_none() -> None:
+    model = small_model("encoder_decoder")
+    frozen = next(model.parameters())
+    frozen.requires_grad_(False)
+    grouped = [parameter for group in parameter_groups(model, weight_decay=0.1) for parameter in group["params"]]
+    assert len(grouped) == len({id(parameter) for parameter in grouped})
+    assert {id(parameter) for parameter in grouped} == {id(p) for p in model.parameters() if p is not frozen}
+
+
+def test_weight_decay_shrinks_matrices_alone() -> None:
+    model = nn.Linear(3, 3)
+    with torch.no_grad():
+        model.bias.fill_(1.0)
+    before = model.weight.detach().clone()
+    optimizer = adamw(model, lr=0.1, weight_decay=0.5)
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    torch.testing.assert_close(model.weight.detach(), before * (1 - 0.1 * 0.5))
+    assert torch.equal(model.bias.detach(), torch.ones(3))
+
+
+@pytest.mark.parametrize("make", [adamw, adam, partial(sgd, momentum=0.9)])
+def test_fused_and_plain_kernels_take_the_same_steps(make: partial) -> None:
+    ends = []
+    for fused in (True, False):
+        torch.manual_seed(0)
+        model = nn.Linear(5, 4)
+        optimizer = make(model, lr=0.05, weight_decay=0.1, fused=fused)
+        for step in range(5):
+            model(torch.full((2, 5), 1.0 + step)).square().sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        ends.append(model.weight.detach())
+    torch.testing.assert_close(*ends)
+
+
+def test_the_fused_kernel_is_taken_where_there_is_one() -> None:
+    assert adamw(nn.Linear(2, 2)).defaults["fused"] is True
+    assert adamw(nn.Linear(2, 2, device="meta")).defaults["fused"] is False
+
+
+def test_betas_may_be_a_list_as_yaml_gives_it() -> None:
+    assert adamw(nn.Linear(2, 2), betas=[0.8, 0.9]).param_groups[0]["betas"] == (0.8, 0.9)  # type: ignore[arg-type]

@@ -1,0 +1,212 @@
+"""What a run leaves behind, and that nothing but rounding depends on how it was computed."""
+
+from __future__ import annotations
+
+import logging
+import math
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from runs import NUM_ROWS, TinyData, curve, losses, make_model, parts
+
+from headtohead.components.checkpointing import Checkpointing
+from headtohead.components.norms import BatchNorm
+from headtohead.tracking.store import RunFolder
+from headtohead.training.checkpoints import load, load_weights
+from headtohead.training.optimizers import adamw
+from headtohead.training.parts import Identity
+from headtohead.training.precision import Precision
+from headtohead.training.run import train
+from headtohead.training.schedules import constant
+from headtohead.training.seeds import seeds_of
+
+still = partial(make_model, dropout=0.0)
+"""A model without dropout, whose losses do not depend on how a batch is split."""
+
+
+def test_a_finished_run_leaves_a_complete_record(tmp_path: Path) -> None:
+    record = train(parts(tmp_path, seed=3))
+    assert record.path is not None
+    assert record == RunFolder.open(record.path).read_record()
+    assert record.status == "finished" and record.reason is None
+    assert record.seed == 3 and record.seeds == seeds_of(3)
+    assert record.progress.step == 12 and record.progress.epoch == 2
+    assert record.progress.flops > 0 and record.progress.seconds > 0
+    assert set(record.metrics["validation"]) == set(record.metrics["test"]) >= {"loss", "token_accuracy"}
+    assert record.baselines["loss"] == pytest.approx(math.log(29))
+    assert record.comparability.precision == "32-true" and record.comparability.data == "tiny"
+    assert record.throughput["tokens_per_second"] > 0 and record.throughput["peak_memory_bytes"] > 1e6
+    assert record.throughput["mfu"] is None
+    assert record.timing.finished is not None
+    assert record.environment.device["type"] == "cpu"
+
+
+def test_training_lowers_the_loss(tmp_path: Path) -> None:
+    first, *_, last = losses(tmp_path, max_steps=60, validate_every=60)
+    assert last < first - 0.5
+
+
+def test_the_same_seed_gives_bit_equal_losses_and_another_seed_does_not(tmp_path: Path) -> None:
+    first = losses(tmp_path)
+    torch.rand(7)  # what the global generator did before must not matter
+    assert losses(tmp_path) == first
+    assert losses(tmp_path, seed=1) != first
+
+
+def test_initialisation_order_and_dropout_each_have_a_seed_of_their_own() -> None:
+    seeds = [seeds_of(seed) for seed in range(20)]
+    numbers = {number for s in seeds for number in (s.initialisation, s.data_order, s.dropout)}
+    assert len(numbers) == 60
+
+
+def test_how_often_is_logged_and_validated_changes_no_loss(tmp_path: Path) -> None:
+    every_step = losses(tmp_path, max_steps=12)
+    record = train(parts(tmp_path, log_every=4, validate_every=3))
+    grouped = [sum(every_step[start : start + 4]) / 4 for start in (0, 4, 8)]
+    assert curve(record.path) == pytest.approx(grouped, rel=1e-12)
+
+
+def test_accumulation_changes_nothing_but_rounding(tmp_path: Path) -> None:
+    whole = losses(tmp_path, make_model=still)
+    for accumulate in (2, 3, 8):
+        assert losses(tmp_path, make_model=still, accumulate=accumulate) == pytest.approx(whole, rel=1e-6)
+
+
+def test_accumulation_is_metered_as_one_step(tmp_path: Path) -> None:
+    progress = [train(parts(tmp_path, accumulate=accumulate)).progress for accumulate in (1, 4)]
+    assert progress[0].tokens == progress[1].tokens
+    assert progress[0].flops == progress[1].flops
+
+
+@pytest.mark.parametrize("kind", ["full", "every_k", "attention"])
+def test_gradient_checkpointing_changes_no_loss(tmp_path: Path, kind) -> None:
+    assert losses(tmp_path, checkpointing=Checkpointing(kind)) == pytest.approx(losses(tmp_path), rel=1e-6)
+
+
+def test_batches_made_by_other_processes_are_the_same(tmp_path: Path) -> None:
+    assert losses(tmp_path, num_workers=1, max_steps=6) == losses(tmp_path, max_steps=6)
+
+
+@pytest.mark.parametrize("name", ["64-true", "bf16-mixed", "bf16-true"])
+def test_every_precision_trains_near_float32(tmp_path: Path, name) -> None:
+    record = train(parts(tmp_path, make_model=still, precision=Precision(name)))
+    assert record.status == "finished" and record.comparability.precision == name
+    exact = losses(tmp_path, make_model=still)
+    assert curve(record.path) == pytest.approx(exact, rel=1e-5 if name == "64-true" else 0.03)
+    dtypes = {tensor.dtype for tensor in load_weights(record.path).values()}
+    assert dtypes == {{"64-true": torch.float64, "bf16-true": torch.bfloat16}.get(name, torch.float32)}
+
+
+def test_16_mixed_on_a_cpu_says_what_it_becomes_and_records_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "headtohead"):
+        record = train(parts(tmp_path, max_steps=2, precision=Precision("16-mixed")))
+    assert record.comparability.precision == "bf16-mixed"
+    assert "precision=16-mixed needs a GPU: this run takes bf16-mixed" in caplog.text
+
+
+def test_the_best_checkpoint_is_the_one_that_validation_chose(tmp_path: Path) -> None:
+    """A rate that grows wild after a good start: the last weights are worse than an earlier validation's."""
+    wild = partial(adamw, lr=0.02, weight_decay=0.0)
+    record = train(
+        parts(tmp_path, optimizer=wild, schedule=lambda _: lambda step: 0.2 if step < 20 else 20.0, max_steps=30)
+    )
+    validation = curve(record.path, "validation/loss")
+    steps = [5 * (place + 1) for place in range(len(validation))]
+    best = int(np.argmin(validation))
+    assert best < len(validation) - 1
+    assert record.selection.step == steps[best] and record.selection.value == validation[best]
+    assert record.metrics["validation"]["loss"] == validation[best]
+    assert load(record.path / "checkpoints" / "best.ckpt")["step"] == steps[best]
+
+
+def test_the_test_set_is_measured_with_the_best_weights(tmp_path: Path) -> None:
+    record = train(parts(tmp_path))
+    model, data, task = still(), TinyData(), parts(tmp_path).task
+    model.load_state_dict(load_weights(record.path))
+    batch = task.view(data.split("test").batch(np.arange(NUM_ROWS["test"])), seed=0, epoch=0)
+    with torch.no_grad():
+        assert task.loss(model.eval(), batch).mean.item() == pytest.approx(record.metrics["test"]["loss"], rel=1e-6)
+
+
+def test_an_early_stop_comes_after_as_many_validations_without_gain_as_allowed(tmp_path: Path) -> None:
+    frozen = partial(adamw, lr=0.0)
+    record = train(parts(tmp_path, optimizer=frozen, schedule=constant, patience=2, max_steps=100))
+    assert record.status == "finished"
+    assert record.progress.step == 15 and record.selection.step == 5
+
+
+def test_averaged_weights_are_what_is_evaluated_and_kept_but_not_what_is_trained(tmp_path: Path) -> None:
+    plain = train(parts(tmp_path))
+    averaged = train(parts(tmp_path, weight_averaging=0.9))
+    assert curve(averaged.path) == curve(plain.path)
+    assert averaged.metrics["validation"]["loss"] != plain.metrics["validation"]["loss"]
+    kept, last = load_weights(averaged.path), load(averaged.path / "checkpoints" / "last.ckpt")
+    name = "embedding.weight"
+    assert not torch.equal(kept[name], last["state_dict"][f"model.{name}"])
+    average = dict(zip([n for n, _ in still().named_parameters()], last["average"], strict=True))
+    assert torch.equal(kept[name], average[name])
+
+
+def test_the_first_weights_can_come_from_another_run(tmp_path: Path) -> None:
+    first = train(parts(tmp_path))
+    identity = Identity(seed=5, output_dir=tmp_path, init_from=first.path)
+    second = train(parts(tmp_path, optimizer=partial(adamw, lr=0.0), identity=identity, max_steps=1))
+    assert second.metrics["validation"] == first.metrics["validation"]
+
+
+def test_weights_of_another_shape_are_refused_with_their_names(tmp_path: Path) -> None:
+    first = train(parts(tmp_path, max_steps=1))
+    identity = Identity(output_dir=tmp_path, init_from=first.path)
+    with pytest.raises(ValueError, match=r"init_from=.* does not fit this model.*\n.*embedding\.weight"):
+        train(parts(tmp_path, identity=identity, make_model=partial(make_model, d_model=8)))
+
+
+@pytest.mark.parametrize(
+    ("keep", "left"), [("all", {"best.ckpt", "last.ckpt"}), ("best", {"best.ckpt"}), ("none", set())]
+)
+def test_what_is_not_to_be_kept_of_a_finished_run_is_gone(tmp_path: Path, keep: str, left: set[str]) -> None:
+    record = train(parts(tmp_path, max_steps=2, keep_checkpoints=keep))
+    assert {file.name for file in (record.path / "checkpoints").iterdir()} == left
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")  # torch's own compiler
+def test_compiled_runs_agree_and_leave_no_trace_in_the_names_of_weights(tmp_path: Path) -> None:
+    record = train(parts(tmp_path, make_model=still, compile=True, max_steps=3))
+    assert curve(record.path) == pytest.approx(losses(tmp_path, make_model=still, max_steps=3), rel=1e-5)
+    for weights in (load_weights(record.path), load(record.path / "checkpoints" / "last.ckpt")["state_dict"]):
+        assert not any("_orig_mod" in name for name in weights)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"max_steps": 0}, r"trainer\.max_steps=0: give 1 or more"),
+        ({"devices": 2}, r"trainer\.devices=2 needs trainer=ddp"),
+        ({"accumulate": 9}, r"data\.batch_size=8 cannot be split over 1 devices in trainer\.accumulate=9"),
+        ({"gradient_clip": 0.0}, r"trainer\.gradient_clip=0\.0: give a norm above 0, or null"),
+        ({"weight_averaging": 1.0}, r"trainer\.weight_averaging=1\.0: give a decay"),
+    ],
+)
+def test_impossible_settings_are_refused_before_a_folder_is_made(tmp_path: Path, changes: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        train(parts(tmp_path, **changes))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("changes", "word"), [({"accumulate": 2}, "accumulate"), ({"strategy": "ddp"}, "ddp")])
+def test_batch_norm_is_refused_where_a_batch_is_split(tmp_path: Path, changes: dict, word: str) -> None:
+    with pytest.raises(ValueError, match=rf"model/norm=batch_norm .*trainer.{word}"):
+        train(parts(tmp_path, make_model=partial(make_model, norm=BatchNorm), **changes))
+
+
+def test_what_is_logged_has_names_that_every_run_shares(tmp_path: Path) -> None:
+    names = set(RunFolder.open(train(parts(tmp_path)).path).metrics())
+    assert {"train/loss", "train/learning_rate", "validation/loss", "test/loss"} <= names
+    assert {"throughput/tokens_per_second", "throughput/peak_memory_bytes"} <= names
+    assert {"gradient_norm/embedding", "update_norm/stack.blocks.0", "gradient_norm/stack.final_norm"} <= names
