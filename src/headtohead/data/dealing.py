@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
 
 from headtohead.data.contracts import SPLIT_NAMES, DataError, SplitName
+
+Sample = TypeVar("Sample", bound=Hashable)
 
 
 def check_sizes(num_train: int, num_validation: int, num_test: int) -> dict[SplitName, int]:
@@ -16,10 +19,10 @@ def check_sizes(num_train: int, num_validation: int, num_test: int) -> dict[Spli
     return sizes
 
 
-def deal(samples: Iterable[str], sizes: dict[SplitName, int], *, source: str) -> dict[SplitName, list[str]]:
+def deal(samples: Iterable[Sample], sizes: dict[SplitName, int], *, source: str) -> dict[SplitName, list[Sample]]:
     """The first distinct samples: the test split first, so that a larger train split leaves the others as they are."""
     wanted = sum(sizes.values())
-    distinct: dict[str, None] = {}
+    distinct: dict[Sample, None] = {}
     for sample in samples:
         distinct[sample] = None
         if len(distinct) == wanted:

@@ -17,11 +17,11 @@ from headtohead.data.source import CachedSource
 from headtohead.data.storage import Ragged, Table
 from headtohead.data.tokenizers import (
     BOS,
-    EOS,
     UNK,
     Tokenizer,
     TokenizerName,
     check_tokenizer,
+    framed,
     train_tokenizer,
 )
 
@@ -105,26 +105,18 @@ class LanguageSource(CachedSource):
 
     def describe(self, batch: Batch) -> list[dict[str, Any]]:
         assert batch.tokens is not None
-        return [
-            {"row": int(row), "text": self.decode(tokens.tolist())}
-            for row, tokens in zip(batch.rows, batch.tokens, strict=True)
-        ]
+        rows = zip(batch.rows, batch.tokens, strict=True)
+        return [{"row": int(row), "text": self._with_borders(tokens.numpy())} for row, tokens in rows]
+
+    def _with_borders(self, tokens: np.ndarray) -> str:
+        """A packed row, with a sign where a new document begins."""
+        documents = np.split(tokens, np.flatnonzero(tokens[1:] == BOS) + 1)
+        return " ¶ ".join(self.decode(document.tolist()) for document in documents)
 
 
 def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> Table:
     bare = tokenizer.encode(texts)
     return {"tokens": framed(bare), "unknown_bytes": _unknown_bytes(bare, texts)}
-
-
-def framed(bare: Ragged) -> Ragged:
-    """Each row between a start and an end token."""
-    whole = Ragged.of_lengths(bare.values[:0], bare.lengths + 2)
-    values = np.empty(whole.offsets[-1], dtype=bare.values.dtype)
-    inner = np.ones(len(values), dtype=bool)
-    firsts, lasts = whole.offsets[:-1], whole.offsets[1:] - 1
-    inner[firsts], inner[lasts] = False, False
-    values[firsts], values[lasts], values[inner] = BOS, EOS, bare.values
-    return Ragged(values, whole.offsets)
 
 
 def _unknown_bytes(bare: Ragged, texts: Sequence[str]) -> Ragged:

@@ -61,9 +61,8 @@ class Tokenizer:
         return self._encode_pairs(texts)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """As a person would read it: no padding, no start, no end; a mask and an unknown character are shown."""
-        pieces = (_SHOWN.get(int(token), self.pieces[int(token)]) for token in ids)
-        return b"".join(pieces).decode(errors="replace")
+        """As a person would read it: no padding, no start, no end; what stands for no text is shown by its name."""
+        return b"".join(self._piece(int(token)) for token in ids).decode(errors="replace")
 
     @cached_property
     def digest(self) -> str:
@@ -75,6 +74,11 @@ class Tokenizer:
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Tokenizer:
         return cls(stored["kind"], tuple(piece.encode("latin-1") for piece in stored["pieces"]), stored["merges"])
+
+    def _piece(self, token: int) -> bytes:
+        if token >= self.vocab_size:  # A model may have been given a larger vocabulary than its data's.
+            return f"<{token}>".encode()
+        return _SHOWN.get(token, self.pieces[token])
 
     @cached_property
     def _id_of_code_point(self) -> np.ndarray:
@@ -135,6 +139,17 @@ def train_tokenizer(kind: TokenizerName, texts: Sequence[str], vocab_size: int |
         alphabet = np.unique(np.concatenate([code_points(text) for text in texts]))
         return Tokenizer(kind, special + tuple(chr(point).encode() for point in alphabet))
     return _train_pairs(texts, vocab_size or DEFAULT_BPE_SIZE)
+
+
+def framed(bare: Ragged) -> Ragged:
+    """Each row between a start and an end token."""
+    whole = Ragged.of_lengths(bare.values[:0], bare.lengths + 2)
+    values = np.empty(whole.offsets[-1], dtype=bare.values.dtype)
+    inner = np.ones(len(values), dtype=bool)
+    firsts, lasts = whole.offsets[:-1], whole.offsets[1:] - 1
+    inner[firsts], inner[lasts] = False, False
+    values[firsts], values[lasts], values[inner] = BOS, EOS, bare.values
+    return Ragged(values, whole.offsets)
 
 
 def _train_pairs(texts: Sequence[str], vocab_size: int) -> Tokenizer:

@@ -1,0 +1,164 @@
+"""Multi-query associative recall (Arora et al. 2023, https://arxiv.org/abs/2312.04927): key-value pairs, then some of
+the keys again at distances that follow a power law; each asks for its value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from headtohead.data.batch import IGNORED, Batch
+from headtohead.data.caching import Prepared
+from headtohead.data.contracts import DataError, DataSpec, SplitName
+from headtohead.data.dealing import check_sizes
+from headtohead.data.rows import as_tensor
+from headtohead.data.source import CachedSource, CachedSplit
+from headtohead.data.storage import slices, smallest_integer
+from headtohead.data.tokenizers import SPECIAL_TOKENS
+
+_FIRST_ID = len(SPECIAL_TOKENS)
+_NUM_TRIES = 8
+_NUMBERS_AT_ONCE = 2**23
+"""Random numbers held in memory together."""
+
+
+class AssociativeRecall(CachedSource):
+    """A row is `num_pairs` keys with their values, then keys asked for among random tokens. Keys and values are two
+    halves of the vocabulary. The target of a key that is asked for is its value; nothing else is scored."""
+
+    name: ClassVar[str] = "associative_recall"
+    kind = "language"
+
+    def __init__(
+        self,
+        *,
+        num_train: int = 20_000,
+        num_validation: int = 1_000,
+        num_test: int = 1_000,
+        length: int = 64,
+        num_pairs: int = 8,
+        vocab_size: int = 64,
+        power: float = 0.01,
+        batch_size: int = 32,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(batch_size)
+        self.sizes = check_sizes(num_train, num_validation, num_test)
+        self.length, self.num_pairs, self.vocab_size, self.power, self.seed = length, num_pairs, vocab_size, power, seed
+        self.num_keys = (vocab_size - _FIRST_ID) // 2
+        if num_pairs < 1 or 4 * num_pairs > length:
+            raise DataError(
+                f"data.num_pairs={num_pairs} must be from 1 to {length // 4} at data.length={length}: a row has room "
+                f"for twice as many tokens as all pairs take."
+            )
+        if num_pairs > self.num_keys:
+            raise DataError(
+                f"data.vocab_size={vocab_size} has {max(self.num_keys, 0)} keys, fewer than data.num_pairs={num_pairs}"
+                f": give at least {_FIRST_ID + 2 * num_pairs}, for special tokens, keys and as many values."
+            )
+        if power <= 0:
+            raise DataError(f"data.power={power} must be above 0: near 0 keys are asked for soon, at 1 anywhere.")
+
+    def parameters(self) -> Mapping[str, Any]:
+        names = ("sizes", "length", "num_pairs", "vocab_size", "power", "seed")
+        return {name: getattr(self, name) for name in names}
+
+    def make(self) -> Prepared:
+        dealt = self._distinct_rows(sum(self.sizes.values()))
+        tables, start = {}, 0
+        for name in ("test", "validation", "train"):
+            stop = start + self.sizes[name]
+            tables[name] = {"tokens": dealt[0][start:stop], "targets": dealt[1][start:stop]}
+            start = stop
+        return Prepared(tables)
+
+    def describe_rows(self) -> DataSpec:
+        return DataSpec(kind="language", vocab_size=self.vocab_size, max_length=self.length)
+
+    def open_split(self, name: SplitName) -> AnsweredRows:
+        tokens, targets = (self.content.tables[name][column] for column in ("tokens", "targets"))
+        assert isinstance(tokens, np.ndarray) and isinstance(targets, np.ndarray)
+        return AnsweredRows(self, name, tokens, targets)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Keys as k0, k1 ..., values as v0, v1 ..."""
+        return " ".join(self._name_of(int(token)) for token in ids)
+
+    def describe(self, batch: Batch) -> list[dict[str, Any]]:
+        assert batch.tokens is not None and batch.targets is not None
+        samples = []
+        for row, tokens, targets in zip(batch.rows, batch.tokens, batch.targets, strict=True):
+            asked = targets != IGNORED
+            answers = f"{self.decode(tokens[asked].tolist())} -> {self.decode(targets[asked].tolist())}"
+            samples.append({"row": int(row), "text": self.decode(tokens.tolist()), "answers": answers})
+        return samples
+
+    def _name_of(self, token: int) -> str:
+        if token < _FIRST_ID:
+            return SPECIAL_TOKENS[token]
+        place = token - _FIRST_ID
+        return f"k{place}" if place < self.num_keys else f"v{place - self.num_keys}"
+
+    def _distinct_rows(self, num_rows: int) -> tuple[np.ndarray, np.ndarray]:
+        """No two rows alike in their tokens."""
+        generator = np.random.default_rng(self.seed)
+        tokens, targets = self._rows(num_rows, generator)
+        for _ in range(_NUM_TRIES):
+            kept = np.sort(np.unique(tokens, axis=0, return_index=True)[1])
+            if len(kept) == num_rows:
+                return tokens, targets
+            more = self._rows(num_rows - len(kept), generator)
+            tokens, targets = np.concatenate([tokens[kept], more[0]]), np.concatenate([targets[kept], more[1]])
+        raise DataError(
+            f"data=associative_recall has fewer than {num_rows} different rows of data.length={self.length} over "
+            f"data.vocab_size={self.vocab_size}: lower data.num_train={self.sizes['train']}, or raise one of these."
+        )
+
+    def _rows(self, num_rows: int, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        widest = max(self.vocab_size, self.length)
+        pieces = [
+            self._piece(part.stop - part.start, generator)
+            for part in slices(num_rows, max(_NUMBERS_AT_ONCE // widest, 1))
+        ]
+        tokens, targets = zip(*pieces, strict=True)
+        return np.concatenate(tokens), np.concatenate(targets)
+
+    def _piece(self, num_rows: int, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        size = self.num_pairs
+        keys = _FIRST_ID + drawn_apart(num_rows, size, np.ones(self.num_keys), generator)
+        first_value = _FIRST_ID + self.num_keys
+        values = first_value + drawn_apart(num_rows, size, np.ones(self.vocab_size - first_value), generator)
+        tokens = generator.integers(_FIRST_ID, self.vocab_size, size=(num_rows, self.length))
+        tokens[:, 0 : 2 * size : 2], tokens[:, 1 : 2 * size : 2] = keys, values
+        room = (self.length - 2 * size) // 2
+        distances = drawn_apart(num_rows, size, np.arange(1, room + 1) ** (self.power - 1), generator)
+        asked = 2 * size + 2 * distances
+        np.put_along_axis(tokens, asked, keys, axis=1)
+        targets = np.full((num_rows, self.length), IGNORED)
+        np.put_along_axis(targets, asked, values, axis=1)
+        return tokens.astype(smallest_integer(self.vocab_size)), targets.astype(np.int32)
+
+
+class AnsweredRows(CachedSplit):
+    """Rows of one length with targets of their own."""
+
+    def __init__(self, source: CachedSource, name: SplitName, tokens: np.ndarray, targets: np.ndarray) -> None:
+        super().__init__(source, name)
+        self._tokens, self._targets = tokens, targets
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def batch(self, rows: np.ndarray) -> Batch:
+        return Batch(rows=as_tensor(rows), tokens=as_tensor(self._tokens[rows]), targets=as_tensor(self._targets[rows]))
+
+
+def drawn_apart(num_rows: int, size: int, weights: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """In each row `size` different places, drawn one after another by weight: the first to arrive when each takes an
+    exponential time at the rate of its weight (Efraimidis and Spirakis 2006, https://doi.org/10.1016/j.ipl.2005.11.003).
+    """
+    times = generator.standard_exponential((num_rows, len(weights)), dtype=np.float32) / weights.astype(np.float32)
+    first = np.argpartition(times, size - 1, axis=1)[:, :size]
+    order = np.argsort(np.take_along_axis(times, first, axis=1), axis=1)
+    return np.take_along_axis(first, order, axis=1)

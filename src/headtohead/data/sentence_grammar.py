@@ -1,0 +1,97 @@
+"""Short reviews with a verdict: which clause decides hangs on the conjunction, and what it says on negation, so that no
+word by itself tells the label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, ClassVar
+
+import numpy as np
+
+from headtohead.data.contracts import SplitName
+from headtohead.data.dealing import check_sizes, deal
+from headtohead.data.labelled import Labelled, LabelledSource
+from headtohead.data.tokenizers import TokenizerName
+
+_AT_ONCE = 4096
+"""Sentences written together."""
+NEGATIVE, POSITIVE = 0, 1
+SUBJECTS = (
+    "film", "story", "plot", "acting", "music", "ending", "cast", "script", "camera work", "humour", "opening",
+    "dialogue", "pace", "scenery", "sound", "main character",
+)  # fmt: skip
+ADJECTIVES = {
+    NEGATIVE: ("dull", "weak", "awful", "clumsy", "boring", "poor", "lifeless", "confusing", "bland", "shallow"),
+    POSITIVE: ("gripping", "strong", "superb", "elegant", "moving", "fine", "lively", "clear", "fresh", "deep"),
+}
+PLAIN = ("was", "was truly", "was certainly", "seemed", "remained")
+NEGATED = ("was not", "was never", "was hardly", "was far from", "was anything but")
+PATTERNS = (
+    ("{decides} .", 1),
+    ("although {concedes} , {decides} .", 2),
+    ("{decides} , although {concedes} .", 2),
+    ("{concedes} , but {decides} .", 2),
+    ("{decides} , whatever they say : {concedes} .", 1),
+)
+"""Sentences of a clause that decides and one that does not, and how common each is."""
+
+
+@dataclass(frozen=True)
+class Clauses:
+    """Many clauses: their texts, and the verdict each gives."""
+
+    texts: np.ndarray
+    verdicts: np.ndarray
+
+
+class SentenceGrammar(LabelledSource):
+    """Sentences that all differ, half of them positive, on the whole and for each word."""
+
+    name: ClassVar[str] = "sentence_grammar"
+    class_names: ClassVar[tuple[str, ...]] = ("negative", "positive")
+
+    def __init__(
+        self,
+        *,
+        num_train: int = 10_000,
+        num_validation: int = 1_000,
+        num_test: int = 1_000,
+        batch_size: int = 64,
+        tokenizer: TokenizerName = "bpe",
+        vocab_size: int | None = None,
+        bucket_by_length: bool = True,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            batch_size=batch_size, tokenizer=tokenizer, vocab_size=vocab_size, bucket_by_length=bucket_by_length
+        )
+        self.sizes, self.seed = check_sizes(num_train, num_validation, num_test), seed
+
+    def sample_parameters(self) -> Mapping[str, Any]:
+        return {"sizes": self.sizes, "seed": self.seed}
+
+    def samples(self) -> Mapping[SplitName, list[Labelled]]:
+        return deal(islice(self._written(), 50 * sum(self.sizes.values())), self.sizes, source=self.name)
+
+    def _written(self) -> Iterator[Labelled]:
+        """Without end; some may be alike."""
+        generator = np.random.default_rng(self.seed)
+        weights = np.array([weight for _, weight in PATTERNS])
+        while True:
+            decides, concedes = written_clauses(_AT_ONCE, generator), written_clauses(_AT_ONCE, generator)
+            chosen = generator.choice(len(PATTERNS), size=_AT_ONCE, p=weights / weights.sum())
+            for place, pattern in enumerate(chosen):
+                text = PATTERNS[pattern][0].format(decides=decides.texts[place], concedes=concedes.texts[place])
+                yield text, int(decides.verdicts[place])
+
+
+def written_clauses(size: int, generator: np.random.Generator) -> Clauses:
+    """Verdict, negation and words are drawn independently, so that none tells of another."""
+    verdicts, negated = generator.integers(2, size=size), generator.integers(2, size=size)
+    verbs = np.array([PLAIN, NEGATED], dtype=object)[negated, generator.integers(len(PLAIN), size=size)]
+    adjectives = np.array([ADJECTIVES[NEGATIVE], ADJECTIVES[POSITIVE]], dtype=object)
+    said = adjectives[verdicts ^ negated, generator.integers(adjectives.shape[1], size=size)]
+    subjects = np.array(SUBJECTS, dtype=object)[generator.integers(len(SUBJECTS), size=size)]
+    return Clauses("the " + subjects + " " + verbs + " " + said, verdicts)
