@@ -117,11 +117,13 @@ class BatchNorm(Norm):
         valid = context.valid
         if self.training and valid is not None:
             return self._over_valid(x, valid)
-        frozen = is_recomputing()
+        statistics = self.running_mean, self.running_variance
+        if is_recomputing():
+            # Copies take the second update; without any, autograd would keep fewer tensors than the first time.
+            statistics = self.running_mean.clone(), self.running_variance.clone()
         flat = F.batch_norm(
             x.flatten(0, 1),
-            None if frozen else self.running_mean,
-            None if frozen else self.running_variance,
+            *statistics,
             self.weight,
             self.bias,
             self.training,
