@@ -25,7 +25,6 @@ class LabelledSource(CachedSource):
     """A row is a start token, the text and an end token: the first can be pooled, and so can the last."""
 
     kind = "labelled_text"
-
     class_names: ClassVar[tuple[str, ...]]
 
     def __init__(
