@@ -97,6 +97,7 @@ COMBINATIONS = {
     "task=masked_lm": ["task=masked_lm cannot be done by model=decoder_only", "model=encoder_only", "task=causal_lm"],
     "model=vision_transformer": ["task=causal_lm cannot be done by model=vision_transformer", "image_classification"],
     "data=digits": ["task=causal_lm reads data of kind language", "data=digits is images", "data=grammar_lm"],
+    "data=text": ["data=text", "data.path=FILE"],
     "task=classification": ["task=classification reads data of kind labelled_text", "data=grammar_lm is language"],
     "task.monitor=accuracy": ["task.monitor=accuracy is no metric of task=causal_lm", "perplexity"],
     "model.num_heads=3": ["model.num_heads=3 does not divide model.d_model=64", "1, 2, 4"],

@@ -14,7 +14,7 @@ from hydra.utils import instantiate
 
 from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.architectures.costs import Ledger, ledger
-from headtohead.building.data_fit import fit
+from headtohead.building.data_fit import check_kind, fit
 from headtohead.building.sizes import as_read, sample_size
 from headtohead.building.sources import class_value
 from headtohead.data.contracts import DataSource, DataSpec
@@ -28,6 +28,7 @@ def build_data(config: Mapping[str, Any]) -> DataSource:
 
 
 def build_task(config: Mapping[str, Any], spec: DataSpec) -> Task:
+    check_kind(config, spec)
     task: Task = _make(config["task"])
     return task.bind(spec)
 

@@ -56,6 +56,11 @@ def _of_kind(kind: str) -> str:
     return " or ".join(f"data={c.name}" for c in choices("data") if class_value(c.target, "kind") == kind)
 
 
+def _path(view: View) -> Iterator[str]:
+    if "path" in view.data and view.data["path"] is None:
+        yield f"{view.chosen('data')} reads files of yours and data.path is null: give data.path=FILE"
+
+
 def _monitor(view: View) -> Iterator[str]:
     metrics, monitor = view.task_value("metrics"), view.task.get("monitor")
     if metrics and monitor is not None and monitor not in metrics:
@@ -207,6 +212,7 @@ def _starting_points(view: View) -> Iterator[str]:
 RULES: tuple[Rule, ...] = (
     _task_and_model,
     _task_and_data,
+    _path,
     _monitor,
     _heads_divide_width,
     _key_value_heads,

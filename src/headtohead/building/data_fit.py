@@ -13,7 +13,6 @@ from headtohead.data.contracts import DataSpec
 def fit(config: Mapping[str, Any], spec: DataSpec) -> dict[str, Any]:
     """The configuration with the model's nulls filled; raises ConfigurationError where model and data do not fit."""
     view = View(config)
-    _check_kind(view, spec)
     known = {
         "vocab_size": spec.vocab_size,
         "max_length": spec.max_length,
@@ -28,7 +27,9 @@ def fit(config: Mapping[str, Any], spec: DataSpec) -> dict[str, Any]:
     return {**config, "model": model}
 
 
-def _check_kind(view: View, spec: DataSpec) -> None:
+def check_kind(config: Mapping[str, Any], spec: DataSpec) -> None:
+    """For data whose kind only its content tells."""
+    view = View(config)
     kinds = view.task_value("data_kinds")
     if kinds and spec.kind not in kinds:
         raise ConfigurationError(
