@@ -22,7 +22,7 @@ from headtohead.components.contracts import (
     Sublayer,
     Wiring,
 )
-from headtohead.components.norms import NoNorm
+from headtohead.components.norms import BatchNorm, NoNorm
 from headtohead.components.positions.none import NoPosition
 from headtohead.components.stack import Stack
 
@@ -54,7 +54,21 @@ class Subject:
             for tensor in stack.state_dict().values():
                 if tensor.is_floating_point():
                     tensor.add_(0.2 * torch.rand_like(tensor))
-        return stack.to(self.dtype).eval()
+        stack = stack.to(self.dtype)
+        if self.sees_others_in_training:
+            self._settle(stack)
+        return stack.eval()
+
+    def _settle(self, stack: Stack) -> None:
+        """Running statistics as training leaves them: arbitrary ones let numbers grow from layer to layer."""
+        norms = [module for module in stack.modules() if isinstance(module, BatchNorm)]
+        usual = [norm.momentum for norm in norms]
+        for norm in norms:
+            norm.momentum = 1.0
+        with torch.no_grad():
+            stack.train()(*self.inputs(stack))
+        for norm, momentum in zip(norms, usual, strict=True):
+            norm.momentum = momentum
 
     def inputs(self, stack: Stack, *, seed: int = 1) -> tuple[Float[Tensor, "B L D"], Context]:
         """Random tokens, and a random memory where one is read."""
