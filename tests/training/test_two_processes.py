@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import pytest
+from programs import records_of
 from runs import curve, make_model, parts
 
 from headtohead.tracking.record import RunRecord
-from headtohead.tracking.store import RunFolder
 from headtohead.training.run import train
 
 PROGRAM = """
-import sys
-from functools import partial
-from pathlib import Path
-
-from runs import make_model, parts
-from headtohead.training.distributed import is_main_process
-from headtohead.training.run import train
-
-still = partial(make_model, dropout=0.0)
 for accumulate in (1, 2):
-    record = train(parts(Path(sys.argv[1]), make_model=still, strategy="ddp", devices=2, accumulate=accumulate))
-    if is_main_process():
-        print(record.path)
+    tell(train(parts(folder, make_model=still, strategy="ddp", devices=2, accumulate=accumulate)))
 """
 """Lightning starts it a second time, as the second process."""
 
@@ -38,20 +23,9 @@ for accumulate in (1, 2):
 def records(tmp_path_factory: pytest.TempPathFactory) -> list[RunRecord]:
     """Two runs, of 1 and 2 parts per device."""
     folder = tmp_path_factory.mktemp("two")
-    program = folder / "program.py"
-    program.write_text(PROGRAM, encoding="utf-8")
-    search = os.pathsep.join(str(path) for path in (Path(__file__).parent, Path(__file__).parents[1]))
-    done = subprocess.run(
-        [sys.executable, str(program), str(folder)],
-        env={**os.environ, "PYTHONPATH": search, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert len(list((folder / "default").iterdir())) == 2, "one folder per run"
-    return [RunFolder.open(path).read_record() for path in done.stdout.split()]
+    found = records_of(PROGRAM, folder)
+    assert len(found) == len(list((folder / "default").iterdir())) == 2, "one folder per run"
+    return found
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,46 @@
+"""Programs of their own, for what cannot happen inside a test's process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from headtohead.tracking.record import RunRecord
+from headtohead.tracking.store import RunFolder
+
+HEADER = """
+import sys
+from functools import partial
+from pathlib import Path
+
+from runs import make_model, parts
+from headtohead.training.distributed import is_main_process
+from headtohead.training.run import train
+
+folder = Path(sys.argv[1])
+still = partial(make_model, dropout=0.0)
+
+
+def tell(record):
+    if is_main_process():
+        print(record.path)
+"""
+
+
+def records_of(program: str, folder: Path) -> list[RunRecord]:
+    """The records that the program tells of."""
+    script = folder / "program.py"
+    script.write_text(HEADER + program, encoding="utf-8")
+    search = os.pathsep.join(str(path) for path in (Path(__file__).parent, Path(__file__).parents[1]))
+    done = subprocess.run(
+        [sys.executable, str(script), str(folder)],
+        env={**os.environ, "PYTHONPATH": search, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [RunFolder.open(path).read_record() for path in done.stdout.split()]
