@@ -40,18 +40,19 @@ def check_kind(config: Mapping[str, Any], spec: DataSpec) -> None:
 
 def _misfits(view: View, model: Mapping[str, Any], spec: DataSpec) -> Iterator[str]:
     data = view.chosen("data")
-    vocab_size, max_length, num_classes = (model.get(name) for name in ("vocab_size", "max_length", "num_classes"))
+    vocab_size, num_classes = model.get("vocab_size"), model.get("num_classes")
     if vocab_size and vocab_size < spec.vocab_size:
         yield (
             f"model.vocab_size={vocab_size} is smaller than the vocabulary of {data}, whose token ids go up to "
             f"{spec.vocab_size - 1}: leave it null, or give at least {spec.vocab_size}"
         )
-    longest = max(spec.max_length, spec.max_target_length)
-    if max_length and max_length < longest:
-        yield (
-            f"model.max_length={max_length} is shorter than the rows of {data}, which have up to {longest} tokens: "
-            f"leave it null, or give at least {longest}, or shorten the data's rows"
-        )
+    for field, longest in (("max_length", spec.max_length), ("max_target_length", spec.max_target_length)):
+        held = model.get(field)
+        if held and held < longest:
+            yield (
+                f"model.{field}={held} is shorter than the rows of {data}, which have up to {longest} tokens: "
+                f"leave it null, or give at least {longest}, or shorten the data's rows"
+            )
     if num_classes and num_classes < spec.num_classes:
         yield (
             f"model.num_classes={num_classes} is less than the {spec.num_classes} classes of {data}: "
