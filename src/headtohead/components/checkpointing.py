@@ -35,7 +35,8 @@ class Checkpointing:
 
 def is_recomputing() -> bool:
     """True inside the second forward pass: what has an effect beyond its output must not have it twice."""
-    return _recomputing.get()
+    # A compiled graph cannot read the mark; the stack refuses what would need it there.
+    return not torch.compiler.is_compiling() and _recomputing.get()
 
 
 @contextmanager
@@ -53,6 +54,6 @@ def _contexts() -> tuple[Any, Any]:
 
 def recompute(function: Callable[..., Tensor], *inputs: Any) -> Tensor:
     """function(*inputs), made again in the backward pass."""
-    if torch.compiler.is_compiling():  # cannot trace the mark; batch norm under compile and checkpointing is refused
+    if torch.compiler.is_compiling():
         return checkpoint(function, *inputs, use_reentrant=False)
     return checkpoint(function, *inputs, use_reentrant=False, context_fn=_contexts)

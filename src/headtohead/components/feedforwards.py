@@ -4,6 +4,7 @@ three with a gate (Shazeer 2020, https://arxiv.org/abs/2002.05202)."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -23,7 +24,8 @@ def gelu_tanh(x: Tensor) -> Tensor:
     return F.gelu(x, approximate="tanh")
 
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "squared_relu"]
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "gelu_tanh": gelu_tanh,
@@ -45,7 +47,7 @@ class DenseFeedForward(FeedForward):
         *,
         dropout: float = 0.0,
         multiple: float = 4.0,
-        activation: str = "gelu",
+        activation: Activation = "gelu",
         gated: bool = False,
         two_thirds: bool = False,
         bias: bool = True,
@@ -66,7 +68,10 @@ class DenseFeedForward(FeedForward):
 
     def costs(self, query: CostQuery) -> Costs:
         n, gated = query.length, self.gate is not None
-        inner_tensors = (1 if self.activation in KEEPS_OWN_OUTPUT else 2) + 2 * gated + (1 + gated) * (self.dropout > 0)
+        owns_output = self.activation in KEEPS_OWN_OUTPUT
+        inner_tensors = (1 if owns_output else 2) + 2 * gated
+        if self.dropout > 0:  # its noise, and what it lets through where that was shared with the activation
+            inner_tensors += 2 if owns_output and not gated else 1
         return Costs.of(
             self,
             forward_flops=2 * n * self.d_model * self.inner * (3 if gated else 2),

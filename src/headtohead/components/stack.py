@@ -23,6 +23,7 @@ from headtohead.components.contracts import (
     FeedForwardFactory,
     Grid,
     MixerFactory,
+    Norm,
     NormFactory,
     Position,
     PositionFactory,
@@ -107,6 +108,7 @@ class Stack(Component):
         self.final_norm = norm(d_model) if wiring.needs_final_norm else None
         self.reads_scores = any(block.mixer.reads_scores for block in self.layers)
         self.has_cross = cross is not None
+        self.keeps_statistics = any(isinstance(part, Norm) and part.keeps_statistics for part in self.modules())
 
     @property
     def layers(self) -> list[Block]:
@@ -122,7 +124,7 @@ class Stack(Component):
         x = self._embed(x, context)
         if self.reads_scores:
             context = scores.fill(context, x, causal=self.causal)
-        policy = self.checkpointing if torch.is_grad_enabled() else Checkpointing()
+        policy = self._policy()
         for layer, block in enumerate(self.layers):
             own = self._of_layer(context, layer, x)
             if policy.covers_block(layer):
@@ -130,6 +132,18 @@ class Stack(Component):
             else:
                 x = block(x, own, recompute_mixers=policy.kind == "attention")
         return x if self.final_norm is None else self.final_norm(x, context)
+
+    def _policy(self) -> Checkpointing:
+        """What to make again in the backward pass; nothing where there will be none."""
+        if not torch.is_grad_enabled():
+            return Checkpointing()
+        recomputes_norms = self.checkpointing.kind in ("full", "every_k")
+        if recomputes_norms and self.keeps_statistics and torch.compiler.is_compiling():
+            raise ValueError(
+                f"checkpointing={self.checkpointing.kind} under torch.compile would update a norm's statistics twice: "
+                "use checkpointing=attention or none, trainer.compile=false, or another norm than batch_norm"
+            )
+        return self.checkpointing
 
     def _placed(self, context: Context, start: int, length: int, device: torch.device) -> Context:
         limit = self.position.max_length
@@ -209,21 +223,27 @@ class Stack(Component):
         return scores.with_scores(replace(context, key_positions=keys), allowed, scores.compute_dtype(x))
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
-        """Path, kind and costs of every part; their sum is the stack."""
+        """Path, kind and costs of every part; their sum is the stack. What is recomputed keeps only its input."""
         for index, position in enumerate(cast(list[Position], list(self.positions))):
             yield f"positions.{index}", "position", position.costs(query)
         if self.embedding_norm is not None:
             yield "embedding_norm", "norm", self.embedding_norm.costs(query)
+        policy, stream = self.checkpointing, query.length * self.d_model * query.bytes_per_element
         for index, block in enumerate(self.layers):
             for name, costs in block.cost_rows(query):
+                if policy.covers_block(index):
+                    costs = replace(costs, activation_bytes=stream if name == "wiring" else 0)
+                elif policy.kind == "attention" and name in ("mixer", "cross"):
+                    costs = replace(costs, activation_bytes=stream)
                 yield f"blocks.{index}.{name}", name, costs
         if self.final_norm is not None:
             yield "final_norm", "norm", self.final_norm.costs(query)
-        size = query.bytes_per_element
-        shared = query.memory_length * self.d_model * size if self.has_cross else 0
-        dropped = query.length * self.d_model * size if self.dropout > 0 else 0
-        if shared or dropped:
-            yield "shared", "activations", Costs(activation_bytes=shared + dropped)
+        if self.dropout > 0:
+            yield "dropout", "activations", Costs(activation_bytes=stream)
+        keeps_memory = policy.kind != "attention" and not all(map(policy.covers_block, range(self.num_layers)))
+        if self.has_cross and keeps_memory:
+            kept = query.memory_length * self.d_model * query.bytes_per_element
+            yield "memory", "activations", Costs(activation_bytes=kept)
 
     def costs(self, query: CostQuery) -> Costs:
         return sum((costs for _, _, costs in self.cost_rows(query)), Costs())
