@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -15,12 +15,13 @@ import torch
 import yaml
 
 from headtohead.building import compatibility, schema
-from headtohead.building.build import build_parts, fitted
+from headtohead.building.build import build_parts
 from headtohead.building.choices import Choice, choice_names, choices
 from headtohead.building.configuration import compose
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.sources import arguments, class_value
 from headtohead.components.stack import Stack
+from headtohead.training.parts import Parts
 
 SEEDS = range(12)
 LEGAL_PER_SEED = 26
@@ -29,21 +30,21 @@ OTHER_GROUPS = ("task", "data", "optimizer", "schedule", "precision", "checkpoin
 SMALL = {"num_train": 60, "num_validation": 8, "num_test": 8, "context_length": 12, "batch_size": 4}
 VALUES: dict[str, tuple[Any, ...]] = {
     "num_layers": (1, 2),
-    "num_heads": (1, 2, 3, 4, 8),
-    "d_model": (24, 32, 36),
+    "num_heads": (1, 2, 2, 4, 3),
+    "d_model": (24, 24, 36, 32),
     "dropout": (0.0, 0.1),
     "drop_path": (0.0, 0.2),
     "tie_weights": (True, False),
     "embedding_norm": (True, False),
     "scale_embedding": (True, False),
     "pooling": ("cls", "mean"),
-    "max_length": (None, None, None, 2, 64),
-    "vocab_size": (None, None, None, 3, 5000),
-    "patch_size": (2, 4, 3),
+    "max_length": (None,) * 9 + (2, 64),
+    "vocab_size": (None,) * 9 + (3, 5000),
+    "patch_size": (2, 2, 4, 4, 3),
     "num_segments": (0, 2),
 }
 DTYPES = {"64-true": torch.float64, "bf16-true": torch.bfloat16}
-MIXER_VALUES = {"num_kv_heads": (None, 1, 2, 3), "qk_norm": (True, False), "bias": (True, False)}
+MIXER_VALUES = {"num_kv_heads": (None, None, 1, 1, 2, 3), "qk_norm": (True, False), "bias": (True, False)}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -60,20 +61,24 @@ def composed(*overrides: str) -> dict[str, Any]:
 
 def leaf(group: str, choice: str) -> dict[str, Any]:
     """A choice's own node, read from its file: swapping it in is what Hydra does with group=choice."""
-    path = next(item.path for item in choices(group) if item.name == choice)
-    node = yaml.safe_load(path.read_text(encoding="utf-8"))
-    assert "defaults" not in node, f"{path} builds on others: compose it"
-    return node
+    return copy.deepcopy(_leaves(group)[choice])
+
+
+@cache
+def _leaves(group: str) -> dict[str, dict[str, Any]]:
+    nodes = {item.name: yaml.safe_load(item.path.read_text(encoding="utf-8")) for item in choices(group)}
+    assert not any("defaults" in node for node in nodes.values()), f"a choice of {group} builds on others: compose it"
+    return nodes
 
 
 def draw(rng: random.Random) -> dict[str, Any]:
-    """A configuration from all choices; half the time with a task that the family can do."""
+    """A configuration from all choices; most often with a task that the family can do."""
     family = rng.choice(choice_names("model"))
     config = copy.deepcopy(composed(f"model={family}"))
     for group in (*(f"model/{name}" for name in MODEL_GROUPS), *OTHER_GROUPS):
         names = [choice.name for choice in drawable()] if group == "data" else choice_names(group)
         _choose(config, group, rng.choice(names))
-    if rng.random() < 0.8:
+    if rng.random() < 0.95:
         fit_task_and_data(config, rng)
     model = config["model"]
     for name, values in VALUES.items():
@@ -85,7 +90,7 @@ def draw(rng: random.Random) -> dict[str, Any]:
         slot = rng.choice(("position", "norm", "residual", "feedforward"))
         side = rng.choice(("encoder", "decoder"))
         model[side][slot] = leaf(f"model/{slot}", rng.choice(choice_names(f"model/{slot}")))
-    config["trainer"] |= {"accelerator": "cpu", "accumulate": rng.choice((1, 1, 1, 2, 8)), "max_steps": 10}
+    config["trainer"] |= {"accelerator": "cpu", "accumulate": rng.choice((1,) * 9 + (2, 8)), "max_steps": 10}
     config["name"] = "draw"
     return config
 
@@ -102,7 +107,7 @@ def _choose(config: dict[str, Any], group: str, choice: str) -> None:
 
 
 def fit_task_and_data(config: dict[str, Any], rng: random.Random) -> None:
-    """A task that the family can do, on data that the task can read: left to chance, one draw in twelve would be."""
+    """A task that the family can do, on data that the task can read: left to chance, few draws would be."""
     family = class_value(config["model"]["_target_"], "family")
     tasks = [t for t in choices("task") if family in class_value(t.target, "families")]
     task = rng.choice(tasks)
@@ -117,8 +122,7 @@ def drawable() -> list[Choice]:
     return [choice for choice in choices("data") if "path" not in {a.name for a in arguments(choice.target) or ()}]
 
 
-def train_a_step(config: Mapping[str, Any]) -> None:
-    parts = build_parts(config)
+def train_a_step(parts: Parts) -> None:
     torch.manual_seed(0)
     model = parts.make_model()
     for module in model.modules():
@@ -136,7 +140,7 @@ def train_a_step(config: Mapping[str, Any]) -> None:
     loss.backward()
     optimizer.step()
     assert torch.isfinite(loss), "a first loss is a number"
-    assert parts.schedule(config["trainer"]["max_steps"])(0) >= 0
+    assert parts.schedule(parts.settings.max_steps)(0) >= 0
     assert all(p.grad is None or torch.isfinite(p.grad).all() for p in model.parameters())
 
 
@@ -148,13 +152,13 @@ def test_drawn_combination_is_refused_beforehand_or_trains_a_step(seed: int) -> 
         try:
             config = schema.check(config)
             compatibility.check(config)
-            fitted(config)
+            parts = build_parts(config)
         except ConfigurationError as refusal:
             refused += 1
             assert "\n" not in str(refusal) and len(str(refusal)) > 30
             continue
         legal += 1
-        train_a_step(config)
+        train_a_step(parts)
     assert refused > LEGAL_PER_SEED / 4, "the draw must reach what is to be refused, too"
 
 

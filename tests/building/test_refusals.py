@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+import copy
+from functools import cache
+from typing import Any
 
-from headtohead.building.configuration import compose_checked
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+from headtohead.building import schema
+from headtohead.building.configuration import compose, compose_checked
 from headtohead.building.errors import ConfigurationError
 
 KEYS = {
@@ -122,18 +128,49 @@ COMBINATIONS = {
     "init_from=hf:gpt2": ["init_from=hf:gpt2 is not supported"],
     "init_from=run:a resume_from=b": ["give one of them"],
 }
-CASES = KEYS | VALUES | CHOICES | GRAMMAR | COMBINATIONS
+COMPOSED = CHOICES | GRAMMAR | COMBINATIONS
+SET = KEYS | VALUES
 
 
-@pytest.mark.parametrize("override", CASES)
+def assert_says(sentence: str, parts: list[str]) -> None:
+    assert "\n" not in sentence and "Traceback" not in sentence
+    for part in parts:
+        assert part in sentence, sentence
+
+
+@pytest.mark.parametrize("override", [*COMPOSED, "optimizer.lrr=1", "optimizer.lr=abc", "+typo=1", "~seed"])
 def test_refusal_is_one_sentence_that_names_what_matters(override: str) -> None:
     given = override.split(" ") if override in COMBINATIONS else [override]
     with pytest.raises(ConfigurationError) as refusal:
         compose_checked("train", given)
-    sentence = str(refusal.value)
-    assert "\n" not in sentence and "Traceback" not in sentence
-    for part in CASES[override]:
-        assert part in sentence, sentence
+    assert_says(str(refusal.value), (COMPOSED | SET)[override])
+
+
+@pytest.mark.parametrize("override", SET)
+def test_unknown_field_or_wrong_value_is_refused_by_name(override: str) -> None:
+    with pytest.raises(ConfigurationError) as refusal:
+        schema.check(with_override(override))
+    assert_says(str(refusal.value), SET[override])
+
+
+@cache
+def usual() -> dict[str, Any]:
+    return compose("train")
+
+
+def with_override(override: str) -> dict[str, Any]:
+    """The usual configuration with one field set or taken out, as Hydra would, without composing anew."""
+    config = copy.deepcopy(usual())
+    parsed = OverridesParser.create().parse_override(override)
+    *path, last = parsed.key_or_group.split(".")
+    node: Any = config
+    for key in path:
+        node = node[key]
+    if parsed.is_delete():
+        del node[last]
+    else:
+        node[last] = parsed.value()
+    return config
 
 
 @pytest.mark.parametrize(

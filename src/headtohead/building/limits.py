@@ -38,17 +38,17 @@ LIMITS: dict[str, Range] = {
     "seed": Range(low=0, high=2**32 - 1),
     **dict.fromkeys(
         (
-            "accumulate", "batch_size", "context_length", "d_model", "devices", "every", "image_size", "kernel_size",
-            "log_every", "max_distance", "max_length", "max_steps", "num_buckets", "num_classes", "num_heads",
-            "num_keys", "num_kv_heads", "num_layers", "num_nodes", "num_pairs", "patch_size", "validate_every",
-            "vocab_size", "window", "patience", "num_channels", "validation_batches",
+            "accumulate", "batch_size", "context_length", "d_model", "devices", "every", "length", "log_every",
+            "max_distance", "max_length", "max_sentences", "max_steps", "max_target_length", "num_buckets",
+            "num_classes", "num_heads", "num_kv_heads", "num_layers", "num_nodes", "num_pairs", "num_test", "num_train",
+            "num_validation", "patch_size", "patience", "validate_every", "validation_batches", "vocab_size",
         ),
         COUNT,
     ),
     **dict.fromkeys(
         ("warmup", "decay", "weight_decay", "lr", "num_workers", "min_delta", "num_segments"), NOT_NEGATIVE
     ),
-    **dict.fromkeys(("eps", "base", "multiple", "gradient_clip"), POSITIVE),
+    **dict.fromkeys(("eps", "base", "multiple", "gradient_clip", "power"), POSITIVE),
     **dict.fromkeys(("dropout", "drop_path", "label_smoothing", "momentum", "betas"), PROBABILITY),
     **dict.fromkeys(("minimum",), FRACTION),
     **dict.fromkeys(("mask_rate", "fraction"), SHARE),

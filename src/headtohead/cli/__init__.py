@@ -56,9 +56,9 @@ def _guarded(command: str, rest: list[str]) -> int:
 
 
 def _sentence(error: Exception) -> str:
-    from headtohead.building.errors import ConfigurationError
-
-    where = "" if isinstance(error, ConfigurationError) else " (HEADTOHEAD_DEBUG=1 shows where)"
+    """Our own errors say what to do; of others, the place may matter."""
+    ours = type(error).__module__.startswith("headtohead.")
+    where = "" if ours else " (HEADTOHEAD_DEBUG=1 shows where)"
     return " ".join(str(error).split()) + where
 
 
