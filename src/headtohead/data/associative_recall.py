@@ -10,11 +10,11 @@ import numpy as np
 
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.caching import Prepared
-from headtohead.data.contracts import DataError, DataSpec, SplitName
+from headtohead.data.contracts import SPLIT_NAMES, DataError, DataSpec, SplitName
 from headtohead.data.dealing import check_sizes
 from headtohead.data.rows import as_tensor
 from headtohead.data.source import CachedSource, CachedSplit
-from headtohead.data.storage import slices, smallest_integer
+from headtohead.data.storage import Table, slices, smallest_integer
 from headtohead.data.tokenizers import SPECIAL_TOKENS
 
 _FIRST_ID = len(SPECIAL_TOKENS)
@@ -65,12 +65,13 @@ class AssociativeRecall(CachedSource):
         return {name: getattr(self, name) for name in names}
 
     def make(self) -> Prepared:
-        dealt = self._distinct_rows(sum(self.sizes.values()))
-        tables, start = {}, 0
-        for name in ("test", "validation", "train"):
-            stop = start + self.sizes[name]
-            tables[name] = {"tokens": dealt[0][start:stop], "targets": dealt[1][start:stop]}
-            start = stop
+        """Every split has its own random numbers: a larger train split leaves validation and test as they are."""
+        tables: dict[str, Table] = {}
+        earlier = np.zeros((0, self.length), dtype=smallest_integer(self.vocab_size))
+        for place, name in enumerate(reversed(SPLIT_NAMES)):
+            tokens, targets = self._distinct_rows(name, earlier, np.random.default_rng([self.seed, place]))
+            tables[name] = {"tokens": tokens, "targets": targets}
+            earlier = np.concatenate([earlier, tokens])
         return Prepared(tables)
 
     def describe_rows(self) -> DataSpec:
@@ -100,19 +101,22 @@ class AssociativeRecall(CachedSource):
         place = token - _FIRST_ID
         return f"k{place}" if place < self.num_keys else f"v{place - self.num_keys}"
 
-    def _distinct_rows(self, num_rows: int) -> tuple[np.ndarray, np.ndarray]:
-        """No two rows alike in their tokens."""
-        generator = np.random.default_rng(self.seed)
+    def _distinct_rows(
+        self, name: SplitName, earlier: np.ndarray, generator: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of a split, no two alike in their tokens, nor like those of earlier splits."""
+        num_rows = self.sizes[name]
         tokens, targets = self._rows(num_rows, generator)
         for _ in range(_NUM_TRIES):
-            kept = np.sort(np.unique(tokens, axis=0, return_index=True)[1])
+            first = np.unique(np.concatenate([earlier, tokens]), axis=0, return_index=True)[1]
+            kept = np.sort(first[first >= len(earlier)]) - len(earlier)
             if len(kept) == num_rows:
                 return tokens, targets
             more = self._rows(num_rows - len(kept), generator)
             tokens, targets = np.concatenate([tokens[kept], more[0]]), np.concatenate([targets[kept], more[1]])
         raise DataError(
-            f"data=associative_recall has fewer than {num_rows} different rows of data.length={self.length} over "
-            f"data.vocab_size={self.vocab_size}: lower data.num_train={self.sizes['train']}, or raise one of these."
+            f"data=associative_recall has too few different rows of data.length={self.length} over data.vocab_size="
+            f"{self.vocab_size} for data.num_{name}={num_rows}: lower it, or raise one of these."
         )
 
     def _rows(self, num_rows: int, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -14,6 +14,7 @@ from headtohead.data.numerals import LARGEST, in_words
 from headtohead.data.pairs import Pair, PairSource
 from headtohead.data.tokenizers import TokenizerName
 
+_HELD_SHARE = 0.1
 Direction = Literal["to_words", "to_digits", "both"]
 
 
@@ -56,37 +57,59 @@ class NumberWords(PairSource):
         return {name: getattr(self, name) for name in ("sizes", "max_number", "direction", "seed")}
 
     def pairs(self) -> Mapping[SplitName, list[Pair]]:
-        generator = np.random.default_rng(self.seed)
-        numbers = numbers_by_digits(sum(self.sizes.values()), self.max_number, generator)
+        numbers = self._numbers()
+        generator = np.random.default_rng([self.seed, 2])
+        return {name: self._written(numbers[name], generator) for name in reversed(SPLIT_NAMES)}
+
+    def _numbers(self) -> dict[SplitName, np.ndarray]:
+        """Validation and test first, and a tenth of each number of digits at most, so that they hang neither on the
+        size of the train split nor use up the short numbers."""
+        starts, counts = digit_groups(self.max_number)
+        num_held = self.sizes["validation"] + self.sizes["test"]
+        share = max(_HELD_SHARE, num_held / int(counts.sum()))
+        taken = shared_out(num_held, np.ceil(counts * share).astype(np.int64))
+        held = _drawn(starts, counts, taken, np.random.default_rng([self.seed, 0]))
+        wanted = shared_out(self.sizes["train"], counts - taken)
+        generator = np.random.default_rng([self.seed, 1])
+        kept = _drawn(starts, counts, wanted, generator, without=held)
+        return {"train": kept, "validation": held[self.sizes["test"] :], "test": held[: self.sizes["test"]]}
+
+    def _written(self, numbers: np.ndarray, generator: np.random.Generator) -> list[Pair]:
         to_digits = generator.random(len(numbers)) < 0.5
         if self.direction != "both":
             to_digits[:] = self.direction == "to_digits"
         digits, words = numbers.astype(str).astype(object), in_words(numbers)
         sources, targets = np.where(to_digits, words, digits), np.where(to_digits, digits, words)
-        dealt = iter(zip(sources.tolist(), targets.tolist(), strict=True))
-        pairs = {name: [next(dealt) for _ in range(self.sizes[name])] for name in reversed(SPLIT_NAMES)}
-        return {name: pairs[name] for name in SPLIT_NAMES}
+        return list(zip(sources.tolist(), targets.tolist(), strict=True))
 
 
-def numbers_by_digits(size: int, max_number: int, generator: np.random.Generator) -> np.ndarray:
-    """Different numbers from 0 to `max_number`, shuffled: as many of each number of digits, or all that there are."""
-    starts = np.array([0, *(10**place for place in range(1, len(str(max_number))))])
-    available = np.diff(np.append(starts, max_number + 1))
-    taken = _shared_out(size, available)
-    chosen = [
-        start + generator.choice(count, number, replace=False)
-        for start, count, number in zip(starts, available, taken, strict=True)
-    ]
-    return generator.permutation(np.concatenate(chosen))
+def digit_groups(max_number: int) -> tuple[np.ndarray, np.ndarray]:
+    """The smallest number of each number of digits, and how many there are up to `max_number`."""
+    starts = np.array([0, *(10**place for place in range(1, len(str(max_number))))], dtype=np.int64)
+    return starts, np.diff(np.append(starts, max_number + 1))
 
 
-def _shared_out(size: int, available: np.ndarray) -> np.ndarray:
+def shared_out(size: int, available: np.ndarray) -> np.ndarray:
     """Equal shares of `size`, none above what is available; what the small ones lack goes to the others."""
-    taken = np.zeros_like(available)
-    for place, count in enumerate(np.sort(available)):
-        share = (size - int(taken.sum())) // (len(available) - place)
-        taken[place] = min(share, count)
-    order = np.argsort(available, kind="stable")
-    shares = np.empty_like(taken)
-    shares[order] = taken
+    shares = np.zeros_like(available)
+    for done, place in enumerate(np.argsort(available, kind="stable")):
+        share = (size - int(shares.sum())) // (len(available) - done)
+        shares[place] = min(share, available[place])
     return shares
+
+
+def _drawn(
+    starts: np.ndarray,
+    counts: np.ndarray,
+    wanted: np.ndarray,
+    generator: np.random.Generator,
+    without: np.ndarray | None = None,
+) -> np.ndarray:
+    """As many different numbers of each group as wanted, shuffled, none of those of `without`."""
+    excluded = np.zeros(0, dtype=np.int64) if without is None else without
+    chosen = []
+    for start, count, number in zip(starts, counts, wanted, strict=True):
+        num_excluded = int(((excluded >= start) & (excluded < start + count)).sum())
+        drawn = start + generator.choice(count, int(number) + num_excluded, replace=False)
+        chosen.append(drawn[~np.isin(drawn, excluded)][:number])
+    return generator.permutation(np.concatenate(chosen))

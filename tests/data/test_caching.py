@@ -1,0 +1,162 @@
+"""Prepared content: written once, whole or not at all, and not trusted when damaged."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headtohead.data import caching
+from headtohead.data.caching import MANIFEST, Prepared, cache_root, prepared
+from headtohead.data.contracts import DataError
+from headtohead.data.storage import Ragged, Table
+
+CONTENT: dict[str, Table] = {
+    "train": {
+        "tokens": Ragged(np.arange(5, dtype=np.uint16), np.array([0, 2, 2, 5])),
+        "image": np.arange(6, dtype=np.uint8).reshape(3, 2),
+        "label": np.array([2, 0, 1], dtype=np.int32),
+    }
+}
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def kept() -> Path:
+    """The folder of the only content."""
+    (folder,) = (path for path in (cache_root() / "numbers").iterdir() if not path.name.startswith("."))
+    return folder
+
+
+def make() -> Prepared:
+    return Prepared(CONTENT, {"names": ["a", "ü"]})
+
+
+def refuse() -> Prepared:
+    raise AssertionError("the cache should have been used")
+
+
+def test_columns_of_every_shape_come_back_as_they_were(own_cache: Path) -> None:
+    content = prepared("numbers", {"size": 3}, make)
+    table = content.tables["train"]
+    tokens, image, label = table["tokens"], table["image"], table["label"]
+    assert isinstance(tokens, Ragged) and isinstance(image, np.ndarray) and isinstance(label, np.ndarray)
+    assert [tokens[row].tolist() for row in range(3)] == [[0, 1], [], [2, 3, 4]] and tokens.values.dtype == np.uint16
+    assert image.tolist() == [[0, 1], [2, 3], [4, 5]] and image.dtype == np.uint8
+    assert label.tolist() == [2, 0, 1] and label.dtype == np.int32
+    assert content.facts == {"names": ["a", "ü"]}
+
+
+def test_columns_longer_than_one_batch_of_arrow_are_one_array(own_cache: Path) -> None:
+    numbers = np.arange(25_000, dtype=np.int64)
+    content = prepared("numbers", {}, lambda: Prepared({"train": {"number": numbers}}))
+    assert np.array_equal(content.tables["train"]["number"], numbers)  # type: ignore[arg-type]
+
+
+def test_content_is_made_once(own_cache: Path) -> None:
+    first = prepared("numbers", {"size": 3}, make)
+    assert prepared("numbers", {"size": 3}, refuse).digest == first.digest
+
+
+def test_other_parameters_are_other_content(own_cache: Path) -> None:
+    prepared("numbers", {"size": 3}, make)
+    with pytest.raises(AssertionError, match="cache should have been used"):
+        prepared("numbers", {"size": 4}, refuse)
+
+
+def test_content_is_readable_by_datasets(own_cache: Path) -> None:
+    from datasets import Dataset
+
+    prepared("numbers", {"size": 3}, make)
+    assert Dataset.from_file(str(kept() / "train.arrow"))[2] == {"tokens": [2, 3, 4], "image": [4, 5], "label": 1}
+
+
+def test_failure_half_way_leaves_nothing(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path, table: Table) -> None:
+        path.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(caching, "write_table", fail)
+        prepared("numbers", {}, make)
+    assert list((own_cache / "numbers").iterdir()) == []
+    assert prepared("numbers", {}, make).facts == {"names": ["a", "ü"]}
+
+
+def test_what_a_killed_process_left_is_ignored_and_later_removed(own_cache: Path) -> None:
+    old, fresh = (own_cache / "numbers" / f".unfinished-{name}" for name in ("old", "fresh"))
+    for folder in (old, fresh):
+        folder.mkdir(parents=True)
+        (folder / "train.arrow").write_bytes(b"half")
+    os.utime(old, (time.time() - 2 * 86_400,) * 2)
+    prepared("numbers", {}, make)
+    assert not old.exists() and fresh.exists()
+
+
+SLOWER = """
+import sys
+import numpy as np
+from headtohead.data.caching import Prepared, prepared
+def make():
+    print("making", flush=True)
+    sys.stdin.readline()
+    return Prepared({"train": {"number": np.arange(9)}})
+print(prepared("numbers", {}, make).digest)
+"""
+
+
+def test_of_two_processes_that_prepare_at_once_the_slower_reads_what_the_faster_wrote(own_cache: Path) -> None:
+    slower = subprocess.Popen([sys.executable, "-c", SLOWER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert slower.stdout is not None and slower.stdout.readline() == "making\n"
+    digest = prepared("numbers", {}, lambda: Prepared({"train": {"number": np.arange(9)}})).digest
+    written = (kept() / MANIFEST).stat().st_mtime_ns
+    assert slower.communicate("go\n")[0].strip() == digest and slower.returncode == 0
+    assert (kept() / MANIFEST).stat().st_mtime_ns == written
+    assert not list((own_cache / "numbers").glob(".unfinished-*"))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda folder: (folder / "train.arrow").write_bytes((folder / "train.arrow").read_bytes()[:-300]),
+        lambda folder: (folder / "train.arrow").write_bytes(b""),
+        lambda folder: (folder / "train.arrow").unlink(),
+        lambda folder: (folder / MANIFEST).write_text("{"),
+        lambda folder: (folder / MANIFEST).write_text("{}"),
+        lambda folder: (folder / MANIFEST).unlink(),
+    ],
+    ids=["cut short", "empty", "table missing", "manifest cut", "manifest empty", "manifest missing"],
+)
+def test_damaged_cache_is_refused_with_its_folder_and_the_way_out(own_cache: Path, damage) -> None:  # type: ignore[no-untyped-def]
+    prepared("numbers", {}, make)
+    damage(kept())
+    with pytest.raises(DataError, match=r"is damaged .*: delete it, and it is made anew") as refusal:
+        prepared("numbers", {}, refuse)
+    assert str(kept()) in str(refusal.value)
+
+
+def test_a_single_changed_value_is_noticed(own_cache: Path) -> None:
+    prepared("numbers", {}, make)
+    path = kept() / "train.arrow"
+    stored = path.read_bytes()
+    tokens = np.arange(5, dtype=np.uint16).tobytes()
+    assert stored.count(tokens) == 1
+    path.write_bytes(stored.replace(tokens, np.array([0, 1, 9, 3, 4], dtype=np.uint16).tobytes()))
+    with pytest.raises(DataError, match=r"column tokens of train\.arrow is not what was written"):
+        prepared("numbers", {}, refuse)
+
+
+def test_unwritable_cache_folder_names_the_variable_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "file"))
+    with pytest.raises(DataError, match="set HEADTOHEAD_CACHE to a folder of yours"):
+        prepared("numbers", {}, make)

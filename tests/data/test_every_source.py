@@ -1,0 +1,169 @@
+"""Every choice of conf/data keeps the contract of a source."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from data.small_sources import CONF, NAMES, small_source
+from headtohead.data.batch import IGNORED, Batch
+from headtohead.data.contracts import SPLIT_NAMES, DataError, DataSource
+
+PACKED = {"grammar_lm", "text"}
+"""Their rows are no samples: documents are compared in their own tests."""
+every_source = pytest.mark.parametrize("name", NAMES)
+
+
+def same(first: Batch, second: Batch) -> bool:
+    pairs = [(getattr(first, name), getattr(second, name)) for name in (*Batch.MODEL_INPUTS, "rows", "targets")]
+    return all(a is b or torch.equal(a, b) for a, b in pairs)
+
+
+def fingerprints(source: DataSource, split: str) -> list[bytes]:
+    rows = source.split(split)  # type: ignore[arg-type]
+    batch = rows.batch(np.arange(len(rows)))
+    parts = [batch.tokens, batch.decoder_tokens, batch.images]
+    present = [part for part in parts if part is not None]
+    return [b"".join(part[row].numpy().tobytes() for part in present) for row in range(len(rows))]
+
+
+def test_small_versions_are_those_of_the_yaml_files() -> None:
+    assert sorted(path.stem for path in CONF.glob("*.yaml")) == sorted(NAMES)
+
+
+@every_source
+def test_yaml_says_what_the_constructor_takes_by_itself(name: str) -> None:
+    chosen: dict[str, Any] = yaml.safe_load((CONF / f"{name}.yaml").read_text())
+    module, _, cls = chosen.pop("_target_").rpartition(".")
+    parameters = inspect.signature(getattr(importlib.import_module(module), cls)).parameters
+    assert chosen == {name: parameter.default for name, parameter in parameters.items()}
+
+
+@every_source
+def test_ids_targets_and_lengths_stay_within_the_spec(name: str, tmp_path: Path) -> None:
+    source = small_source(name, tmp_path)
+    spec = source.spec()
+    for split in SPLIT_NAMES:
+        rows = source.split(split)
+        batch = rows.batch(np.arange(len(rows)))
+        if batch.tokens is not None:
+            assert int(batch.tokens.min()) >= 0 and int(batch.tokens.max()) < spec.vocab_size
+            assert batch.tokens.shape[1] <= spec.max_length
+        if batch.decoder_tokens is not None:
+            assert int(batch.decoder_tokens.max()) < spec.vocab_size
+            assert batch.decoder_tokens.shape[1] <= spec.max_target_length
+        if spec.num_classes:
+            assert batch.targets is not None
+            assert set(batch.targets.tolist()) == set(range(spec.num_classes))
+        if batch.images is not None:
+            assert batch.images.shape[1:] == spec.image_shape and batch.images.dtype == torch.float32
+
+
+@every_source
+def test_longest_row_is_as_long_as_the_spec_says(name: str, tmp_path: Path) -> None:
+    source = small_source(name, tmp_path)
+    widths = {"tokens": 0, "decoder_tokens": 0}
+    for split in SPLIT_NAMES:
+        batch = source.split(split).batch(np.arange(len(source.split(split))))
+        for field in widths:
+            tokens = getattr(batch, field)
+            widths[field] = max(widths[field], 0 if tokens is None else tokens.shape[1])
+    spec = source.spec()
+    assert (widths["tokens"], widths["decoder_tokens"]) == (spec.max_length, spec.max_target_length)
+
+
+@every_source
+def test_a_row_is_the_same_in_any_batch(name: str, tmp_path: Path) -> None:
+    split = small_source(name, tmp_path).split("train")
+    alone, together = split.batch(np.array([5])), split.batch(np.array([9, 5, 0]))
+    for field in ("tokens", "decoder_tokens", "images", "targets"):
+        one, many = getattr(alone, field), getattr(together, field)
+        if one is not None and field != "images" and one.dim() > 1:
+            rest = many[1, one.shape[1] :]
+            assert bool(((rest == 0) | (rest == IGNORED)).all())
+            many = many[:, : one.shape[1]]
+        assert one is None or torch.equal(one[0], many[1])
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - PACKED))
+def test_splits_share_no_sample(name: str, tmp_path: Path) -> None:
+    source = small_source(name, tmp_path)
+    seen = [set(fingerprints(source, split)) for split in SPLIT_NAMES]
+    assert not (seen[0] & seen[1] or seen[0] & seen[2] or seen[1] & seen[2])
+
+
+@every_source
+def test_same_seed_same_rows_and_other_seed_other_rows(
+    name: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = small_source(name, tmp_path)
+    expected = fingerprints(first, "train"), first.spec()
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path_factory.mktemp("other_cache")))
+    again, other = small_source(name, tmp_path), small_source(name, tmp_path, seed=1)
+    assert (fingerprints(again, "train"), again.spec()) == expected
+    assert fingerprints(other, "train") != expected[0]
+    assert other.spec().data_hash != expected[1].data_hash
+
+
+@every_source
+def test_split_travels_to_another_process_without_its_rows(name: str, tmp_path: Path) -> None:
+    split = small_source(name, tmp_path).split("validation")
+    sent = pickle.dumps(split)
+    rows = np.array([3, 1])
+    assert same(pickle.loads(sent).batch(rows), split.batch(rows))
+    assert len(sent) < 20_000
+
+
+@every_source
+def test_no_rows_make_an_empty_batch(name: str, tmp_path: Path) -> None:
+    batch = small_source(name, tmp_path).split("test").batch(np.arange(0))
+    assert batch.num_samples == 0 and batch.num_tokens == 0
+
+
+@every_source
+def test_samples_are_described_row_by_row(name: str, tmp_path: Path) -> None:
+    source = small_source(name, tmp_path)
+    described = source.describe(source.split("train").batch(np.array([4, 2])))
+    assert [sample["row"] for sample in described] == [4, 2]
+    assert all(len(sample) >= 2 for sample in described)
+
+
+@every_source
+def test_writing_to_a_batch_leaves_the_data_as_it_is(name: str, tmp_path: Path) -> None:
+    split = small_source(name, tmp_path).split("train")
+    rows = np.array([0, 1])
+    for field in ("tokens", "images", "targets", "decoder_tokens"):
+        tensor = getattr(split.batch(rows), field)
+        if tensor is not None:
+            tensor.fill_(77)
+            assert not torch.equal(getattr(split.batch(rows), field), tensor)
+
+
+@every_source
+def test_unknown_split_is_refused_by_name(name: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no split 'dev': choose one of train, validation, test"):
+        small_source(name, tmp_path).split("dev")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["associative_recall", "number_words", "sentence_grammar"])
+def test_a_larger_train_split_leaves_validation_and_test_as_they_are(name: str) -> None:
+    chosen = yaml.safe_load((CONF / f"{name}.yaml").read_text())
+    module, _, cls = chosen["_target_"].rpartition(".")
+    make = getattr(importlib.import_module(module), cls)
+    small, large = (make(num_train=size, num_validation=20, num_test=20) for size in (100, 150))
+    small_train, large_train = fingerprints(small, "train"), fingerprints(large, "train")
+    assert len(large_train) > len(small_train)
+    for split in ("validation", "test"):
+        decoded = [
+            [sample.get("text", sample.get("source")) for sample in source.describe(batch)]
+            for source, batch in ((source, source.split(split).batch(np.arange(20))) for source in (small, large))
+        ]
+        assert decoded[0] == decoded[1]

@@ -1,0 +1,178 @@
+"""Rows of tokens cut from documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+from headtohead.data.contracts import DataError, SplitName
+from headtohead.data.language import LanguageSource, Packing
+from headtohead.data.tokenizers import BOS, EOS, PAD, TokenizerName
+
+TRAIN = ["abcdefg", "hij", "k", "lmnopqrstuvwxyz" * 2, "ab", "cd"]
+HELD = ["abc", "dé f", "hijkl–mn"]
+
+
+class Given(LanguageSource):
+    """These documents, in one folder of the cache for each tokenizer."""
+
+    name: ClassVar[str] = "given"
+
+    def __init__(
+        self, packing: Packing, *, context_length: int = 7, tokenizer: TokenizerName = "char", train: list[str] = TRAIN
+    ) -> None:
+        super().__init__(
+            context_length=context_length, batch_size=2, tokenizer=tokenizer, vocab_size=None, packing=packing
+        )
+        self.texts: dict[SplitName, list[str]] = {"train": train, "validation": HELD, "test": HELD[::-1]}
+
+    def documents(self) -> Mapping[SplitName, list[str]]:
+        return self.texts
+
+    def corpus_parameters(self) -> Mapping[str, Any]:
+        return {"texts": self.texts}
+
+
+def all_rows(source: Given, name: SplitName = "train"):  # type: ignore[no-untyped-def]
+    split = source.split(name)
+    return split.batch(np.arange(len(split)))
+
+
+def framed_ids(source: Given, name: SplitName) -> list[int]:
+    tokenizer = source.tokenizer
+    return [token for text in source.texts[name] for token in (BOS, *tokenizer.encode([text]).values.tolist(), EOS)]
+
+
+@pytest.mark.parametrize("packing", ["apart", "stream"])
+def test_packed_rows_follow_the_stream_and_share_one_token(packing: Packing) -> None:
+    source = Given(packing)
+    stream = framed_ids(source, "train")
+    tokens = all_rows(source).tokens
+    assert tokens.shape == ((len(stream) - 1) // 7, 8)
+    for row, line in enumerate(tokens.tolist()):
+        assert line == stream[7 * row : 7 * row + 8]
+
+
+def test_documents_apart_have_numbers_and_positions_of_their_own() -> None:
+    batch = all_rows(Given("apart"))
+    for tokens, segments, positions in zip(batch.tokens, batch.segments, batch.positions, strict=True):
+        document, place = 0, -1
+        for column, token in enumerate(tokens.tolist()):
+            begins = token == BOS
+            document, place = document + begins, 0 if begins else place + 1
+            assert (int(segments[column]), int(positions[column])) == (document, place)
+
+
+def test_a_stream_knows_no_documents() -> None:
+    batch = all_rows(Given("stream"))
+    assert batch.segments is None and batch.positions is None and batch.valid is None
+
+
+def test_one_document_needs_no_numbers() -> None:
+    source = Given("apart", train=["abcdefghijklmnopqrstuvwxyz"])
+    assert all_rows(source).segments is None
+
+
+def test_unpacked_rows_hold_one_document_each_padded_to_the_longest() -> None:
+    source = Given("none", context_length=99)
+    split = source.split("train")
+    batch = split.batch(np.array([2, 0]))
+    assert batch.tokens[:, 0].tolist() == [BOS, BOS]
+    assert batch.valid.sum(1).tolist() == [3, 9] and batch.tokens.shape == (2, 9)
+    assert (batch.tokens[~batch.valid] == PAD).all()
+    assert [source.decode(row.tolist()) for row in batch.tokens] == ["k", "abcdefg"]
+    assert split.lengths().tolist() == [len(text) + 2 for text in TRAIN]
+
+
+def test_long_documents_are_cut_so_that_every_token_is_predicted_once() -> None:
+    source = Given("none", context_length=7)
+    batch = all_rows(source)
+    targets = [token for row, valid in zip(batch.tokens, batch.valid, strict=True) for token in row[valid].tolist()[1:]]
+    assert targets == [token for token in framed_ids(source, "train") if token != BOS]
+    assert int(batch.valid.sum(1).max()) == 8 and int(batch.valid.sum(1).min()) >= 2
+
+
+@pytest.mark.parametrize("tokenizer", ["char", "byte", "bpe"])
+@pytest.mark.parametrize("packing", ["apart", "stream", "none"])
+@pytest.mark.parametrize("name", ["train", "validation"])
+def test_bytes_of_a_batch_are_those_of_its_targets(tokenizer: TokenizerName, packing: Packing, name: SplitName) -> None:
+    source = Given(packing, tokenizer=tokenizer, context_length=5)
+    batch = all_rows(source, name)
+    if packing == "none":
+        assert int(batch.num_bytes) == len("".join(source.texts[name]).encode())
+        return
+    # Packed rows leave out the end of the stream, which does not fill a row; the first token is no target.
+    assert int(batch.num_bytes) == sum(bytes_of_tokens(source, name)[1 : 5 * len(batch.tokens) + 1])
+
+
+def bytes_of_tokens(source: Given, name: SplitName) -> list[int]:
+    """One by one: for characters from the text itself, known to the tokenizer or not."""
+    counted: list[int] = []
+    for text in source.texts[name]:
+        if source.tokenizer.kind == "char":
+            inner = [len(character.encode()) for character in text]
+        else:
+            inner = [len(source.tokenizer.pieces[token]) for token in source.tokenizer.encode([text]).values]
+        counted += [0, *inner, 0]
+    return counted
+
+
+def test_bytes_of_unknown_characters_are_counted_batch_by_batch() -> None:
+    source = Given("none", context_length=20)
+    split = source.split("validation")
+    counted = [int(split.batch(np.array([row])).num_bytes) for row in range(len(split))]
+    assert counted == [len(text.encode()) for text in HELD] == [3, 5, 10]
+
+
+@pytest.mark.parametrize("packing", ["apart", "stream"])
+def test_too_little_text_for_one_row_is_refused(packing: Packing) -> None:
+    with pytest.raises(
+        DataError, match=r"validation split of data=given has 21 tokens, too few for one row of data.context_length=40"
+    ):
+        Given(packing, context_length=40, train=["a" * 99]).split("validation")
+
+
+def test_rows_of_another_length_are_other_data_from_the_same_cache() -> None:
+    short, long = Given("stream", context_length=4), Given("stream", context_length=9)
+    assert short.content.digest == long.content.digest
+    assert short.spec().data_hash != long.spec().data_hash
+    assert (short.spec().max_length, long.spec().max_length) == (5, 10)
+
+
+def test_only_train_text_teaches_the_tokenizer() -> None:
+    known = {piece.decode() for piece in Given("stream").tokenizer.pieces[5:]}
+    assert known == set("abcdefghijklmnopqrstuvwxyz")
+
+
+def test_described_rows_show_where_documents_begin() -> None:
+    source = Given("apart", context_length=11)
+    (sample,) = source.describe(source.split("train").batch(np.array([0])))
+    assert sample == {"row": 0, "text": "abcdefg ¶ hi"}
+
+
+def test_packed_rows_are_views_of_the_file() -> None:
+    split = Given("stream").split("train")
+    assert not split._rows.flags.writeable and split._rows.base is not None  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("context_length", 0, "data.context_length=0 must be at least 1"),
+        ("packing", "tight", "data.packing=tight is unknown: choose one of apart, stream, none"),
+    ],
+)
+def test_senseless_rows_are_refused(field: str, value: Any, message: str) -> None:
+    arguments = {"packing": "apart", field: value}
+    with pytest.raises(DataError, match=message):
+        Given(**arguments)
+
+
+def test_batches_hold_whole_numbers_as_torch_indexes_with_them(tmp_path: Path) -> None:
+    batch = all_rows(Given("apart"))
+    assert {batch.tokens.dtype, batch.segments.dtype, batch.positions.dtype, batch.rows.dtype} == {torch.int64}
