@@ -10,7 +10,7 @@ from torch import Tensor
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import SplitName
 from headtohead.data.source import CachedSource, CachedSplit
-from headtohead.data.storage import Ragged
+from headtohead.data.storage import Ragged, smallest_integer
 from headtohead.data.tokenizers import BOS, PAD, UNK
 
 
@@ -18,13 +18,14 @@ class ByteCounter:
     """UTF-8 bytes that tokens stand for; those of unknown characters, which differ, are kept one by one."""
 
     def __init__(self, byte_lengths: np.ndarray, stream: np.ndarray, unknown_bytes: np.ndarray) -> None:
-        self._byte_lengths = byte_lengths
+        # A narrow table stays in the processor's cache.
+        self._byte_lengths = byte_lengths.astype(smallest_integer(int(byte_lengths.max())))
         self._places = np.flatnonzero(stream == UNK) if len(unknown_bytes) else np.zeros(0, dtype=np.int64)
         self._sums = np.concatenate([[0], np.cumsum(unknown_bytes, dtype=np.int64)])
 
     def count(self, tokens: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> Tensor:
         """Bytes of `tokens`, which are the stream from `starts` to `stops`; padding stands for none."""
-        total = int(self._byte_lengths[tokens].sum())
+        total = int(self._byte_lengths.take(tokens).sum())
         if len(self._places):
             first, last = np.searchsorted(self._places, starts), np.searchsorted(self._places, stops)
             total += int((self._sums[last] - self._sums[first]).sum())
@@ -124,8 +125,8 @@ def _documents(tokens: np.ndarray) -> tuple[Tensor, Tensor]:
     in the row before, and starts at 0 all the same."""
     first = tokens == BOS
     columns = np.arange(tokens.shape[1])
-    starts = np.maximum.accumulate(np.where(first, columns, 0), axis=1)
-    return as_tensor(np.cumsum(first, axis=1)), as_tensor(columns - starts)
+    starts = np.maximum.accumulate(first * columns, axis=1)
+    return torch.from_numpy(np.cumsum(first, axis=1)), torch.from_numpy(np.subtract(columns, starts, out=starts))
 
 
 def _pieces(documents: Ragged, row_length: int) -> tuple[np.ndarray, np.ndarray]:
