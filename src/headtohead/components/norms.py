@@ -18,20 +18,26 @@ class _RmsFunction(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
-        exact = torch.promote_types(x.dtype, torch.float32)
-        square = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=exact).square_()
-        inverse = square.div_(x.shape[-1]).add_(eps).rsqrt_()
+        inverse = _inverse_rms(x, eps)
         ctx.save_for_backward(x, weight, inverse)
+        ctx.eps = eps
         return (x * inverse).mul_(weight).to(x.dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         x, weight, inverse = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a second derivative is wanted, and flows through the root too
+            inverse = _inverse_rms(x, ctx.eps)
         normed = x * inverse
         grad_weight = (grad * normed).flatten(0, -2).sum(0)
         scaled = grad * weight
         along = (scaled * normed).mean(-1, keepdim=True)
         return ((scaled - normed * along) * inverse).to(x.dtype), grad_weight.to(weight.dtype), None
+
+
+def _inverse_rms(x: Float[Tensor, "*any D"], eps: float) -> Float[Tensor, "*any 1"]:
+    exact = torch.promote_types(x.dtype, torch.float32)
+    return (torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=exact).square() / x.shape[-1] + eps).rsqrt()
 
 
 class RmsScale(Component):

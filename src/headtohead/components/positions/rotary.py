@@ -35,7 +35,8 @@ class Rotary(Position):
         super().__init__()
         del max_length, causal, grid
         width = d_model // num_heads
-        self.rotated, self.base, self.pairing = rotated_width(width, fraction, multiple=2), base, pairing
+        self.rotated = rotated_width(width, fraction, multiple=self.rotated_multiple)
+        self.base, self.pairing = base, pairing
         if pairing not in ("half", "interleaved"):
             raise ValueError(f"pairing={pairing} is unknown: choose half or interleaved")
 

@@ -32,7 +32,7 @@ class Rotary2d(Position):
     ) -> None:
         super().__init__()
         del causal
-        self.rotated, self.base = rotated_width(d_model // num_heads, fraction, multiple=4), base
+        self.rotated, self.base = rotated_width(d_model // num_heads, fraction, multiple=self.rotated_multiple), base
         self.patches = PatchGrid("rotary_2d", grid, max_length)
         self.max_length = self.patches.max_length
 

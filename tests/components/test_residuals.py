@@ -1,0 +1,130 @@
+"""Residual wirings against their equations, and what may be dropped of a branch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from contracts.choices import factory, names
+from headtohead.components.contracts import Context, Wiring
+from headtohead.components.dropping import Branch
+from headtohead.components.norms import LayerNorm
+from headtohead.components.residuals import DeepNorm, LayerScale, Parallel, ReZero
+
+D = 6
+
+
+def sublayers() -> list[Callable[[Tensor], Tensor]]:
+    return [lambda h: h.flip(-1) ** 2, lambda h: h.roll(1, -1) + h[:, :1]]
+
+
+def wired(name: str, **options: object) -> tuple[Wiring, Tensor]:
+    torch.manual_seed(0)
+    wiring = factory("residual", name, **options)(LayerNorm, D, num_layers=5, num_sublayers=2).double()
+    for parameter in wiring.parameters():
+        torch.nn.init.normal_(parameter)
+    return wiring, torch.randn(2, 3, D, dtype=torch.float64)
+
+
+def pre(wiring: Wiring, x: Tensor, f: Callable, g: Callable, n: list[Callable]) -> Tensor:
+    x = x + f(n[0](x))
+    return x + g(n[1](x))
+
+
+def post(wiring: Wiring, x: Tensor, f: Callable, g: Callable, n: list[Callable]) -> Tensor:
+    x = n[0](x + f(x))
+    return n[1](x + g(x))
+
+
+def sandwich(wiring: Wiring, x: Tensor, f: Callable, g: Callable, n: list[Callable]) -> Tensor:
+    x = x + n[2](f(n[0](x)))
+    return x + n[3](g(n[1](x)))
+
+
+def parallel(wiring: Wiring, x: Tensor, f: Callable, g: Callable, n: list[Callable]) -> Tensor:
+    return x + f(n[0](x)) + g(n[0](x))
+
+
+def rezero(wiring: ReZero, x: Tensor, f: Callable, g: Callable, n: list[Callable]) -> Tensor:
+    x = x + wiring.gains[0] * f(x)
+    return x + wiring.gains[1] * g(x)
+
+
+def layer_scale(wiring: LayerScale, x: Tensor, f: Callable, g: Callable, n: list[Callable]) -> Tensor:
+    x = x + wiring.gains[0] * f(n[0](x))
+    return x + wiring.gains[1] * g(n[1](x))
+
+
+def deepnorm(wiring: DeepNorm, x: Tensor, f: Callable, g: Callable, n: list[Callable]) -> Tensor:
+    alpha = (2 * 5) ** 0.25
+    x = n[0](alpha * x + f(x))
+    return n[1](alpha * x + g(x))
+
+
+EQUATIONS = {f.__name__: f for f in (pre, post, sandwich, parallel, rezero, layer_scale, deepnorm)}
+
+
+def test_every_wiring_has_an_equation_here() -> None:
+    assert set(EQUATIONS) == set(names("residual"))
+
+
+@pytest.mark.parametrize("name", EQUATIONS)
+def test_wiring_is_its_equation(name: str) -> None:
+    wiring, x = wired(name)
+    norms = [lambda h, norm=norm: norm(h, Context()) for norm in wiring.norms]
+    expected = EQUATIONS[name](wiring, x, *sublayers(), norms)
+    torch.testing.assert_close(wiring(x, sublayers(), Context()), expected)
+
+
+def test_parallel_with_own_norms_reads_each() -> None:
+    wiring, x = wired("parallel", shared_norm=False)
+    f, g = sublayers()
+    first, second = wiring.norms
+    torch.testing.assert_close(wiring(x, [f, g], Context()), x + f(first(x, Context())) + g(second(x, Context())))
+    assert isinstance(wiring, Parallel)
+
+
+@pytest.mark.parametrize(
+    ("num_sublayers", "stream", "branch"), [(2, (2 * 9) ** 0.25, (8 * 9) ** -0.25), (3, 27**0.25, (12 * 9) ** -0.25)]
+)
+def test_deepnorm_constants_are_the_papers(num_sublayers: int, stream: float, branch: float) -> None:
+    wiring = DeepNorm(LayerNorm, D, num_layers=9, num_sublayers=num_sublayers)
+    assert (wiring.stream_gain, wiring.branch_gain) == pytest.approx((stream, branch))
+
+
+@pytest.mark.parametrize("name", names("residual"))
+def test_a_missing_sublayer_is_noticed(name: str) -> None:
+    wiring, x = wired(name)
+    with pytest.raises(ValueError, match="zip"):
+        wiring(x, sublayers()[:1], Context())
+
+
+@pytest.mark.parametrize("name", names("residual"))
+def test_branches_are_dropped_in_training_alone(name: str) -> None:
+    torch.manual_seed(0)
+    wiring = factory("residual", name)(LayerNorm, D, num_layers=5, dropout=0.3, drop_path=0.3)
+    for parameter in wiring.parameters():
+        torch.nn.init.normal_(parameter)
+    x = torch.randn(8, 3, D)
+    assert not torch.equal(wiring(x, sublayers(), Context()), wiring(x, sublayers(), Context()))
+    wiring.eval()
+    assert torch.equal(wiring(x, sublayers(), Context()), wiring(x, sublayers(), Context()))
+
+
+def test_drop_path_drops_whole_samples_and_keeps_the_mean() -> None:
+    torch.manual_seed(0)
+    branch = Branch(D, 2, dropout=0.0, drop_path=0.25)
+    y = branch(torch.ones(20_000, 3, D))
+    per_sample = y.flatten(1)
+    assert torch.equal(per_sample.amin(1), per_sample.amax(1))
+    assert per_sample[:, 0].unique().tolist() == pytest.approx([0.0, 4 / 3])
+    assert y.mean().item() == pytest.approx(1.0, abs=0.02)
+
+
+@pytest.mark.parametrize("options", [{"dropout": 1.0, "drop_path": 0.0}, {"dropout": 0.0, "drop_path": -0.1}])
+def test_no_probability_is_refused(options: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="is no probability below 1"):
+        Branch(D, 2, **options)

@@ -1,0 +1,98 @@
+"""What is listed exists, what exists is listed: YAML files against classes, both directions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from functools import partial
+from importlib import import_module
+from pkgutil import walk_packages
+
+import pytest
+import yaml
+from torch import nn
+
+import headtohead.components
+from contracts.choices import GROUPS, factory, files, names, target
+from headtohead.components import initialisations
+from headtohead.components.contracts import CrossMixer, FeedForward, Mixer, Norm, Position, Wiring
+from headtohead.components.norms import LayerNorm
+
+CONTRACTS = {
+    "mixer": Mixer,
+    "cross": CrossMixer,
+    "position": Position,
+    "norm": Norm,
+    "residual": Wiring,
+    "feedforward": FeedForward,
+}
+ARGUMENTS = {
+    "mixer": {"num_heads": 2, "causal": False, "dropout": 0.1},
+    "cross": {"num_heads": 2, "dropout": 0.1},
+    "position": {"num_heads": 2, "max_length": 7, "causal": False, "grid": (2, 3)},
+    "norm": {},
+    "residual": {"num_layers": 3, "num_sublayers": 3, "dropout": 0.1, "drop_path": 0.1},
+    "feedforward": {"dropout": 0.1},
+}
+CHOICES = [(group, name) for group in CONTRACTS for name in names(group)]
+
+
+def listed(group: str) -> set[object]:
+    return {target(yaml.safe_load(file.read_text())["_target_"]) for file in files(group)}
+
+
+def modules() -> Iterator[object]:
+    for found in walk_packages(headtohead.components.__path__, "headtohead.components."):
+        if ".reference" not in found.name:
+            yield import_module(found.name)
+
+
+@pytest.mark.parametrize(("group", "name"), CHOICES)
+def test_every_yaml_builds_what_its_group_promises(group: str, name: str) -> None:
+    before = (LayerNorm, 16) if group == "residual" else (16,)
+    assert isinstance(factory(group, name)(*before, **ARGUMENTS[group]), CONTRACTS[group])
+
+
+@pytest.mark.parametrize("group", CONTRACTS)
+def test_every_class_has_a_yaml(group: str) -> None:
+    classes = {
+        value
+        for module in modules()
+        for value in vars(module).values()
+        if inspect.isclass(value) and issubclass(value, CONTRACTS[group]) and not inspect.isabstract(value)
+    }
+    unlisted = {found.__name__ for found in classes - listed(group) - {CONTRACTS[group]}}
+    assert not unlisted, f"no file in conf/model/{group} names {unlisted}"
+
+
+def test_every_initialisation_has_a_yaml_and_the_reverse() -> None:
+    functions = {
+        value
+        for name, value in vars(initialisations).items()
+        if inspect.isfunction(value) and value.__module__ == initialisations.__name__ and not name.startswith("_")
+    }
+    assert functions == listed("initialisation")
+
+
+@pytest.mark.parametrize(("group", "name"), [(group, name) for group in GROUPS for name in names(group)])
+def test_every_yaml_sets_every_option_and_says_in_one_line_what_it_is(group: str, name: str) -> None:
+    """Without the options in the file, nobody could list or override them; dimensions are the parent's."""
+    given = {"self", "d_model", "norm", "model", *ARGUMENTS.get(group, {}), "num_layers", "num_sublayers", "drop_path"}
+    made: partial = factory(group, name)
+    assert set(inspect.signature(made.func).parameters) - given == set(made.keywords)
+    first = (files(group)[0].parent / f"{name}.yaml").read_text().splitlines()[0]
+    assert first.startswith("# ") and first.endswith(".") and len(first) <= 130
+
+
+def test_no_component_takes_arguments_it_does_not_name() -> None:
+    open_ended = [
+        value.__name__
+        for module in modules()
+        for value in vars(module).values()
+        if inspect.isclass(value)
+        and issubclass(value, nn.Module)
+        and value.__module__.startswith("headtohead.components")
+        and "__init__" in vars(value)
+        and any(p.kind is p.VAR_KEYWORD for p in inspect.signature(value.__init__).parameters.values())
+    ]
+    assert not open_ended

@@ -1,0 +1,162 @@
+"""A law that nothing can break is worth nothing: planted faults, and the law that must notice each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from headtohead.components.contracts import Context, CostQuery, Costs, State
+from headtohead.components.mixers.reference.softmax_attention import SoftmaxAttention as SlowAttention
+from headtohead.components.mixers.softmax_attention import SoftmaxAttention, attend, merge_heads
+from headtohead.examining.laws import Law, LawBroken, Subject, alone, costs, forms, masking
+
+
+class SeesTheFuture(SoftmaxAttention):
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        self.causal = False
+        y = super().forward(x, context)
+        self.causal = True
+        return y
+
+
+class SeesTheFutureInTraining(SeesTheFuture):
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        return super().forward(x, context) if self.training else SoftmaxAttention.forward(self, x, context)
+
+
+class IgnoresPadding(SoftmaxAttention):
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        return super().forward(x, replace(context, bias=None, allowed=None))
+
+
+class ForgetsToMaskWithInfinity(SoftmaxAttention):
+    """Zero is no mask."""
+
+    def full_bias(self, q: Tensor, context: Context) -> Tensor | None:
+        bias = super().full_bias(q, context)
+        return None if bias is None else bias.clamp(min=-1.0)
+
+
+class ForgetsTheCache(SoftmaxAttention):
+    def step(self, x: Tensor, state: State, context: Context) -> tuple[Tensor, State]:
+        fresh = self.initial_state(len(x), x.shape[1], device=x.device, dtype=x.dtype)
+        y, _ = super().step(x, fresh, context)
+        return y, state
+
+
+class ScalesWrongly(SoftmaxAttention):
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        q, k, v = self.project(x, context)
+        y = attend(q, k, v, bias=context.bias, causal=self.causal, scale=self.scale * 1.001, dropout=0.0)
+        return self.output(merge_heads(y))
+
+
+class StopsAGradient(SoftmaxAttention):
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        return super().forward(x, context).detach() + 0.0 * x
+
+
+class Overflows(SoftmaxAttention):
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        return super().forward(x, context) * 1e30 * 1e30
+
+
+class LosesPrecision(SoftmaxAttention):
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        y = super().forward(x, context)
+        return y + (0.5 * y.abs().max() if y.dtype == torch.bfloat16 else 0.0)
+
+
+class KeepsAWeightFromTheStateDict(SoftmaxAttention):
+    def __init__(self, d_model: int, *, num_heads: int, causal: bool, dropout: float) -> None:
+        super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout)
+        self.register_buffer("hidden", torch.rand(d_model), persistent=False)
+
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        return super().forward(x * self.hidden, context)
+
+
+class ReturnsAnotherType(SoftmaxAttention):
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        return super().forward(x, context).float()
+
+
+class MixesNothing(SoftmaxAttention):
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        return self.output(self.value(x))
+
+
+class Undeclared(SoftmaxAttention):
+    """Has a matrix more than its costs say."""
+
+    fudge = Costs()
+
+    def __init__(self, d_model: int, *, num_heads: int, causal: bool, dropout: float) -> None:
+        super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout)
+        self.extra = nn.Linear(d_model, d_model)
+
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        return super().forward(x, context) + self.extra(torch.sigmoid(x))
+
+    def costs(self, query: CostQuery) -> Costs:
+        real = super().costs(query)
+        hidden = sum(p.numel() for p in self.extra.parameters())
+        return replace(real, parameters=real.parameters - hidden, state_elements=real.state_elements + 1)
+
+
+FAULTS: list[tuple[Law, type[SoftmaxAttention], bool, torch.dtype]] = [
+    (forms.shape, ReturnsAnotherType, True, torch.float64),
+    (forms.shape, Overflows, True, torch.float32),
+    (forms.stepwise, ForgetsTheCache, True, torch.float64),
+    (forms.stepwise, SeesTheFuture, True, torch.float64),
+    (forms.finite_gradients, StopsAGradient, True, torch.float64),
+    (forms.finite_gradients, Overflows, True, torch.float32),
+    (forms.slow_twin, ScalesWrongly, True, torch.float64),
+    (forms.slow_twin, ScalesWrongly, False, torch.float32),
+    (forms.slow_twin, IgnoresPadding, False, torch.float64),
+    (forms.autocast, LosesPrecision, True, torch.float32),
+    (forms.state_dict_round_trip, KeepsAWeightFromTheStateDict, True, torch.float64),
+    (masking.causality, SeesTheFuture, True, torch.float64),
+    (masking.causality, SeesTheFutureInTraining, True, torch.float64),
+    (masking.causality, MixesNothing, False, torch.float64),
+    (masking.padding_invariance, IgnoresPadding, False, torch.float64),
+    (masking.padding_invariance, ForgetsToMaskWithInfinity, False, torch.bfloat16),
+    (masking.packed_documents, IgnoresPadding, True, torch.float64),
+    (costs.declared_parameters, Undeclared, True, torch.float64),
+    (costs.declared_flops, Undeclared, True, torch.float64),
+    (costs.declared_state, Undeclared, True, torch.float64),
+    (costs.declared_activations, Undeclared, True, torch.float32),
+]
+
+
+@pytest.mark.parametrize(
+    ("law", "fault", "causal", "dtype"), FAULTS, ids=lambda value: getattr(value, "__name__", str(value))
+)
+def test_law_catches(law: Law, fault: type[SoftmaxAttention], causal: bool, dtype: torch.dtype) -> None:
+    slow = alone(SlowAttention, causal=causal) if law is forms.slow_twin else None
+    with pytest.raises(LawBroken) as broken:
+        law(Subject(alone(fault, causal=causal), slow, dtype))
+    assert "\n" not in str(broken.value)
+
+
+def test_a_bidirectional_mixer_that_agrees_to_decode_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    from headtohead.components.stack import Stack, StackState
+
+    monkeypatch.setattr(Stack, "initial_state", lambda *_, **__: StackState())
+    with pytest.raises(LawBroken, match="refuse"):
+        forms.stepwise(Subject(alone(SoftmaxAttention, causal=False)))
+
+
+def test_order_laws_catch_each_other() -> None:
+    from headtohead.components.positions.alibi import Alibi
+
+    without = Subject(alone(SoftmaxAttention, causal=False))
+    encoded = Subject(alone(SoftmaxAttention, causal=False, position=partial(Alibi)))
+    with pytest.raises(LawBroken, match="order"):
+        masking.order_is_seen(without)
+    with pytest.raises(LawBroken, match="permuted"):
+        masking.permutation_equivariance(encoded)
