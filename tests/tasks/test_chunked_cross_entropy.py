@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from headtohead.data.batch import IGNORED
+from headtohead.tasks import chunked_cross_entropy
 from headtohead.tasks.chunked_cross_entropy import Workspace, cross_entropy_sum, score
 
 ROWS, WIDTH, VOCAB = 37, 8, 53
@@ -58,6 +59,13 @@ def test_equals_torch_in_float32_to_rounding() -> None:
         torch.testing.assert_close(mine, reference, rtol=1e-5, atol=1e-5)
 
 
+@pytest.fixture(params=[True, False], ids=["with bf16 units", "without bf16 units"])
+def units(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways of a processor: products in bf16, or in float32 because it has no units for bf16."""
+    monkeypatch.setattr(chunked_cross_entropy, "_has_units", lambda _: request.param)
+
+
+@pytest.mark.usefixtures("units")
 def test_bf16_autocast_is_no_further_from_the_truth_than_torch_is() -> None:
     leaves, targets = problem(torch.float32)
     exact = torch.autograd.grad(plain(leaves, targets), leaves)
@@ -71,6 +79,7 @@ def test_bf16_autocast_is_no_further_from_the_truth_than_torch_is() -> None:
         assert (a - truth).norm() < 0.02 * truth.norm()
 
 
+@pytest.mark.usefixtures("units")
 def test_bf16_weights_give_bf16_gradients() -> None:
     leaves, targets = problem(torch.bfloat16)
     gradients = torch.autograd.grad(chunked(leaves, targets, rows=6), leaves)
@@ -149,6 +158,7 @@ class LargestTensor(TorchDispatchMode):
         return out
 
 
+@pytest.mark.usefixtures("units")
 @pytest.mark.parametrize("autocast", [False, True])
 def test_no_tensor_holds_the_logits_of_more_than_one_chunk(autocast: bool) -> None:
     rows, width, vocab, chunk = 4096, 4, 1000, 2**16
@@ -174,5 +184,5 @@ def test_buffers_are_reused_from_chunk_to_chunk_and_from_call_to_call() -> None:
 
 
 def test_chunks_are_evened_out() -> None:
-    assert Workspace(chunk_elements=10 * VOCAB).chunk_rows(21, VOCAB) == 7
-    assert Workspace(chunk_elements=1).chunk_rows(21, VOCAB) == 1
+    assert Workspace(chunk_elements=10 * VOCAB).chunk_rows(21, VOCAB, torch.device("cpu")) == 7
+    assert Workspace(chunk_elements=1).chunk_rows(21, VOCAB, torch.device("cpu")) == 1
