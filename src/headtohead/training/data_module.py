@@ -40,6 +40,8 @@ class StepBatch:
 
     def to(self, device: torch.device, dtype: torch.dtype) -> StepBatch:
         """On the device, with images in the model's own number format."""
+        if device.type == "cpu" and all(part.images is None for part in self.parts):
+            return self
 
         def move(tensor: Tensor) -> Tensor:
             kind = dtype if tensor.is_floating_point() else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
-from pytorch_lightning.plugins import MixedPrecision
 from typing_extensions import override
 
 from headtohead.tracking.record import Progress
@@ -64,9 +63,8 @@ class Reporter(Callback):
         rates = self._meter.read().rates(peak_flops=self._peak_flops)
         self._peak_memory = int(largest([self._memory.read()], module.device)[0])
         values = {"train/loss": sum(losses) / len(losses), "train/learning_rate": _learning_rate(trainer)}
-        plugin = trainer.precision_plugin
-        if isinstance(plugin, MixedPrecision) and plugin.scaler is not None:
-            values["train/loss_scale"] = plugin.scaler.get_scale()
+        if module.scaler is not None:
+            values["train/loss_scale"] = module.scaler.get_scale()
         values |= {f"gradient_norm/{layer}": norm for layer, norm in module.gradient_norms.items()}
         values |= {f"update_norm/{layer}": norm for layer, norm in module.update_norms.items()}
         values |= {f"throughput/{name}": rate for name, rate in rates.items() if rate is not None}
