@@ -23,7 +23,6 @@ from headtohead.building.overrides import prepare
         ("++model/mixer=softmax_attention", "model/mixer=softmax_attention"),
         ("model/norm@model.decoder.norm=layer_norm", "model/norm@model.decoder.norm=layer_norm"),
         ("~tags", "~tags"),
-        ("hydra.verbose=true", "hydra.verbose=true"),
     ],
 )
 def test_values_are_forced_and_choices_are_left_to_hydra(given: str, handed_on: str) -> None:
@@ -42,6 +41,8 @@ def test_values_are_forced_and_choices_are_left_to_hydra(given: str, handed_on: 
         ("model/mixr=softmax_attention", ["model/mixr is not a group", "did you mean model/mixer?"]),
         ("model/postion@model.decoder.position=none", ["model/postion is not a group", "did you mean model/position?"]),
         ("model.mixer=softmax_attention", ["written with a slash", "model/mixer=softmax_attention"]),
+        ("model.mixer={a: 3}", ["model.mixer is a group", "DIR/model/mixer/NAME.yaml", "--config-dir DIR"]),
+        ("hydra.run.dir=here", ["hydra.run.dir has no effect", "output_dir"]),
         ("model/d_model=3", ["model/d_model is not a group", "written with dots"]),
     ],
 )

@@ -127,6 +127,9 @@ COMBINATIONS = {
     "schedule.warmup=1.5": ["schedule.warmup=1.5", "whole number"],
     "init_from=hf:gpt2": ["init_from=hf:gpt2 is not supported"],
     "init_from=run:a resume_from=b": ["give one of them"],
+    "init_from=run:nowhere": ["init_from=run:nowhere holds no record.json", "init_from=outputs/GROUP/RUN"],
+    "resume_from=nowhere": ["resume_from=nowhere holds no record.json"],
+    "task=classification data=sentence_grammar model.pooling=cls": ["model.pooling=cls", "last or mean"],
 }
 COMPOSED = CHOICES | GRAMMAR | COMBINATIONS
 SET = KEYS | VALUES

@@ -6,6 +6,7 @@ Capabilities are class variables, read from source. A rule gives the sentences o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from headtohead.building.choices import choices
@@ -65,6 +66,15 @@ def _monitor(view: View) -> Iterator[str]:
     metrics, monitor = view.task_value("metrics"), view.task.get("monitor")
     if metrics and monitor is not None and monitor not in metrics:
         yield f"task.monitor={monitor} is no metric of {view.chosen('task')}: choose {', '.join(metrics)}"
+
+
+def _pooling(view: View) -> Iterator[str]:
+    causal = view.model_value("family") == "decoder_only"
+    if causal and view.task_value("head") == "classifier" and view.model.get("pooling") == "cls":
+        yield (
+            f"model.pooling=cls reads the first token, which in {view.chosen('model')} sees no other: "
+            f"use model.pooling=last or mean, or model=encoder_only"
+        )
 
 
 def _heads_divide_width(view: View) -> Iterator[str]:
@@ -207,6 +217,10 @@ def _starting_points(view: View) -> Iterator[str]:
         yield f"init_from={init} starts a run and resume_from={resume} continues one: give one of them"
     if init and init.startswith("hf:"):
         yield f"init_from={init} is not supported: give the folder of a run, init_from=run:outputs/GROUP/RUN"
+    for field, given in (("init_from", init), ("resume_from", resume)):
+        folder = Path((given or "").removeprefix("run:"))
+        if given and not ((folder if folder.is_dir() else folder.parent) / "record.json").is_file():
+            yield f"{field}={given} holds no record.json: give the folder of a run, {field}=outputs/GROUP/RUN"
 
 
 RULES: tuple[Rule, ...] = (
@@ -214,6 +228,7 @@ RULES: tuple[Rule, ...] = (
     _task_and_data,
     _path,
     _monitor,
+    _pooling,
     _heads_divide_width,
     _key_value_heads,
     _direction,

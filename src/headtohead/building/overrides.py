@@ -38,10 +38,15 @@ def _prepare_one(override: str, known: set[str], config_dir: str | Path | None) 
     if "/" in group or package:
         _refuse_group(group, known)
     if group.replace(".", "/") in known:
+        group = key.replace(".", "/")
+        if _PLAIN.fullmatch(value or ""):
+            raise ConfigurationError(f"{key} is a group, and groups are written with a slash: {group}={value}")
         raise ConfigurationError(
-            f"{key} is a group, and groups are written with a slash: {key.replace('.', '/')}={value}"
+            f"{key} is a group: put its fields into DIR/{group}/NAME.yaml and give --config-dir DIR {group}=NAME"
         )
-    if sign == "~" or key.startswith("hydra."):
+    if key.startswith("hydra."):
+        raise ConfigurationError(f"{key} has no effect, since Hydra only composes here: set output_dir, group or name")
+    if sign == "~":
         return override
     return f"++{key}={value}"
 

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
 from headtohead.building.errors import unknown
 from headtohead.cli.terminal import error_line, out
@@ -39,6 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _guarded(command: str, rest: list[str]) -> int:
+    # Like `python -m`: a user's own classes are found from the folder they stand in, after everything installed.
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)
     try:
         return int(import_module(f"headtohead.cli.{COMMANDS[command][0]}").run(rest))
     except KeyboardInterrupt:

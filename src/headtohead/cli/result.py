@@ -33,12 +33,12 @@ def train_and_tell(config: dict[str, Any]) -> int:
 
 
 def _let_the_package_speak() -> None:
-    """Its log goes to standard error, a plain line each; other packages keep their own ways."""
+    """Its log goes to standard error, a plain line each, once; other packages keep their own ways."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(message)s"))
     logger = logging.getLogger("headtohead")
     logger.handlers = [handler]
-    logger.setLevel(logging.INFO)
+    logger.setLevel(logging.INFO if is_main_process() else logging.WARNING)
     logger.propagate = False
 
 
