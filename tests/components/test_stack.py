@@ -1,0 +1,226 @@
+"""The stack: decoding with unequal prompts, checkpointing, depth-dependent parts, limits."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+from contracts.choices import factory
+from headtohead.components.checkpointing import Checkpointing
+from headtohead.components.contracts import Context, CostQuery
+from headtohead.components.mixers.softmax_attention import SoftmaxAttention
+from headtohead.components.norms import BatchNorm
+from headtohead.components.stack import Stack
+from headtohead.examining.counting import saved_bytes
+
+POLICIES = [Checkpointing("full"), Checkpointing("every_k", 2), Checkpointing("every_k", 3), Checkpointing("attention")]
+
+
+def stack(
+    *,
+    position: str = "rotary",
+    norm: str = "layer_norm",
+    residual: str = "pre",
+    feedforward: str = "gelu",
+    cross: bool = False,
+    num_layers: int = 4,
+    **options: Any,
+) -> Stack:
+    torch.manual_seed(0)
+    given: dict[str, Any] = {"causal": True, "max_length": 32, **options}
+    return Stack(
+        16,
+        num_heads=4,
+        mixers=[factory("mixer", "softmax_attention")] * num_layers,
+        position=factory("position", position),
+        norm=factory("norm", norm),
+        residual=factory("residual", residual),
+        feedforward=factory("feedforward", feedforward),
+        cross=factory("cross", "softmax_attention") if cross else None,
+        **given,
+    )
+
+
+@pytest.mark.parametrize("position", ["none", "rotary", "alibi", "t5_bias", "shaw", "learned", "sinusoidal"])
+def test_prompts_of_unequal_length_padded_on_the_left_decode_as_if_alone(position: str) -> None:
+    made = stack(position=position).double().eval()
+    lengths, padded, more = [5, 2, 4], 5, 3
+    rows = [torch.randn(1, length + more, 16, dtype=torch.float64) for length in lengths]
+    prompt = torch.cat([torch.nn.functional.pad(r[:, : n], (0, 0, padded - n, 0), value=9.0)
+                        for r, n in zip(rows, lengths, strict=True)])  # fmt: skip
+    valid = torch.arange(padded)[None] >= padded - torch.tensor(lengths)[:, None]
+    places = (torch.arange(padded)[None] - (padded - torch.tensor(lengths)[:, None])).clamp(min=0)
+    state = made.initial_state(3, padded + more, device=prompt.device, dtype=prompt.dtype)
+    with torch.no_grad():
+        y, state = made.step(prompt, state, Context(valid=valid, positions=places))
+        outputs = [y[:, -1:]]
+        for offset in range(more):
+            tokens = torch.cat([r[:, n + offset : n + offset + 1] for r, n in zip(rows, lengths, strict=True)])
+            here = torch.tensor(lengths)[:, None] + offset
+            y, state = made.step(tokens, state, Context(positions=here))
+            outputs.append(y)
+        for row, length in enumerate(lengths):
+            whole = made(rows[row], Context())[0, length - 1 :]
+            torch.testing.assert_close(torch.cat(outputs, 1)[row], whole)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+@pytest.mark.parametrize("options", [
+    {}, {"cross": True}, {"dropout": 0.3, "drop_path": 0.3}, {"position": "t5_bias"}, {"norm": "batch_norm"},
+], ids=str)  # fmt: skip
+def test_checkpointing_changes_no_output_no_gradient_and_no_statistics(policy: Checkpointing, options: dict) -> None:
+    x, memory = torch.randn(2, 7, 16), torch.randn(2, 3, 16)
+    context = Context(memory=memory if options.get("cross") else None)
+    results = []
+    for kind in (Checkpointing(), policy):
+        made = stack(**options)
+        made.checkpointing = kind
+        torch.manual_seed(1)
+        y = made(x, context)
+        y.square().sum().backward()
+        results.append([y, *(p.grad for p in made.parameters()), *made.buffers()])
+    for plain, again in zip(*results, strict=True):
+        assert torch.equal(plain, again)
+
+
+@pytest.mark.parametrize("policy", [Checkpointing(), *POLICIES], ids=str)
+@pytest.mark.parametrize("cross", [False, True])
+@pytest.mark.parametrize("residual", ["pre", "post", "parallel"])
+def test_declared_activations_follow_the_checkpointing_policy(
+    policy: Checkpointing, cross: bool, residual: str
+) -> None:
+    made = stack(cross=cross, residual=residual, position="learned", dropout=0.1, drop_path=0.1)
+    made.checkpointing = policy
+    for module in made.modules():
+        if isinstance(module, SoftmaxAttention) or type(module).__name__ == "SoftmaxCrossAttention":
+            module.dropout = 0.0  # its CPU kernel has none, and falls back to explicit scores
+    x, memory = (torch.randn(1, n, 16, requires_grad=True) for n in (9, 5))
+    with saved_bytes(made) as kept:
+        y = made(x, Context(memory=memory if cross else None))
+    assert made.costs(CostQuery(9, 5 if cross else 0)).activation_bytes == kept(), y.shape
+
+
+def test_full_checkpointing_keeps_a_tenth() -> None:
+    plain, checkpointed = stack(), stack()
+    checkpointed.checkpointing = Checkpointing("full")
+    kept = [made.costs(CostQuery(32)).activation_bytes for made in (plain, checkpointed)]
+    assert kept[1] < kept[0] / 10
+
+
+@pytest.mark.parametrize(("kind", "every"), [("some", 2), ("every_k", 0)])
+def test_unknown_policies_are_refused(kind: Any, every: int) -> None:
+    import jaxtyping
+
+    jaxtyping.config.update("jaxtyping_disable", True)
+    try:
+        with pytest.raises(ValueError, match="choose"):
+            Checkpointing(kind, every)
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
+
+
+def test_drop_path_grows_linearly_with_depth() -> None:
+    rates = [block.wiring.drop.drop_path for block in stack(drop_path=0.3).layers]
+    assert rates == pytest.approx([0.0, 0.1, 0.2, 0.3])
+
+
+@pytest.mark.parametrize(
+    ("residual", "has_norm"),
+    [("pre", True), ("sandwich", True), ("parallel", True), ("layer_scale", True), ("post", False), ("rezero", False),
+     ("deepnorm", False)],
+)  # fmt: skip
+def test_a_final_norm_is_there_where_the_stream_leaves_unnormed(residual: str, has_norm: bool) -> None:
+    assert (stack(residual=residual).final_norm is not None) == has_norm
+
+
+def test_embedding_norm_acts_on_tokens_with_their_positions() -> None:
+    made = stack(position="learned", embedding_norm=True, num_layers=0 + 1, residual="rezero").eval()
+    x = torch.randn(1, 3, 16)
+    expected = made.embedding_norm(made.position.add(x, torch.arange(3)[None]), Context())
+    torch.testing.assert_close(made(x, Context()), expected)
+
+
+def test_a_sequence_longer_than_a_learned_table_is_refused_also_in_decoding() -> None:
+    made = stack(position="learned", max_length=4)
+    with pytest.raises(ValueError, match="a sequence of 5 tokens is longer than the position encoding's max_length=4"):
+        made(torch.randn(1, 5, 16), Context())
+    state = made.initial_state(1, 8, device=torch.device("cpu"), dtype=torch.float32)
+    with torch.no_grad():
+        _, state = made.step(torch.randn(1, 4, 16), state, Context())
+        with pytest.raises(ValueError, match="max_length=4"):
+            made.step(torch.randn(1, 1, 16), state, Context())
+
+
+def test_packed_rows_cannot_be_decoded_step_by_step() -> None:
+    made = stack()
+    state = made.initial_state(1, 8, device=torch.device("cpu"), dtype=torch.float32)
+    with pytest.raises(ValueError, match="give each document a row of its own"):
+        made.step(torch.randn(1, 2, 16), state, Context(segments=torch.zeros(1, 2, dtype=torch.long)))
+
+
+def test_masks_and_rotations_are_made_once_for_all_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    from headtohead.components import scores
+    from headtohead.components.positions.rotary import Rotary
+
+    calls: list[str] = []
+    for owner, name in ((scores, "as_bias"), (Rotary, "rotation")):
+        original = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *a, original=original, name=name: calls.append(name) or original(*a))
+    stack(causal=False)(torch.randn(2, 5, 16), Context(valid=torch.ones(2, 5, dtype=torch.bool)))
+    assert sorted(calls) == ["as_bias", "rotation"]
+
+
+def test_layers_may_have_different_mixers() -> None:
+    mixers = [factory("mixer", "softmax_attention", num_kv_heads=heads) for heads in (1, 2, 4)]
+    made = Stack(
+        16,
+        num_heads=4,
+        mixers=mixers,
+        position=factory("position", "rotary"),
+        norm=factory("norm", "rms_norm"),
+        residual=factory("residual", "pre"),
+        feedforward=factory("feedforward", "swiglu"),
+        causal=True,
+        max_length=8,
+    )
+    assert [block.mixer.num_kv_heads for block in made.layers] == [1, 2, 4]
+    state = made.initial_state(1, 8, device=torch.device("cpu"), dtype=torch.float32)
+    assert [tensor.shape[1] for tensor in state.tensors()] == [1, 1, 2, 2, 4, 4]
+
+
+def test_costs_are_the_sum_of_their_rows_and_every_part_has_one() -> None:
+    made = stack(cross=True, position="shaw", embedding_norm=True)
+    rows = list(made.cost_rows(CostQuery(6, 4)))
+    assert sum(costs.forward_flops for *_, costs in rows) == made.costs(CostQuery(6, 4)).forward_flops
+    assert {kind for _, kind, _ in rows} >= {"position", "norm", "mixer", "cross", "feedforward", "wiring"}
+    assert sum(costs.parameters for *_, costs in rows) == sum(p.numel() for p in made.parameters())
+
+
+def test_costs_and_construction_work_on_the_meta_device() -> None:
+    with torch.device("meta"):
+        made = stack(position="alibi")
+    y = made(torch.randn(1, 5, 16, device="meta"), Context())
+    assert y.is_meta and made.costs(CostQuery(5)).parameters == stack().costs(CostQuery(5)).parameters
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("position", ["rotary", "alibi", "t5_bias", "shaw", "learned", "sinusoidal"])
+@pytest.mark.parametrize(
+    ("residual", "norm", "kind"),
+    [("pre", "layer_norm", "none"), ("deepnorm", "rms_norm", "full"), ("layer_scale", "batch_norm", "attention")],
+)
+def test_training_compiles_into_one_graph(position: str, residual: str, norm: str, kind: Any) -> None:
+    torch._dynamo.reset()
+    made = stack(position=position, residual=residual, norm=norm, dropout=0.1, drop_path=0.1)
+    made.checkpointing = Checkpointing(kind)
+    compiled = torch.compile(made, backend="aot_eager", fullgraph=True)
+    compiled(torch.randn(2, 6, 16), Context()).sum().backward()
+    assert all(p.grad is not None for p in made.parameters())
+
+
+def test_batch_norm_knows_when_its_statistics_are_in_danger() -> None:
+    assert stack(norm="batch_norm").keeps_statistics and not stack().keeps_statistics
+    assert partial(BatchNorm)(4).keeps_statistics
