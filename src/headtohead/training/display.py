@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 
@@ -10,6 +11,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 REFRESH_SECONDS = 0.25
 """A refresh takes half a millisecond."""
+_PACKAGE = "headtohead"
+_NAME_WIDTH = 32
 
 
 class Display:
@@ -20,10 +23,12 @@ class Display:
         self._facts = ""
         self._bar: Progress | None = None
         self._task = TaskID(0)
+        self._lines = LinesAbove()
         if wanted and sys.stderr.isatty():
             self._bar = _bar()
+            self._lines.begin(self._bar.console)
             self._bar.start()
-            self._task = self._bar.add_task(name, total=total, completed=start, facts="")
+            self._task = self._bar.add_task(_shortened(name), total=total, completed=start, facts="")
 
     def tell(self, *, loss: float, rate: float | None, unit: str) -> None:
         """What the next refresh shows beside the bar."""
@@ -38,14 +43,33 @@ class Display:
         self._show(step)
         return True
 
-    def close(self) -> None:
+    def close(self, step: int) -> None:
+        self._show(step)
         if self._bar is not None:
             self._bar.stop()
+            self._lines.end()
             self._bar = None
 
     def _show(self, step: int) -> None:
         if self._bar is not None:
             self._bar.update(self._task, completed=step, facts=self._facts, refresh=True)
+
+
+class LinesAbove(logging.Handler):
+    """While a bar is drawn, the package's log goes above it instead of through it."""
+
+    def begin(self, console: Console) -> None:
+        self._console = console
+        logger = logging.getLogger(_PACKAGE)
+        self._before = logger.handlers, logger.propagate
+        logger.handlers, logger.propagate = [self], False
+
+    def end(self) -> None:
+        logger = logging.getLogger(_PACKAGE)
+        logger.handlers, logger.propagate = self._before
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._console.print(record.getMessage(), markup=False, highlight=False)
 
 
 def _bar() -> Progress:
@@ -62,6 +86,10 @@ def _bar() -> Progress:
         redirect_stdout=False,
         redirect_stderr=False,
     )
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _NAME_WIDTH else f"{name[: _NAME_WIDTH - 1]}…"
 
 
 def _short(rate: float) -> str:

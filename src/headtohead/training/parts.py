@@ -52,7 +52,8 @@ class Settings:
     """What stays on disk of a finished run."""
 
     def logs_at(self, step: int) -> bool:
-        return step % self.log_every == 0 or step == self.max_steps
+        """The first step too: its loss shows whether the model starts as it should."""
+        return step % self.log_every == 0 or step in (1, self.max_steps)
 
     def validates_at(self, step: int) -> bool:
         return step % self.validate_every == 0 or step == self.max_steps

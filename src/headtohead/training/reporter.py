@@ -47,11 +47,19 @@ class Reporter(Callback):
         if self._display is not None and self._display.step(step):
             self._logger.beat()
 
-    def close(self) -> None:
-        """The run is over, one way or another."""
+    @override
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._close(own(pl_module))
+
+    @override
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        self._close(own(pl_module))
+
+    def _close(self, module: TrainingModule) -> None:
         self._meter.stop()
         if self._display is not None:
-            self._display.close()
+            self._display.close(module.state.step)
+            self._display = None
 
     def throughput(self) -> dict[str, float | None]:
         """Over the whole run, for the record."""

@@ -111,7 +111,6 @@ class Run:
     def close(self, status: Status, reason: str | None) -> None:
         """Complete the record, whatever happened."""
         session = self.session
-        self._reporter.close()
         session.record.throughput = self._reporter.throughput()
         if self._module is not None:
             session.note(self._module.state, self._meter.seconds)
