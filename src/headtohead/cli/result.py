@@ -24,7 +24,7 @@ def train_and_tell(config: dict[str, Any]) -> int:
     record = api.train(config)
     code = {"finished": 0, "interrupted": INTERRUPTED}.get(record.status, 1)
     if not is_main_process():
-        return code
+        return 0  # Lightning kills all processes of a run when a helper ends with another code
     show_table(as_table([line_of(record)]))
     if record.path is not None:
         for line in _whereabouts(record, record.path):

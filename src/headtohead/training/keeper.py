@@ -27,6 +27,10 @@ class Keeper(Callback):
         self._session, self._meter, self._stop = session, meter, stop
 
     @override
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._stop.listen()
+
+    @override
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: object, batch_idx: int
     ) -> None:

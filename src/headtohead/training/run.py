@@ -15,7 +15,7 @@ from headtohead.training.checkpoints import LAST, drop, load, start_from
 from headtohead.training.checks import check_model, check_settings
 from headtohead.training.data_module import RunData
 from headtohead.training.devices import device_name, number_format, peak_flops
-from headtohead.training.distributed import own_process_group
+from headtohead.training.distributed import is_main_process, own_process_group
 from headtohead.training.keeper import Keeper
 from headtohead.training.memory import PeakMemory
 from headtohead.training.meter import Meter
@@ -54,7 +54,8 @@ def train(parts: Parts) -> RunRecord:
             run.close(status, reason)
             if status == "failed" or isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
-            _log.error("%s: %s", status, reason)
+            if is_main_process():
+                _log.error("%s: %s", status, reason)
         else:
             run.close("finished", None)
     return run.session.record

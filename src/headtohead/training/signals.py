@@ -41,7 +41,7 @@ class StopRequest:
             self._previous = {}
 
     def listen(self) -> None:
-        """Take the signals (back): Lightning puts a handler of its own in front when training starts."""
+        """Take the signals back: Lightning takes them when training starts, and stops without a checkpoint."""
         for number in self._previous:
             signal.signal(number, self._handle)
 
