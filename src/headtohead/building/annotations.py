@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from functools import lru_cache
 
 from headtohead.building.kinds import (
     Anything,
@@ -42,19 +41,14 @@ _PLAIN: dict[str, Kind] = {
 
 def kind_of(module: str, annotation: ast.expr | None) -> Kind:
     """The kind that an annotation, written in this module, asks for."""
-    if annotation is None:
-        return Anything()
-    return _kind(module, ast.unparse(annotation))
-
-
-@lru_cache(maxsize=2048)
-def _kind(module: str, text: str) -> Kind:
-    return _read(module, ast.parse(text, mode="eval").body)
+    return Anything() if annotation is None else _read(module, annotation)
 
 
 def _read(module: str, node: ast.expr) -> Kind:
     if isinstance(node, ast.Constant):
-        return _kind(module, node.value) if isinstance(node.value, str) else Null()
+        if isinstance(node.value, str):
+            return _read(module, ast.parse(node.value, mode="eval").body)
+        return Null()
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         return _either(module, [node.left, node.right])
     if isinstance(node, ast.Subscript):

@@ -135,7 +135,11 @@ def bases(located: Located) -> Iterator[Located]:
 
 def is_dataclass(node: ast.ClassDef) -> bool:
     decorators = (item.func if isinstance(item, ast.Call) else item for item in node.decorator_list)
-    return any(ast.unparse(decorator).rpartition(".")[2] == "dataclass" for decorator in decorators)
+    return any(_last_name(decorator) == "dataclass" for decorator in decorators)
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 @lru_cache(maxsize=512)
@@ -180,7 +184,8 @@ def _dataclass_arguments(located: Located) -> tuple[Argument, ...]:
 
 
 def _is_class_variable(item: ast.AnnAssign) -> bool:
-    return "ClassVar" in ast.unparse(item.annotation)
+    annotation = item.annotation
+    return _last_name(annotation.value if isinstance(annotation, ast.Subscript) else annotation) == "ClassVar"
 
 
 def _field_default(value: ast.expr | None) -> ast.expr | None:

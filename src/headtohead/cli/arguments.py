@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -47,9 +48,14 @@ def parse(taken: Parser, arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def composed(given: argparse.Namespace) -> dict[str, Any]:
-    from headtohead.building.configuration import compose_checked
+    """Without garbage collection: nothing here is garbage, and looking for it takes a tenth of the time."""
+    gc.disable()
+    try:
+        from headtohead.building.configuration import compose_checked
 
-    return compose_checked("train", given.overrides, given.config_dir)
+        return compose_checked("train", given.overrides, given.config_dir)
+    finally:
+        gc.enable()
 
 
 def as_yaml(config: dict[str, Any]) -> str:
