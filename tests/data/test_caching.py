@@ -160,3 +160,16 @@ def test_unwritable_cache_folder_names_the_variable_to_set(tmp_path: Path, monke
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "file"))
     with pytest.raises(DataError, match="set HEADTOHEAD_CACHE to a folder of yours"):
         prepared("numbers", {}, make)
+
+
+def test_cache_lies_where_the_variable_says_else_in_the_users_own_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "chosen"))
+    assert cache_root() == tmp_path / "chosen"
+    monkeypatch.delenv("HEADTOHEAD_CACHE")
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_root() == tmp_path / "xdg" / "headtohead"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert cache_root() == Path.home() / "Library" / "Caches" / "headtohead"

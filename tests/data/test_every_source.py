@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import yaml
 from data.small_sources import CONF, NAMES, small_source
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import SPLIT_NAMES, DataError, DataSource
+from headtohead.data.source import code_digest
 
 PACKED = {"grammar_lm", "text"}
 """Their rows are no samples: documents are compared in their own tests."""
@@ -167,3 +169,17 @@ def test_a_larger_train_split_leaves_validation_and_test_as_they_are(name: str) 
             for source, batch in ((source, source.split(split).batch(np.arange(20))) for source in (small, large))
         ]
         assert decoded[0] == decoded[1]
+
+
+def test_content_is_made_anew_when_the_code_that_makes_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "owned_source.py"
+    code = "from headtohead.data.digits import Digits\nclass Own(Digits):\n    name = 'owned'\n"
+    monkeypatch.syspath_prepend(tmp_path)
+    digests = []
+    for text in (code, code, f"{code}    seed_offset = 1\n"):
+        module.write_text(text)
+        sys.modules.pop("owned_source", None)
+        digests.append(code_digest(importlib.import_module("owned_source").Own))
+    assert digests[0] == digests[1] != digests[2] != code_digest(type(small_source("digits", tmp_path)))

@@ -1,5 +1,5 @@
 """Short reviews with a verdict: which clause decides hangs on the conjunction, and what it says on negation, so that no
-word by itself tells the label."""
+word by itself tells the label, and all of them counted tell little."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ ADJECTIVES = {
 }
 PLAIN = ("was", "was truly", "was certainly", "seemed", "remained")
 NEGATED = ("was not", "was never", "was hardly", "was far from", "was anything but")
+NEGATED_SHARE = 1 / 3
+"""Below a half, so that adjectives tell something and learning finds a beginning."""
 PATTERNS = (
-    ("{decides} .", 1),
+    ("{decides} .", 3),
     ("although {concedes} , {decides} .", 2),
     ("{decides} , although {concedes} .", 2),
     ("{concedes} , but {decides} .", 2),
@@ -47,7 +49,7 @@ class Clauses:
 
 
 class SentenceGrammar(LabelledSource):
-    """Sentences that all differ, half of them positive, on the whole and for each word."""
+    """Sentences that all differ, about half of them positive."""
 
     name: ClassVar[str] = "sentence_grammar"
     class_names: ClassVar[tuple[str, ...]] = ("negative", "positive")
@@ -88,8 +90,8 @@ class SentenceGrammar(LabelledSource):
 
 
 def written_clauses(size: int, generator: np.random.Generator) -> Clauses:
-    """Verdict, negation and words are drawn independently, so that none tells of another."""
-    verdicts, negated = generator.integers(2, size=size), generator.integers(2, size=size)
+    """The verdict is drawn first; a negated clause says its opposite."""
+    verdicts, negated = generator.integers(2, size=size), (generator.random(size) < NEGATED_SHARE).astype(np.int64)
     verbs = np.array([PLAIN, NEGATED], dtype=object)[negated, generator.integers(len(PLAIN), size=size)]
     adjectives = np.array([ADJECTIVES[NEGATIVE], ADJECTIVES[POSITIVE]], dtype=object)
     said = adjectives[verdicts ^ negated, generator.integers(adjectives.shape[1], size=size)]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 from headtohead.data.caching import Prepared, fingerprint, prepared
@@ -16,8 +19,6 @@ class CachedSource(DataSource):
 
     name: ClassVar[str]
     """The choice of conf/data that builds it, for messages and for the cache."""
-    version: ClassVar[int] = 1
-    """Goes up when the same parameters give other content."""
 
     def __init__(self, batch_size: int) -> None:
         if batch_size < 1:
@@ -49,7 +50,7 @@ class CachedSource(DataSource):
     @property
     def content(self) -> Prepared:
         if self._content is None:
-            self._content = prepared(self.name, {"version": self.version, **self.parameters()}, self.make)
+            self._content = prepared(self.name, {"code": code_digest(type(self)), **self.parameters()}, self.make)
         return self._content
 
     def prepare(self) -> None:
@@ -69,6 +70,16 @@ class CachedSource(DataSource):
     def __getstate__(self) -> dict[str, Any]:
         """Another process maps the files itself: no rows travel."""
         return {**self.__dict__, "_content": None, "_splits": {}}
+
+
+def code_digest(source: type[CachedSource]) -> str:
+    """Of this package's code and the class's own: content is never that of older code."""
+    modules = [sys.modules[part.__module__] for part in source.__mro__ if issubclass(part, CachedSource)]
+    own = [Path(file) for module in modules if (file := getattr(module, "__file__", None))]
+    hashed = hashlib.sha256()
+    for path in sorted({*Path(__file__).parent.glob("*.py"), *own}, key=lambda path: path.name):
+        hashed.update(path.read_bytes())
+    return hashed.hexdigest()
 
 
 class CachedSplit(Split):
