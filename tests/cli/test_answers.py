@@ -87,7 +87,7 @@ def test_refusal_is_one_line_on_standard_error(capsys: pytest.CaptureFixture[str
     assert main(["train", "optimizer.lr=abc"]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err == "error: optimizer.lr=abc is refused: it must be a number\n"
+    assert shown.err == "error: optimizer.lr=abc is refused: it must be a number, such as 0.001\n"
 
 
 def test_debug_variable_shows_the_traceback() -> None:

@@ -6,8 +6,9 @@ their own types: 1 where a number was meant is 1.0, 1e3 where a whole number was
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from headtohead.building.annotations import kind_of
@@ -42,6 +43,8 @@ class Fields:
     kinds: Mapping[str, Kind]
     passed: frozenset[str] = frozenset()
     required: frozenset[str] = frozenset()
+    examples: Mapping[str, str] = field(default_factory=dict)
+    """The defaults that are numbers or lists of them, to show what is meant."""
 
 
 def check(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,7 +65,16 @@ def _fields(target: str, slot: Slot) -> Fields | None:
     kinds |= {name: Either((kinds[name], Null())) for name in slot.filled & kinds.keys()}
     settled = passed | slot.filled
     required = frozenset(item.name for item in taken if item.default is None and item.name not in settled)
-    return Fields(target.rpartition(".")[2], kinds, passed & {item.name for item in taken}, required)
+    examples = {item.name: text for item in taken if (text := _example(item.default))}
+    return Fields(target.rpartition(".")[2], kinds, passed & {item.name for item in taken}, required, examples)
+
+
+def _example(default: ast.expr | None) -> str:
+    try:
+        value = ast.literal_eval(default) if default is not None else None
+    except ValueError:
+        return ""
+    return "" if isinstance(value, bool | str) or value is None else show(value)
 
 
 class _Checker:
@@ -106,13 +118,14 @@ class _Checker:
             elif key not in fields.kinds:
                 raise self._unknown(path, key, list(fields.kinds), owner)
             else:
-                checked[key] = self._field(f"{path}.{key}", f"{group}/{key}", value, fields.kinds[key])
+                example = fields.examples.get(key, "")
+                checked[key] = self._field(f"{path}.{key}", f"{group}/{key}", value, fields.kinds[key], example)
         for key in sorted(fields.required - node.keys()):
             raise ConfigurationError(f"{path}.{key} is missing: {owner} has no default for it, so give {path}.{key}")
         return checked
 
-    def _field(self, path: str, group: str, value: Any, kind: Kind) -> Any:
-        value = _value(path, value, kind)
+    def _field(self, path: str, group: str, value: Any, kind: Kind, example: str) -> Any:
+        value = _value(path, value, kind, example)
         if isinstance(value, list):
             return [self._part(f"{path}.{place}", group, entry) for place, entry in enumerate(value)]
         if isinstance(value, Mapping) and "_target_" not in value and (record := _record_of(kind)) is not None:
@@ -175,18 +188,19 @@ def _record_of(kind: Kind) -> Record | None:
     return next((item for item in kinds if isinstance(item, Record)), None)
 
 
-def _value(path: str, value: Any, kind: Kind) -> Any:
+def _value(path: str, value: Any, kind: Kind, example: str = "") -> Any:
+    such_as = f", such as {example}" if example else ""
     try:
         value = kind.read(value)
     except MismatchError as mismatch:
         if isinstance(value, str) and _takes_part(kind):
             group = path.replace(".", "/")
             raise ConfigurationError(f"{path}={value} is refused: it is a group; write {group}={value}") from None
-        raise ConfigurationError(f"{path}={show(value)} is refused: it must be {mismatch}") from None
+        raise ConfigurationError(f"{path}={show(value)} is refused: it must be {mismatch}{such_as}") from None
     limit = LIMITS.get(path.rpartition(".")[2])
     for number in value if isinstance(value, list) else [value]:
         if limit is not None and isinstance(number, int | float) and not limit.holds(number):
-            raise ConfigurationError(f"{path}={show(value)} is refused: it must be {limit.wants()}")
+            raise ConfigurationError(f"{path}={show(value)} is refused: it must be {limit.wants()}{such_as}")
     return value
 
 
