@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import cast
 
 import torch
@@ -79,33 +80,24 @@ class Stack(Component):
         embedding_norm: bool = False,
     ) -> None:
         super().__init__()
+        assert mixers, "a stack has at least one layer"
         self.d_model, self.causal, self.dropout, self.num_layers = d_model, causal, dropout, len(mixers)
-        first = position(d_model, num_heads=num_heads, max_length=max_length, causal=causal, grid=grid)
-        self.positions = nn.ModuleList([first])
-        if not first.shared_by_layers:
-            for _ in mixers[1:]:
-                self.positions.append(
-                    position(d_model, num_heads=num_heads, max_length=max_length, causal=causal, grid=grid)
-                )
+        place = partial(position, d_model, num_heads=num_heads, max_length=max_length, causal=causal, grid=grid)
+        self.positions = nn.ModuleList([place()])
+        if not self.position.shared_by_layers:
+            self.positions.extend(place() for _ in mixers[1:])
         self.embedding_norm = norm(d_model) if embedding_norm else None
-        self.blocks = nn.ModuleList()
-        for layer, mixer in enumerate(mixers):
-            wiring = residual(
-                norm,
-                d_model,
-                num_layers=len(mixers),
-                num_sublayers=2 if cross is None else 3,
-                dropout=dropout,
-                drop_path=drop_path * layer / max(1, len(mixers) - 1),
-            )
-            block = Block(
+        wire = partial(residual, norm, d_model, num_layers=len(mixers), num_sublayers=2 if cross is None else 3)
+        self.blocks = nn.ModuleList(
+            Block(
                 mixer(d_model, num_heads=num_heads, causal=causal, dropout=dropout),
                 None if cross is None else cross(d_model, num_heads=num_heads, dropout=dropout),
                 feedforward(d_model, dropout=dropout),
-                wiring,
+                wire(dropout=dropout, drop_path=drop_path * layer / max(1, len(mixers) - 1)),
             )
-            self.blocks.append(block)
-        self.final_norm = norm(d_model) if wiring.needs_final_norm else None
+            for layer, mixer in enumerate(mixers)
+        )
+        self.final_norm = norm(d_model) if self.layers[-1].wiring.needs_final_norm else None
         self.reads_scores = any(block.mixer.reads_scores for block in self.layers)
         self.has_cross = cross is not None
         self.keeps_statistics = any(isinstance(part, Norm) and part.keeps_statistics for part in self.modules())
