@@ -52,3 +52,10 @@ def redraw(model: torch.nn.Module, *, std: float = 0.3, seed: int = 1) -> torch.
         for parameter in model.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64) * std)
     return model
+
+
+def exact_model(family: str, **changes: Any) -> Architecture:
+    """In float64, every parameter redrawn."""
+    model = redraw(small_model(family, **changes).double())
+    assert isinstance(model, Architecture)
+    return model

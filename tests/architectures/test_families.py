@@ -14,8 +14,12 @@ from torch.nn import functional as F
 from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.architectures.encoder_decoder import Side
 from headtohead.components.embeddings import PatchEmbedding
+from headtohead.components.positions.learned import Learned
+from headtohead.components.positions.none import NoPosition
 from headtohead.components.positions.rotary import Rotary
-from small_models import SIZE, VOCAB_SIZE, redraw, small_model
+from headtohead.components.positions.rotary_2d import Rotary2d
+from headtohead.components.positions.sinusoidal_2d import Sinusoidal2d
+from small_models import SIZE, VOCAB_SIZE, exact_model, redraw, small_model
 
 CPU = torch.device("cpu")
 TEXT_FAMILIES = ("decoder_only", "encoder_only", "encoder_decoder")
@@ -23,10 +27,7 @@ ALL_FAMILIES = (*TEXT_FAMILIES, "vision_transformer")
 
 
 def exact(family: str, **changes: Any) -> Architecture:
-    """In float64, every parameter redrawn, evaluating."""
-    model = redraw(small_model(family, **changes).double())
-    assert isinstance(model, Architecture)
-    return model.eval()
+    return exact_model(family, **changes).eval()
 
 
 def tokens(num_rows: int, length: int, *, seed: int = 0) -> Tensor:
@@ -224,6 +225,19 @@ class TestVisionTransformer:
         images = torch.rand(2, 3, 8, 8, dtype=torch.float64)
         expected = model.head.linear(model.features(images)[:, 0])
         assert distance(model(images), expected) == 0
+
+    @pytest.mark.parametrize("position", [Learned, Sinusoidal2d, Rotary2d])
+    @pytest.mark.parametrize("pooling", ["cls", "mean"])
+    def test_patches_that_change_places_change_the_answer_unless_there_are_no_positions(
+        self, position: type, pooling: str
+    ) -> None:
+        images = torch.rand(1, 3, 8, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        swapped = images.clone()
+        swapped[..., 0:2, 0:2], swapped[..., 4:6, 8:10] = images[..., 4:6, 8:10], images[..., 0:2, 0:2]
+        changes = {"image_shape": (3, 8, 12), "pooling": pooling}
+        without, placed = (exact("vision_transformer", position=p, **changes) for p in (NoPosition, position))
+        assert distance(without(images), without(swapped)) < 1e-12
+        assert distance(placed(images), placed(swapped)) > 1e-4
 
     def test_images_of_another_shape_are_refused_with_both_shapes(self) -> None:
         with pytest.raises(ValueError, match=r"images have shape \(3, 8, 4\), the model was built for \(3, 8, 8\)"):

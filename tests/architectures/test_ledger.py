@@ -118,6 +118,18 @@ def test_source_and_target_tokens_of_an_encoder_decoder_are_billed_apart() -> No
     assert costs.totals.palm_flops_per_token is None
 
 
+def test_only_what_decodes_carries_a_state() -> None:
+    d, layers = 16, 2
+    states = {family: ledger(small_model(family), SIZE).totals.state_elements for family in FAMILIES}
+    own, memory = 2 * layers * SIZE.decoder_length * d, 2 * layers * SIZE.length * d
+    assert states == {
+        "decoder_only": 2 * layers * SIZE.length * d,
+        "encoder_only": 0,
+        "encoder_decoder": own + memory,
+        "vision_transformer": 0,
+    }
+
+
 def test_one_sided_models_have_no_sides() -> None:
     assert ledger(small_model("encoder_only"), SIZE).flops_by_side() == {}
 
@@ -155,7 +167,7 @@ def test_paths_of_the_ledger_name_modules_of_the_model() -> None:
         modules, parameters = (named(remove_duplicate=False) for named in (model.named_modules, model.named_parameters))
         known = {name for name, _ in (*modules, *parameters)}
         paths = {row.path.removesuffix(".memory") for row in ledger(model, SIZE).rows}
-        assert paths - {"stack.shared", "decoder.shared", "encoder.shared"} <= known
+        assert paths - {"decoder.memory", "encoder.dropout", "decoder.dropout", "stack.dropout"} <= known
 
 
 def test_an_empty_sample_is_refused() -> None:

@@ -186,3 +186,21 @@ def test_buffers_are_reused_from_chunk_to_chunk_and_from_call_to_call() -> None:
 def test_chunks_are_evened_out() -> None:
     assert Workspace(chunk_elements=10 * VOCAB).chunk_rows(21, VOCAB, torch.device("cpu")) == 7
     assert Workspace(chunk_elements=1).chunk_rows(21, VOCAB, torch.device("cpu")) == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("vocab", [53, 50257])
+def test_equals_torch_on_an_accelerator(dtype: torch.dtype, vocab: int) -> None:
+    features = torch.randn(300, 64, device="cuda", dtype=dtype, requires_grad=True)
+    weight = torch.randn(vocab, 64, device="cuda", dtype=dtype, requires_grad=True)
+    targets = torch.randint(0, vocab, (300,), device="cuda")
+    targets[:7] = IGNORED
+    ours = cross_entropy_sum(features, weight, None, targets, workspace=Workspace(chunk_elements=100 * vocab))
+    exact = F.cross_entropy(F.linear(features.double(), weight.double()), targets, reduction="sum")
+    tolerance = {torch.float64: 1e-10, torch.float32: 1e-4, torch.bfloat16: 3e-2}[dtype]
+    assert abs(ours - exact) < tolerance * abs(exact)
+    for mine, truth in zip(
+        torch.autograd.grad(ours, (features, weight)), torch.autograd.grad(exact, (features, weight)), strict=True
+    ):
+        assert (mine.double() - truth.double()).norm() < tolerance * truth.double().norm()

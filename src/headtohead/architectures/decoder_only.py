@@ -12,6 +12,7 @@ from headtohead.architectures.checks import check_sizes, required
 from headtohead.architectures.contracts import Architecture, CostRow, InputSize
 from headtohead.architectures.decoding import write_greedily
 from headtohead.architectures.heads import HeadName, Pooling, make_head
+from headtohead.architectures.stack_rows import stack_rows
 from headtohead.components.contracts import (
     Context,
     CostQuery,
@@ -122,7 +123,7 @@ class DecoderOnly(Architecture):
     def cost_rows(self, size: InputSize) -> Iterator[CostRow]:
         query = CostQuery(length=size.length, bytes_per_element=size.bytes_per_element)
         yield CostRow("embedding", "embedding", self.embedding.costs(query))
-        yield from (CostRow(f"stack.{path}", kind, costs) for path, kind, costs in self.stack.cost_rows(query))
+        yield from stack_rows(self.stack, "stack", query)
         yield from (CostRow(*row) for row in self.head.cost_rows(query))
 
     def example_inputs(self, size: InputSize, batch_size: int, device: torch.device) -> dict[str, Tensor]:

@@ -13,6 +13,7 @@ from headtohead.architectures.checks import check_sizes, required
 from headtohead.architectures.contracts import Architecture, CostRow, InputSize
 from headtohead.architectures.decoding import write_greedily
 from headtohead.architectures.heads import HeadName, make_head
+from headtohead.architectures.stack_rows import stack_rows
 from headtohead.components.contracts import (
     Context,
     CostQuery,
@@ -162,37 +163,34 @@ class EncoderDecoder(Architecture):
             length=size.decoder_length, memory_length=size.length, bytes_per_element=size.bytes_per_element
         )
         yield CostRow("embedding", "embedding", self.embedding.costs(source))
-        yield from (CostRow(f"encoder.{path}", kind, costs) for path, kind, costs in self.encoder.cost_rows(source))
+        yield from stack_rows(self.encoder, "encoder", source)
         second = self.decoder_embedding.costs(target)
         if self.decoder_embedding is self.embedding:
             second = Costs(activation_bytes=second.activation_bytes)
         yield CostRow("decoder_embedding", "embedding", second, "target")
-        for path, kind, costs in self.decoder.cost_rows(target):
-            yield from _by_side(f"decoder.{path}", kind, costs, self._memory_flops(path, kind, target))
+        for row in stack_rows(self.decoder, "decoder", target):
+            yield from self._by_side(row, target)
         yield from (CostRow(*row, "target") for row in self.head.cost_rows(target))
 
-    def _memory_flops(self, path: str, kind: str, target: CostQuery) -> Costs:
-        """What a cross mixer does for the source tokens alone: that which is left when no target token asks."""
-        if kind != "cross":
-            return Costs()
-        cross = self.decoder.get_submodule(path)
+    def _by_side(self, row: CostRow, target: CostQuery) -> Iterator[CostRow]:
+        """What a cross mixer does for the source alone is what it does when no target token asks."""
+        if row.kind != "cross":
+            yield replace(row, side="target")
+            return
+        cross = self.get_submodule(row.path)
         assert isinstance(cross, CrossMixer)
-        costs = cross.costs(replace(target, length=0))
-        return Costs(forward_flops=costs.forward_flops, training_flops=costs.training_flops)
+        alone = cross.costs(replace(target, length=0))
+        memory = Costs(forward_flops=alone.forward_flops, training_flops=alone.training_flops)
+        rest = replace(
+            row.costs,
+            forward_flops=row.costs.forward_flops - memory.forward_flops,
+            training_flops=row.costs.training_flops - memory.training_flops,
+        )
+        yield CostRow(row.path, row.kind, rest, "target")
+        yield CostRow(f"{row.path}.memory", row.kind, memory, "source")
 
     def example_inputs(self, size: InputSize, batch_size: int, device: torch.device) -> dict[str, Tensor]:
         return {
             "tokens": self.embedding.example(batch_size, size.length, device),
             "decoder_tokens": self.decoder_embedding.example(batch_size, size.decoder_length, device),
         }
-
-
-def _by_side(path: str, kind: str, costs: Costs, memory: Costs) -> Iterator[CostRow]:
-    rest = replace(
-        costs,
-        forward_flops=costs.forward_flops - memory.forward_flops,
-        training_flops=costs.training_flops - memory.training_flops,
-    )
-    yield CostRow(path, kind, rest, "target")
-    if memory.forward_flops:
-        yield CostRow(f"{path}.memory", kind, memory, "source")

@@ -11,6 +11,7 @@ from torch import Tensor
 from headtohead.architectures.checks import check_sizes, required
 from headtohead.architectures.contracts import Architecture, CostRow, InputSize
 from headtohead.architectures.heads import HeadName, Pooling, make_head
+from headtohead.architectures.stack_rows import stack_rows
 from headtohead.components.contracts import (
     Context,
     CostQuery,
@@ -109,7 +110,7 @@ class EncoderOnly(Architecture):
         yield CostRow("embedding", "embedding", self.embedding.costs(query))
         if self.segment_embedding is not None:
             yield CostRow("segment_embedding", "embedding", self.segment_embedding.costs(query))
-        yield from (CostRow(f"stack.{path}", kind, costs) for path, kind, costs in self.stack.cost_rows(query))
+        yield from stack_rows(self.stack, "stack", query)
         yield from (CostRow(*row) for row in self.head.cost_rows(query))
 
     def example_inputs(self, size: InputSize, batch_size: int, device: torch.device) -> dict[str, Tensor]:

@@ -12,6 +12,7 @@ from torch import Tensor
 from headtohead.architectures.checks import check_sizes, required
 from headtohead.architectures.contracts import Architecture, CostRow, InputSize
 from headtohead.architectures.heads import HeadName, make_head
+from headtohead.architectures.stack_rows import stack_rows
 from headtohead.components.contracts import (
     Context,
     CostQuery,
@@ -102,7 +103,7 @@ class VisionTransformer(Architecture):
         yield CostRow("patches", "patches", self.patches.costs(query))
         if self.class_token is not None:
             yield CostRow("class_token", "embedding", self.class_token.costs(query))
-        yield from (CostRow(f"stack.{path}", kind, costs) for path, kind, costs in self.stack.cost_rows(query))
+        yield from stack_rows(self.stack, "stack", query)
         yield from (CostRow(*row) for row in self.head.cost_rows(query))
 
     def example_inputs(self, size: InputSize, batch_size: int, device: torch.device) -> dict[str, Tensor]:
