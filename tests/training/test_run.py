@@ -6,11 +6,14 @@ import logging
 import math
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from programs import records_of
+from pytorch_lightning import Trainer
+from pytorch_lightning.plugins import MixedPrecision
 from runs import NUM_ROWS, TinyData, curve, losses, make_model, parts
 
 from headtohead.components.checkpointing import Checkpointing
@@ -214,3 +217,28 @@ def test_what_is_logged_has_names_that_every_run_shares(tmp_path: Path) -> None:
     assert {"train/loss", "train/learning_rate", "validation/loss", "test/loss"} <= names
     assert {"throughput/tokens_per_second", "throughput/peak_memory_bytes"} <= names
     assert {"gradient_norm/embedding", "update_norm/stack.blocks.0", "gradient_norm/stack.final_norm"} <= names
+
+
+def test_loss_scaling_changes_what_float16_can_hold_not_what_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The arithmetic of 16-mixed, which Lightning only offers on a GPU, by giving a CPU its plugin and its scaler."""
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**20, growth_interval=4)
+    plugin = MixedPrecision("16-mixed", "cpu", scaler)
+
+    def with_scaler(**arguments: Any) -> Trainer:
+        arguments.pop("precision")
+        return Trainer(**{**arguments, "plugins": [*arguments["plugins"], plugin]})
+
+    monkeypatch.setattr("headtohead.training.trainer.Trainer", with_scaler)
+    settings = {"make_model": still, "gradient_clip": 0.5, "max_steps": 30}
+    record = train(parts(tmp_path, **settings))
+    monkeypatch.undo()
+    scales = curve(record.path, "train/loss_scale")
+    assert min(scales) < 2.0**20, "the first scales were too large, and their steps were left out"
+    assert max(scales[-10:]) > min(scales), "and grew again"
+    exact = train(parts(tmp_path, **settings))
+    skipped = sum(after < before for before, after in zip([2.0**20, *scales], scales, strict=False))
+    later = curve(record.path, "gradient_norm/embedding")[skipped]
+    assert later == pytest.approx(curve(exact.path, "gradient_norm/embedding")[0], rel=0.5), "norms are unscaled"
+    assert curve(record.path)[-1] == pytest.approx(curve(exact.path)[-1], abs=0.1)
