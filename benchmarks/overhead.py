@@ -3,8 +3,9 @@
     python benchmarks/overhead.py [--steps 500] [--rounds 6]
 
 A is everything that `headtohead.training.run.train` does between the first and the last step of a run: Lightning, the
-meter, the logger (record on disk, every 50 steps) and a progress bar. B is the same arithmetic and nothing
-else: batch, forward, backward, clipping, fused AdamW. The model is tiny, so that its own time hides nothing. The target is at most 0.5 ms per step.
+meter, the logger (record on disk, every 50 steps) and a progress bar. B is the same arithmetic and nothing else: batch,
+forward, backward, clipping, fused AdamW. The model is tiny, so that its own time hides nothing. The target is at most
+0.5 ms per step, of the processor's time, since other programs make the clock on the wall unsteady.
 """
 
 from __future__ import annotations
