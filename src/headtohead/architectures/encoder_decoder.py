@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -42,6 +44,12 @@ class Side:
     residual: WiringFactory | None = None
     feedforward: FeedForwardFactory | None = None
 
+    def parts(self, shared: Side) -> dict[str, Any]:
+        """What a stack is made of."""
+        names = (field.name for field in fields(self))
+        chosen = {name: getattr(shared if getattr(self, name) is None else self, name) for name in names}
+        return {"mixers": [chosen.pop("mixer")] * chosen.pop("num_layers"), **chosen}
+
 
 class EncoderDecoder(Architecture):
     """Embedding(s), a bidirectional stack for the source, a causal one with cross-attention for the target, head."""
@@ -77,39 +85,29 @@ class EncoderDecoder(Architecture):
     ) -> None:
         super().__init__()
         vocab_size = required("vocab_size", vocab_size, "it comes from data with tokens, or is given by number")
-
-        def side(own: Side, cross: CrossFactory | None, length: int | None) -> Stack:
-            depth = num_layers if own.num_layers is None else own.num_layers
-            check_sizes(d_model, depth, num_heads)
-            return Stack(
-                d_model,
-                num_heads=num_heads,
-                mixers=[own.mixer or mixer] * depth,
-                cross=cross,
-                position=own.position or position,
-                norm=own.norm or norm,
-                residual=own.residual or residual,
-                feedforward=own.feedforward or feedforward,
-                causal=cross is not None,
-                max_length=length,
-                dropout=dropout,
-                drop_path=drop_path,
-                embedding_norm=embedding_norm,
-            )
-
-        own_decoder = decoder or Side()
-        self.embedding = TokenEmbedding(d_model, vocab_size, scale=scale_embedding)
-        self.encoder = side(encoder or Side(), None, max_length)
-        self.decoder_embedding = (
-            self.embedding if share_embeddings else TokenEmbedding(d_model, vocab_size, scale=scale_embedding)
+        shared = Side(num_layers, mixer, position, norm, residual, feedforward)
+        source, target = (own or Side() for own in (encoder, decoder))
+        for own in (source, target):
+            check_sizes(d_model, num_layers if own.num_layers is None else own.num_layers, num_heads)
+        stack = partial(
+            Stack,
+            d_model,
+            num_heads=num_heads,
+            dropout=dropout,
+            drop_path=drop_path,
+            embedding_norm=embedding_norm,
         )
-        self.decoder = side(own_decoder, cross, max_target_length)
+        embed = partial(TokenEmbedding, d_model, vocab_size, scale=scale_embedding)
+        self.embedding = embed()
+        self.encoder = stack(**source.parts(shared), causal=False, max_length=max_length)
+        self.decoder_embedding = self.embedding if share_embeddings else embed()
+        self.decoder = stack(**target.parts(shared), cross=cross, causal=True, max_length=max_target_length)
         self.head = make_head(
             head,
             d_model,
             vocab_size=vocab_size,
             num_classes=None,
-            norm=own_decoder.norm or norm,
+            norm=target.norm or norm,
             tied_to=self.decoder_embedding.weight if tie_weights else None,
             bias=head_bias,
             pooling="last",
