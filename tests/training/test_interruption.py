@@ -129,6 +129,25 @@ def test_a_run_is_not_continued_under_another_seed(tmp_path: Path) -> None:
     assert (first.path / "metrics.csv").read_text() == before
 
 
+def test_a_finished_run_is_not_trained_again_but_may_be_given_more_steps(tmp_path: Path) -> None:
+    first = train(parts(tmp_path, max_steps=5))
+    with pytest.raises(ValueError, match=r"is finished, and nothing of it is left to train: .* init_from"):
+        train(parts(tmp_path, max_steps=5, resume_from=first.path))
+    assert RunFolder.open(first.path).read_record() == first
+    assert train(parts(tmp_path, max_steps=8, resume_from=first.path)).progress.step == 8
+
+
+def test_a_run_that_tracking_refuses_does_not_stay_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise ValueError("tracking=online needs a login")
+
+    monkeypatch.setattr("headtohead.training.session.start", refuse)
+    with pytest.raises(ValueError, match="needs a login"):
+        train(parts(tmp_path))
+    (folder,) = (tmp_path / "default").iterdir()
+    assert RunFolder.open(folder).read_record().status == "failed"
+
+
 class Poisoned(CausalLanguageModelling):
     """A loss that is `value` from some training step on."""
 

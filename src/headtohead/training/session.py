@@ -37,7 +37,11 @@ class Session:
             record.timing.started = record.timing.started or _now()
             folder.write_config(yaml.safe_dump(dict(parts.config), sort_keys=False, allow_unicode=True))
             folder.write_record(record)
-            self._tracker = start(parts.tracking, record, folder, resumed=resumed)
+            try:
+                self._tracker = start(parts.tracking, record, folder, resumed=resumed)
+            except ValueError as refusal:
+                self.close("failed", str(refusal))
+                raise
             folder.write_record(record)
         self.logger = RunLogger(folder, self._tracker)
 
@@ -51,7 +55,7 @@ class Session:
             folder = RunFolder.create(identity.output_dir, name=identity.name, group=identity.group)
             record = _new_record(folder.id, parts)
         else:
-            folder, record = _reopened(identity.resume_from, identity.seed)
+            folder, record = _reopened(identity.resume_from, identity.seed, parts.settings.max_steps)
         record.environment = collect_environment(describe(device, count=_num_devices(parts)))
         record.comparability = _comparability(parts, precision)
         return cls(parts, record, folder, resumed=identity.resume_from is not None)
@@ -111,13 +115,19 @@ def folder_of(run: Path) -> Path:
     return RunFolder.open(run).path
 
 
-def _reopened(run: Path, seed: int) -> tuple[RunFolder, RunRecord]:
+def _reopened(run: Path, seed: int, max_steps: int) -> tuple[RunFolder, RunRecord]:
     record = RunFolder.open(run).read_record_as_written()
     if record.seed != seed:
         raise ValueError(
             f"resume_from={run} has seed={record.seed} and this run seed={seed}: a run is continued under its own seed"
         )
-    folder = RunFolder.resume(run, step=last_step(folder_of(run)))
+    step = last_step(folder_of(run))
+    if record.status == "finished" and not 0 < step < max_steps:
+        raise ValueError(
+            f"resume_from={run} is finished, and nothing of it is left to train: start from its weights with "
+            "init_from, or, where checkpoints/last.ckpt was kept, raise trainer.max_steps"
+        )
+    folder = RunFolder.resume(run, step=step)
     record.status, record.reason = "running", None
     record.timing.finished = None
     record.timing.starts += 1
