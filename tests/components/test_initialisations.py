@@ -103,6 +103,12 @@ def test_t5_shrinks_a_table_that_also_makes_logits() -> None:
     assert spread(initialised("t5", Model(tied=True)).tokens.weight) == pytest.approx(WIDTH**-0.5, rel=0.05)
 
 
+def test_t5_keeps_a_table_that_two_sides_read_and_no_head() -> None:
+    model = Model()
+    model.target_tokens = model.tokens
+    assert spread(initialised("t5", model).tokens.weight) == pytest.approx(1.0, rel=0.05)
+
+
 @pytest.mark.parametrize("name", ["gpt2", "xavier"])
 def test_deepnorm_shrinks_its_branches_but_not_queries_and_keys(name: str) -> None:
     plain, deep = (initialised(name, Model(cross=False, residual=residual)) for residual in ("post", "deepnorm"))

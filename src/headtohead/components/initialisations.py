@@ -53,7 +53,8 @@ def t5(model: nn.Module) -> None:
     """Normal with variance 1/fan-in; queries such that scores have variance 1 whatever their scale; tables with
     variance 1 (Raffel et al. 2020, https://arxiv.org/abs/1910.10683). A table tied to the head has variance 1/D
     instead: the same logits as T5's division by sqrt(D)."""
-    holders = Counter(id(parameter) for _, parameter in model.named_parameters(remove_duplicate=False))
+    # By module, each once: a table that source and target share has one holder.
+    holders = Counter(id(held) for module in model.modules() for held in module.parameters(recurse=False))
 
     def table(weight: Tensor) -> None:
         nn.init.normal_(weight, std=weight.shape[-1] ** -0.5 if holders[id(weight)] > 1 else 1.0)
