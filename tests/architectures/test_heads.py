@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from headtohead.architectures.heads import Classifier, LanguageModel, MaskedLanguageModel, make_head
+from headtohead.architectures.heads import Classifier, LanguageModel, MaskedLanguageModel, VocabularyHead, make_head
 from headtohead.components.norms import LayerNorm
 from small_models import redraw
 
@@ -42,6 +42,24 @@ def test_a_tied_head_adds_no_weight_but_its_bias() -> None:
     assert head.weight is embedding
     own = [name for name, parameter in head.named_parameters() if parameter is not embedding]
     assert own == ["bias"]
+
+
+@pytest.mark.parametrize("name", ["language_model", "masked_language_model"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_head_has_a_bias_only_where_it_is_asked_for(name: str, bias: bool) -> None:
+    head = make_head(
+        name,
+        8,
+        vocab_size=11,
+        num_classes=None,
+        norm=LayerNorm,
+        tied_to=None,
+        bias=bias,
+        pooling="cls",
+        dropout=0.0,
+    )
+    assert isinstance(head, VocabularyHead)
+    assert (head.bias is not None) == bias
 
 
 def test_a_tied_weight_is_not_drawn_again_by_the_head() -> None:

@@ -167,5 +167,5 @@ def make_head(
             f"model.vocab_size is missing: head={name} predicts tokens; give data with tokens, or the number itself."
         )
     if name == "masked_language_model":
-        return MaskedLanguageModel(d_model, vocab_size, norm=norm, tied_to=tied_to, bias=True)
+        return MaskedLanguageModel(d_model, vocab_size, norm=norm, tied_to=tied_to, bias=bias)
     return LanguageModel(d_model, vocab_size, tied_to=tied_to, bias=bias)
