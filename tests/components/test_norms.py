@@ -75,6 +75,16 @@ def test_batch_norm_under_checkpointing_updates_its_statistics_once(padded: bool
     assert torch.equal(plain.running_variance, checkpointed.running_variance)
 
 
+def test_batch_norm_takes_a_batch_of_one_token_as_its_mean() -> None:
+    norm = BatchNorm(6).double()
+    norm.bias.data = rows(6, seed=1)
+    x = rows(1, 1, 6).requires_grad_()
+    y = norm(x, Context())
+    y.sum().backward()
+    assert torch.equal(y[0, 0], norm.bias)
+    assert x.grad is not None and not x.grad.any()
+
+
 def test_batch_norm_sees_later_tokens_in_training_only() -> None:
     norm, x = BatchNorm(6).double(), rows(2, 5, 6)
     other = x.clone()
