@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from runs import IMPATIENT, NUMBERS, OFFLINE, history, log_steps, new_run, told, written
+from run_folders import IMPATIENT, NUMBERS, OFFLINE, history, log_steps, new_run, told, written
 from wandb_server import WandbServer
 
 from headtohead.tracking.connection import TrackingSettings

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from runs import IMPATIENT, NUMBERS, history, log_steps, new_run, told
+from run_folders import IMPATIENT, NUMBERS, history, log_steps, new_run, told
 from wandb_server import WandbServer
 
 from headtohead.tracking.store import RunFolder
