@@ -28,7 +28,7 @@ $(INSTALLED): pyproject.toml
 	@touch $(INSTALLED)
 
 demo: $(INSTALLED) $(DEMO_MARKS)  ## train one small model of each family and compare them
-	@$(BIN)/h2h compare outputs/demo
+	@$(BIN)/h2h compare outputs/demo --where
 
 outputs/demo/.%: | $(INSTALLED)
 	@echo "==> h2h train experiment=demo_$*"

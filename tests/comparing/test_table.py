@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.table import Table
 
-from headtohead.comparing.table import Line, as_data, as_table, line_of, lines_of
+from headtohead.comparing.table import Line, as_data, as_table, line_of, lines_of, whereabouts
 from headtohead.tracking.record import Progress, RunRecord, Selection, WandbLink
 
 
@@ -30,11 +31,15 @@ def record(name: str = "tiny", **fields: Any) -> RunRecord:
     return made
 
 
-def text_of(lines: list[Line]) -> str:
+def printed(table: Table) -> str:
     console = Console(file=io.StringIO(), width=160, color_system=None)
-    console.print(as_table(lines))
+    console.print(table)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
+
+
+def text_of(lines: list[Line]) -> str:
+    return printed(as_table(lines))
 
 
 def test_a_line_holds_result_chance_costs_and_speed() -> None:
@@ -125,3 +130,19 @@ def test_a_line_tells_where_the_run_is_on_disk_and_in_wandb() -> None:
     assert (offline.path, offline.wandb) == ("/runs/a", "/runs/a/wandb/offline-run-a")
     online = line_of(record(path=Path("/runs/a"), wandb=WandbLink("a", "online", "https://host/a", "wandb/run-a")))
     assert online.wandb == "https://host/a"
+
+
+def test_a_translator_is_told_by_its_exact_matches() -> None:
+    line = line_of(record(metrics={"test": {"loss": 0.2, "token_accuracy": 0.97, "exact_match": 0.6}}))
+    assert (line.metric, line.value) == ("exact_match", 0.6)
+
+
+def test_whereabouts_are_paths_from_here_and_addresses_as_they_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    offline = record(path=tmp_path / "outputs/a", wandb=WandbLink(directory="wandb/offline-run-1"))
+    online = record(path=tmp_path / "outputs/b", wandb=WandbLink(url="https://wandb.example/b"))
+    text = printed(whereabouts(lines_of([offline, online])))
+    assert " outputs/a/record.json " in text and " outputs/a/wandb/offline-run-1 " in text
+    assert " outputs/b/record.json " in text and " https://wandb.example/b " in text

@@ -15,10 +15,11 @@ def run(arguments: Sequence[str]) -> int:
     taken = parser("compare", "Put records side by side: result, chance, costs, speed, status.")
     taken.add_argument("paths", nargs="*", metavar="PATH", default=["outputs"], help="run folders, or folders of them")
     taken.add_argument("--metric", metavar="NAME", help="for example accuracy; default: what each run was selected by")
+    taken.add_argument("--where", action="store_true", help="also where each record and its W&B files are")
     taken.add_argument("--json", action="store_true", help="as JSON")
     given = taken.parse_args(list(arguments))
 
-    from headtohead.comparing.table import as_data, as_table, lines_of
+    from headtohead.comparing.table import as_data, as_table, lines_of, whereabouts
     from headtohead.tracking.store import scan
 
     for path in given.paths:
@@ -32,4 +33,6 @@ def run(arguments: Sequence[str]) -> int:
         out(json.dumps(as_data(lines), indent=2))
     else:
         show_table(as_table(lines))
+        if given.where:
+            show_table(whereabouts(lines))
     return 0

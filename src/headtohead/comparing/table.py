@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -22,6 +23,8 @@ _STYLES: Mapping[Status, str] = {
     "failed": "red",
 }
 _UNKNOWN = "-"
+_TELLING = ("accuracy", "exact_match")
+"""Shown instead of the loss that a run was selected by."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,22 @@ def as_table(lines: Iterable[Line], *, title: str | None = None) -> Table:
     return table
 
 
+def whereabouts(lines: Iterable[Line]) -> Table:
+    """Where each run's record is, and where W&B has it: a page, or the folder to upload."""
+    table = Table(header_style="bold")
+    for name in ("run", "record", "W&B"):
+        table.add_column(name, overflow="fold")
+    for line in lines:
+        record = f"{_from_here(line.path)}/record.json" if line.path else _UNKNOWN
+        table.add_row(Text(line.name), Text(record), Text(_from_here(line.wandb) if line.wandb else _UNKNOWN))
+    return table
+
+
+def _from_here(place: str) -> str:
+    """A page's address as it is, a path as one would type it here."""
+    return place if "://" in place else os.path.relpath(place)
+
+
 def _figures(line: Line) -> list[str]:
     return [
         _result(line),
@@ -144,7 +163,8 @@ def _wandb(record: RunRecord) -> str | None:
 
 def _preferred(record: RunRecord, results: Mapping[str, float]) -> str:
     selected = record.selection.metric
-    return "accuracy" if selected == "loss" and "accuracy" in results else selected
+    telling = [name for name in _TELLING if name in results]
+    return telling[0] if selected == "loss" and telling else selected
 
 
 def _result(line: Line) -> str:
