@@ -10,6 +10,7 @@ from headtohead.components.contracts import Context, CostQuery
 from headtohead.components.mixers.reference.softmax_attention import SoftmaxAttention as SlowAttention
 from headtohead.components.mixers.softmax_attention import SoftmaxAttention
 from headtohead.components.mixers.softmax_cross_attention import SoftmaxCrossAttention
+from headtohead.components.positions.shaw import Shaw
 
 
 def test_queries_of_the_walk_through_come_out_as_by_hand() -> None:
@@ -32,6 +33,21 @@ def test_one_head_is_the_papers_formula(causal: bool) -> None:
     if causal:
         logits = logits.masked_fill(~torch.ones(5, 5).tril().bool(), float("-inf"))
     torch.testing.assert_close(mixer(x, Context()), mixer.output(logits.softmax(-1) @ v))
+
+
+@pytest.mark.parametrize("scale", [None, 0.7])
+def test_a_bias_from_queries_is_scaled_with_the_scores(scale: float | None) -> None:
+    """Shaw et al. 2018, equation 5: q (k + a) / sqrt(K)."""
+    torch.manual_seed(0)
+    mixer = SoftmaxAttention(6, num_heads=1, causal=True, scale=scale).double()
+    shaw = Shaw(6, num_heads=1, max_length=None, causal=True, max_distance=2).double()
+    x, places = torch.randn(2, 5, 6, dtype=torch.float64), torch.arange(5)[None]
+    relative = shaw.table[(places - places.T).clamp(-2, 0) + 2]
+    q, k, v = mixer.query(x), mixer.key(x), mixer.value(x)
+    logits = (q[:, :, None] * (k[:, None] + relative)).sum(-1) * (6**-0.5 if scale is None else scale)
+    logits = logits.masked_fill(~torch.ones(5, 5).tril().bool(), float("-inf"))
+    context = scores.fill(Context(positions=places, encoding=shaw), x, causal=True)
+    torch.testing.assert_close(mixer(x, context), mixer.output(logits.softmax(-1) @ v))
 
 
 def test_grouped_heads_are_full_heads_with_repeated_keys_and_values() -> None:

@@ -122,6 +122,14 @@ def bytes_of_tokens(source: Given, name: SplitName) -> list[int]:
     return counted
 
 
+def test_bytes_of_an_unknown_character_belong_to_the_row_that_predicts_it() -> None:
+    source = Given("stream", context_length=1)
+    split = source.split("validation")
+    counted = [int(split.batch(np.array([row])).num_bytes) for row in range(len(split))]
+    assert counted == bytes_of_tokens(source, "validation")[1:]
+    assert max(counted) == 3
+
+
 def test_bytes_of_unknown_characters_are_counted_batch_by_batch() -> None:
     source = Given("none", context_length=20)
     split = source.split("validation")
