@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,21 @@ def factory(group: str, name: str, **options: Any) -> partial:
     return partial(constructor, **{**content, **options})
 
 
-def slow_twin(mixer: partial) -> partial:
-    """The class of the same name and options in mixers/reference."""
+def slow_twin(mixer: partial) -> partial | None:
+    """The class of the same name and options in mixers/reference, where the mixer has one."""
     fast = mixer.func
-    twin = target(f"{fast.__module__.replace('.mixers.', '.mixers.reference.')}.{fast.__qualname__}")
-    return partial(twin, *mixer.args, **mixer.keywords)
+    module = fast.__module__.replace(".mixers.", ".mixers.reference.")
+    if find_spec(module) is None:
+        return None
+    return partial(target(f"{module}.{fast.__qualname__}"), *mixer.args, **mixer.keywords)
+
+
+def can_look(mixer: partial, *, causal: bool) -> bool:
+    """Whether the mixer has a causal, or a bidirectional, form."""
+    return mixer.func.can_be_causal if causal else mixer.func.can_be_bidirectional
+
+
+def agree(mixer: partial, position: partial) -> bool:
+    """A position that turns queries and keys, or biases scores, needs a mixer that has them."""
+    acts_on_scores = position.func.rotates or position.func.biases_scores
+    return mixer.func.reads_scores or not acts_on_scores
