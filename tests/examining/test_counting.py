@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.architectures.costs import Totals, ledger
 from headtohead.components.feedforwards import DenseFeedForward
 from headtohead.components.mixers.softmax_attention import SoftmaxAttention
@@ -18,7 +19,10 @@ from headtohead.components.positions.learned import Learned
 from headtohead.components.positions.rotary import Rotary
 from headtohead.components.positions.rotary_2d import Rotary2d
 from headtohead.components.positions.sinusoidal_2d import Sinusoidal2d
+from headtohead.data.batch import IGNORED
 from headtohead.examining.counting import Counts, counting, saved_bytes
+from headtohead.tasks.masked_lm import MaskedLanguageModelling
+from small_batches import LANGUAGE, language_batch
 from small_models import SIZE, small_model
 
 CPU = torch.device("cpu")
@@ -65,6 +69,21 @@ def test_declared_products_equal_counted_ones(name: str, batch_size: int) -> Non
     forward, training, _ = counted(model, batch_size)
     assert forward.products == batch_size * declared(model).forward_flops_per_sample
     assert training.products == batch_size * declared(model).training_flops_per_sample
+
+
+def test_a_step_makes_logits_for_hidden_tokens_only_and_is_billed_for_no_others() -> None:
+    model = small_model("encoder_only").double()
+    task = MaskedLanguageModelling(mask_rate=0.4).bind(LANGUAGE)
+    batch = task.view(replace(language_batch(3), valid=None), seed=0, epoch=0)
+    assert batch.targets is not None
+    hidden = int((batch.targets != IGNORED).sum())
+    with counting() as step:
+        task.loss(model, batch).total.backward()
+    none, one = (
+        ledger(model, InputSize(length=13, scored=scored)).totals.training_flops_per_sample for scored in (0, 1)
+    )
+    assert 0 < hidden < 3 * 13
+    assert step.products == 3 * none + hidden * (one - none)
 
 
 @pytest.mark.parametrize("name", MODELS)

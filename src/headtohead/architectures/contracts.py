@@ -22,6 +22,13 @@ class InputSize:
     """Tokens read by the encoder or decoder; for images, the model's own patches count instead."""
     decoder_length: int = 0
     bytes_per_element: int = 4
+    scored: int | None = None
+    """Positions whose logits are made, where a loss reads but some (masked tokens, answers); None means all."""
+
+    def head_query(self, length: int) -> CostQuery:
+        """What a head over this many features is asked."""
+        num_rows = length if self.scored is None else self.scored
+        return CostQuery(length=num_rows, bytes_per_element=self.bytes_per_element)
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def ledger(model: Architecture, size: InputSize) -> Ledger:
         training_flops_per_sample=total.training_flops,
         forward_flops_per_token=total.forward_flops / tokens,
         training_flops_per_token=total.training_flops / tokens,
-        palm_flops_per_token=_palm(model, rows, non_embedding, tokens),
+        palm_flops_per_token=_palm(model, rows, non_embedding, tokens=tokens, scored=size.scored),
         state_elements=total.state_elements,
         activation_bytes=total.activation_bytes,
     )
@@ -102,7 +102,9 @@ def _sum(rows: Iterable[CostRow]) -> Costs:
     return sum((row.costs for row in rows), Costs())
 
 
-def _palm(model: Architecture, rows: tuple[CostRow, ...], non_embedding: int, tokens: int) -> float | None:
+def _palm(
+    model: Architecture, rows: tuple[CostRow, ...], non_embedding: int, *, tokens: int, scored: int | None
+) -> float | None:
     """6 for every weight that meets a token, the vocabulary's matrix among them whether tied or not."""
     modules = list(model.modules())
     mixers = [module for module in modules if isinstance(module, Mixer)]
@@ -111,6 +113,6 @@ def _palm(model: Architecture, rows: tuple[CostRow, ...], non_embedding: int, to
     attention = [mixer for mixer in mixers if isinstance(mixer, SoftmaxAttention)]
     if not attention or len(attention) != len(mixers):
         return None
-    vocabulary = sum(row.costs.forward_flops for row in rows if row.kind == "unembedding") / 2 / tokens
+    vocabulary = sum(row.costs.forward_flops for row in rows if row.kind == "unembedding") / 2 / (scored or tokens)
     scores = 12 * tokens * sum(mixer.num_heads * mixer.head_width for mixer in attention)
     return 6 * (non_embedding + vocabulary) + scores

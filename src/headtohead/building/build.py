@@ -59,7 +59,7 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
         settings=_make(config["trainer"]),
         identity=_identity(config),
         tracking=_make(config["tracking"]),
-        costs=_costs(filled, sample_size(spec, bytes_per_element=precision.bytes_per_element)).to_dict(),
+        costs=_costs(filled, sample_size(task, spec, bytes_per_element=precision.bytes_per_element)).to_dict(),
         config=filled,
     )
 
@@ -67,9 +67,10 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
 def fitted(config: Mapping[str, Any]) -> tuple[dict[str, Any], InputSize]:
     """The configuration with nothing left to the data, and the size of the data's longest sample."""
     data = build_data(config)
-    spec = as_read(build_task(config, data.spec()), data)
+    task = build_task(config, data.spec())
+    spec = as_read(task, data)
     precision: Precision = _make(config["precision"])
-    return fit(config, spec), sample_size(spec, bytes_per_element=precision.bytes_per_element)
+    return fit(config, spec), sample_size(task, spec, bytes_per_element=precision.bytes_per_element)
 
 
 def make_model(filled: Mapping[str, Any], device: torch.device | str | None = None) -> Architecture:

@@ -21,6 +21,11 @@ def as_read(task: Task, data: DataSource) -> DataSpec:
     return replace(spec, max_length=spec.max_length - (row.tokens.shape[1] - view.tokens.shape[1]))
 
 
-def sample_size(spec: DataSpec, *, bytes_per_element: int = 4) -> InputSize:
+def sample_size(task: Task, spec: DataSpec, *, bytes_per_element: int = 4) -> InputSize:
     """The size of the longest sample, which costs are asked for."""
-    return InputSize(length=spec.max_length, decoder_length=spec.max_target_length, bytes_per_element=bytes_per_element)
+    return InputSize(
+        length=spec.max_length,
+        decoder_length=spec.max_target_length,
+        bytes_per_element=bytes_per_element,
+        scored=task.num_scored(spec.max_length),
+    )

@@ -75,7 +75,7 @@ class AssociativeRecall(CachedSource):
         return Prepared(tables)
 
     def describe_rows(self) -> DataSpec:
-        return DataSpec(kind="language", vocab_size=self.vocab_size, max_length=self.length)
+        return DataSpec(kind="language", vocab_size=self.vocab_size, max_length=self.length, num_scored=self.num_pairs)
 
     def open_split(self, name: SplitName) -> AnsweredRows:
         tokens, targets = (self.content.tables[name][column] for column in ("tokens", "targets"))

@@ -30,6 +30,8 @@ class DataSpec:
     max_length: int = 0
     """Longest row of tokens that a batch can hold (source side)."""
     max_target_length: int = 0
+    num_scored: int | None = None
+    """Targets of a row that count, where the data itself says which (answers); None means all."""
     num_classes: int = 0
     class_names: tuple[str, ...] = ()
     image_shape: tuple[int, int, int] | None = None

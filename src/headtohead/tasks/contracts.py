@@ -59,6 +59,11 @@ class Task(nn.Module, ABC):
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
         """The batch as this objective shows it: shifted, masked, or as it is. Runs beside the loader, on the CPU."""
 
+    def num_scored(self, length: int) -> int | None:
+        """Positions of a row of this length whose logits the loss reads; None means all."""
+        del length
+        return self.spec.num_scored
+
     @abstractmethod
     def loss(self, model: Architecture, batch: Batch) -> Loss:
         """What training minimises; label smoothing and the like act in training mode only."""

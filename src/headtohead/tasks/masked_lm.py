@@ -72,6 +72,10 @@ class MaskedLanguageModelling(Task):
         corrupted = torch.where(randomised, words, tokens).masked_fill(masked, spec.mask_id)
         return replace(batch, tokens=corrupted, targets=torch.where(chosen, tokens, IGNORED), num_bytes=None)
 
+    def num_scored(self, length: int) -> int:
+        """On average."""
+        return max(1, round(self.mask_rate * length))
+
     def loss(self, model: Architecture, batch: Batch) -> Loss:
         smoothing = self.label_smoothing if model.training else 0.0
         rows, targets = self._rows(model, batch)

@@ -30,7 +30,8 @@ class StepBatch:
         self.epoch = epoch
         self.samples = sum(part.num_samples for part in parts)
         self.tokens = sum(part.num_tokens for part in parts)
-        self.scored = sum(int((part.targets != IGNORED).sum()) for part in parts if part.targets is not None)
+        self.scored_by_part = [_num_scored(part) for part in parts]
+        self.scored = sum(self.scored_by_part)
         self.waited = 0.0
         """Seconds that training waited for it."""
 
@@ -49,6 +50,10 @@ class StepBatch:
 
         self.parts = [part.map(move) for part in self.parts]
         return self
+
+
+def _num_scored(part: Batch) -> int:
+    return 0 if part.targets is None else int((part.targets != IGNORED).sum())
 
 
 class Steps(Dataset[StepBatch]):

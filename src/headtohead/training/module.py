@@ -73,7 +73,8 @@ class TrainingModule(LightningModule):
         self._dropout_seed = dropout_seed
         self._loaded_average: list[Tensor] | None = None
         self._count_is_checked = False
-        self._flops: dict[tuple[int, int], int] = {}
+        self._flops: dict[tuple[int, int], tuple[int, int]] = {}
+        """By lengths: per sample, and per target that counts."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Lightning notes the hook it is in 30 times a step, and Module's own way looks for parameters each time."""
@@ -177,18 +178,23 @@ class TrainingModule(LightningModule):
             self.update_norms = self.layer_norms.updates(before)
 
     def _agree(self, batch: StepBatch) -> StepWork:
-        flops = sum(part.num_samples * self._flops_per_sample(part) for part in batch.parts)
+        flops = sum(map(self._flops_of, batch.parts, batch.scored_by_part))
         own = (batch.scored, batch.samples, batch.tokens, flops, float(self.stop_wanted))
         scored, samples, tokens, total_flops, stop = sums(own, self.device)
         return StepWork(int(scored), int(samples), int(tokens), total_flops, stop > 0)
 
-    def _flops_per_sample(self, part: Batch) -> int:
-        """The model's, at the lengths that the batch was padded to."""
+    def _flops_of(self, part: Batch, num_scored: int) -> int:
+        """The model's, at the lengths that the batch was padded to; a vocabulary's only where a target counts."""
         lengths = (_length(part.tokens), _length(part.decoder_tokens))
         if lengths not in self._flops:
-            size = InputSize(length=lengths[0], decoder_length=lengths[1])
-            self._flops[lengths] = ledger(self.model, size).totals.training_flops_per_sample
-        return self._flops[lengths]
+            none, one = (
+                ledger(self.model, InputSize(length=lengths[0], decoder_length=lengths[1], scored=scored)).totals
+                for scored in (0, 1)
+            )
+            per_sample = none.training_flops_per_sample
+            self._flops[lengths] = (per_sample, one.training_flops_per_sample - per_sample)
+        per_sample, per_target = self._flops[lengths]
+        return part.num_samples * per_sample + num_scored * per_target
 
     def validation_step(self, batch: StepBatch, batch_idx: int) -> None:
         del batch_idx
