@@ -96,6 +96,13 @@ def test_batches_made_by_other_processes_are_the_same(tmp_path: Path) -> None:
     assert losses(tmp_path, num_workers=1, max_steps=6) == losses(tmp_path, max_steps=6)
 
 
+def test_a_run_takes_the_threads_it_is_given_and_gives_them_back(tmp_path: Path) -> None:
+    before = torch.get_num_threads()
+    record = train(parts(tmp_path, threads=before + 1, max_steps=2))
+    assert record.environment.device["threads"] == before + 1
+    assert torch.get_num_threads() == before
+
+
 @pytest.mark.parametrize("name", ["64-true", "bf16-mixed", "bf16-true"])
 def test_every_precision_trains_near_float32(tmp_path: Path, name) -> None:
     record = train(parts(tmp_path, make_model=still, precision=Precision(name)))

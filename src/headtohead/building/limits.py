@@ -41,7 +41,7 @@ LIMITS: dict[str, Range] = {
             "accumulate", "batch_size", "context_length", "d_model", "devices", "every", "length", "log_every",
             "max_distance", "max_length", "max_sentences", "max_steps", "max_target_length", "num_buckets",
             "num_classes", "num_heads", "num_kv_heads", "num_layers", "num_nodes", "num_pairs", "num_test", "num_train",
-            "num_validation", "patch_size", "patience", "validate_every", "validation_batches", "vocab_size",
+            "num_validation", "patch_size", "patience", "threads", "validate_every", "validation_batches", "vocab_size",
         ),
         COUNT,
     ),

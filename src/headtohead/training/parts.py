@@ -42,6 +42,9 @@ class Settings:
     """Stop after this many validations without a better one; None means never."""
     min_delta: float = 0.0
     """What counts as better, for patience."""
+    threads: int | None = None
+    """Threads of the processor for each process; None means as torch chooses. Threads that wait for each other lose
+    most of their time where other programs want the same processors: small models are steadier with one."""
     num_workers: int = 0
     """Processes that make batches; 0 means the training process itself."""
     compile: bool = False

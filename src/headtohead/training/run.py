@@ -14,7 +14,7 @@ from headtohead.tracking.record import RunRecord, Status
 from headtohead.training.checkpoints import LAST, drop, load, start_from
 from headtohead.training.checks import check_model, check_settings
 from headtohead.training.data_module import RunData
-from headtohead.training.devices import device_name, number_format, peak_flops
+from headtohead.training.devices import device_name, number_format, peak_flops, threads
 from headtohead.training.distributed import is_main_process, own_process_group
 from headtohead.training.keeper import Keeper
 from headtohead.training.memory import PeakMemory
@@ -44,7 +44,7 @@ def train(parts: Parts) -> RunRecord:
     check_settings(parts)
     parts.data.prepare()
     stop = StopRequest()
-    with quiet_lightning(), own_process_group(), stop.listening():
+    with quiet_lightning(), own_process_group(), stop.listening(), threads(parts.settings.threads):
         run = Run(parts, stop)
         try:
             run.fit()
