@@ -213,14 +213,18 @@ def _steps(value: float | None, total: int) -> int:
 
 def _starting_points(view: View) -> Iterator[str]:
     init, resume = view.config.get("init_from"), view.config.get("resume_from")
-    if init and resume:
+    if init and resume and not _is_run(resume):  # a run that is continued may have begun with init_from
         yield f"init_from={init} starts a run and resume_from={resume} continues one: give one of them"
     if init and init.startswith("hf:"):
         yield f"init_from={init} is not supported: give the folder of a run, init_from=run:outputs/GROUP/RUN"
     for field, given in (("init_from", init), ("resume_from", resume)):
-        folder = Path((given or "").removeprefix("run:"))
-        if given and not ((folder if folder.is_dir() else folder.parent) / "record.json").is_file():
+        if given and not _is_run(given.removeprefix("run:")):
             yield f"{field}={given} holds no record.json: give the folder of a run, {field}=outputs/GROUP/RUN"
+
+
+def _is_run(given: str) -> bool:
+    folder = Path(given)
+    return ((folder if folder.is_dir() else folder.parent) / "record.json").is_file()
 
 
 RULES: tuple[Rule, ...] = (

@@ -11,6 +11,7 @@ from headtohead.building.choices import config_folder, config_folders
 from headtohead.building.errors import ConfigurationError, unknown
 from headtohead.building.naming import run_name
 from headtohead.building.overrides import prepare
+from headtohead.building.resuming import continued
 
 Config = dict[str, Any]
 
@@ -78,7 +79,10 @@ def compose_checked(root: str, overrides: Sequence[str] = (), config_dir: str | 
     """A named configuration whose keys are checked and whose choices go together, as far as can be known unbuilt."""
     from headtohead.building import compatibility, schema
 
-    config = schema.check(compose(root, overrides, config_dir))
+    composed = compose(root, overrides, config_dir)
+    config = schema.check(
+        continued(composed, overrides, lambda override: compose(root, [override], config_dir)) or composed
+    )
     compatibility.check(config)
     if config.get("name") is None:
         config["name"] = run_name(config, overrides, config_folder())

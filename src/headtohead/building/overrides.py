@@ -23,6 +23,12 @@ def prepare(overrides: Sequence[str], config_dir: str | Path | None = None) -> l
     return [_prepare_one(override, known, config_dir) for override in overrides]
 
 
+def key_of(override: str) -> str:
+    """The field or group that an override is about."""
+    match = _OVERRIDE.fullmatch(override.strip())
+    return match["key"] if match else override
+
+
 def _prepare_one(override: str, known: set[str], config_dir: str | Path | None) -> str:
     match = _OVERRIDE.fullmatch(override.strip())
     if match is None:
