@@ -92,6 +92,14 @@ def test_a_group_stays_below_the_outputs(tmp_path: Path) -> None:
     assert folder.path.parent == tmp_path / "outputs" / "outside"
 
 
+def test_outputs_that_cannot_be_made_are_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(
+        RecordError, match=r"output_dir=\S+/file cannot hold default/ \(Not a directory\): give a folder"
+    ):
+        RunFolder.create(tmp_path / "file", name="tiny")
+
+
 def test_a_kill_loses_no_row_and_the_record_reads_as_interrupted(tmp_path: Path) -> None:
     path = killed_run(tmp_path)
 

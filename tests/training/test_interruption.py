@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from headtohead.tracking.connection import TrackingSettings
 from headtohead.tracking.record import RunRecord
 from headtohead.tracking.store import RunFolder
 from headtohead.training.optimizers import adamw
+from headtohead.training.outcomes import Diverged, outcome_of
 from headtohead.training.parts import Parts
 from headtohead.training.run import train
 from headtohead.training.schedules import constant
@@ -178,6 +180,12 @@ def test_a_loss_that_is_no_number_ends_the_run_as_diverged_with_its_step(
 def test_weights_that_blow_up_end_the_run_as_diverged(tmp_path: Path) -> None:
     record = train(parts(tmp_path, optimizer=partial(adamw, lr=1e30), schedule=constant, gradient_clip=None))
     assert record.status == "diverged"
+    assert record.reason is not None and "set trainer.gradient_clip" in record.reason
+
+
+def test_clipping_that_is_there_already_is_advised_to_be_lowered(tmp_path: Path) -> None:
+    status, reason = outcome_of(Diverged("train/loss", math.nan, 2), parts(tmp_path, gradient_clip=0.5))
+    assert status == "diverged" and "lower trainer.gradient_clip (now 0.5)" in reason
 
 
 class Hungry(CausalLanguageModelling):

@@ -76,7 +76,7 @@ class Whole(Kind):
 @dataclass(frozen=True)
 class Number(Kind):
     def read(self, value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise self.refuse()
         return float(value)
 

@@ -86,7 +86,7 @@ class _Checker:
     def checked(self) -> dict[str, Any]:
         for key in self.config:
             if key not in ROOT_FIELDS and key not in NODES:
-                raise self._unknown("", key, list(ROOT_FIELDS), "the run")
+                raise self._unknown("", key, [name for name in (*ROOT_FIELDS, *NODES) if name != "choices"], "the run")
         missing = [key for key in (*NODES, *REQUIRED_FIELDS) if key not in self.config]
         if missing:
             raise ConfigurationError(

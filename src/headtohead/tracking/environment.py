@@ -34,8 +34,13 @@ PACKAGES = (
 
 
 def collect_environment(device: Mapping[str, Any], *, code: Path | None = None) -> Environment:
-    """`device` is what training knows of its devices; `code` is the folder whose git commit counts (None: this one)."""
-    commit, dirty = git_state(code or Path.cwd())
+    """`device` is what training knows of its devices; `code` is the folder whose git commit counts.
+
+    None: that of this package, or, where it was installed outside of any repository, the working directory.
+    """
+    commit, dirty = git_state(code or Path(__file__).parent)
+    if commit is None and code is None:
+        commit, dirty = git_state(Path.cwd())
     return Environment(
         packages=package_versions(),
         python=platform.python_version(),

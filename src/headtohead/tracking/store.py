@@ -35,7 +35,12 @@ class RunFolder:
     def create(cls, outputs: Path | str, *, name: str, group: str = "default") -> RunFolder:
         """A new folder with an id of its own, whatever else starts at the same moment."""
         parent = Path(outputs).absolute() / slug(group)
-        parent.mkdir(parents=True, exist_ok=True)
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RecordError(
+                f"output_dir={outputs} cannot hold {parent.name}/ ({error.strerror}): give a folder that can be written"
+            ) from None
         while True:
             path = parent / new_id(name)
             try:

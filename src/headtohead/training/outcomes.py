@@ -25,7 +25,9 @@ class Interrupted(BaseException):
 def outcome_of(error: BaseException, parts: Parts) -> tuple[Status, str]:
     """The status and the reason that the record keeps."""
     if isinstance(error, Diverged):
-        return "diverged", f"{error}: lower optimizer.lr, lengthen schedule.warmup or set trainer.gradient_clip"
+        clip = parts.settings.gradient_clip
+        clipping = "set trainer.gradient_clip" if clip is None else f"lower trainer.gradient_clip (now {clip:g})"
+        return "diverged", f"{error}: lower optimizer.lr, lengthen schedule.warmup or {clipping}"
     if isinstance(error, Interrupted | KeyboardInterrupt | SystemExit):
         return "interrupted", str(error) or type(error).__name__
     if is_out_of_memory(error):
