@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
 
 from headtohead.architectures.heads import Classifier, LanguageModel, MaskedLanguageModel, VocabularyHead, make_head
+from headtohead.components.initialisations import gpt2
 from headtohead.components.norms import LayerNorm
-from small_models import redraw
+from small_models import redraw, small_model
 
 FEATURES = torch.randn(3, 5, 8, generator=torch.Generator().manual_seed(0))
 LENGTHS = (5, 2, 1)
@@ -88,3 +91,10 @@ def test_an_unknown_pooling_or_head_is_refused_with_the_choices() -> None:
             pooling="cls",
             dropout=0.0,
         )
+
+
+@pytest.mark.parametrize("family", ["decoder_only", "encoder_only"])
+def test_a_head_of_its_own_starts_as_the_initialisation_says(family: str) -> None:
+    model = small_model(family, tie_weights=False, initialisation=partial(gpt2, std=0.5))
+    weight = model.head.get_parameter("weight")
+    assert weight.std().item() == pytest.approx(0.5, rel=0.2)

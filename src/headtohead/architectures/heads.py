@@ -54,6 +54,11 @@ class VocabularyHead(Head):
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
+    def own_matrices(self) -> Iterator[Tensor]:
+        """A weight of its own starts as every matrix does."""
+        if not self.tied:
+            yield self.weight
+
     @abstractmethod
     def transform(self, features: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
         """What happens to features before the product."""

@@ -70,6 +70,10 @@ class Component(nn.Module, ABC):
         if held := [name for name, _ in self.named_parameters(recurse=False)]:
             raise NotImplementedError(f"{type(self).__name__} holds {', '.join(held)}: it must say how they start")
 
+    def own_matrices(self) -> Iterator[Tensor]:
+        """Those of the parameters held itself that an initialisation draws like any linear layer's; none by default."""
+        return iter(())
+
 
 @dataclass(frozen=True)
 class Context:

@@ -80,6 +80,8 @@ def _redraw(model: nn.Module, matrix: Callable[[Tensor], object], table: Callabl
             table(module.weight)
         elif isinstance(module, Component):
             module.reset_parameters()
+            for weight in module.own_matrices():
+                matrix(weight)
         elif held := [name for name, _ in module.named_parameters(recurse=False)]:
             raise TypeError(
                 f"no initialisation knows how {type(module).__name__} starts ({', '.join(held)}): make it a Component "
