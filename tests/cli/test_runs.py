@@ -56,6 +56,8 @@ def test_train_ends_with_the_table_and_where_the_record_is(capsys: pytest.Captur
     assert stored["costs"]["totals"]["parameters"] > 0
     assert main(["compare", "outputs"]) == 0
     assert stored["name"][:20] in capsys.readouterr().out
+    assert main(["compare", "outputs", "--metric", "lss"]) == 2
+    assert "no record holds the metric lss: did you mean loss?" in capsys.readouterr().err
 
 
 def test_data_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from headtohead.building.errors import ConfigurationError
+from headtohead.building.errors import ConfigurationError, unknown
 from headtohead.cli.arguments import parser
 from headtohead.cli.terminal import error_line, out, show_table
 
@@ -29,6 +29,9 @@ def run(arguments: Sequence[str]) -> int:
     if not records:
         raise ConfigurationError(f"{' '.join(given.paths)} holds no record: h2h train makes one")
     lines = lines_of(records, metric=given.metric)
+    if given.metric and all(line.value is None for line in lines):
+        names = {name for record in records for results in record.metrics.values() for name in results}
+        raise ConfigurationError(unknown(f"no record holds the metric {given.metric}", given.metric, sorted(names)))
     if given.json:
         out(json.dumps(as_data(lines), indent=2))
     else:
