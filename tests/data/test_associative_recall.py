@@ -34,6 +34,7 @@ def test_every_key_is_asked_for_once_and_answered_with_its_value(
         assert sorted(int(tokens[place]) for place in asked) == sorted(values)
         assert all(targets[place] == values[int(tokens[place])] for place in asked)
         assert min(asked) >= 2 * num_pairs
+        assert len(asked) == source.spec().num_scored
 
 
 def test_keys_and_values_are_two_halves_of_the_vocabulary() -> None:
