@@ -18,13 +18,16 @@ class Batch:
     """Rows of one split. A field that does not apply is None.
 
     `tokens` are what the encoder or decoder reads, `decoder_tokens` what the decoder of an encoder-decoder reads.
-    `targets` are aligned with the outputs: [B, L] (or [B, T]) for tokens, [B] for labels; IGNORED where nothing counts.
+    `targets` are aligned with the outputs: [B, L] (or [B, T]) for tokens, [B] for labels; IGNORED where nothing counts;
+    [B, 2] for the first and last token of an answer.
     """
 
     rows: Int[Tensor, B]
     """Which row of the split each sample is: fixes every random choice about it."""
     tokens: Int[Tensor, "B L"] | None = None
     targets: Int[Tensor, ...] | None = None
+    labels: Int[Tensor, B] | None = None
+    """What a second objective reads beside the targets: whether the second sentence follows the first."""
     valid: Bool[Tensor, "B L"] | None = None
     """True where a token is real; padding is on the right. None means all are."""
     segments: Int[Tensor, "B L"] | None = None

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from headtohead.data.batch import Batch
 
-DataKind = Literal["language", "labelled_text", "pairs_of_text", "images"]
+DataKind = Literal["language", "labelled_text", "tagged_text", "questions", "pairs_of_text", "images"]
 SplitName = Literal["train", "validation", "test"]
 SPLIT_NAMES: tuple[SplitName, ...] = ("train", "validation", "test")
 
@@ -25,7 +25,9 @@ class DataSpec:
     """What a model and a task must know of the data; it is known before any model is built."""
 
     kind: DataKind
-    """language: token rows without labels; labelled_text: one label a row; pairs_of_text: source and target."""
+    """language: token rows without labels; labelled_text: one label a row (one sentence, or two with token types);
+    tagged_text: one tag a token; questions: a question and a context with the answer in it; pairs_of_text: source and
+    target."""
     vocab_size: int = 0
     max_length: int = 0
     """Longest row of tokens that a batch can hold (source side)."""
@@ -33,7 +35,10 @@ class DataSpec:
     num_scored: int | None = None
     """Targets of a row that count, where the data itself says which (answers); None means all."""
     num_classes: int = 0
+    """Of labels, or of tags."""
     class_names: tuple[str, ...] = ()
+    class_shares: tuple[float, ...] = ()
+    """How often each class occurs in the train split; empty where there are no classes."""
     image_shape: tuple[int, int, int] | None = None
     """Channels, height, width."""
     pad_id: int = 0
@@ -45,6 +50,8 @@ class DataSpec:
     tokenizer_hash: str = ""
     data_hash: str = ""
     """Changes whenever the rows of any split change."""
+    decode: Callable[[Sequence[int]], str] | None = field(default=None, compare=False, repr=False)
+    """Token ids as text, for metrics that compare texts."""
 
 
 class Split(ABC):
