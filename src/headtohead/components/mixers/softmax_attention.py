@@ -11,10 +11,11 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from headtohead.components.attending import Attends, softmax_weights
 from headtohead.components.contracts import Context, CostQuery, Costs, Mixer, State
 from headtohead.components.linears import ResidualLinear, ScoreLinear
 from headtohead.components.norms import RmsScale
-from headtohead.components.scores import as_bias, causal_mask
+from headtohead.components.scores import as_bias, causal_mask, fill
 
 
 def attend(
@@ -73,7 +74,7 @@ class KeyValueState(State):
         return self.keys[:, :, :end], self.values[:, :, :end]
 
 
-class SoftmaxAttention(Mixer):
+class SoftmaxAttention(Mixer, Attends):
     """softmax(q k^T / sqrt(K)) v in H heads, with G of them for keys and values."""
 
     reads_scores = True
@@ -139,6 +140,25 @@ class SoftmaxAttention(Mixer):
         own = encoding.bias(q, context.positions, keys)
         assert own is not None and bias is not None, "an encoding that biases scores has an explicit mask"
         return own * self.scale + bias
+
+    def attention(
+        self, x: Float[Tensor, "B L D"], context: Context, *, causal: bool | None = None
+    ) -> Float[Tensor, "B H L M"]:
+        q, k, _ = self.project(x, context)
+        causal = self.causal if causal is None else causal
+        if causal != self.causal:  # the shared mask holds the model's own direction
+            context = fill(context, x, causal=causal)
+        bias = self.full_bias(q, context)
+        if bias is None and causal:
+            bias = as_bias(causal_mask(x.shape[1], x.shape[1], x.device), q.dtype)
+        return softmax_weights(q, k, bias=bias, scale=self.scale)
+
+    def mixed(
+        self, weights: Float[Tensor, "B H L M"], x: Float[Tensor, "B L D"], context: Context
+    ) -> Float[Tensor, "B L D"]:
+        _, _, v = self.project(x, context)
+        v = v.repeat_interleave(self.num_heads // self.num_kv_heads, dim=1)
+        return self.output(merge_heads(weights.to(v.dtype) @ v))
 
     def initial_state(
         self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from headtohead.components.attending import Attends, softmax_weights
 from headtohead.components.contracts import Context, CostQuery, Costs, CrossMixer, State
 from headtohead.components.linears import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.softmax_attention import attend, head_width, merge_heads, split_heads
@@ -22,7 +23,7 @@ class MemoryState(State):
     bias: Float[Tensor, "B 1 1 S"] | None = None
 
 
-class SoftmaxCrossAttention(CrossMixer):
+class SoftmaxCrossAttention(CrossMixer, Attends):
     """Queries from x, keys and values from the memory."""
 
     def __init__(
@@ -66,6 +67,24 @@ class SoftmaxCrossAttention(CrossMixer):
         dropout = self.dropout if self.training else 0.0
         y = attend(q, state.keys, state.values, bias=state.bias, causal=False, scale=self.scale, dropout=dropout)
         return self.output(merge_heads(y))
+
+    def attention(
+        self, x: Float[Tensor, "B L D"], context: Context, *, causal: bool | None = None
+    ) -> Float[Tensor, "B H L M"]:
+        del causal
+        state = self.read(context)
+        assert state.keys is not None
+        q = split_heads(self.query(x), self.num_heads)
+        return softmax_weights(q, state.keys, bias=state.bias, scale=self.scale)
+
+    def mixed(
+        self, weights: Float[Tensor, "B H L M"], x: Float[Tensor, "B L D"], context: Context
+    ) -> Float[Tensor, "B L D"]:
+        del x
+        state = self.read(context)
+        assert state.values is not None
+        v = state.values.repeat_interleave(self.num_heads // self.num_kv_heads, dim=1)
+        return self.output(merge_heads(weights.to(v.dtype) @ v))
 
     def costs(self, query: CostQuery) -> Costs:
         n, m, d, kv = query.length, query.memory_length, self.d_model, self.num_kv_heads * self.head_width

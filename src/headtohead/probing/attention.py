@@ -1,0 +1,161 @@
+"""The attention maps of a model: an ordinary forward pass in evaluation, watched, that leaves no trace."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from headtohead.architectures.contracts import Architecture
+from headtohead.components.attending import Attends
+from headtohead.components.contracts import Context, CrossMixer, Grid, Mixer
+from headtohead.components.embeddings import PatchEmbedding
+
+
+@dataclass(frozen=True)
+class AttentionMaps:
+    """The weights of all heads of one mixer, for every sample of a batch."""
+
+    name: str
+    """Where the mixer sits: stack.0.mixer, encoder.3.mixer, decoder.0.cross."""
+    kind: Literal["self", "cross"]
+    weights: Float[Tensor, "B H L M"]
+    """float32, on the CPU; zero wherever the query or the key is padding."""
+    causal: bool
+    """Whether the maps were drawn under a causal mask."""
+    query_valid: Bool[Tensor, "B L"] | None = None
+    """True where a query is a real token; None means all are."""
+    key_valid: Bool[Tensor, "B M"] | None = None
+    segments: Int[Tensor, "B L"] | None = None
+    """Document numbers of packed rows, for self-attention."""
+    grid: Grid | None = None
+    """Rows and columns of patches where the tokens are those of an image; tokens before them are no patches."""
+
+    @property
+    def allowed(self) -> Bool[Tensor, "B L M"]:
+        """True where a query may look at a key: by causality, padding and documents."""
+        rows, _, length, num_keys = self.weights.shape
+        allowed = torch.ones(rows, length, num_keys, dtype=torch.bool)
+        if self.causal:
+            allowed = allowed.tril()
+        if self.query_valid is not None:
+            allowed = allowed & self.query_valid[:, :, None]
+        if self.key_valid is not None:
+            allowed = allowed & self.key_valid[:, None, :]
+        if self.segments is not None:
+            allowed = allowed & (self.segments[:, :, None] == self.segments[:, None, :])
+        return allowed
+
+
+def attention_maps(
+    model: nn.Module, inputs: Mapping[str, Tensor], *, causal: bool | None = None
+) -> list[AttentionMaps]:
+    """The maps of every mixer that has attention, in the order in which the model calls them; none where none has.
+
+    `model` is an architecture, or what wraps one (DDP, torch.compile); `inputs` are those of Batch.inputs(), on any
+    device. `causal` turns the mixers' own causal mask on or off for the maps alone: the model computes as ever, so
+    that the same queries and keys are shown both ways. Precision is what the caller runs under; modes, generators
+    and statistics stay as they were.
+    """
+    architecture = _architecture(model)
+    found: list[AttentionMaps] = []
+    grid = next((part.grid for part in architecture.modules() if isinstance(part, PatchEmbedding)), None)
+    hooks = [
+        part.register_forward_pre_hook(partial(_watch, found=found, name=name, causal=causal, grid=grid))
+        for name, part in attending(architecture).items()
+    ]
+    try:
+        with torch.no_grad(), _uncompiled(), _undisturbed(architecture):
+            architecture.features(**_moved(inputs, architecture))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return found
+
+
+def attending(model: nn.Module) -> dict[str, Attends]:
+    """Every part of a model that has attention, by the name of its maps."""
+    return {
+        name.replace("blocks.", ""): part
+        for name, part in _architecture(model).named_modules()
+        if isinstance(part, Attends)
+    }
+
+
+def _architecture(model: nn.Module) -> Architecture:
+    found = next((part for part in model.modules() if isinstance(part, Architecture)), None)
+    if found is None:
+        raise ValueError(f"{type(model).__name__} holds no Architecture: probe a model that Head to Head has built")
+    return found
+
+
+def _watch(
+    part: nn.Module,
+    given: tuple[Tensor, Context],
+    *,
+    found: list[AttentionMaps],
+    name: str,
+    causal: bool | None,
+    grid: Grid | None,
+) -> None:
+    """Before a mixer is called: its weights for the same input."""
+    assert isinstance(part, Attends)
+    x, context = given
+    is_cross = isinstance(part, CrossMixer)
+    weights = part.attention(x, context, causal=causal).float()
+    query_valid, key_valid = context.valid, context.memory_valid if is_cross else context.valid
+    for valid, shape in ((query_valid, (-1, 1, x.shape[1], 1)), (key_valid, (-1, 1, 1, weights.shape[-1]))):
+        if valid is not None:
+            weights = weights.masked_fill(~valid.view(shape), 0.0)
+    own = isinstance(part, Mixer) and part.causal
+    found.append(
+        AttentionMaps(
+            name=name,
+            kind="cross" if is_cross else "self",
+            weights=weights.cpu(),
+            causal=not is_cross and (own if causal is None else causal),
+            query_valid=_kept(query_valid),
+            key_valid=_kept(key_valid),
+            segments=None if is_cross else _kept(context.segments),
+            grid=grid,
+        )
+    )
+
+
+def _kept(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.cpu()
+
+
+def _moved(inputs: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
+    """On the model's device, images in its number format."""
+    like = next(model.parameters())
+    return {
+        name: tensor.to(like.device, like.dtype if tensor.is_floating_point() else None)
+        for name, tensor in inputs.items()
+    }
+
+
+@contextmanager
+def _undisturbed(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode and a generator to spend; afterwards all is as before."""
+    training = [part for part in model.modules() if part.training]
+    devices = {parameter.device for parameter in model.parameters() if parameter.device.type == "cuda"}
+    with torch.random.fork_rng(devices=list(devices)):
+        model.eval()
+        try:
+            yield
+        finally:
+            for part in training:
+                part.training = True
+
+
+def _uncompiled() -> AbstractContextManager[object]:
+    """A compiled graph calls no hooks; where dynamo was never imported, nothing is compiled (importing it is slow)."""
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
