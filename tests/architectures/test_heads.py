@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from headtohead.architectures.heads import Classifier, LanguageModel, MaskedLanguageModel, VocabularyHead, make_head
+from headtohead.architectures.contracts import Head
+from headtohead.architectures.heads import (
+    Classifier,
+    LanguageModel,
+    MaskedLanguageModel,
+    MaskedLanguageModelAndPair,
+    Span,
+    Tagger,
+    VocabularyHead,
+    make_head,
+    pool,
+)
 from headtohead.components.initialisations import gpt2
 from headtohead.components.norms import LayerNorm
 from small_models import redraw, small_model
@@ -28,7 +40,7 @@ def test_pooling_is_what_its_name_says(with_padding: bool) -> None:
             "last": FEATURES[row, length - 1],
         }
         for pooling, vector in expected.items():
-            pooled = Classifier(8, 2, pooling=pooling).pool(FEATURES, valid)[row]
+            pooled = pool(FEATURES, valid, pooling)[row]
             torch.testing.assert_close(pooled, vector)
 
 
@@ -50,17 +62,7 @@ def test_a_tied_head_adds_no_weight_but_its_bias() -> None:
 @pytest.mark.parametrize("name", ["language_model", "masked_language_model"])
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_head_has_a_bias_only_where_it_is_asked_for(name: str, bias: bool) -> None:
-    head = make_head(
-        name,
-        8,
-        vocab_size=11,
-        num_classes=None,
-        norm=LayerNorm,
-        tied_to=None,
-        bias=bias,
-        pooling="cls",
-        dropout=0.0,
-    )
+    head = made(name, bias=bias)
     assert isinstance(head, VocabularyHead)
     assert (head.bias is not None) == bias
 
@@ -79,18 +81,55 @@ def test_tying_to_another_width_is_refused() -> None:
 def test_an_unknown_pooling_or_head_is_refused_with_the_choices() -> None:
     with pytest.raises(ValueError, match=r"pooling='max' is unknown: choose one of cls, mean, last"):
         Classifier(8, 2, pooling="max")
-    with pytest.raises(ValueError, match="head='tagger' is unknown: choose one of language_model"):
-        make_head(
-            "tagger",
-            8,
-            vocab_size=11,
-            num_classes=2,
-            norm=LayerNorm,
-            tied_to=None,
-            bias=False,
-            pooling="cls",
-            dropout=0.0,
-        )
+    with pytest.raises(ValueError, match="head='parser' is unknown: choose one of language_model"):
+        made("parser")
+
+
+@pytest.mark.parametrize(
+    ("name", "missing", "message"),
+    [
+        ("classifier", "num_classes", "num_classes is missing: a classifier needs data with labels"),
+        ("tagger", "num_classes", "num_classes is missing: a tagger needs data with tags"),
+        ("language_model", "vocab_size", "vocab_size is missing: head=language_model predicts tokens"),
+        ("masked_language_model_and_pair", "vocab_size", "vocab_size is missing: head=masked_language_model_and_pair"),
+    ],
+)
+def test_a_head_without_the_number_it_needs_says_which(name: str, missing: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        made(name, **{missing: None})
+
+
+def test_a_tagger_says_of_a_token_what_it_says_of_it_alone() -> None:
+    head = redraw(Tagger(8, 5))
+    torch.testing.assert_close(head(FEATURES)[VALID], head(FEATURES[VALID]))
+
+
+def test_an_answer_is_looked_for_in_the_second_text_only_and_never_in_padding() -> None:
+    head = redraw(Span(8))
+    free = head(FEATURES)
+    token_types = torch.tensor([[0, 0, 1, 1, 1]] * 3)
+    logits = head(FEATURES, VALID, token_types)
+    allowed = VALID & (token_types == 1)
+    assert torch.equal(logits[allowed], free[allowed])
+    assert (logits[~allowed] == torch.finfo(torch.float32).min).all()
+    assert torch.equal(head(FEATURES, VALID)[VALID], free[VALID])
+    assert logits[2].softmax(0).isfinite().all(), "no place for an answer makes no NaN"
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean", "last"])
+def test_the_pair_is_judged_from_one_pooled_vector(pooling: str) -> None:
+    head = MaskedLanguageModelAndPair(8, 11, norm=LayerNorm, tied_to=None, pooling=pooling)
+    redraw(head)
+    vector = torch.tanh(head.pooler(pool(FEATURES, VALID, pooling)))
+    torch.testing.assert_close(head.pair_logits(FEATURES, VALID), head.pair(vector))
+    plain = MaskedLanguageModel(8, 11, norm=LayerNorm, tied_to=None)
+    plain.load_state_dict({name: value for name, value in head.state_dict().items() if name in plain.state_dict()})
+    assert torch.equal(head(FEATURES), plain(FEATURES))
+
+
+def made(name: str, **changes: Any) -> Head:
+    usual: dict[str, Any] = {"vocab_size": 11, "num_classes": 2, "norm": LayerNorm, "tied_to": None, "bias": False}
+    return make_head(name, 8, **{**usual, "pooling": "cls", "dropout": 0.0, **changes})
 
 
 @pytest.mark.parametrize("family", ["decoder_only", "encoder_only"])

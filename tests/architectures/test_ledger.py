@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from headtohead.architectures.contracts import InputSize
 from headtohead.architectures.costs import ledger
 from headtohead.architectures.decoder_only import DecoderOnly
 from headtohead.architectures.encoder_decoder import Side
+from headtohead.architectures.heads import HeadName
 from headtohead.components.feedforwards import DenseFeedForward
 from headtohead.components.initialisations import gpt2
 from headtohead.components.mixers.softmax_attention import SoftmaxAttention
@@ -88,6 +90,33 @@ def test_parameters_are_those_that_torch_counts(family: str, tie: bool) -> None:
     model = small_model(family, **changes)
     totals = ledger(model, SIZE).totals
     assert totals.parameters == totals.active_parameters == sum(p.numel() for p in model.parameters())
+
+
+@pytest.mark.parametrize("head", get_args(HeadName))
+@pytest.mark.parametrize("family", ["decoder_only", "encoder_only"])
+def test_every_head_is_in_the_ledger_with_the_parameters_that_torch_counts(family: str, head: str) -> None:
+    model = small_model(family, head=head, num_classes=3, tie_weights=False)
+    totals = ledger(model, SIZE).totals
+    assert totals.parameters == totals.active_parameters == sum(p.numel() for p in model.parameters())
+
+
+def test_a_head_over_few_scored_positions_costs_less_unless_it_reads_them_all() -> None:
+    """Flops of the head alone: 2 x inputs x outputs for every row that it is given."""
+    d = 16
+    dense, vocabulary, pair = 2 * d * d, 2 * d * VOCAB_SIZE, 2 * d * d + 2 * d * 2
+    expected = {
+        "language_model": 4 * vocabulary,
+        "masked_language_model": 4 * (dense + vocabulary),
+        "masked_language_model_and_pair": 4 * (dense + vocabulary) + pair,
+        "classifier": 2 * d * 3,
+        "tagger": 4 * 2 * d * 3,
+        "span": SIZE.length * 2 * d * 2,
+    }
+    assert expected.keys() == set(get_args(HeadName))
+    for name, flops in expected.items():
+        model = small_model("encoder_only", head=name, num_classes=3)
+        rows = ledger(model, replace(SIZE, scored=4)).rows
+        assert sum(row.costs.forward_flops for row in rows if row.path.startswith("head")) == flops, name
 
 
 @pytest.mark.parametrize("family", ["decoder_only", "encoder_only", "encoder_decoder"])

@@ -25,11 +25,6 @@ class InputSize:
     scored: int | None = None
     """Positions whose logits are made, where a loss reads but some (masked tokens, answers); None means all."""
 
-    def head_query(self, length: int) -> CostQuery:
-        """What a head over this many features is asked."""
-        num_rows = length if self.scored is None else self.scored
-        return CostQuery(length=num_rows, bytes_per_element=self.bytes_per_element)
-
 
 @dataclass(frozen=True)
 class CostRow:
@@ -46,8 +41,11 @@ class CostRow:
 class Head(Component):
     """Turns features into logits."""
 
+    reads_all: ClassVar[bool] = False
+    """True where a loss needs the logits of all positions, however few of them are targets."""
+
     @abstractmethod
-    def forward(self, features: Tensor, valid: Tensor | None = None) -> Tensor:
+    def forward(self, features: Tensor, valid: Tensor | None = None, token_types: Tensor | None = None) -> Tensor:
         """Logits: [B, L, V] of a language-model head, [B, classes] of a classifier."""
 
     @abstractmethod
@@ -56,6 +54,11 @@ class Head(Component):
 
     def costs(self, query: CostQuery) -> Costs:
         return sum((costs for _, _, costs in self.cost_rows(query)), Costs())
+
+    def query(self, size: InputSize, length: int) -> CostQuery:
+        """What this head is asked over that many features of a sample."""
+        num_rows = length if self.reads_all or size.scored is None else size.scored
+        return CostQuery(length=num_rows, bytes_per_element=size.bytes_per_element)
 
 
 class Architecture(nn.Module, ABC):
@@ -70,7 +73,7 @@ class Architecture(nn.Module, ABC):
 
     def forward(self, *args: Any, **inputs: Any) -> Tensor:
         """The head of the features."""
-        logits: Tensor = self.head(self.features(*args, **inputs), inputs.get("valid"))
+        logits: Tensor = self.head(self.features(*args, **inputs), inputs.get("valid"), inputs.get("token_types"))
         return logits
 
     @abstractmethod

@@ -124,7 +124,7 @@ class DecoderOnly(Architecture):
         query = CostQuery(length=size.length, bytes_per_element=size.bytes_per_element)
         yield CostRow("embedding", "embedding", self.embedding.costs(query))
         yield from stack_rows(self.stack, "stack", query)
-        yield from (CostRow(*row) for row in self.head.cost_rows(size.head_query(size.length)))
+        yield from (CostRow(*row) for row in self.head.cost_rows(self.head.query(size, size.length)))
 
     def example_inputs(self, size: InputSize, batch_size: int, device: torch.device) -> dict[str, Tensor]:
         return {"tokens": self.embedding.example(batch_size, size.length, device)}

@@ -168,7 +168,7 @@ class EncoderDecoder(Architecture):
         yield CostRow("decoder_embedding", "embedding", second, "target")
         for row in stack_rows(self.decoder, "decoder", target):
             yield from self._by_side(row, target)
-        yield from (CostRow(*row, "target") for row in self.head.cost_rows(size.head_query(size.decoder_length)))
+        yield from (CostRow(*row, "target") for row in self.head.cost_rows(self.head.query(size, size.decoder_length)))
 
     def _by_side(self, row: CostRow, target: CostQuery) -> Iterator[CostRow]:
         """What a cross mixer does for the source alone is what it does when no target token asks."""

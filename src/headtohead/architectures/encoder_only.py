@@ -111,7 +111,7 @@ class EncoderOnly(Architecture):
         if self.segment_embedding is not None:
             yield CostRow("segment_embedding", "embedding", self.segment_embedding.costs(query))
         yield from stack_rows(self.stack, "stack", query)
-        yield from (CostRow(*row) for row in self.head.cost_rows(size.head_query(size.length)))
+        yield from (CostRow(*row) for row in self.head.cost_rows(self.head.query(size, size.length)))
 
     def example_inputs(self, size: InputSize, batch_size: int, device: torch.device) -> dict[str, Tensor]:
         return {"tokens": self.embedding.example(batch_size, size.length, device)}

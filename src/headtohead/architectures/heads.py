@@ -1,21 +1,25 @@
-"""What turns features into logits: language model, masked language model, classifier."""
+"""What turns features into logits: language models, classifier, tagger, span."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Literal, get_args
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headtohead.architectures.contracts import Head
 from headtohead.components.contracts import Context, CostQuery, Costs, Norm
 
-HeadName = Literal["language_model", "masked_language_model", "classifier"]
+HeadName = Literal[
+    "language_model", "masked_language_model", "masked_language_model_and_pair", "classifier", "tagger", "span"
+]
 Pooling = Literal["cls", "mean", "last"]
+_CLASSES = {"classifier": "labels", "tagger": "tags"}
 
 
 def _linear_costs(num_inputs: int, num_outputs: int, parameters: int, query: CostQuery) -> Costs:
@@ -64,9 +68,12 @@ class VocabularyHead(Head):
         """What happens to features before the product."""
 
     def forward(
-        self, features: Float[Tensor, "... D"], valid: Bool[Tensor, "B L"] | None = None
+        self,
+        features: Float[Tensor, "... D"],
+        valid: Bool[Tensor, "B L"] | None = None,
+        token_types: Int[Tensor, "B L"] | None = None,
     ) -> Float[Tensor, "... V"]:
-        del valid
+        del valid, token_types
         return F.linear(self.transform(features), self.weight, self.bias)
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
@@ -114,38 +121,133 @@ class MaskedLanguageModel(VocabularyHead):
         yield from super().cost_rows(query)
 
 
+class MaskedLanguageModelAndPair(MaskedLanguageModel):
+    """The same, and whether the second sentence follows the first, from one vector per sequence: dense, tanh, linear.
+
+    Calling it gives the tokens' logits; those of the pair are asked for by `pair_logits`.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        vocab_size: int,
+        *,
+        norm: Callable[[int], Norm],
+        tied_to: nn.Parameter | None,
+        bias: bool = True,
+        pooling: str = "cls",
+    ) -> None:
+        super().__init__(d_model, vocab_size, norm=norm, tied_to=tied_to, bias=bias)
+        self.pooling = _known_pooling(pooling)
+        self.pooler = nn.Linear(d_model, d_model)
+        self.pair = nn.Linear(d_model, 2)
+
+    def pair_logits(
+        self, features: Float[Tensor, "B L D"], valid: Bool[Tensor, "B L"] | None = None
+    ) -> Float[Tensor, "B 2"]:
+        return self.pair(torch.tanh(self.pooler(pool(features, valid, self.pooling))))
+
+    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
+        """The pair's once per sequence, however many tokens are hidden."""
+        yield from super().cost_rows(query)
+        d_model = self.weight.shape[1]
+        once = replace(query, length=1)
+        yield "head.pooler", "head", _linear_costs(d_model, d_model, d_model * d_model + d_model, once)
+        yield "head.pair", "head", _linear_costs(d_model, 2, 2 * d_model + 2, once)
+
+
 class Classifier(Head):
     """One vector per sequence, then logits of the classes; `last` is the last valid token."""
 
     def __init__(self, d_model: int, num_classes: int, *, pooling: str, dropout: float = 0.0) -> None:
         super().__init__()
-        if pooling not in get_args(Pooling):
-            raise ValueError(f"pooling={pooling!r} is unknown: choose one of {', '.join(get_args(Pooling))}.")
-        self.pooling = pooling
+        self.pooling = _known_pooling(pooling)
         self.dropout = nn.Dropout(dropout)
         self.linear = nn.Linear(d_model, num_classes)
 
     def forward(
-        self, features: Float[Tensor, "B L D"], valid: Bool[Tensor, "B L"] | None = None
+        self,
+        features: Float[Tensor, "B L D"],
+        valid: Bool[Tensor, "B L"] | None = None,
+        token_types: Int[Tensor, "B L"] | None = None,
     ) -> Float[Tensor, "B C"]:
-        return self.linear(self.dropout(self.pool(features, valid)))
-
-    def pool(self, features: Float[Tensor, "B L D"], valid: Bool[Tensor, "B L"] | None) -> Float[Tensor, "B D"]:
-        # A copy of one row, since autograd would keep all of the features for a view into them.
-        if self.pooling == "cls":
-            return features[:, 0].clone()
-        if valid is None:
-            return features[:, -1].clone() if self.pooling == "last" else features.mean(1)
-        lengths = valid.sum(1)
-        if self.pooling == "last":
-            return features[torch.arange(len(features), device=features.device), lengths - 1]
-        return (features * valid.unsqueeze(-1)).sum(1) / lengths.clamp(min=1).unsqueeze(-1)
+        del token_types
+        return self.linear(self.dropout(pool(features, valid, self.pooling)))
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
         """Once per sequence, however long."""
         num_classes, d_model = self.linear.weight.shape
-        once = CostQuery(length=1, bytes_per_element=query.bytes_per_element)
+        once = replace(query, length=1)
         yield "head", "head", _linear_costs(d_model, num_classes, d_model * num_classes + num_classes, once)
+
+
+class Tagger(Head):
+    """Logits of a tag for every token."""
+
+    def __init__(self, d_model: int, num_classes: int, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.linear = nn.Linear(d_model, num_classes)
+
+    def forward(
+        self,
+        features: Float[Tensor, "... D"],
+        valid: Bool[Tensor, "B L"] | None = None,
+        token_types: Int[Tensor, "B L"] | None = None,
+    ) -> Float[Tensor, "... C"]:
+        del valid, token_types
+        return self.linear(self.dropout(features))
+
+    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
+        num_classes, d_model = self.linear.weight.shape
+        yield "head", "head", _linear_costs(d_model, num_classes, d_model * num_classes + num_classes, query)
+
+
+class Span(Head):
+    """Two logits for every token, of being the first and the last of an answer; where there are token types, an answer
+    lies in the second text (Devlin et al. 2019, https://arxiv.org/abs/1810.04805, section 4.2)."""
+
+    reads_all = True
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(d_model, 2)
+
+    def forward(
+        self,
+        features: Float[Tensor, "B L D"],
+        valid: Bool[Tensor, "B L"] | None = None,
+        token_types: Int[Tensor, "B L"] | None = None,
+    ) -> Float[Tensor, "B L 2"]:
+        logits = self.linear(features)
+        for allowed in (valid, None if token_types is None else token_types == 1):
+            if allowed is not None:
+                # Finite, so that a row without any place for an answer makes no NaN.
+                logits = logits.masked_fill(~allowed.unsqueeze(-1), torch.finfo(logits.dtype).min)
+        return logits
+
+    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
+        d_model = self.linear.weight.shape[1]
+        yield "head", "head", _linear_costs(d_model, 2, 2 * d_model + 2, query)
+
+
+def pool(features: Float[Tensor, "B L D"], valid: Bool[Tensor, "B L"] | None, pooling: str) -> Float[Tensor, "B D"]:
+    """One vector per sequence."""
+    # A copy of one row, since autograd would keep all of the features for a view into them.
+    if pooling == "cls":
+        return features[:, 0].clone()
+    if valid is None:
+        return features[:, -1].clone() if pooling == "last" else features.mean(1)
+    lengths = valid.sum(1)
+    if pooling == "last":
+        return features[torch.arange(len(features), device=features.device), lengths - 1]
+    return (features * valid.unsqueeze(-1)).sum(1) / lengths.clamp(min=1).unsqueeze(-1)
+
+
+def _known_pooling(pooling: str) -> str:
+    if pooling not in get_args(Pooling):
+        raise ValueError(f"pooling={pooling!r} is unknown: choose one of {', '.join(get_args(Pooling))}.")
+    return pooling
 
 
 def make_head(
@@ -161,16 +263,24 @@ def make_head(
     dropout: float,
 ) -> Head:
     """The head that a task asks for; what it does not need is left aside."""
-    if name == "classifier":
-        if not num_classes:
-            raise ValueError("model.num_classes is missing: a classifier needs data with labels, or the number itself.")
-        return Classifier(d_model, num_classes, pooling=pooling, dropout=dropout)
     if name not in get_args(HeadName):
         raise ValueError(f"head={name!r} is unknown: choose one of {', '.join(get_args(HeadName))}.")
+    if name == "span":
+        return Span(d_model)
+    if name in ("classifier", "tagger"):
+        if not num_classes:
+            raise ValueError(
+                f"model.num_classes is missing: a {name} needs data with {_CLASSES[name]}, or the number itself."
+            )
+        if name == "tagger":
+            return Tagger(d_model, num_classes, dropout=dropout)
+        return Classifier(d_model, num_classes, pooling=pooling, dropout=dropout)
     if not vocab_size:
         raise ValueError(
             f"model.vocab_size is missing: head={name} predicts tokens; give data with tokens, or the number itself."
         )
+    if name == "masked_language_model_and_pair":
+        return MaskedLanguageModelAndPair(d_model, vocab_size, norm=norm, tied_to=tied_to, bias=bias, pooling=pooling)
     if name == "masked_language_model":
         return MaskedLanguageModel(d_model, vocab_size, norm=norm, tied_to=tied_to, bias=bias)
     return LanguageModel(d_model, vocab_size, tied_to=tied_to, bias=bias)
