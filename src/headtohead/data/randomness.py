@@ -12,7 +12,8 @@ import numpy as np
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 
 
-def _mix(z: np.ndarray) -> np.ndarray:
+def mix(z: np.ndarray) -> np.ndarray:
+    """Numbers that look drawn at random from numbers that do not; different ones stay different."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
@@ -23,7 +24,7 @@ def uniform(rows: np.ndarray, num_columns: int, *, seed: int, epoch: int, stream
     with np.errstate(over="ignore"):
         key = np.zeros(1, dtype=np.uint64)
         for part in (seed, epoch, stream):
-            key = _mix(key + _GAMMA + np.uint64(part))
-        per_row = _mix(key + _GAMMA * (rows.astype(np.uint64) + np.uint64(1)))[:, None]
-        bits = _mix(per_row + _GAMMA * (np.arange(num_columns, dtype=np.uint64) + np.uint64(1))[None, :])
+            key = mix(key + _GAMMA + np.uint64(part))
+        per_row = mix(key + _GAMMA * (rows.astype(np.uint64) + np.uint64(1)))[:, None]
+        bits = mix(per_row + _GAMMA * (np.arange(num_columns, dtype=np.uint64) + np.uint64(1))[None, :])
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53

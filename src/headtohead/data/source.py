@@ -37,7 +37,7 @@ class CachedSource(DataSource):
 
     @abstractmethod
     def describe_rows(self) -> DataSpec:
-        """The description, without its data_hash; reads `content` where it must."""
+        """The description, without its data_hash and decode; reads `content` where it must."""
 
     @abstractmethod
     def open_split(self, name: SplitName) -> Split:
@@ -58,7 +58,7 @@ class CachedSource(DataSource):
 
     def spec(self) -> DataSpec:
         rows = {"content": self.content.digest, "view": dict(self.view_parameters())}
-        return replace(self.describe_rows(), data_hash=fingerprint(rows))
+        return replace(self.describe_rows(), data_hash=fingerprint(rows), decode=self.decode)
 
     def split(self, name: SplitName) -> Split:
         if name not in SPLIT_NAMES:
