@@ -19,6 +19,8 @@ class Rotary(Position):
 
     rotates = True
     rotated_multiple = 2
+    magnitude: float = 1.0
+    """Turned queries and keys are made longer by this: scores grow by its square."""
 
     def __init__(
         self,
@@ -48,9 +50,14 @@ class Rotary(Position):
             two  # B 1 L R
         ),
     ]:
-        angles = turning_angles(positions, self.rotated // 2, self.base, dtype)
+        angles = turning_angles(positions, self.frequencies(positions.device, dtype), dtype)
         angles = torch.cat((angles, angles), -1) if self.pairing == "half" else angles.repeat_interleave(2, -1)
-        return torch.stack((angles.cos(), angles.sin()))[:, :, None].to(dtype)
+        waves = torch.stack((angles.cos(), angles.sin()))
+        return (waves if self.magnitude == 1.0 else waves * self.magnitude)[:, :, None].to(dtype)
+
+    def frequencies(self, device: torch.device, dtype: torch.dtype) -> Float[Tensor, " P"]:
+        """The angle by which each pair turns from one place to the next."""
+        return plain_frequencies(self.rotated // 2, self.base, device, dtype)
 
     def rotate(
         self,
@@ -79,13 +86,17 @@ def rotated_width(width: int, fraction: float, *, multiple: int) -> int:
     return rotated
 
 
-def turning_angles(
-    positions: Int[Tensor, "#B L"], num_pairs: int, base: float, dtype: torch.dtype
-) -> Float[Tensor, "#B L P"]:
-    """position / base^(i/P) for pair i, in float32 at least."""
+def plain_frequencies(num_pairs: int, base: float, device: torch.device, dtype: torch.dtype) -> Float[Tensor, " P"]:
+    """base^(-i/P) for pair i, in float32 at least."""
     exact = torch.promote_types(dtype, torch.float32)
-    exponents = torch.arange(num_pairs, device=positions.device, dtype=exact) / num_pairs
-    return positions[..., None].to(exact) * base**-exponents
+    return base ** -(torch.arange(num_pairs, device=device, dtype=exact) / num_pairs)
+
+
+def turning_angles(
+    positions: Int[Tensor, "#B L"], frequencies: Float[Tensor, " P"], dtype: torch.dtype
+) -> Float[Tensor, "#B L P"]:
+    """Place times frequency, in float32 at least."""
+    return positions[..., None].to(torch.promote_types(dtype, torch.float32)) * frequencies
 
 
 def turn(

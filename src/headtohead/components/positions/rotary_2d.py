@@ -9,7 +9,7 @@ from torch import Tensor
 
 from headtohead.components.contracts import CostQuery, Costs, Grid, Position
 from headtohead.components.positions.grids import PatchGrid
-from headtohead.components.positions.rotary import rotated_width, turn, turning_angles
+from headtohead.components.positions.rotary import plain_frequencies, rotated_width, turn, turning_angles
 
 
 class Rotary2d(Position):
@@ -45,8 +45,8 @@ class Rotary2d(Position):
         ),
     ]:
         rows, columns, is_patch = self.patches.places(positions)
-        quarter = self.rotated // 4
-        angles = torch.cat([turning_angles(place, quarter, self.base, dtype) for place in (rows, columns)], dim=-1)
+        frequencies = plain_frequencies(self.rotated // 4, self.base, positions.device, dtype)
+        angles = torch.cat([turning_angles(place, frequencies, dtype) for place in (rows, columns)], dim=-1)
         angles = (angles * is_patch[..., None]).repeat(1, 1, 2)
         return torch.stack((angles.cos(), angles.sin()))[:, :, None].to(dtype)
 
