@@ -5,49 +5,24 @@ from __future__ import annotations
 import math
 import os
 import signal
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from runs import TinyData, curve, losses, parts
+from interruptions import at_batch, interrupted, send
+from runs import curve, losses, parts
 
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.contracts import Loss
 from headtohead.tracking.connection import TrackingSettings
-from headtohead.tracking.record import RunRecord
 from headtohead.tracking.store import RunFolder
 from headtohead.training.optimizers import adamw
 from headtohead.training.outcomes import Diverged, outcome_of
 from headtohead.training.parts import Parts
 from headtohead.training.run import train
 from headtohead.training.schedules import constant
-
-
-def at_batch(number: int, action: Callable[[], None]) -> TinyData:
-    """Data that does something while the n-th training batch is made; the next step still trains on it."""
-    seen = 0
-
-    def watch(rows: np.ndarray) -> None:
-        nonlocal seen
-        seen += 1
-        if seen == number:
-            action()
-
-    return TinyData(on_batch=watch)
-
-
-def send(number: int) -> Callable[[], None]:
-    return lambda: os.kill(os.getpid(), number)
-
-
-def interrupted(folder: Path, batch: int, number: int = signal.SIGTERM, **changes: object) -> RunRecord:
-    record = train(parts(folder, data=at_batch(batch, send(number)), **changes))
-    assert record.status == "interrupted", record.reason
-    return record
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

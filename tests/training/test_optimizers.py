@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from headtohead.components.positions.learned import Learned
-from headtohead.training.optimizers import adam, adamw, parameter_groups, sgd
+from headtohead.training.groups import parameter_groups
+from headtohead.training.optimizers import adam, adamw, sgd
 from small_models import small_model
 
 

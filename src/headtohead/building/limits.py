@@ -38,15 +38,16 @@ LIMITS: dict[str, Range] = {
     "seed": Range(low=0, high=2**32 - 1),
     **dict.fromkeys(
         (
-            "accumulate", "batch_size", "batch_sizes", "context_length", "d_model", "devices", "every", "length", "lengths", "log_every",
-            "max_distance", "max_length", "max_sentences", "max_steps", "max_target_length", "num_buckets",
-            "num_classes", "num_heads", "num_kv_heads", "num_layers", "num_nodes", "num_pairs", "num_test", "num_train",
-            "num_validation", "patch_size", "patience", "rounds", "threads", "validate_every", "validation_batches", "vocab_size",
+            "accumulate", "batch_size", "batch_sizes", "context_length", "d_model", "devices", "every", "length",
+            "lengths", "log_every", "max_distance", "max_length", "max_sentences", "max_steps", "max_target_length",
+            "num_buckets", "num_classes", "num_heads", "num_iterations", "num_kv_heads", "num_layers", "num_nodes",
+            "num_pairs", "num_test", "num_train", "num_validation", "patch_size", "patience", "rounds", "threads",
+            "validate_every", "validation_batches", "vocab_size",
         ),
         COUNT,
     ),
     **dict.fromkeys(
-        ("warmup", "decay", "weight_decay", "lr", "num_workers", "min_delta", "num_segments"), NOT_NEGATIVE
+        ("warmup", "decay", "weight_decay", "lr", "adamw_lr", "num_workers", "min_delta", "num_segments"), NOT_NEGATIVE
     ),
     **dict.fromkeys(("eps", "base", "multiple", "gradient_clip", "power", "seconds"), POSITIVE),
     **dict.fromkeys(("dropout", "drop_path", "label_smoothing", "momentum", "betas"), PROBABILITY),

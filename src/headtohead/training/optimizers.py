@@ -1,21 +1,20 @@
-"""AdamW, Adam and SGD with parameter groups: what is multiplied with activations decays, the rest does not.
+"""The optimizers, with parameter groups: what is multiplied with activations decays, the rest does not.
 
 AdamW: Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import get_args
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from headtohead.components.contracts import Position
-from headtohead.components.embeddings import SegmentEmbedding, TokenEmbedding
+from headtohead.training.groups import hidden_matrices, parameter_groups
+from headtohead.training.lion import Lion
+from headtohead.training.muon import Muon, Scale
 
-EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag, TokenEmbedding, SegmentEmbedding)
 _FUSED_DEVICES = ("cpu", "cuda")
 
 
@@ -64,28 +63,55 @@ def sgd(
     return torch.optim.SGD(groups, lr=lr, momentum=momentum, nesterov=nesterov, fused=_fused(model, fused))
 
 
-def parameter_groups(model: nn.Module, *, weight_decay: float, decay_embeddings: bool = True) -> list[dict[str, Any]]:
-    """Two groups: matrices and convolutions decay; biases, norms, gains and position tables never do.
-
-    `decay_embeddings` says whether tables of tokens and segments decay; one that is tied to the head is such a table.
-    """
-    spared = {id(parameter) for parameter in _never_decayed(model, decay_embeddings)}
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    decayed = [parameter for parameter in trained if id(parameter) not in spared]
-    undecayed = [parameter for parameter in trained if id(parameter) in spared]
-    groups = [
-        {"params": decayed, "weight_decay": weight_decay},
-        {"params": undecayed, "weight_decay": 0.0},
-    ]
-    return [group for group in groups if group["params"]]
+def lion(
+    model: nn.Module,
+    *,
+    lr: float = 2e-4,
+    betas: tuple[float, float] = (0.9, 0.99),
+    weight_decay: float = 0.5,
+    decay_embeddings: bool = True,
+) -> Optimizer:
+    """The sign of a momentum; a good lr is 3 to 10 times below AdamW's, and a good decay as much above."""
+    groups = parameter_groups(model, weight_decay=weight_decay, decay_embeddings=decay_embeddings)
+    return Lion(groups, lr=lr, betas=_pair(betas))
 
 
-def _never_decayed(model: nn.Module, decay_embeddings: bool) -> Iterator[nn.Parameter]:
-    for module in model.modules():
-        if isinstance(module, Position) or (isinstance(module, EMBEDDINGS) and not decay_embeddings):
-            yield from module.parameters()
-        else:
-            yield from (parameter for parameter in module.parameters(recurse=False) if parameter.ndim < 2)
+def muon(
+    model: nn.Module,
+    *,
+    lr: float = 1e-3,
+    momentum: float = 0.95,
+    nesterov: bool = True,
+    num_iterations: int = 5,
+    scale: Scale = "match_adamw",
+    adamw_lr: float | None = None,
+    betas: tuple[float, float] = (0.9, 0.95),
+    eps: float = 1e-8,
+    weight_decay: float = 0.1,
+    decay_embeddings: bool = True,
+) -> Optimizer:
+    """Orthogonalised momentum for hidden matrices, AdamW for the rest, at `adamw_lr` (None: at lr too)."""
+    if scale not in get_args(Scale):
+        raise ValueError(f"optimizer.scale={scale} is unknown: choose {' or '.join(get_args(Scale))}")
+    hidden = {id(matrix) for matrix in hidden_matrices(model)}
+    groups = []
+    for group in parameter_groups(model, weight_decay=weight_decay, decay_embeddings=decay_embeddings):
+        matrices = [parameter for parameter in group["params"] if id(parameter) in hidden]
+        rest = [parameter for parameter in group["params"] if id(parameter) not in hidden]
+        groups += [
+            {**group, "params": matrices, "orthogonal": True},
+            {**group, "params": rest, "lr": lr if adamw_lr is None else adamw_lr},
+        ]
+    return Muon(
+        [group for group in groups if group["params"]],
+        lr=lr,
+        momentum=momentum,
+        nesterov=nesterov,
+        num_iterations=num_iterations,
+        scale=scale,
+        betas=_pair(betas),
+        eps=eps,
+    )
 
 
 def _fused(model: nn.Module, wanted: bool | None) -> bool:

@@ -88,7 +88,8 @@ class Reporter(Callback):
 
 
 def _learning_rate(trainer: Trainer) -> float:
-    return float(trainer.optimizers[0].param_groups[0]["lr"])
+    """The largest, where groups of parameters have rates of their own."""
+    return max(float(group["lr"]) for group in trainer.optimizers[0].param_groups)
 
 
 def _wait_for(device: torch.device) -> None:

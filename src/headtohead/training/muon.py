@@ -1,0 +1,162 @@
+"""Muon: the momentum of a matrix, orthogonalised, so that an update moves all directions alike (Jordan 2024,
+https://kellerjordan.github.io/posts/muon/); everything that is no hidden matrix takes the steps of AdamW."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.distributed.tensor import DTensor, Replicate
+from torch.optim import Optimizer
+from torch.optim.adamw import adamw
+
+from headtohead.training.lion import with_gradients
+
+Scale = Literal["match_adamw", "original"]
+_COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+"""Of the quintic: steep at 0, so that small singular values grow fast; large ones come to lie around 1."""
+_EPSILON = 1e-7
+
+
+class Muon(Optimizer):
+    """Groups with `orthogonal: True` hold matrices; the others hold whatever else there is."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        *,
+        lr: float,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        num_iterations: int = 5,
+        scale: Scale = "match_adamw",
+        betas: tuple[float, float] = (0.9, 0.95),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "orthogonal": False,
+            "momentum": momentum,
+            "nesterov": nesterov,
+            "num_iterations": num_iterations,
+            "scale": scale,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+        }
+        super().__init__(params, defaults)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            weights, gradients = with_gradients(group["params"])
+            if weights and group["orthogonal"]:
+                self._orthogonal_step(weights, gradients, group)
+            elif weights:
+                self._adamw_step(weights, gradients, group)
+        return loss
+
+    def _orthogonal_step(self, weights: list[Tensor], gradients: list[Tensor], group: dict[str, Any]) -> None:
+        lr, momentum = group["lr"], group["momentum"]
+        momenta = [self._tensor(weight, "momentum_buffer") for weight in weights]
+        torch._foreach_lerp_(momenta, gradients, 1 - momentum)
+        wanted = list(torch._foreach_lerp(gradients, momenta, momentum)) if group["nesterov"] else momenta
+        if group["weight_decay"]:
+            torch._foreach_mul_(weights, 1 - lr * group["weight_decay"])
+        for weight, update in zip(weights, orthogonalised(wanted, group["num_iterations"]), strict=True):
+            weight.add_(update.to(weight.dtype), alpha=-lr * _size(weight, group["scale"]))
+
+    def _adamw_step(self, weights: list[Tensor], gradients: list[Tensor], group: dict[str, Any]) -> None:
+        steps = [self._step_count(weight) for weight in weights]
+        adamw(
+            weights,
+            gradients,
+            [self._tensor(weight, "exp_avg") for weight in weights],
+            [self._tensor(weight, "exp_avg_sq") for weight in weights],
+            [],
+            steps,
+            foreach=True,
+            amsgrad=False,
+            beta1=group["betas"][0],
+            beta2=group["betas"][1],
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+            maximize=False,
+        )
+
+    def _tensor(self, weight: Tensor, name: str) -> Tensor:
+        state = self.state[weight]
+        if name not in state:
+            state[name] = torch.zeros_like(weight, memory_format=torch.preserve_format)
+        held: Tensor = state[name]
+        return held
+
+    def _step_count(self, weight: Tensor) -> Tensor:
+        state = self.state[weight]
+        if "step" not in state:
+            state["step"] = torch.tensor(0.0)
+        count: Tensor = state["step"]
+        return count
+
+
+def orthogonalised(updates: list[Tensor], num_iterations: int) -> list[Tensor]:
+    """Each with its singular values brought near 1; matrices of one shape are worked on together.
+
+    What is sharded over devices is put together first, since orthogonality is of the whole matrix.
+    """
+    whole = [update.full_tensor() if isinstance(update, DTensor) else update for update in updates]
+    found: dict[int, Tensor] = {}
+    by_shape: dict[tuple[torch.Size, torch.device], list[int]] = {}
+    for place, update in enumerate(whole):
+        by_shape.setdefault((update.shape, update.device), []).append(place)
+    for places in by_shape.values():
+        together = newton_schulz(torch.stack([whole[place].flatten(1) for place in places]), num_iterations)
+        found |= dict(zip(places, together.unbind(0), strict=True))
+    return [_as_held(found[place].view(whole[place].shape), update) for place, update in enumerate(updates)]
+
+
+def newton_schulz(matrices: Tensor, num_iterations: int) -> Tensor:
+    """U V^T of U S V^T, roughly: S becomes values between about 0.7 and 1.2 (matrices: ..., rows, columns)."""
+    a, b, c = _COEFFICIENTS
+    x = matrices.to(_format(matrices))
+    is_tall = x.shape[-2] > x.shape[-1]
+    if is_tall:
+        x = x.mT
+    x = x / x.flatten(-2).norm(dim=-1).clamp(min=_EPSILON)[..., None, None]  # no singular value above 1
+    for _ in range(num_iterations):
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.mT if is_tall else x
+
+
+def _format(tensor: Tensor) -> torch.dtype:
+    """16 bits are enough where the device is quick with them; a CPU is not."""
+    if tensor.device.type == "cuda":
+        return torch.bfloat16
+    return torch.promote_types(tensor.dtype, torch.float32)
+
+
+def _size(weight: Tensor, scale: Scale) -> float:
+    """How far a step of lr=1 goes: as far as one of AdamW (Liu et al. 2025, https://arxiv.org/abs/2502.16982), or as
+    Jordan has it."""
+    rows, columns = weight.shape[0], weight[0].numel()
+    return 0.2 * math.sqrt(max(rows, columns)) if scale == "match_adamw" else math.sqrt(max(1.0, rows / columns))
+
+
+def _as_held(whole: Tensor, like: Tensor) -> Tensor:
+    """The part that this device holds of a sharded tensor."""
+    if not isinstance(like, DTensor):
+        return whole
+    everywhere = [Replicate()] * like.device_mesh.ndim
+    return DTensor.from_local(whole, like.device_mesh, everywhere, run_check=False).redistribute(
+        placements=like.placements
+    )
