@@ -18,6 +18,8 @@ from headtohead.components.attending import Attends
 from headtohead.components.contracts import Context, CrossMixer, Grid, Mixer
 from headtohead.components.embeddings import PatchEmbedding
 
+Source = Literal["tokens", "decoder_tokens", "images"]
+
 
 @dataclass(frozen=True)
 class AttentionMaps:
@@ -30,13 +32,16 @@ class AttentionMaps:
     """float32, on the CPU; zero wherever the query or the key is padding."""
     causal: bool
     """Whether the maps were drawn under a causal mask."""
+    queries: Source = "tokens"
+    """What of the model's inputs the queries stand for, one by one."""
+    keys: Source = "tokens"
     query_valid: Bool[Tensor, "B L"] | None = None
     """True where a query is a real token; None means all are."""
     key_valid: Bool[Tensor, "B M"] | None = None
     segments: Int[Tensor, "B L"] | None = None
     """Document numbers of packed rows, for self-attention."""
     grid: Grid | None = None
-    """Rows and columns of patches where the tokens are those of an image; tokens before them are no patches."""
+    """Rows and columns of an image's patches; queries and keys before them are no patches."""
 
     @property
     def allowed(self) -> Bool[Tensor, "B L M"]:
@@ -115,12 +120,15 @@ def _watch(
         if valid is not None:
             weights = weights.masked_fill(~valid.view(shape), 0.0)
     own = isinstance(part, Mixer) and part.causal
+    queries: Source = "images" if grid is not None else "tokens" if context.memory is None else "decoder_tokens"
     found.append(
         AttentionMaps(
             name=name,
             kind="cross" if is_cross else "self",
             weights=weights.cpu(),
             causal=not is_cross and (own if causal is None else causal),
+            queries=queries,
+            keys="tokens" if is_cross else queries,
             query_valid=_kept(query_valid),
             key_valid=_kept(key_valid),
             segments=None if is_cross else _kept(context.segments),
