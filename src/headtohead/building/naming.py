@@ -9,7 +9,19 @@ from typing import Any
 
 _ALWAYS = ("model", "model/size")
 _NEVER = ("data", "task", "experiment", "trainer", "tracking")
-_UNTOLD = ("seed", "name", "group", "tags", "notes", "output_dir", "resume_from", "tracking.", "trainer.", "hydra.")
+_UNTOLD = (
+    "seed",
+    "name",
+    "group",
+    "tags",
+    "notes",
+    "output_dir",
+    "resume_from",
+    "tracking.",
+    "trainer.",
+    "hydra.",
+    "bench.",
+)
 _LONGEST_VALUE = 24
 
 

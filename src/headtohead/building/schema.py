@@ -31,6 +31,8 @@ ROOT_FIELDS: dict[str, Kind] = {
     "choices": MappingOf(_OPTIONAL_TEXT),
 }
 NODES = ("task", "data", "model", "optimizer", "schedule", "precision", "checkpointing", "trainer", "tracking")
+ROOT_NODES = ("bench",)
+"""Those that a root of its own adds: conf/bench.yaml."""
 REQUIRED_FIELDS = ("seed", "group", "output_dir")
 _HYDRA_KEYS = frozenset({"_target_", "_partial_"})
 
@@ -85,7 +87,7 @@ class _Checker:
 
     def checked(self) -> dict[str, Any]:
         for key in self.config:
-            if key not in ROOT_FIELDS and key not in NODES:
+            if key not in ROOT_FIELDS and key not in NODES + ROOT_NODES:
                 raise self._unknown("", key, [name for name in (*ROOT_FIELDS, *NODES) if name != "choices"], "the run")
         missing = [key for key in (*NODES, *REQUIRED_FIELDS) if key not in self.config]
         if missing:
@@ -151,7 +153,7 @@ class _Checker:
 
     def _legal_paths(self) -> Iterator[str]:
         yield from ROOT_FIELDS
-        for key in NODES:
+        for key in NODES + ROOT_NODES:
             yield from _legal_below(key, key, self.config.get(key))
 
 

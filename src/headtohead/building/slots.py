@@ -47,6 +47,7 @@ SLOTS: dict[str, Slot] = {
     "checkpointing": Slot(("headtohead.components",)),
     "trainer": Slot(("headtohead.training",)),
     "tracking": Slot(("headtohead.tracking",)),
+    "bench": Slot(("headtohead.examining",)),
 }
 
 

@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("train", "one run: compose, train, record"),
     "inspect": ("inspection", "no training: shapes, parameters, FLOPs, state and memory per component"),
     "compare": ("comparison", "records side by side: result, costs, speed"),
+    "bench": ("bench", "time and peak memory over length, batch, precision, checkpointing, attention"),
     "list": ("listing", "every group, and every choice with one line"),
 }
 INTERRUPTED = 130

@@ -47,13 +47,13 @@ def parse(taken: Parser, arguments: Sequence[str]) -> argparse.Namespace:
     return given
 
 
-def composed(given: argparse.Namespace) -> dict[str, Any]:
+def composed(given: argparse.Namespace, root: str = "train") -> dict[str, Any]:
     """Without garbage collection: nothing here is garbage, and looking for it takes a tenth of the time."""
     gc.disable()
     try:
         from headtohead.building.configuration import compose_checked
 
-        return compose_checked("train", given.overrides, given.config_dir)
+        return compose_checked(root, given.overrides, given.config_dir)
     finally:
         gc.enable()
 

@@ -1,0 +1,68 @@
+"""`h2h bench [OVERRIDE ...]`: time and peak memory over length, batch, precision, checkpointing, attention, compile."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from headtohead.cli.arguments import add_configuration, as_yaml, composed, parse, parser
+from headtohead.cli.terminal import note, out, show_table
+
+_EXAMPLES = """\
+examples:
+  h2h bench                                                     the small decoder, 512 to 8192 tokens
+  h2h bench bench.lengths=[256,512,1024] bench.rounds=1         a quick look
+  h2h bench model/mixer=softmax_attention model/size=medium bench.measures=[step] bench.lengths=[1024,16384]
+  h2h bench bench.batch_sizes=[1,8] bench.compile=[false,true]  other things to vary; the first value is the base
+  h2h bench model=vision_transformer task=image_classification data=digits bench.lengths=[64,256,1024]
+  h2h bench --cfg job                                           show all that can be set
+
+Every case runs in a fresh process, the variants in turn. A case that is expected not to fit into memory is left out.
+The last model weights, data and files of other runs are not touched; bench.json and bench.png go to outputs/bench.
+"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    taken = parser("bench", "Measure time and peak memory of a step, a forward pass and an evaluation.", _EXAMPLES)
+    add_configuration(taken)
+    taken.add_argument("--json", action="store_true", help="the findings as JSON on standard output")
+    given = parse(taken, arguments)
+    config = composed(given, root="bench")
+    if given.cfg:
+        out(as_yaml(config))
+        return 0
+    findings, folder = _measured(config)
+    if given.json:
+        out(json.dumps(findings.to_dict(), indent=2))
+    else:
+        from headtohead.examining.bench.view import show
+
+        show_table(show(findings))
+    for name in ("bench.png", "bench.json"):
+        note(os.path.relpath(folder / name))
+    return 0 if any(m.status == "measured" for m in findings.measurements) else 1
+
+
+def _measured(config: dict[str, Any]) -> tuple[Any, Path]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from headtohead.examining.bench.plan import Case
+    from headtohead.examining.bench.run import bench, plan_of, save
+
+    plan = plan_of(config)
+    total = plan.rounds * len(list(plan.cases()))
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
+        bar = progress.add_task("", total=total)
+
+        def tell(case: Case) -> None:
+            label = case.variant.label(plan.base)
+            progress.update(bar, advance=1, description=f"{case.measure} at {case.length:,}, {label}")
+
+        findings = bench(config, tell=tell)
+    return findings, save(findings, Path(config["output_dir"]))
