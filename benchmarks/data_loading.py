@@ -48,10 +48,10 @@ class RandomTokens(LanguageSource):
         )
         self.num_tokens = num_tokens
 
-    def documents(self) -> Mapping[SplitName, list[str]]:
+    def samples(self) -> Mapping[SplitName, list[str]]:
         raise NotImplementedError("the tokens are drawn, not read")
 
-    def corpus_parameters(self) -> Mapping[str, Any]:
+    def sample_parameters(self) -> Mapping[str, Any]:
         return {"num_tokens": self.num_tokens}
 
     def make(self) -> Prepared:

@@ -76,13 +76,13 @@ def test_word_frequencies_follow_from_the_seed() -> None:
 
 
 def test_documents_are_alike_in_no_two_places() -> None:
-    documents = GrammarCorpus(num_train=3_000, num_validation=200, num_test=200).documents()
+    documents = GrammarCorpus(num_train=3_000, num_validation=200, num_test=200).samples()
     together = [text for name in SPLIT_NAMES for text in documents[name]]
     assert len(set(together)) == len(together) == 3_400
 
 
 def test_a_larger_train_split_leaves_validation_and_test_as_they_are() -> None:
-    small, large = (GrammarCorpus(num_train=size, num_validation=20, num_test=20).documents() for size in (50, 5_000))
+    small, large = (GrammarCorpus(num_train=size, num_validation=20, num_test=20).samples() for size in (50, 5_000))
     assert small["validation"] == large["validation"] and small["test"] == large["test"]
     assert large["train"][:50] == small["train"]
 

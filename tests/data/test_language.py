@@ -31,10 +31,10 @@ class Given(LanguageSource):
         )
         self.texts: dict[SplitName, list[str]] = {"train": train, "validation": HELD, "test": HELD[::-1]}
 
-    def documents(self) -> Mapping[SplitName, list[str]]:
+    def samples(self) -> Mapping[SplitName, list[str]]:
         return self.texts
 
-    def corpus_parameters(self) -> Mapping[str, Any]:
+    def sample_parameters(self) -> Mapping[str, Any]:
         return {"texts": self.texts}
 
 

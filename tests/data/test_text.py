@@ -24,7 +24,7 @@ def source_of(path: Path, **chosen: Any) -> TextFiles:
 def test_one_file_is_cut_in_three_at_line_ends(tmp_path: Path) -> None:
     path = tmp_path / "book.txt"
     path.write_text(lines(200), encoding="utf-8")
-    splits = source_of(path, validation_share=0.1, test_share=0.2).documents()
+    splits = source_of(path, validation_share=0.1, test_share=0.2).samples()
     assert "".join(splits[name][0] for name in SPLIT_NAMES) == lines(200)
     assert all(len(splits[name]) == 1 and splits[name][0].endswith("\n") for name in SPLIT_NAMES)
     shares = [len(splits[name][0]) / len(lines(200)) for name in SPLIT_NAMES]
@@ -34,16 +34,16 @@ def test_one_file_is_cut_in_three_at_line_ends(tmp_path: Path) -> None:
 def test_many_documents_are_dealt_out_whole_by_the_seed(tmp_path: Path) -> None:
     path = tmp_path / "lines.txt"
     path.write_text(lines(200), encoding="utf-8")
-    dealt = source_of(path, documents="line", validation_share=0.1).documents()
+    dealt = source_of(path, documents="line", validation_share=0.1).samples()
     assert [len(dealt[name]) for name in SPLIT_NAMES] == [170, 20, 10]
     assert sorted(text for name in SPLIT_NAMES for text in dealt[name]) == sorted(lines(200).splitlines())
-    assert source_of(path, documents="line", seed=1).documents()["test"] != dealt["test"]
+    assert source_of(path, documents="line", seed=1).samples()["test"] != dealt["test"]
 
 
 def test_paragraphs_end_at_blank_lines(tmp_path: Path) -> None:
     path = tmp_path / "plays.txt"
     path.write_bytes(b"".join(b"\r\n\r\nspeaker %d:\r\nhello\r\n\r\n" % number for number in range(30)))
-    dealt = source_of(path, documents="paragraph").documents()
+    dealt = source_of(path, documents="paragraph").samples()
     expected = sorted(f"speaker {number}:\nhello" for number in range(30))
     assert sorted(text for name in SPLIT_NAMES for text in dealt[name]) == expected
 
@@ -53,7 +53,7 @@ def test_files_of_a_folder_are_documents_however_deep(tmp_path: Path) -> None:
     for number in range(25):
         (tmp_path / ("deep/er" if number % 2 else "deep") / f"{number}.txt").write_text(f"file {number} " * 9)
     (tmp_path / "notes.md").write_text("not asked for")
-    dealt = source_of(tmp_path).documents()
+    dealt = source_of(tmp_path).samples()
     assert sum(len(dealt[name]) for name in SPLIT_NAMES) == 25
     assert len(source_of(tmp_path, pattern="*.md").files()) == 1
 
@@ -61,7 +61,7 @@ def test_files_of_a_folder_are_documents_however_deep(tmp_path: Path) -> None:
 def test_few_files_are_each_cut(tmp_path: Path) -> None:
     for name in "abc":
         (tmp_path / f"{name}.txt").write_text(f"{name}\n" * 100)
-    splits = source_of(tmp_path).documents()
+    splits = source_of(tmp_path).samples()
     assert all([text[0] for text in splits[name]] == ["a", "b", "c"] for name in SPLIT_NAMES)
 
 
@@ -69,7 +69,7 @@ def test_line_ends_and_blanks_stay_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "windows.txt"
     content = b"  one\r\ntwo\n\n\nthree\t \r\n" * 40
     path.write_bytes(content)
-    splits = source_of(path).documents()
+    splits = source_of(path).samples()
     assert "".join(splits[name][0] for name in SPLIT_NAMES).encode() == content
 
 
@@ -95,7 +95,7 @@ def test_moved_file_is_the_same_data(tmp_path: Path) -> None:
 def test_encoding_is_a_choice(tmp_path: Path) -> None:
     path = tmp_path / "old.txt"
     path.write_bytes(("déjà vu\n" * 200).encode("latin-1"))
-    assert source_of(path, encoding="latin-1").documents()["train"][0].startswith("déjà vu\n")
+    assert source_of(path, encoding="latin-1").samples()["train"][0].startswith("déjà vu\n")
 
 
 def refusal(make: Any) -> str:

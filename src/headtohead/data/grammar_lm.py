@@ -53,10 +53,10 @@ class GrammarCorpus(LanguageSource):
             raise DataError(f"data.max_sentences={max_sentences} must be at least 1.")
         self.max_sentences, self.seed = max_sentences, seed
 
-    def corpus_parameters(self) -> Mapping[str, Any]:
+    def sample_parameters(self) -> Mapping[str, Any]:
         return {"sizes": self.sizes, "max_sentences": self.max_sentences, "seed": self.seed}
 
-    def documents(self) -> Mapping[SplitName, list[str]]:
+    def samples(self) -> Mapping[SplitName, list[str]]:
         return deal(islice(self._written(), 50 * sum(self.sizes.values())), self.sizes, source=self.name)
 
     def _written(self) -> Iterator[str]:

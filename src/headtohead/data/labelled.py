@@ -1,10 +1,9 @@
-"""Texts with one label each, tokenized and padded batch by batch."""
+"""Texts with one label each, or pairs of texts with one label a pair, padded batch by batch."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,98 +11,108 @@ import torch
 
 from headtohead.data.batch import Batch
 from headtohead.data.caching import Prepared
-from headtohead.data.contracts import SPLIT_NAMES, DataError, DataSpec, Split, SplitName
+from headtohead.data.classes import Classes, Label, class_shares
+from headtohead.data.contracts import SPLIT_NAMES, DataSpec, SplitName
 from headtohead.data.rows import as_tensor, padded
 from headtohead.data.source import CachedSource, CachedSplit
-from headtohead.data.storage import Ragged, Table, smallest_integer
-from headtohead.data.tokenizers import Tokenizer, TokenizerName, check_tokenizer, framed, train_tokenizer
+from headtohead.data.storage import Ragged, Table, numbers, ragged, smallest_integer
+from headtohead.data.texts import Decode, Form, Place, TextSource, check_text, longest
+from headtohead.data.tokenizers import EOS, Tokenizer, framed, shortened
 
-Labelled = tuple[str, int]
+Labelled = tuple[str, Label]
+LabelledPair = tuple[str, str, Label]
+"""The label is the number of a class, or its name."""
 
 
-class LabelledSource(CachedSource):
-    """A row is a start token, the text and an end token: the first can be pooled, and so can the last."""
+class LabelledForm(Form[Labelled | LabelledPair]):
+    """A row is a start token, the text and an end token: the first can be pooled, and so can the last. Of a pair, each
+    text has its end token, and token types tell them apart."""
+
+    kind = "labelled_text"
+
+    def __init__(self, class_names: Sequence[str] | None = None, max_length: int | None = None) -> None:
+        """Without names, the classes are the labels of the train split."""
+        self.class_names, self.max_length = class_names, max_length
+
+    def parameters(self) -> Mapping[str, Any]:
+        return {"class_names": self.class_names, "max_length": self.max_length}
+
+    def texts(self, sample: Labelled | LabelledPair) -> Iterable[str]:
+        return _texts_of(sample)
+
+    def prepared(
+        self, samples: Mapping[SplitName, Sequence[Labelled | LabelledPair]], tokenizer: Tokenizer, place: Place
+    ) -> Prepared:
+        given = self.class_names
+        classes = Classes(tuple(given)) if given else Classes.found(sample[-1] for sample in samples["train"])
+        tables: dict[str, Table] = {}
+        for name in SPLIT_NAMES:
+            labels = np.zeros(len(samples[name]), dtype=smallest_integer(len(classes.names)))
+            for row, sample in enumerate(samples[name]):
+                labels[row] = classes.number_of(sample[-1], "label", partial(place, name, row))
+                for text in _texts_of(sample):
+                    check_text(text, "text", place, name, row)
+            columns = zip(*(_texts_of(sample) for sample in samples[name]), strict=True)
+            parts = shortened([tokenizer.encode(texts) for texts in columns], self.max_length)
+            first = {"first": parts[0].lengths + 2} if len(parts) == 2 else {}
+            tables[str(name)] = {"tokens": framed(*parts), "label": labels, **first}
+        return Prepared(tables, {"class_names": classes.names})
+
+    def spec(self, content: Prepared) -> DataSpec:
+        names = tuple(content.facts["class_names"])
+        return DataSpec(
+            kind=self.kind,
+            max_length=longest(content, "tokens"),
+            num_classes=len(names),
+            class_names=names,
+            class_shares=class_shares(numbers(content.tables["train"], "label"), len(names)),
+        )
+
+    def rows(self, source: TextSource, name: SplitName, table: Table) -> LabelledRows:
+        first = numbers(table, "first") if "first" in table else None
+        return LabelledRows(
+            source, name, ragged(table, "tokens"), numbers(table, "label"), source.bucket_by_length, first
+        )
+
+    def described(self, batch: Batch, content: Prepared, decode: Decode) -> list[dict[str, Any]]:
+        assert batch.tokens is not None and batch.targets is not None
+        samples = []
+        for place, (row, label) in enumerate(zip(batch.rows, batch.targets, strict=True)):
+            tokens = batch.tokens[place].numpy()
+            texts = {"text": decode(tokens.tolist())}
+            if batch.token_types is not None:
+                end = int(np.flatnonzero(tokens == EOS)[0]) + 1
+                texts = {"text": decode(tokens[:end].tolist()), "second text": decode(tokens[end:].tolist())}
+            samples.append({"row": int(row), **texts, "label": content.facts["class_names"][int(label)]})
+        return samples
+
+
+class LabelledSource(TextSource):
+    """A source of labelled texts that knows its classes."""
 
     kind = "labelled_text"
     class_names: ClassVar[tuple[str, ...]]
 
-    def __init__(
-        self, *, batch_size: int, tokenizer: TokenizerName, vocab_size: int | None, bucket_by_length: bool
-    ) -> None:
-        super().__init__(batch_size)
-        check_tokenizer(tokenizer, vocab_size)
-        self.tokenizer_name, self.vocab_size, self.bucket_by_length = tokenizer, vocab_size, bucket_by_length
-
-    @abstractmethod
-    def samples(self) -> Mapping[SplitName, Sequence[Labelled]]:
-        """Texts with the numbers of their classes."""
-
-    @abstractmethod
-    def sample_parameters(self) -> Mapping[str, Any]:
-        """All that determines the samples."""
-
-    def parameters(self) -> Mapping[str, Any]:
-        return {**self.sample_parameters(), "tokenizer": self.tokenizer_name, "vocab_size": self.vocab_size}
-
-    def make(self) -> Prepared:
-        samples = self.samples()
-        texts = {name: [text for text, _ in samples[name]] for name in SPLIT_NAMES}
-        tokenizer = train_tokenizer(self.tokenizer_name, texts["train"], self.vocab_size)
-        tables: dict[str, Table] = {}
-        for name in SPLIT_NAMES:
-            labels = np.array([label for _, label in samples[name]])
-            check_labels(labels, len(self.class_names), where=f"the {name} split of data={self.name}")
-            tables[str(name)] = {
-                "tokens": framed(tokenizer.encode(texts[name])),
-                "label": labels.astype(smallest_integer(len(self.class_names))),
-            }
-        return Prepared(tables, {"tokenizer": tokenizer.to_dict()})
-
-    def describe_rows(self) -> DataSpec:
-        lengths = [self._tokens(name).lengths.max() for name in SPLIT_NAMES]
-        return DataSpec(
-            kind="labelled_text",
-            vocab_size=self.tokenizer.vocab_size,
-            max_length=int(max(lengths)),
-            num_classes=len(self.class_names),
-            class_names=self.class_names,
-            tokenizer_hash=self.tokenizer.digest,
-        )
-
-    def open_split(self, name: SplitName) -> Split:
-        labels = self.content.tables[name]["label"]
-        assert isinstance(labels, np.ndarray)
-        return LabelledRows(self, name, self._tokens(name), labels, self.bucket_by_length)
-
-    @cached_property
-    def tokenizer(self) -> Tokenizer:
-        return Tokenizer.from_dict(self.content.facts["tokenizer"])
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return self.tokenizer.decode(ids)
-
-    def describe(self, batch: Batch) -> list[dict[str, Any]]:
-        assert batch.tokens is not None and batch.targets is not None
-        samples = zip(batch.rows, batch.tokens, batch.targets, strict=True)
-        return [
-            {"row": int(row), "text": self.decode(tokens.tolist()), "label": self.class_names[int(label)]}
-            for row, tokens, label in samples
-        ]
-
-    def _tokens(self, name: SplitName) -> Ragged:
-        tokens = self.content.tables[name]["tokens"]
-        assert isinstance(tokens, Ragged)
-        return tokens
+    @property
+    def form(self) -> LabelledForm:
+        return LabelledForm(self.class_names)
 
 
 class LabelledRows(CachedSplit):
     """Padded to the longest of the batch."""
 
     def __init__(
-        self, source: CachedSource, name: SplitName, tokens: Ragged, labels: np.ndarray, bucket_by_length: bool
+        self,
+        source: CachedSource,
+        name: SplitName,
+        tokens: Ragged,
+        labels: np.ndarray,
+        bucket_by_length: bool,
+        first: np.ndarray | None = None,
     ) -> None:
+        """`first` are the lengths of the first texts of pairs, with start and end."""
         super().__init__(source, name)
-        self._tokens, self._labels, self._bucket_by_length = tokens, labels, bucket_by_length
+        self._tokens, self._labels, self._first, self._bucket_by_length = tokens, labels, first, bucket_by_length
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -117,15 +126,15 @@ class LabelledRows(CachedSplit):
             rows=as_tensor(rows),
             tokens=as_tensor(tokens),
             valid=torch.from_numpy(valid),
+            token_types=None if self._first is None else second_part(valid, self._first[rows]),
             targets=as_tensor(self._labels[rows]),
         )
 
 
-def check_labels(labels: np.ndarray, num_classes: int, *, where: str) -> None:
-    """Every label must be the number of a class."""
-    wrong = np.flatnonzero((labels < 0) | (labels >= num_classes))
-    if len(wrong):
-        raise DataError(
-            f"row {wrong[0]} of {where} has label {labels[wrong[0]]}, and its {num_classes} classes are numbered from "
-            f"0 to {num_classes - 1}: correct the label, or name more classes."
-        )
+def second_part(valid: np.ndarray, first: np.ndarray) -> torch.Tensor:
+    """1 for the tokens after the first part, whose lengths are given; 0 for it, and for padding."""
+    return as_tensor(valid & (np.arange(valid.shape[1]) >= first[:, None]))
+
+
+def _texts_of(sample: Labelled | LabelledPair) -> tuple[str, ...]:
+    return tuple(str(text) for text in sample[:-1])

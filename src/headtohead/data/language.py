@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -13,24 +11,63 @@ from headtohead.data.batch import Batch
 from headtohead.data.caching import Prepared
 from headtohead.data.contracts import DataError, DataSpec, Split, SplitName
 from headtohead.data.rows import ByteCounter, PackedRows, PaddedRows
-from headtohead.data.source import CachedSource
-from headtohead.data.storage import Ragged, Table
-from headtohead.data.tokenizers import (
-    BOS,
-    UNK,
-    Tokenizer,
-    TokenizerName,
-    check_tokenizer,
-    framed,
-    train_tokenizer,
-)
+from headtohead.data.storage import Ragged, Table, ragged
+from headtohead.data.texts import Decode, Form, Place, TextSource
+from headtohead.data.tokenizers import BOS, UNK, Tokenizer, TokenizerName, framed
 
 Packing = Literal["apart", "stream", "none"]
 """apart: documents share rows and do not see each other; stream: they do see what came before; none: one per row."""
 
 
-class LanguageSource(CachedSource):
-    """Documents, each between a start and an end token; a row holds context_length + 1 tokens."""
+class LanguageForm(Form[str]):
+    """Documents, none of them empty, each between a start and an end token; a row holds context_length + 1 tokens."""
+
+    kind = "language"
+
+    def __init__(self, context_length: int, packing: Packing) -> None:
+        if context_length < 1:
+            raise DataError(f"data.context_length={context_length} must be at least 1.")
+        if packing not in get_args(Packing):
+            raise DataError(f"data.packing={packing} is unknown: choose one of {', '.join(get_args(Packing))}.")
+        self.context_length, self.packing = context_length, packing
+
+    def view_parameters(self) -> Mapping[str, Any]:
+        return {"context_length": self.context_length, "packing": self.packing}
+
+    def texts(self, sample: str) -> Iterable[str]:
+        return (sample,)
+
+    def prepared(self, samples: Mapping[SplitName, Sequence[str]], tokenizer: Tokenizer, place: Place) -> Prepared:
+        del place
+        return Prepared({str(name): _encoded(tokenizer, texts) for name, texts in samples.items()})
+
+    def spec(self, content: Prepared) -> DataSpec:
+        del content
+        return DataSpec(kind=self.kind, max_length=self.context_length + 1)
+
+    def rows(self, source: TextSource, name: SplitName, table: Table) -> Split:
+        documents, unknown = ragged(table, "tokens"), ragged(table, "unknown_bytes")
+        counter = ByteCounter(source.tokenizer.byte_lengths, documents.values, unknown.values)
+        row_length = self.context_length + 1
+        if self.packing == "none":
+            return PaddedRows(source, name, documents, row_length=row_length, byte_counter=counter)
+        if len(documents.values) < row_length:
+            raise DataError(
+                f"the {name} split of data={source.name} has {len(documents.values)} tokens, too few for one row of "
+                f"data.context_length={self.context_length} and one more: give more text or a smaller context_length."
+            )
+        apart = self.packing == "apart" and len(documents) > 1
+        return PackedRows(source, name, documents.values, row_length=row_length, apart=apart, byte_counter=counter)
+
+    def described(self, batch: Batch, content: Prepared, decode: Decode) -> list[dict[str, Any]]:
+        del content
+        assert batch.tokens is not None
+        rows = zip(batch.rows, batch.tokens, strict=True)
+        return [{"row": int(row), "text": _with_borders(tokens.numpy(), decode)} for row, tokens in rows]
+
+
+class LanguageSource(TextSource):
+    """A corpus."""
 
     kind = "language"
 
@@ -43,75 +80,18 @@ class LanguageSource(CachedSource):
         vocab_size: int | None,
         packing: Packing,
     ) -> None:
-        super().__init__(batch_size)
-        check_tokenizer(tokenizer, vocab_size)
-        if context_length < 1:
-            raise DataError(f"data.context_length={context_length} must be at least 1.")
-        if packing not in get_args(Packing):
-            raise DataError(f"data.packing={packing} is unknown: choose one of {', '.join(get_args(Packing))}.")
-        self.context_length, self.packing = context_length, packing
-        self.tokenizer_name, self.vocab_size = tokenizer, vocab_size
+        super().__init__(batch_size=batch_size, tokenizer=tokenizer, vocab_size=vocab_size)
+        self._form = LanguageForm(context_length, packing)
 
-    @abstractmethod
-    def documents(self) -> Mapping[SplitName, Sequence[str]]:
-        """The texts of each split, none of them empty."""
+    @property
+    def form(self) -> LanguageForm:
+        return self._form
 
-    @abstractmethod
-    def corpus_parameters(self) -> Mapping[str, Any]:
-        """All that determines the texts."""
 
-    def parameters(self) -> Mapping[str, Any]:
-        return {**self.corpus_parameters(), "tokenizer": self.tokenizer_name, "vocab_size": self.vocab_size}
-
-    def view_parameters(self) -> Mapping[str, Any]:
-        return {"context_length": self.context_length, "packing": self.packing}
-
-    def make(self) -> Prepared:
-        documents = self.documents()
-        tokenizer = train_tokenizer(self.tokenizer_name, documents["train"], self.vocab_size)
-        tables = {str(name): _encoded(tokenizer, texts) for name, texts in documents.items()}
-        return Prepared(tables, {"tokenizer": tokenizer.to_dict()})
-
-    def describe_rows(self) -> DataSpec:
-        return DataSpec(
-            kind="language",
-            vocab_size=self.tokenizer.vocab_size,
-            max_length=self.context_length + 1,
-            tokenizer_hash=self.tokenizer.digest,
-        )
-
-    def open_split(self, name: SplitName) -> Split:
-        table = self.content.tables[name]
-        documents, unknown = table["tokens"], table["unknown_bytes"]
-        assert isinstance(documents, Ragged) and isinstance(unknown, Ragged)
-        counter = ByteCounter(self.tokenizer.byte_lengths, documents.values, unknown.values)
-        row_length = self.context_length + 1
-        if self.packing == "none":
-            return PaddedRows(self, name, documents, row_length=row_length, byte_counter=counter)
-        if len(documents.values) < row_length:
-            raise DataError(
-                f"the {name} split of data={self.name} has {len(documents.values)} tokens, too few for one row of "
-                f"data.context_length={self.context_length} and one more: give more text or a smaller context_length."
-            )
-        apart = self.packing == "apart" and len(documents) > 1
-        return PackedRows(self, name, documents.values, row_length=row_length, apart=apart, byte_counter=counter)
-
-    @cached_property
-    def tokenizer(self) -> Tokenizer:
-        return Tokenizer.from_dict(self.content.facts["tokenizer"])
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return self.tokenizer.decode(ids)
-
-    def describe(self, batch: Batch) -> list[dict[str, Any]]:
-        assert batch.tokens is not None
-        rows = zip(batch.rows, batch.tokens, strict=True)
-        return [{"row": int(row), "text": self._with_borders(tokens.numpy())} for row, tokens in rows]
-
-    def _with_borders(self, tokens: np.ndarray) -> str:
-        """A packed row, with a sign where a new document begins."""
-        documents = np.split(tokens, np.flatnonzero(tokens[1:] == BOS) + 1)
-        return " ¶ ".join(self.decode(document.tolist()) for document in documents)
+def _with_borders(tokens: np.ndarray, decode: Decode) -> str:
+    """A packed row, with a sign where a new document begins."""
+    documents = np.split(tokens, np.flatnonzero(tokens[1:] == BOS) + 1)
+    return " ¶ ".join(decode(document.tolist()) for document in documents)
 
 
 def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> Table:

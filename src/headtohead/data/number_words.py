@@ -53,10 +53,10 @@ class NumberWords(PairSource):
                 f"{sum(self.sizes.values())}: raise it, or lower data.num_train={num_train}."
             )
 
-    def pair_parameters(self) -> Mapping[str, Any]:
+    def sample_parameters(self) -> Mapping[str, Any]:
         return {name: getattr(self, name) for name in ("sizes", "max_number", "direction", "seed")}
 
-    def pairs(self) -> Mapping[SplitName, list[Pair]]:
+    def samples(self) -> Mapping[SplitName, list[Pair]]:
         numbers = self._numbers()
         generator = np.random.default_rng([self.seed, 2])
         return {name: self._written(numbers[name], generator) for name in reversed(SPLIT_NAMES)}

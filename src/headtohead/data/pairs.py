@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,81 +10,69 @@ import torch
 
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.caching import Prepared
-from headtohead.data.contracts import SPLIT_NAMES, DataSpec, Split, SplitName
+from headtohead.data.contracts import DataSpec, SplitName
 from headtohead.data.rows import as_tensor, padded
 from headtohead.data.source import CachedSource, CachedSplit
-from headtohead.data.storage import Ragged
-from headtohead.data.tokenizers import Tokenizer, TokenizerName, check_tokenizer, framed, train_tokenizer
+from headtohead.data.storage import Ragged, Table, ragged
+from headtohead.data.texts import Decode, Form, Place, TextSource, check_text, longest
+from headtohead.data.tokenizers import Tokenizer, framed, shortened
 
 Pair = tuple[str, str]
 
 
-class PairSource(CachedSource):
+class PairForm(Form[Pair]):
     """The decoder reads a start token and the target, and is to write the target and an end token."""
 
     kind = "pairs_of_text"
 
-    def __init__(
-        self, *, batch_size: int, tokenizer: TokenizerName, vocab_size: int | None, bucket_by_length: bool
-    ) -> None:
-        super().__init__(batch_size)
-        check_tokenizer(tokenizer, vocab_size)
-        self.tokenizer_name, self.vocab_size, self.bucket_by_length = tokenizer, vocab_size, bucket_by_length
-
-    @abstractmethod
-    def pairs(self) -> Mapping[SplitName, Sequence[Pair]]:
-        """The pairs of each split, no text of them empty."""
-
-    @abstractmethod
-    def pair_parameters(self) -> Mapping[str, Any]:
-        """All that determines the pairs."""
+    def __init__(self, max_length: int | None = None) -> None:
+        self.max_length = max_length
 
     def parameters(self) -> Mapping[str, Any]:
-        return {**self.pair_parameters(), "tokenizer": self.tokenizer_name, "vocab_size": self.vocab_size}
+        return {"max_length": self.max_length}
 
-    def make(self) -> Prepared:
-        pairs = self.pairs()
-        texts = {name: ([source for source, _ in pairs[name]], [target for _, target in pairs[name]]) for name in pairs}
-        tokenizer = train_tokenizer(self.tokenizer_name, [*texts["train"][0], *texts["train"][1]], self.vocab_size)
-        tables = {}
-        for name, (sources, targets) in texts.items():
-            tables[str(name)] = {"source": tokenizer.encode(sources), "target": framed(tokenizer.encode(targets))}
-        return Prepared(tables, {"tokenizer": tokenizer.to_dict()})
+    def texts(self, sample: Pair) -> Iterable[str]:
+        return sample
 
-    def describe_rows(self) -> DataSpec:
+    def prepared(self, samples: Mapping[SplitName, Sequence[Pair]], tokenizer: Tokenizer, place: Place) -> Prepared:
+        tables: dict[str, Table] = {}
+        for name, pairs in samples.items():
+            for row, pair in enumerate(pairs):
+                for what, text in zip(("source", "target"), pair, strict=True):
+                    check_text(text, what, place, name, row)
+            sources, targets = (tokenizer.encode(texts) for texts in zip(*pairs, strict=True))
+            (sources,), (targets,) = (shortened([side], self.max_length) for side in (sources, targets))
+            tables[str(name)] = {"source": sources, "target": framed(targets)}
+        return Prepared(tables)
+
+    def spec(self, content: Prepared) -> DataSpec:
         return DataSpec(
-            kind="pairs_of_text",
-            vocab_size=self.tokenizer.vocab_size,
-            max_length=self._longest("source"),
-            max_target_length=self._longest("target") - 1,
-            tokenizer_hash=self.tokenizer.digest,
+            kind=self.kind,
+            max_length=longest(content, "source"),
+            max_target_length=longest(content, "target") - 1,
         )
 
-    def open_split(self, name: SplitName) -> Split:
-        return PairRows(self, name, self._column(name, "source"), self._column(name, "target"), self.bucket_by_length)
+    def rows(self, source: TextSource, name: SplitName, table: Table) -> PairRows:
+        return PairRows(source, name, ragged(table, "source"), ragged(table, "target"), source.bucket_by_length)
 
-    @cached_property
-    def tokenizer(self) -> Tokenizer:
-        return Tokenizer.from_dict(self.content.facts["tokenizer"])
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return self.tokenizer.decode(ids)
-
-    def describe(self, batch: Batch) -> list[dict[str, Any]]:
+    def described(self, batch: Batch, content: Prepared, decode: Decode) -> list[dict[str, Any]]:
+        del content
         assert batch.tokens is not None and batch.decoder_tokens is not None
         sides = zip(batch.rows, batch.tokens, batch.decoder_tokens, strict=True)
         return [
-            {"row": int(row), "source": self.decode(source.tolist()), "target": self.decode(target.tolist())}
+            {"row": int(row), "source": decode(source.tolist()), "target": decode(target.tolist())}
             for row, source, target in sides
         ]
 
-    def _column(self, name: SplitName, side: str) -> Ragged:
-        column = self.content.tables[name][side]
-        assert isinstance(column, Ragged)
-        return column
 
-    def _longest(self, side: str) -> int:
-        return max(int(self._column(name, side).lengths.max()) for name in SPLIT_NAMES)
+class PairSource(TextSource):
+    """A source of texts and what is to be written for them."""
+
+    kind = "pairs_of_text"
+
+    @property
+    def form(self) -> PairForm:
+        return PairForm()
 
 
 class PairRows(CachedSplit):

@@ -40,10 +40,32 @@ class Ragged:
         places = np.arange(chosen.offsets[-1]) + np.repeat(starts - chosen.offsets[:-1], lengths)
         return Ragged(self.values[places], chosen.offsets)
 
+    def cut(self, longest: np.ndarray) -> Ragged:
+        """Each row up to a length of its own."""
+        lengths = np.minimum(self.lengths, longest)
+        kept = np.arange(len(self.values)) - np.repeat(self.offsets[:-1], self.lengths) < np.repeat(
+            lengths, self.lengths
+        )
+        return Ragged.of_lengths(self.values[kept], lengths)
+
 
 Column = np.ndarray | Ragged
 """One value per row (one axis), one vector per row (two axes), or a row of any length."""
 Table = Mapping[str, Column]
+
+
+def ragged(table: Table, column: str) -> Ragged:
+    """A column of rows of any length."""
+    found = table[column]
+    assert isinstance(found, Ragged)
+    return found
+
+
+def numbers(table: Table, column: str) -> np.ndarray:
+    """A column of one value or vector per row."""
+    found = table[column]
+    assert isinstance(found, np.ndarray)
+    return found
 
 
 def smallest_integer(largest: int) -> np.dtype:

@@ -60,7 +60,7 @@ class TextFiles(LanguageSource):
         self.shares: dict[SplitName, float] = {"validation": validation_share, "test": test_share}
         self.seed = seed
 
-    def corpus_parameters(self) -> Mapping[str, Any]:
+    def sample_parameters(self) -> Mapping[str, Any]:
         files = [hashlib.blake2b(_bytes_of(file), digest_size=16).hexdigest() for file in self.files()]
         return {
             "files": files,
@@ -83,7 +83,7 @@ class TextFiles(LanguageSource):
             )
         return files
 
-    def documents(self) -> Mapping[SplitName, Sequence[str]]:
+    def samples(self) -> Mapping[SplitName, Sequence[str]]:
         texts = [self._decoded(file) for file in self.files()]
         documents = [document for text in texts for document in self._cut_up(text)]
         if not documents:

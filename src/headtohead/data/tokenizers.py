@@ -50,6 +50,20 @@ class Tokenizer:
         """How many bytes of text each token stands for."""
         return np.array([len(piece) for piece in self.pieces], dtype=np.int64)
 
+    @cached_property
+    def blank(self) -> np.ndarray:
+        """Which tokens are nothing but white space."""
+        return np.array([bool(piece) and not piece.strip() for piece in self.pieces])
+
+    @cached_property
+    def widths(self) -> np.ndarray:
+        """How much of a text each token covers, measured as `width_of` does."""
+        return np.ones(self.vocab_size, dtype=np.int64) if self.kind == "char" else self.byte_lengths
+
+    def width_of(self, text: str) -> int:
+        """In characters or bytes, whichever the tokens are made of."""
+        return len(text) if self.kind == "char" else len(text.encode())
+
     def encode(self, texts: Sequence[str]) -> Ragged:
         """Without special tokens, save the unknown character's."""
         if self.kind == "char":
@@ -141,15 +155,40 @@ def train_tokenizer(kind: TokenizerName, texts: Sequence[str], vocab_size: int |
     return _train_pairs(texts, vocab_size or DEFAULT_BPE_SIZE)
 
 
-def framed(bare: Ragged) -> Ragged:
-    """Each row between a start and an end token."""
-    whole = Ragged.of_lengths(bare.values[:0], bare.lengths + 2)
-    values = np.empty(whole.offsets[-1], dtype=bare.values.dtype)
+def framed(*parts: Ragged, start: int = BOS, end: int = EOS) -> Ragged:
+    """Each row between a start and an end token; where it has several parts, each of them with an end token."""
+    whole = Ragged.of_lengths(parts[0].values[:0], np.sum([part.lengths + 1 for part in parts], axis=0) + 1)
+    values = np.empty(whole.offsets[-1], dtype=parts[0].values.dtype)
     inner = np.ones(len(values), dtype=bool)
-    firsts, lasts = whole.offsets[:-1], whole.offsets[1:] - 1
-    inner[firsts], inner[lasts] = False, False
-    values[firsts], values[lasts], values[inner] = BOS, EOS, bare.values
+    edges = whole.offsets[:-1].copy()
+    inner[edges], values[edges] = False, start
+    for part in parts:
+        edges += part.lengths + 1
+        inner[edges], values[edges] = False, end
+    values[inner] = alternating(parts).values
     return Ragged(values, whole.offsets)
+
+
+def shortened(parts: Sequence[Ragged], max_length: int | None) -> list[Ragged]:
+    """Parts that fit a frame of `max_length` tokens, cut at their ends: the longer one of two first."""
+    if max_length is None:
+        return list(parts)
+    room = max_length - len(parts) - 1
+    if len(parts) == 1:
+        return [parts[0].cut(np.full(len(parts[0]), room))]
+    first, second = parts
+    of_first = np.maximum(room - second.lengths, room // 2)
+    kept = first.cut(of_first)
+    return [kept, second.cut(room - kept.lengths)]
+
+
+def alternating(parts: Sequence[Ragged]) -> Ragged:
+    """Row 0 of each part, then row 1 of each, and so on."""
+    if len(parts) == 1:
+        return parts[0]
+    values, lengths = (np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "lengths"))
+    order = np.arange(len(lengths)).reshape(len(parts), -1).T.reshape(-1)
+    return Ragged.of_lengths(values, lengths).chosen(order)
 
 
 def _train_pairs(texts: Sequence[str], vocab_size: int) -> Tokenizer:

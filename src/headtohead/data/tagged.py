@@ -1,0 +1,143 @@
+"""Sentences with one tag a word, such as B-PER, I-PER and O; the first piece of a word carries its tag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+
+from headtohead.data.batch import IGNORED, Batch
+from headtohead.data.caching import Prepared
+from headtohead.data.classes import Classes, Label, class_shares
+from headtohead.data.contracts import DataError, DataSpec, SplitName
+from headtohead.data.rows import as_tensor, padded
+from headtohead.data.source import CachedSource, CachedSplit
+from headtohead.data.storage import Ragged, Table, ragged
+from headtohead.data.texts import Decode, Form, Place, TextSource, check_text, longest
+from headtohead.data.tokenizers import EOS, PAD, Tokenizer, framed
+
+Tagged = tuple[Sequence[str], Sequence[Label]]
+"""Words and their tags, by name or by number."""
+OUTSIDE = "O"
+"""The tag of a word that belongs to no entity."""
+
+
+class TaggedForm(Form[Tagged]):
+    """A row is a start token, the words and an end token. Words are tokenized one by one, all but the first with the
+    space before them."""
+
+    kind = "tagged_text"
+
+    def __init__(self, class_names: Sequence[str] | None = None, max_length: int | None = None) -> None:
+        """Without names, the tags are those of the train split."""
+        self.class_names, self.max_length = class_names, max_length
+
+    def parameters(self) -> Mapping[str, Any]:
+        return {"class_names": self.class_names, "max_length": self.max_length}
+
+    def texts(self, sample: Tagged) -> Iterable[str]:
+        return (" ".join(sample[0]),)
+
+    def prepared(self, samples: Mapping[SplitName, Sequence[Tagged]], tokenizer: Tokenizer, place: Place) -> Prepared:
+        classes = Classes(tuple(self.class_names)) if self.class_names else _found(samples["train"])
+        tables: dict[str, Table] = {}
+        for name, sentences in samples.items():
+            numbers = []
+            for row, (words, tags) in enumerate(sentences):
+                _check_words(words, tags, place, name, row)
+                numbers += [classes.number_of(tag, "tag", partial(place, name, row)) for tag in tags]
+            tables[str(name)] = self._tokenized([words for words, _ in sentences], np.array(numbers), tokenizer)
+        return Prepared(tables, {"class_names": classes.names})
+
+    def _tokenized(self, sentences: Sequence[Sequence[str]], numbers: np.ndarray, tokenizer: Tokenizer) -> Table:
+        spaced = [f" {word}" if place else word for words in sentences for place, word in enumerate(words)]
+        by_word = tokenizer.encode(spaced)
+        ends_of_sentences = np.cumsum([0, *(len(words) for words in sentences)])
+        tokens = Ragged(by_word.values, by_word.offsets[ends_of_sentences])
+        # A space that is a token of its own belongs to no word: the tag goes to the first token that says something.
+        says = ~tokenizer.blank[by_word.values]
+        places = np.where(says, np.arange(len(says)), len(says))
+        firsts = np.minimum.reduceat(places, by_word.offsets[:-1])
+        tags = np.full(len(by_word.values), IGNORED, dtype=np.int32)
+        tags[firsts] = numbers
+        tags_by_sentence = Ragged(tags, tokens.offsets)
+        if self.max_length is not None:
+            room = np.full(len(tokens), self.max_length - 2)
+            tokens, tags_by_sentence = tokens.cut(room), tags_by_sentence.cut(room)
+        return {"tokens": framed(tokens), "tags": framed(tags_by_sentence, start=IGNORED, end=IGNORED)}
+
+    def spec(self, content: Prepared) -> DataSpec:
+        names = tuple(content.facts["class_names"])
+        tags = ragged(content.tables["train"], "tags").values
+        return DataSpec(
+            kind=self.kind,
+            max_length=longest(content, "tokens"),
+            num_classes=len(names),
+            class_names=names,
+            class_shares=class_shares(tags[tags != IGNORED], len(names)),
+        )
+
+    def rows(self, source: TextSource, name: SplitName, table: Table) -> TaggedRows:
+        return TaggedRows(source, name, ragged(table, "tokens"), ragged(table, "tags"), source.bucket_by_length)
+
+    def described(self, batch: Batch, content: Prepared, decode: Decode) -> list[dict[str, Any]]:
+        """Words that carry a tag other than O as word/tag."""
+        assert batch.tokens is not None and batch.targets is not None
+        samples = []
+        for row, tokens, tags in zip(batch.rows, batch.tokens.numpy(), batch.targets.numpy(), strict=True):
+            firsts = np.flatnonzero(tags != IGNORED)
+            last = np.flatnonzero((tokens != PAD) & (tokens != EOS))[-1] + 1
+            words = [decode(tokens[start:end].tolist()) for start, end in zip(firsts, [*firsts[1:], last], strict=True)]
+            names = [content.facts["class_names"][tag] for tag in tags[firsts]]
+            told = [
+                word.strip() + ("" if tag == OUTSIDE else f"/{tag}") for word, tag in zip(words, names, strict=True)
+            ]
+            samples.append({"row": int(row), "text": decode(tokens.tolist()), "tags": " ".join(told)})
+        return samples
+
+
+class TaggedRows(CachedSplit):
+    """Padded to the longest of the batch; padding has no tag."""
+
+    def __init__(
+        self, source: CachedSource, name: SplitName, tokens: Ragged, tags: Ragged, bucket_by_length: bool
+    ) -> None:
+        super().__init__(source, name)
+        self._tokens, self._tags, self._bucket_by_length = tokens, tags, bucket_by_length
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def lengths(self) -> np.ndarray | None:
+        return self._tokens.lengths if self._bucket_by_length else None
+
+    def batch(self, rows: np.ndarray) -> Batch:
+        starts, lengths = self._tokens.offsets[rows], self._tokens.lengths[rows]
+        tokens, valid = padded(self._tokens.values, starts, lengths)
+        tags, _ = padded(self._tags.values, starts, lengths)
+        return Batch(
+            rows=as_tensor(rows),
+            tokens=as_tensor(tokens),
+            valid=torch.from_numpy(valid),
+            targets=as_tensor(np.where(valid, tags, IGNORED)),
+        )
+
+
+def _found(sentences: Sequence[Tagged]) -> Classes:
+    """The tags of the train split: O first, then one entity after another, its B before its I."""
+    names = Classes.found(chain.from_iterable(tags for _, tags in sentences)).names
+    by_entity = sorted(names, key=lambda name: (name != OUTSIDE, name.partition("-")[2] or name, name))
+    return Classes(tuple(by_entity), given=False)
+
+
+def _check_words(words: Sequence[str], tags: Sequence[Label], place: Place, name: SplitName, row: int) -> None:
+    if not words:
+        raise DataError(f"{place(name, row)} has no words: remove the row, or give it some.")
+    if len(words) != len(tags):
+        raise DataError(f"{place(name, row)} has {len(words)} words and {len(tags)} tags: give each word one tag.")
+    for word in words:
+        check_text(word, "word", place, name, row)

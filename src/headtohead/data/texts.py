@@ -1,0 +1,126 @@
+"""What all sources of texts share: one tokenizer trained on the train split, and a form that says what a row is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, ClassVar, Generic, TypeVar
+
+from headtohead.data.batch import Batch
+from headtohead.data.caching import Prepared
+from headtohead.data.contracts import SPLIT_NAMES, DataError, DataKind, DataSpec, Split, SplitName
+from headtohead.data.source import CachedSource
+from headtohead.data.storage import Table, ragged
+from headtohead.data.tokenizers import Tokenizer, TokenizerName, check_tokenizer, train_tokenizer
+
+Sample = TypeVar("Sample")
+Place = Callable[[SplitName, int], str]
+"""Where a row comes from, in words, for messages."""
+Decode = Callable[[Sequence[int]], str]
+
+
+class Form(ABC, Generic[Sample]):
+    """What a sample is, and how it becomes a row: one form for each kind of data, whatever the source."""
+
+    kind: ClassVar[DataKind]
+
+    @abstractmethod
+    def texts(self, sample: Sample) -> Iterable[str]:
+        """What the tokenizer learns from."""
+
+    @abstractmethod
+    def prepared(self, samples: Mapping[SplitName, Sequence[Sample]], tokenizer: Tokenizer, place: Place) -> Prepared:
+        """Checked and tokenized: one table per split."""
+
+    @abstractmethod
+    def spec(self, content: Prepared) -> DataSpec:
+        """The description, as far as it does not come from the tokenizer."""
+
+    @abstractmethod
+    def rows(self, source: TextSource, name: SplitName, table: Table) -> Split:
+        """The rows of one split."""
+
+    @abstractmethod
+    def described(self, batch: Batch, content: Prepared, decode: Decode) -> list[dict[str, Any]]:
+        """One small dictionary per sample."""
+
+    def parameters(self) -> Mapping[str, Any]:
+        """What of the form determines the content."""
+        return {}
+
+    def view_parameters(self) -> Mapping[str, Any]:
+        """What of the form changes rows without changing the content."""
+        return {}
+
+
+class TextSource(CachedSource):
+    """Subclasses say which samples there are, and of which form."""
+
+    def __init__(
+        self, *, batch_size: int, tokenizer: TokenizerName, vocab_size: int | None, bucket_by_length: bool = False
+    ) -> None:
+        super().__init__(batch_size)
+        check_tokenizer(tokenizer, vocab_size)
+        self.tokenizer_name, self.vocab_size, self.bucket_by_length = tokenizer, vocab_size, bucket_by_length
+
+    @property
+    @abstractmethod
+    def form(self) -> Form[Any]:
+        """What a sample is."""
+
+    @abstractmethod
+    def samples(self) -> Mapping[SplitName, Sequence[Any]]:
+        """The samples of each split, as the form takes them."""
+
+    @abstractmethod
+    def sample_parameters(self) -> Mapping[str, Any]:
+        """All that determines the samples."""
+
+    def place(self, name: SplitName, row: int) -> str:
+        return f"row {row} of the {name} split of data={self.name}"
+
+    def parameters(self) -> Mapping[str, Any]:
+        chosen = {"tokenizer": self.tokenizer_name, "vocab_size": self.vocab_size}
+        return {**self.sample_parameters(), **self.form.parameters(), **chosen}
+
+    def view_parameters(self) -> Mapping[str, Any]:
+        return self.form.view_parameters()
+
+    def make(self) -> Prepared:
+        samples = self.samples()
+        for name in SPLIT_NAMES:
+            if not samples[name]:
+                raise DataError(f"the {name} split of data={self.name} is empty: give it at least one sample.")
+        texts = [text for sample in samples["train"] for text in self.form.texts(sample)]
+        tokenizer = train_tokenizer(self.tokenizer_name, texts, self.vocab_size)
+        made = self.form.prepared(samples, tokenizer, self.place)
+        return Prepared(made.tables, {**made.facts, "tokenizer": tokenizer.to_dict()})
+
+    def describe_rows(self) -> DataSpec:
+        known = self.form.spec(self.content)
+        return replace(known, vocab_size=self.tokenizer.vocab_size, tokenizer_hash=self.tokenizer.digest)
+
+    def open_split(self, name: SplitName) -> Split:
+        return self.form.rows(self, name, self.content.tables[name])
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        return Tokenizer.from_dict(self.content.facts["tokenizer"])
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self.tokenizer.decode(ids)
+
+    def describe(self, batch: Batch) -> list[dict[str, Any]]:
+        return self.form.described(batch, self.content, self.decode)
+
+
+def longest(content: Prepared, column: str) -> int:
+    """Over all splits."""
+    return max(int(ragged(table, column).lengths.max()) for table in content.tables.values())
+
+
+def check_text(text: str, what: str, place: Place, name: SplitName, row: int) -> None:
+    if not text.strip():
+        raise DataError(f"{place(name, row)}: its {what} is empty; remove the row, or give it one.")
