@@ -18,32 +18,69 @@ LONGEST_LABELLED = 64
 _FORBIDDEN = (226, 226, 231)
 """Where no query may look: not the colour of a small weight."""
 _BORDER = (150, 150, 158)
-_WIDEST = 1600
-"""Pixels; heads beyond go to the next line."""
-_TEXT, _HEADING = 9, 13
-_MARGIN = 10
+_WIDEST = 1800
+"""Pixels; tiles beyond go to the next line."""
+_MARGIN = 12
+_HEADING, _CAPTION = 13, 11
+"""Sizes of the letters."""
+_ABOVE_TILE = _CAPTION + 8
+_TOP = _MARGIN + _HEADING + 14
+_SCALE_WIDTH = 96
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the darkest and the brightest colour stand for."""
+
+    low: float
+    high: float
+    clipped: bool
+    """Whether some weights are larger than the brightest."""
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        return f"{self.low:.2g}", f"{'≥ ' if self.clipped else ''}{self.high:.2g}"
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """Sizes in pixels."""
+    """Places in pixels; every tile has room for labels at its left and above."""
 
     cell: int
     left: int
-    """Room for the labels of the queries."""
     above: int
-    """Room for the labels of the keys."""
-    tile_height: int
-    tile_width: int
-    columns: int
+    height: int
+    width: int
+    samples: int
+    heads: int
 
     @property
     def step_down(self) -> int:
-        return self.above + self.tile_height + 2 + _MARGIN + _HEADING + 8
+        return _ABOVE_TILE + self.above + self.height + 2 + _MARGIN
 
     @property
     def step_right(self) -> int:
-        return self.left + self.tile_width + 2 + _MARGIN
+        return self.left + self.width + 2 + _MARGIN
+
+    @property
+    def columns(self) -> int:
+        """Samples stand side by side where the heads of several fit; else a sample takes lines of its own."""
+        fitting = max(1, (_WIDEST - _MARGIN) // self.step_right)
+        if self.heads <= fitting:
+            return self.heads * min(self.samples, fitting // self.heads)
+        return math.ceil(self.heads / math.ceil(self.heads / fitting))
+
+    @property
+    def lines(self) -> int:
+        return max(self.place(self.samples - 1, head)[0] for head in range(self.heads)) + 1
+
+    def place(self, sample: int, head: int) -> tuple[int, int]:
+        """Line and column of a tile."""
+        if self.heads <= self.columns:
+            line, across = divmod(sample, self.columns // self.heads)
+            return line, across * self.heads + head
+        line, column = divmod(head, self.columns)
+        return sample * math.ceil(self.heads / self.columns) + line, column
 
 
 def montage(maps: AttentionMaps, *, queries: Labels | None = None, keys: Labels | None = None) -> np.ndarray:
@@ -51,84 +88,88 @@ def montage(maps: AttentionMaps, *, queries: Labels | None = None, keys: Labels 
 
     `queries` and `keys` hold a label per place for each sample; they are left out where there are too many.
     """
-    weights, allowed = maps.weights.double().numpy(), maps.allowed.numpy()
-    samples, heads, length, num_keys = weights.shape
-    labelled = queries is not None and keys is not None and max(length, num_keys) <= LONGEST_LABELLED
-    cell = _cell(max(length, num_keys), labelled=labelled)
-    sides = [side_strip(labels, cell, _TEXT) for labels in queries or []] if labelled else []
-    tops = [top_strip(labels, cell, _TEXT) for labels in keys or []] if labelled else []
-    layout = _layout(cell, sides, tops, heads, length, num_keys)
-    shown = np.where(allowed[:, None], weights, 0.0)
-    low, high = min(0.0, float(np.nanmin(shown))), float(np.nanmax(shown))
-    colours = np.where(allowed[:, None, ..., None], values_to_colours(shown, low=low, high=high), _FORBIDDEN)
-    lines = math.ceil(heads / layout.columns)
-    width = max(_MARGIN + layout.columns * layout.step_right, _heading_width(maps, high))
-    page = np.full((_MARGIN + _HEADING + 12 + samples * lines * layout.step_down, width, 3), PAPER, dtype=np.uint8)
+    samples, heads, length, num_keys = maps.weights.shape
+    sides: list[np.ndarray] = []
+    tops: list[np.ndarray] = []
+    cell = max(1, 192 // max(length, num_keys))
+    if queries is not None and keys is not None and max(length, num_keys) <= LONGEST_LABELLED:
+        cell = min(26, max(12, 288 // max(length, num_keys)))
+        sides = [side_strip(labels, cell) for labels in queries]
+        tops = [top_strip(labels, cell) for labels in keys]
+    layout = _Layout(
+        cell,
+        left=max((strip.shape[1] for strip in sides), default=0),
+        above=max((strip.shape[0] for strip in tops), default=0),
+        height=cell * length,
+        width=cell * num_keys,
+        samples=samples,
+        heads=heads,
+    )
+    scale, heading = scale_of(maps), _heading(maps)
+    width = max(_MARGIN + layout.columns * layout.step_right, _heading_width(heading, scale))
+    page = np.full((_TOP + layout.lines * layout.step_down, width, 3), PAPER, dtype=np.uint8)
     captions = []
-    for place in range(samples * heads):
-        sample, head = divmod(place, heads)
-        line, column = divmod(head, layout.columns)
-        top = _MARGIN + _HEADING + 12 + (sample * lines + line) * layout.step_down
-        left = _MARGIN + column * layout.step_right
+    for sample, head in np.ndindex(samples, heads):
+        line, column = layout.place(sample, head)
+        y = _TOP + line * layout.step_down + _ABOVE_TILE + layout.above
+        x = _MARGIN + column * layout.step_right + layout.left
+        _fill(page, _colours(maps, sample, head, scale), y, x, cell)
+        if sides:
+            _label(page, sides[sample], tops[sample], y, x)
         text = f"head {head}" if samples == 1 else f"sample {sample}, head {head}"
-        captions.append((left + layout.left, top, text))
-        strips = (sides[sample], tops[sample]) if labelled else None
-        _paste_tile(page, colours[sample, head].astype(np.uint8), top + _HEADING + 8, left, layout, strips)
-    return _lettered(page, maps, captions, low, high)
+        captions.append((x, y - layout.above - _ABOVE_TILE, text))
+    return _lettered(page, heading, captions, scale)
 
 
-def _cell(places: int, *, labelled: bool) -> int:
-    return min(26, max(12, 288 // places)) if labelled else max(1, 192 // places)
+def scale_of(maps: AttentionMaps) -> Scale:
+    """One for all heads; a twentieth of the queries may look somewhere more strongly than the brightest colour says.
+
+    The first queries of a causal map have few keys and so large weights, which would leave the rest in the dark.
+    """
+    chooses = (maps.allowed.sum(-1) > 1).numpy()
+    strongest = maps.weights.numpy().max(-1).swapaxes(1, 2)[chooses]
+    known = strongest[np.isfinite(strongest)]
+    low = min(0.0, float(np.nan_to_num(maps.weights.numpy()).min()))
+    if not known.size:
+        return Scale(low, 1.0, clipped=False)
+    high = float(np.quantile(known, 0.95))
+    return Scale(low, high, clipped=float(known.max()) > 1.01 * high)
 
 
-def _layout(
-    cell: int, sides: list[np.ndarray], tops: list[np.ndarray], heads: int, length: int, num_keys: int
-) -> _Layout:
-    left, above = max((s.shape[1] for s in sides), default=0), max((s.shape[0] for s in tops), default=0)
-    tile_width = cell * num_keys
-    fitting = max(1, (_WIDEST - _MARGIN) // (left + tile_width + 2 + _MARGIN))
-    lines = math.ceil(heads / fitting)
-    return _Layout(cell, left, above, cell * length, tile_width, columns=math.ceil(heads / lines))
+def _colours(maps: AttentionMaps, sample: int, head: int, scale: Scale) -> np.ndarray:
+    colours = values_to_colours(maps.weights[sample, head].numpy(), low=scale.low, high=scale.high)
+    colours[~maps.allowed[sample].numpy()] = _FORBIDDEN
+    return colours
 
 
-def _paste_tile(
-    page: np.ndarray,
-    colours: np.ndarray,
-    top: int,
-    left: int,
-    layout: _Layout,
-    strips: tuple[np.ndarray, np.ndarray] | None,
-) -> None:
-    y, x = top + layout.above, left + layout.left
-    height, width = layout.tile_height, layout.tile_width
-    page[y : y + height + 2, x : x + width + 2] = _BORDER
-    page[y + 1 : y + 1 + height, x + 1 : x + 1 + width] = colours.repeat(layout.cell, 0).repeat(layout.cell, 1)
-    if strips is not None:
-        side, above = strips
-        page[y + 1 : y + 1 + height, x - side.shape[1] : x] = side
-        page[y - above.shape[0] : y, x + 1 : x + 1 + width] = above
+def _fill(page: np.ndarray, colours: np.ndarray, y: int, x: int, cell: int) -> None:
+    """A tile with a thin border around it."""
+    tile = colours.repeat(cell, axis=0).repeat(cell, axis=1)
+    height, width, _ = tile.shape
+    page[y - 1 : y + height + 1, x - 1 : x + width + 1] = _BORDER
+    page[y : y + height, x : x + width] = tile
 
 
-def _lettered(
-    page: np.ndarray, maps: AttentionMaps, captions: list[tuple[int, int, str]], low: float, high: float
-) -> np.ndarray:
+def _label(page: np.ndarray, side: np.ndarray, top: np.ndarray, y: int, x: int) -> None:
+    page[y : y + side.shape[0], x - 1 - side.shape[1] : x - 1] = side
+    page[y - 1 - top.shape[0] : y - 1, x : x + top.shape[1]] = top
+
+
+def _lettered(page: np.ndarray, heading: str, captions: list[tuple[int, int, str]], scale: Scale) -> np.ndarray:
     """The page with its heading, its scale and the numbers of the heads."""
     picture = Image.fromarray(page)
     draw = ImageDraw.Draw(picture)
-    heading = _heading(maps)
     draw.text((_MARGIN, _MARGIN), heading, fill=INK, font=font(_HEADING))
+    low, high = scale.ends
     x = _MARGIN + text_width(heading, _HEADING) + 24
-    draw.text((x, _MARGIN + 2), f"{low:.2g}", fill=INK, font=font(_TEXT + 2))
-    x += text_width(f"{low:.2g}", _TEXT + 2) + 5
-    scale = values_to_colours(np.tile(np.linspace(0.0, 1.0, _SCALE_WIDTH), (10, 1)), low=0.0, high=1.0)
-    picture.paste(Image.fromarray(scale), (x, _MARGIN + 3))
-    draw.text((x + _SCALE_WIDTH + 5, _MARGIN + 2), f"{high:.2g}", fill=INK, font=font(_TEXT + 2))
+    draw.text((x, _MARGIN + 2), low, fill=INK, font=font(_CAPTION))
+    x += text_width(low, _CAPTION) + 6
+    colours = values_to_colours(np.tile(np.linspace(0.0, 1.0, _SCALE_WIDTH), (10, 1)), low=0.0, high=1.0)
+    picture.paste(Image.fromarray(colours), (x, _MARGIN + 4))
+    draw.text((x + _SCALE_WIDTH + 6, _MARGIN + 2), high, fill=INK, font=font(_CAPTION))
     for left, top, text in captions:
-        draw.text((left, top), text, fill=INK, font=font(_TEXT + 2))
+        draw.text((left, top), text, fill=INK, font=font(_CAPTION))
     return np.asarray(picture)
-
-
-_SCALE_WIDTH = 96
 
 
 def _heading(maps: AttentionMaps) -> str:
@@ -136,6 +177,6 @@ def _heading(maps: AttentionMaps) -> str:
     return f"{maps.name}  ({kind})"
 
 
-def _heading_width(maps: AttentionMaps, high: float) -> int:
-    numbers = text_width(f"0{high:.2g}", _TEXT + 2)
-    return _MARGIN + text_width(_heading(maps), _HEADING) + 24 + numbers + _SCALE_WIDTH + 24
+def _heading_width(heading: str, scale: Scale) -> int:
+    numbers = text_width("".join(scale.ends), _CAPTION)
+    return 2 * _MARGIN + text_width(heading, _HEADING) + numbers + _SCALE_WIDTH + 36
