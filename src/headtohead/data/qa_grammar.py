@@ -1,0 +1,114 @@
+"""Questions about a few sentences of who did what where; each answer is in the text, and only the question tells which
+of the people, things and places it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, ClassVar
+
+import numpy as np
+
+from headtohead.data.contracts import DataError, SplitName
+from headtohead.data.dealing import check_sizes, deal
+from headtohead.data.questions import Question, QuestionForm
+from headtohead.data.texts import TextSource
+from headtohead.data.tokenizers import TokenizerName
+
+_AT_ONCE = 2048
+"""Contexts written together."""
+PEOPLE = tuple("anna boris clara david elena felix greta hugo irene jonas karin louis maria nils olga peter".split())
+THINGS = tuple(
+    f"{how} {what}"
+    for how in ("old", "red", "broken", "golden")
+    for what in ("lamp", "book", "clock", "ring", "drum", "mirror", "kite", "flag")
+)
+PLACES = (
+    "rome", "oslo", "paris", "cairo", "lima", "delhi", "the garden", "the market", "the old harbour", "the station",
+    "the red castle", "the library",
+)  # fmt: skip
+VERBS = (("found", "find"), ("sold", "sell"), ("lost", "lose"), ("painted", "paint"), ("hid", "hide"))
+FACTS = ("{who} {did} the {what} in {where} .", "in {where} , {who} {did} the {what} .")
+QUESTIONS = (
+    ("where did {who} {do} the {what} ?", "where"),
+    ("what did {who} {do} ?", "what"),
+    ("who {did} the {what} ?", "who"),
+    ("who was in {where} ?", "who"),
+    ("what was in {where} ?", "what"),
+    ("where was {who} ?", "where"),
+    ("where was the {what} ?", "where"),
+)
+"""A question and the part of its fact that answers it."""
+
+
+class QaGrammar(TextSource):
+    """Contexts of 2 to `max_facts` facts. People, things and places of a context all differ, so that there is one
+    answer; all words of an answer stand in other rows for something else."""
+
+    name: ClassVar[str] = "qa_grammar"
+    kind = "questions"
+
+    def __init__(
+        self,
+        *,
+        num_train: int = 20_000,
+        num_validation: int = 1_000,
+        num_test: int = 1_000,
+        max_facts: int = 4,
+        batch_size: int = 64,
+        tokenizer: TokenizerName = "bpe",
+        vocab_size: int | None = None,
+        bucket_by_length: bool = True,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            batch_size=batch_size, tokenizer=tokenizer, vocab_size=vocab_size, bucket_by_length=bucket_by_length
+        )
+        if not 2 <= max_facts <= len(PLACES):
+            raise DataError(
+                f"data.max_facts={max_facts} must be from 2, so that there is a choice, to {len(PLACES)}, since no two "
+                f"facts of a context share a place."
+            )
+        self.sizes, self.max_facts, self.seed = check_sizes(num_train, num_validation, num_test), max_facts, seed
+
+    @property
+    def form(self) -> QuestionForm:
+        return QuestionForm()
+
+    def sample_parameters(self) -> Mapping[str, Any]:
+        return {"sizes": self.sizes, "max_facts": self.max_facts, "seed": self.seed}
+
+    def samples(self) -> Mapping[SplitName, list[Question]]:
+        return deal(islice(self._written(), 50 * sum(self.sizes.values())), self.sizes, source=self.name)
+
+    def _written(self) -> Iterator[Question]:
+        """Without end; some may be alike."""
+        generator = np.random.default_rng(self.seed)
+        most = self.max_facts
+        while True:
+            numbers = generator.integers(2, most, size=_AT_ONCE, endpoint=True).tolist()
+            drawn = [_apart(len(words), most, generator) for words in (PEOPLE, THINGS, PLACES)]
+            verbs, patterns = (generator.integers(len(of), size=(_AT_ONCE, most)).tolist() for of in (VERBS, FACTS))
+            asked, chosen = generator.integers(len(QUESTIONS), size=_AT_ONCE).tolist(), generator.random(_AT_ONCE)
+            for row, number in enumerate(numbers):
+                facts = [_fact(*(column[row][place] for column in drawn), verbs[row][place]) for place in range(number)]
+                texts = [FACTS[patterns[row][place]].format(**fact) for place, fact in enumerate(facts)]
+                yield _asked(facts, texts, QUESTIONS[asked[row]], int(chosen[row] * number))
+
+
+def _apart(size: int, number: int, generator: np.random.Generator) -> list[list[int]]:
+    """In each row different places of a list of this size."""
+    return np.argsort(generator.random((_AT_ONCE, size)), axis=1)[:, :number].tolist()
+
+
+def _fact(who: int, what: int, where: int, verb: int) -> dict[str, str]:
+    did, do = VERBS[verb]
+    return {"who": PEOPLE[who], "what": THINGS[what], "where": PLACES[where], "did": did, "do": do}
+
+
+def _asked(facts: list[dict[str, str]], texts: list[str], question: tuple[str, str], place: int) -> Question:
+    pattern, part = question
+    answer = facts[place][part]
+    before = "".join(f"{text} " for text in texts[:place])
+    start = len(before) + f" {texts[place]}".index(f" {answer} ")
+    return Question(pattern.format(**facts[place]), " ".join(texts), answer, start)

@@ -1,0 +1,54 @@
+"""Stories of a few sentences: a person does something, and what follows fits the person and the matter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+_AT_ONCE = 4096
+"""Pairs written together."""
+NEXT, RANDOM = "next", "random"
+PEOPLE = (
+    ("anna", "she"), ("clara", "she"), ("elena", "she"), ("greta", "she"), ("irene", "she"), ("maria", "she"),
+    ("boris", "he"), ("david", "he"), ("felix", "he"), ("hugo", "he"), ("jonas", "he"), ("peter", "he"),
+)  # fmt: skip
+TOPICS = (
+    (("bought a violin", "took music lessons", "joined the orchestra"), ("practised every scale", "played too loudly", "tuned the strings")),
+    (("rented a field", "planted potatoes", "bought a tractor"), ("waited for rain", "dug until dusk", "sold the harvest")),
+    (("went to the harbour", "borrowed a boat", "learned to sail"), ("feared the waves", "hoisted the anchor", "caught a herring")),
+    (("entered the kitchen", "opened a bakery", "lit the oven"), ("burned the bread", "needed more flour", "kneaded the dough")),
+    (("fell ill", "called a doctor", "broke an arm"), ("stayed in bed", "took the medicine", "slept in a hospital")),
+    (("opened a library", "wrote a novel", "learned to read"), ("turned the pages", "copied a chapter", "lent the books")),
+    (("built a wall", "moved to a castle", "mended the roof"), ("carried the bricks", "broke a ladder", "stacked the stones")),
+    (("joined the army", "went to war", "enlisted at dawn"), ("polished the rifle", "marched all night", "obeyed the captain")),
+    (("studied the stars", "bought a telescope", "became an astronomer"), ("watched the moon", "named a comet", "measured the sky")),
+    (("opened a bank", "inherited a fortune", "won the lottery"), ("counted the money", "hid the gold", "signed a cheque")),
+)  # fmt: skip
+"""What begins each story, and what may follow: never the same words, so that their connection is to be learned."""
+WHEN = ("", "last week ", "in spring ", "one day ", "at last ")
+THEN = ("", "then ", "so ", "after that ", "of course ")
+
+
+def story_pairs(generator: np.random.Generator) -> Iterator[tuple[str, str, str]]:
+    """Without end: a first sentence, a second one, and whether it is the next of the same story or one of another.
+
+    Half of the pairs are random. Of these, half keep to the matter and speak of someone else, so that neither the
+    matter nor the pronoun tells by itself.
+    """
+    while True:
+        people, topics = generator.integers(len(PEOPLE), size=_AT_ONCE), generator.integers(len(TOPICS), size=_AT_ONCE)
+        same = generator.random(_AT_ONCE) < 0.5
+        other_topic = (topics + generator.integers(1, len(TOPICS), size=_AT_ONCE)) % len(TOPICS)
+        words = generator.integers(3, size=(_AT_ONCE, 2))
+        when, then = (generator.integers(len(of), size=_AT_ONCE) for of in (WHEN, THEN))
+        half = generator.random(_AT_ONCE) < 0.5
+        for row in range(_AT_ONCE):
+            name, pronoun = PEOPLE[people[row]]
+            told = TOPICS[topics[row]][0][words[row, 0]]
+            topic = topics[row] if same[row] or half[row] else other_topic[row]
+            if not same[row] and half[row]:
+                pronoun = "he" if pronoun == "she" else "she"
+            follows = TOPICS[topic][1][words[row, 1]]
+            label = NEXT if same[row] else RANDOM
+            yield f"{WHEN[when[row]]}{name} {told} .", f"{THEN[then[row]]}{pronoun} {follows} .", label
