@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from headtohead.data.english import words
+
 _AT_ONCE = 4096
 """Pairs written together."""
 ENTAILMENT, NEUTRAL, CONTRADICTION = "entailment", "neutral", "contradiction"
 LABELS = (ENTAILMENT, NEUTRAL, CONTRADICTION)
-THINGS = tuple("lamp box cup chair book clock ring drum kite coin".split())
+THINGS = words("lamp box cup chair book clock ring drum kite coin")
 VALUES = (
     ("red", "blue", "green", "black", "white", "yellow"),
     ("in the kitchen", "in the garden", "in the attic", "in the cellar", "in the garage", "in the office"),

@@ -7,28 +7,29 @@ import numpy as np
 from headtohead.data.grammar import Rules
 
 
-def _words(text: str) -> tuple[str, ...]:
+def words(text: str) -> tuple[str, ...]:
+    """The words of a text."""
     return tuple(text.split())
 
 
-NOUNS = _words(
+NOUNS = words(
     "dog cat horse bird farmer teacher doctor king queen sister sailor painter robot wizard baker soldier singer "
     "writer river mountain house garden bridge castle forest island letter book song story lamp door window table "
     "boat wagon stone flower apple clock mirror coin ring rope basket hammer bell candle drum flag"
 )
-NAMES = _words("anna boris clara david elena felix greta hugo irene jonas karin louis maria nils olga peter")
-TRANSITIVE = _words(
+NAMES = words("anna boris clara david elena felix greta hugo irene jonas karin louis maria nils olga peter")
+TRANSITIVE = words(
     "see find help follow like fear know call paint carry move hold want need draw visit remember admire ignore "
     "thank warn praise blame greet join lead trust avoid"
 )
-INTRANSITIVE = _words("sleep walk sing wait laugh fall dream work rest shine vanish arrive listen dance")
-CLAIMING = _words("say think believe hope claim dream")
-ADJECTIVES = _words(
+INTRANSITIVE = words("sleep walk sing wait laugh fall dream work rest shine vanish arrive listen dance")
+CLAIMING = words("say think believe hope claim dream")
+ADJECTIVES = words(
     "old young small big red green blue dark bright quiet loud kind cruel clever lazy brave strange famous poor rich "
     "cold warm heavy light golden broken empty hidden ancient gentle"
 )
-ADVERBS = _words("often never always quickly slowly quietly today again gladly rarely")
-PLACES = _words("near behind under beside above beyond with without")
+ADVERBS = words("often never always quickly slowly quietly today again gladly rarely")
+PLACES = words("near behind under beside above beyond with without")
 
 _SENTENCES: Rules = {
     "Sentence": [
@@ -66,7 +67,7 @@ _SENTENCES: Rules = {
 def english_rules(seed: int) -> Rules:
     """The same constructions for every seed; how common each word is follows from the seed, by Zipf's law."""
     generator = np.random.default_rng(seed)
-    words = {
+    lexical = {
         "NounOne": NOUNS,
         "NounMany": tuple(f"{noun}s" for noun in NOUNS),
         "Name": NAMES,
@@ -81,7 +82,7 @@ def english_rules(seed: int) -> Rules:
         "Place": PLACES,
     }
     lexicon = {}
-    for symbol, entries in words.items():
+    for symbol, entries in lexical.items():
         ranks = generator.permutation(len(entries)) + 1
         lexicon[symbol] = [(1 / rank, entry) for rank, entry in zip(ranks, entries, strict=True)]
     return {**_SENTENCES, **lexicon}

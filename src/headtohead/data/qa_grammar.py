@@ -11,13 +11,14 @@ import numpy as np
 
 from headtohead.data.contracts import DataError, SplitName
 from headtohead.data.dealing import check_sizes, deal
+from headtohead.data.english import words
 from headtohead.data.questions import Question, QuestionForm
 from headtohead.data.texts import TextSource
 from headtohead.data.tokenizers import TokenizerName
 
 _AT_ONCE = 2048
 """Contexts written together."""
-PEOPLE = tuple("anna boris clara david elena felix greta hugo irene jonas karin louis maria nils olga peter".split())
+PEOPLE = words("anna boris clara david elena felix greta hugo irene jonas karin louis maria nils olga peter")
 THINGS = tuple(
     f"{how} {what}"
     for how in ("old", "red", "broken", "golden")
@@ -87,11 +88,14 @@ class QaGrammar(TextSource):
         most = self.max_facts
         while True:
             numbers = generator.integers(2, most, size=_AT_ONCE, endpoint=True).tolist()
-            drawn = [_apart(len(words), most, generator) for words in (PEOPLE, THINGS, PLACES)]
+            who, what, where = (_apart(len(of), most, generator) for of in (PEOPLE, THINGS, PLACES))
             verbs, patterns = (generator.integers(len(of), size=(_AT_ONCE, most)).tolist() for of in (VERBS, FACTS))
             asked, chosen = generator.integers(len(QUESTIONS), size=_AT_ONCE).tolist(), generator.random(_AT_ONCE)
             for row, number in enumerate(numbers):
-                facts = [_fact(*(column[row][place] for column in drawn), verbs[row][place]) for place in range(number)]
+                facts = [
+                    _fact(who[row][place], what[row][place], where[row][place], verbs[row][place])
+                    for place in range(number)
+                ]
                 texts = [FACTS[patterns[row][place]].format(**fact) for place, fact in enumerate(facts)]
                 yield _asked(facts, texts, QUESTIONS[asked[row]], int(chosen[row] * number))
 

@@ -14,18 +14,29 @@ PEOPLE = (
     ("boris", "he"), ("david", "he"), ("felix", "he"), ("hugo", "he"), ("jonas", "he"), ("peter", "he"),
 )  # fmt: skip
 TOPICS = (
-    (("bought a violin", "took music lessons", "joined the orchestra"), ("practised every scale", "played too loudly", "tuned the strings")),
-    (("rented a field", "planted potatoes", "bought a tractor"), ("waited for rain", "dug until dusk", "sold the harvest")),
-    (("went to the harbour", "borrowed a boat", "learned to sail"), ("feared the waves", "hoisted the anchor", "caught a herring")),
-    (("entered the kitchen", "opened a bakery", "lit the oven"), ("burned the bread", "needed more flour", "kneaded the dough")),
-    (("fell ill", "called a doctor", "broke an arm"), ("stayed in bed", "took the medicine", "slept in a hospital")),
-    (("opened a library", "wrote a novel", "learned to read"), ("turned the pages", "copied a chapter", "lent the books")),
-    (("built a wall", "moved to a castle", "mended the roof"), ("carried the bricks", "broke a ladder", "stacked the stones")),
-    (("joined the army", "went to war", "enlisted at dawn"), ("polished the rifle", "marched all night", "obeyed the captain")),
-    (("studied the stars", "bought a telescope", "became an astronomer"), ("watched the moon", "named a comet", "measured the sky")),
-    (("opened a bank", "inherited a fortune", "won the lottery"), ("counted the money", "hid the gold", "signed a cheque")),
+    ("bought a violin / took music lessons / joined the orchestra",
+     "practised every scale / played too loudly / tuned the strings"),
+    ("rented a field / planted potatoes / bought a tractor",
+     "waited for rain / dug until dusk / sold the harvest"),
+    ("went to the harbour / borrowed a boat / learned to sail",
+     "feared the waves / hoisted the anchor / caught a herring"),
+    ("entered the kitchen / opened a bakery / lit the oven",
+     "burned the bread / needed more flour / kneaded the dough"),
+    ("fell ill / called a doctor / broke an arm",
+     "stayed in bed / took the medicine / slept in a hospital"),
+    ("opened a library / wrote a novel / learned to read",
+     "turned the pages / copied a chapter / lent the books"),
+    ("built a wall / moved to a castle / mended the roof",
+     "carried the bricks / broke a ladder / stacked the stones"),
+    ("joined the army / went to war / enlisted at dawn",
+     "polished the rifle / marched all night / obeyed the captain"),
+    ("studied the stars / bought a telescope / became an astronomer",
+     "watched the moon / named a comet / measured the sky"),
+    ("opened a bank / inherited a fortune / won the lottery",
+     "counted the money / hid the gold / signed a cheque"),
 )  # fmt: skip
 """What begins each story, and what may follow: never the same words, so that their connection is to be learned."""
+_BEGINNINGS, _ENDS = (tuple(tuple(told.split(" / ")) for told in side) for side in zip(*TOPICS, strict=True))
 WHEN = ("", "last week ", "in spring ", "one day ", "at last ")
 THEN = ("", "then ", "so ", "after that ", "of course ")
 
@@ -40,15 +51,15 @@ def story_pairs(generator: np.random.Generator) -> Iterator[tuple[str, str, str]
         people, topics = generator.integers(len(PEOPLE), size=_AT_ONCE), generator.integers(len(TOPICS), size=_AT_ONCE)
         same = generator.random(_AT_ONCE) < 0.5
         other_topic = (topics + generator.integers(1, len(TOPICS), size=_AT_ONCE)) % len(TOPICS)
-        words = generator.integers(3, size=(_AT_ONCE, 2))
+        told = generator.integers(3, size=(_AT_ONCE, 2))
         when, then = (generator.integers(len(of), size=_AT_ONCE) for of in (WHEN, THEN))
         half = generator.random(_AT_ONCE) < 0.5
         for row in range(_AT_ONCE):
             name, pronoun = PEOPLE[people[row]]
-            told = TOPICS[topics[row]][0][words[row, 0]]
+            begins = _BEGINNINGS[topics[row]][told[row, 0]]
             topic = topics[row] if same[row] or half[row] else other_topic[row]
             if not same[row] and half[row]:
                 pronoun = "he" if pronoun == "she" else "she"
-            follows = TOPICS[topic][1][words[row, 1]]
+            follows = _ENDS[topic][told[row, 1]]
             label = NEXT if same[row] else RANDOM
-            yield f"{WHEN[when[row]]}{name} {told} .", f"{THEN[then[row]]}{pronoun} {follows} .", label
+            yield f"{WHEN[when[row]]}{name} {begins} .", f"{THEN[then[row]]}{pronoun} {follows} .", label

@@ -11,15 +11,16 @@ import numpy as np
 
 from headtohead.data.contracts import SplitName
 from headtohead.data.dealing import check_sizes, deal
+from headtohead.data.english import words
 from headtohead.data.tagged import Tagged, TaggedForm
 from headtohead.data.texts import TextSource
 from headtohead.data.tokenizers import TokenizerName
 
 _AT_ONCE = 4096
 """Sentences written together."""
-NAMES = tuple(
+NAMES = words(
     "washington jackson lincoln madison jordan paris florence virginia georgia charlotte sydney austin dallas houston "
-    "chelsea victoria carson morgan ford disney hilton wells orlando savannah may will mark rose grant hope".split()
+    "chelsea victoria carson morgan ford disney hilton wells orlando savannah may will mark rose grant hope"
 )
 """Each is as often a person as a place or an organisation, and the last ones are common words as well."""
 TWO_WORDS = 0.4

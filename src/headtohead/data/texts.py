@@ -64,6 +64,7 @@ class TextSource(CachedSource):
         super().__init__(batch_size)
         check_tokenizer(tokenizer, vocab_size)
         self.tokenizer_name, self.vocab_size, self.bucket_by_length = tokenizer, vocab_size, bucket_by_length
+        self._taken: Tokenizer | None = None
 
     @property
     @abstractmethod
@@ -82,7 +83,9 @@ class TextSource(CachedSource):
         return f"row {row} of the {name} split of data={self.name}"
 
     def parameters(self) -> Mapping[str, Any]:
-        chosen = {"tokenizer": self.tokenizer_name, "vocab_size": self.vocab_size}
+        chosen: dict[str, Any] = {"tokenizer": self.tokenizer_name, "vocab_size": self.vocab_size}
+        if self._taken is not None:
+            chosen = {"tokenizer": self._taken.digest}
         return {**self.sample_parameters(), **self.form.parameters(), **chosen}
 
     def view_parameters(self) -> Mapping[str, Any]:
@@ -93,10 +96,20 @@ class TextSource(CachedSource):
         for name in SPLIT_NAMES:
             if not samples[name]:
                 raise DataError(f"the {name} split of data={self.name} is empty: give it at least one sample.")
-        texts = [text for sample in samples["train"] for text in self.form.texts(sample)]
-        tokenizer = train_tokenizer(self.tokenizer_name, texts, self.vocab_size)
+        tokenizer = self._taken or self._learned(samples["train"])
         made = self.form.prepared(samples, tokenizer, self.place)
         return Prepared(made.tables, {**made.facts, "tokenizer": tokenizer.to_dict()})
+
+    def _learned(self, samples: Sequence[Any]) -> Tokenizer:
+        texts = [text for sample in samples for text in self.form.texts(sample)]
+        return train_tokenizer(self.tokenizer_name, texts, self.vocab_size)
+
+    def tokenizer_facts(self) -> Mapping[str, Any]:
+        return self.tokenizer.to_dict()
+
+    def take_tokenizer(self, facts: Mapping[str, Any]) -> None:
+        assert self._content is None, "rows were made with another tokenizer"
+        self._taken = Tokenizer.from_dict(facts)
 
     def describe_rows(self) -> DataSpec:
         known = self.form.spec(self.content)
