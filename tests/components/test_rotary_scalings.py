@@ -149,7 +149,7 @@ def test_trained_length_is_the_models_unless_given(name: str) -> None:
 
 @pytest.mark.parametrize("kind", [RotaryYarn, RotaryLlama3])
 def test_turns_in_the_wrong_order_are_refused(kind: type[Rotary]) -> None:
-    with pytest.raises(ValueError, match="fast_turns=1.0 must be above slow_turns=1.0"):
+    with pytest.raises(ValueError, match=r"fast_turns=1\.0 must be above slow_turns=1\.0"):
         kind(16, num_heads=1, max_length=8, causal=True, fast_turns=1.0, slow_turns=1.0)
 
 

@@ -108,16 +108,15 @@ class MaskedLanguageModel(VocabularyHead):
 
     def transform(self, features: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
         hidden = F.gelu(self.dense(features))
-        # A norm takes rows of tokens; the rows selected for the loss come as one.
-        rows = hidden if hidden.dim() == 3 else hidden.unsqueeze(0)
-        return self.norm(rows, Context()).view_as(hidden)
+        # Each token alone: which others are scored beside it must not matter to a norm that sums sequences up.
+        return self.norm(hidden.reshape(-1, 1, hidden.shape[-1]), Context(causal=True)).view_as(hidden)
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
         d_model = self.weight.shape[1]
         dense = _linear_costs(d_model, d_model, d_model * d_model + d_model, query)
         gelu = Costs(activation_bytes=d_model * query.length * query.bytes_per_element)
         yield "head.dense", "head", dense + gelu
-        yield "head.norm", "norm", self.norm.costs(query)
+        yield "head.norm", "norm", replace(self.norm.costs(replace(query, causal=True)), state_elements=0)
         yield from super().cost_rows(query)
 
 

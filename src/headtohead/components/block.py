@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -20,6 +22,14 @@ from headtohead.components.contracts import (
     Sublayer,
     Wiring,
 )
+
+
+@dataclass
+class BlockState(State):
+    """What the mixer and the wiring carry from one decoding step to the next."""
+
+    mixer: State = field(default_factory=State)
+    wiring: State = field(default_factory=State)
 
 
 class Block(Component):
@@ -40,20 +50,29 @@ class Block(Component):
         sublayers = [wrapped(mixer) for mixer in (self.mixer, self.cross) if mixer is not None]
         return self.wiring(x, [*sublayers, self.feedforward], context)
 
+    def initial_state(
+        self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype
+    ) -> BlockState:
+        """An empty state with room for `max_length` tokens."""
+        return BlockState(
+            mixer=self.mixer.initial_state(batch_size, max_length, device=device, dtype=dtype),
+            wiring=self.wiring.initial_state(batch_size, device=device, dtype=dtype),
+        )
+
     def step(
-        self, x: Float[Tensor, "B L D"], state: State, memory: State, context: Context
-    ) -> tuple[Float[Tensor, "B L D"], State]:
+        self, x: Float[Tensor, "B L D"], state: BlockState, memory: State, context: Context
+    ) -> tuple[Float[Tensor, "B L D"], BlockState]:
         """The next tokens, given the state of all before and what the cross mixer read of its memory."""
 
         def mix(h: Tensor) -> Tensor:
-            nonlocal state
-            y, state = self.mixer.step(h, state, context)
+            y, state.mixer = self.mixer.step(h, state.mixer, context)
             return y
 
         sublayers: list[Sublayer] = [mix]
         if (cross := self.cross) is not None:
             sublayers.append(lambda h: cross.step(h, memory, context))
-        return self.wiring(x, [*sublayers, self.feedforward], context), state
+        x, state.wiring = self.wiring.step(x, [*sublayers, self.feedforward], state.wiring, context)
+        return x, state
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, Costs]]:
         """Each part's name and costs."""

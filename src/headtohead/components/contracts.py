@@ -24,6 +24,8 @@ class CostQuery:
     length: int
     memory_length: int = 0
     bytes_per_element: int = 4
+    causal: bool = False
+    """Whether a token knows of those before it alone; a stack says it of itself."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,8 @@ class Component(nn.Module, ABC):
 class Context:
     """All that a component may know besides its input.
 
-    The stack fills what stands below `encoding` once per forward pass, and only when one of its mixers reads scores.
+    The stack fills `causal` and `encoding`, and what stands below these once per forward pass, and only when one of its
+    mixers reads scores.
     """
 
     valid: Bool[Tensor, "B L"] | None = None
@@ -91,6 +94,8 @@ class Context:
     memory: Float[Tensor, "B S D"] | None = None
     """What a cross mixer reads."""
     memory_valid: Bool[Tensor, "B S"] | None = None
+    causal: bool = False
+    """Whether a token may know of those before it alone."""
     encoding: Position | None = None
     """The position encoding in force, for mixers that rotate queries and keys or bias their scores."""
     key_positions: Int[Tensor, "#B M"] | None = None
@@ -122,10 +127,14 @@ class State:
     """How many tokens were read so far."""
 
     def tensors(self) -> Iterator[Tensor]:
+        """Its own, and those of the states in it."""
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, Tensor):
-                yield value
+            for part in value if isinstance(value, list) else [value]:
+                if isinstance(part, Tensor):
+                    yield part
+                elif isinstance(part, State):
+                    yield from part.tensors()
 
 
 class Mixer(Component):
@@ -236,7 +245,8 @@ class Position(Component):
 
 
 class Norm(Component):
-    """Normalises each token (or, for batch norm, each channel over the valid tokens)."""
+    """Normalises each token; what it knows of other tokens, it knows as `context` allows (or, as batch norm, by
+    statistics of all valid tokens)."""
 
     keeps_statistics: ClassVar[bool] = False
     """True where training updates running statistics, which recomputation must not do twice."""
@@ -244,6 +254,16 @@ class Norm(Component):
     @abstractmethod
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         """Same shape out as in."""
+
+    def initial_state(self, batch_size: int, *, device: torch.device, dtype: torch.dtype) -> State:
+        """What decoding starts with; nothing for a norm that treats every token by itself."""
+        del batch_size, device, dtype
+        return State()
+
+    def step(self, x: Float[Tensor, "B L D"], state: State, context: Context) -> tuple[Float[Tensor, "B L D"], State]:
+        """The next tokens, given the state of all before."""
+        y: Tensor = self(x, context)
+        return y, state
 
 
 class FeedForward(Component):
@@ -267,6 +287,18 @@ class Wiring(Component):
         self, x: Float[Tensor, "B L D"], sublayers: Sequence[Sublayer], context: Context
     ) -> Float[Tensor, "B L D"]:
         """The stream after the sublayers."""
+
+    def initial_state(self, batch_size: int, *, device: torch.device, dtype: torch.dtype) -> State:
+        """What decoding starts with: the states of its norms, where it has any."""
+        del batch_size, device, dtype
+        return State()
+
+    def step(
+        self, x: Float[Tensor, "B L D"], sublayers: Sequence[Sublayer], state: State, context: Context
+    ) -> tuple[Float[Tensor, "B L D"], State]:
+        """The stream of the next tokens, whose sublayers see to their own states."""
+        y: Tensor = self(x, sublayers, context)
+        return y, state
 
 
 Grid = tuple[int, int]

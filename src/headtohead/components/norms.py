@@ -157,6 +157,31 @@ class BatchNorm(Norm):
         return Costs.of(self, activation_bytes=kept)
 
 
+class DynamicTanh(Norm):
+    """tanh(a x) * weight + bias with one learned number a, and no statistics (Zhu et al. 2025,
+    https://arxiv.org/abs/2503.10622)."""
+
+    def __init__(self, d_model: int, *, initial_alpha: float = 0.5) -> None:
+        super().__init__()
+        self.d_model, self.initial_alpha = d_model, initial_alpha
+        self.alpha = nn.Parameter(torch.full((1,), initial_alpha))
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+
+    def reset_parameters(self) -> None:
+        nn.init.constant_(self.alpha, self.initial_alpha)
+        nn.init.ones_(self.weight)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        del context
+        return torch.tanh(self.alpha * x) * self.weight + self.bias
+
+    def costs(self, query: CostQuery) -> Costs:
+        """Autograd keeps the input, for the gradient of a, and the tanh."""
+        return Costs.of(self, activation_bytes=2 * query.length * self.d_model * query.bytes_per_element)
+
+
 class NoNorm(Norm):
     """Does nothing."""
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar, cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.contracts import Context, CostQuery, Costs, Norm, NormFactory, Sublayer, Wiring
+from headtohead.components.contracts import Context, CostQuery, Costs, Norm, NormFactory, State, Sublayer, Wiring
 from headtohead.components.dropping import Branch
+
+
+@dataclass
+class NormStates(State):
+    """What each norm of a wiring carries from one decoding step to the next."""
+
+    norms: list[State] = field(default_factory=list)
 
 
 class NormedWiring(Wiring):
@@ -33,10 +43,47 @@ class NormedWiring(Wiring):
         self.norms = nn.ModuleList(norm(d_model) for _ in range(self.norms_per_sublayer * num_sublayers))
         self.drop = Branch(d_model, num_sublayers, dropout=dropout, drop_path=drop_path)
 
+    @abstractmethod
+    def wire(
+        self, x: Float[Tensor, "B L D"], norms: Sequence[Sublayer], sublayers: Sequence[Sublayer]
+    ) -> Float[Tensor, "B L D"]:
+        """The equation; each norm and each sublayer is called once."""
+
+    def forward(
+        self, x: Float[Tensor, "B L D"], sublayers: Sequence[Sublayer], context: Context
+    ) -> Float[Tensor, "B L D"]:
+        return self.wire(x, [partial(norm, context=context) for norm in self.norms], sublayers)
+
+    def initial_state(self, batch_size: int, *, device: torch.device, dtype: torch.dtype) -> NormStates:
+        norms = cast(list[Norm], list(self.norms))
+        return NormStates(norms=[norm.initial_state(batch_size, device=device, dtype=dtype) for norm in norms])
+
+    def step(
+        self, x: Float[Tensor, "B L D"], sublayers: Sequence[Sublayer], state: State, context: Context
+    ) -> tuple[Float[Tensor, "B L D"], State]:
+        assert isinstance(state, NormStates), "a state comes from initial_state"
+        states = state.norms
+
+        def stepping(place: int, norm: Norm) -> Sublayer:
+            def normed(h: Tensor) -> Tensor:
+                y, states[place] = norm.step(h, states[place], context)
+                return y
+
+            return normed
+
+        norms = [stepping(place, norm) for place, norm in enumerate(cast(list[Norm], list(self.norms)))]
+        return self.wire(x, norms, sublayers), state
+
     def costs(self, query: CostQuery) -> Costs:
-        kept = self.kept_elements(query.length) * query.bytes_per_element
         parts = [self.drop, *cast(list[Norm], list(self.norms))]
-        return Costs.of(self, activation_bytes=kept + sum(part.costs(query).activation_bytes for part in parts))
+        inner = sum((part.costs(query) for part in parts), Costs())
+        kept = self.kept_elements(query.length) * query.bytes_per_element
+        return Costs.of(
+            self,
+            forward_flops=inner.forward_flops,
+            state_elements=inner.state_elements,
+            activation_bytes=kept + inner.activation_bytes,
+        )
 
     def kept_elements(self, length: int) -> int:
         """Numbers that autograd keeps besides those of the norms and of dropout."""
@@ -49,11 +96,11 @@ class Pre(NormedWiring):
 
     needs_final_norm = True
 
-    def forward(
-        self, x: Float[Tensor, "B L D"], sublayers: Sequence[Sublayer], context: Context
+    def wire(
+        self, x: Float[Tensor, "B L D"], norms: Sequence[Sublayer], sublayers: Sequence[Sublayer]
     ) -> Float[Tensor, "B L D"]:
-        for norm, sublayer in zip(self.norms, sublayers, strict=True):
-            x = x + self.drop(sublayer(norm(x, context)))
+        for norm, sublayer in zip(norms, sublayers, strict=True):
+            x = x + self.drop(sublayer(norm(x)))
         return x
 
 
@@ -62,11 +109,11 @@ class Post(NormedWiring):
 
     needs_final_norm = False
 
-    def forward(
-        self, x: Float[Tensor, "B L D"], sublayers: Sequence[Sublayer], context: Context
+    def wire(
+        self, x: Float[Tensor, "B L D"], norms: Sequence[Sublayer], sublayers: Sequence[Sublayer]
     ) -> Float[Tensor, "B L D"]:
-        for norm, sublayer in zip(self.norms, sublayers, strict=True):
-            x = norm(x + self.drop(sublayer(x)), context)
+        for norm, sublayer in zip(norms, sublayers, strict=True):
+            x = norm(x + self.drop(sublayer(x)))
         return x
 
 
@@ -76,12 +123,12 @@ class Sandwich(NormedWiring):
     needs_final_norm = True
     norms_per_sublayer = 2
 
-    def forward(
-        self, x: Float[Tensor, "B L D"], sublayers: Sequence[Sublayer], context: Context
+    def wire(
+        self, x: Float[Tensor, "B L D"], norms: Sequence[Sublayer], sublayers: Sequence[Sublayer]
     ) -> Float[Tensor, "B L D"]:
-        before, after = self.norms[: self.num_sublayers], self.norms[self.num_sublayers :]
+        before, after = norms[: self.num_sublayers], norms[self.num_sublayers :]
         for norm, sublayer, outer in zip(before, sublayers, after, strict=True):
-            x = x + self.drop(outer(sublayer(norm(x, context)), context))
+            x = x + self.drop(outer(sublayer(norm(x))))
         return x
 
 
@@ -114,10 +161,10 @@ class Parallel(NormedWiring):
         if shared_norm:
             self.norms = self.norms[:1]
 
-    def forward(
-        self, x: Float[Tensor, "B L D"], sublayers: Sequence[Sublayer], context: Context
+    def wire(
+        self, x: Float[Tensor, "B L D"], norms: Sequence[Sublayer], sublayers: Sequence[Sublayer]
     ) -> Float[Tensor, "B L D"]:
-        normed = [norm(x, context) for norm in self.norms]
+        normed = [norm(x) for norm in norms]
         if self.shared_norm:
             normed = normed * self.num_sublayers
         for h, sublayer in zip(normed, sublayers, strict=True):
@@ -159,10 +206,10 @@ class ReZero(NormedWiring):
     def reset_parameters(self) -> None:
         nn.init.zeros_(self.gains)
 
-    def forward(
-        self, x: Float[Tensor, "B L D"], sublayers: Sequence[Sublayer], context: Context
+    def wire(
+        self, x: Float[Tensor, "B L D"], norms: Sequence[Sublayer], sublayers: Sequence[Sublayer]
     ) -> Float[Tensor, "B L D"]:
-        del context
+        del norms
         for gain, sublayer in zip(self.gains, sublayers, strict=True):
             x = x + self.drop(gain * sublayer(x))
         return x
@@ -203,11 +250,11 @@ class LayerScale(NormedWiring):
     def reset_parameters(self) -> None:
         nn.init.constant_(self.gains, self.initial)
 
-    def forward(
-        self, x: Float[Tensor, "B L D"], sublayers: Sequence[Sublayer], context: Context
+    def wire(
+        self, x: Float[Tensor, "B L D"], norms: Sequence[Sublayer], sublayers: Sequence[Sublayer]
     ) -> Float[Tensor, "B L D"]:
-        for norm, gain, sublayer in zip(self.norms, self.gains, sublayers, strict=True):
-            x = x + self.drop(gain * sublayer(norm(x, context)))
+        for norm, gain, sublayer in zip(norms, self.gains, sublayers, strict=True):
+            x = x + self.drop(gain * sublayer(norm(x)))
         return x
 
     def kept_elements(self, length: int) -> int:
@@ -246,9 +293,9 @@ class DeepNorm(NormedWiring):
         self.stream_gain = (num_sublayers * num_layers) ** 0.25
         self.branch_gain = (4 * num_sublayers * num_layers) ** -0.25
 
-    def forward(
-        self, x: Float[Tensor, "B L D"], sublayers: Sequence[Sublayer], context: Context
+    def wire(
+        self, x: Float[Tensor, "B L D"], norms: Sequence[Sublayer], sublayers: Sequence[Sublayer]
     ) -> Float[Tensor, "B L D"]:
-        for norm, sublayer in zip(self.norms, sublayers, strict=True):
-            x = norm(self.stream_gain * x + self.drop(sublayer(x)), context)
+        for norm, sublayer in zip(norms, sublayers, strict=True):
+            x = norm(self.stream_gain * x + self.drop(sublayer(x)))
         return x

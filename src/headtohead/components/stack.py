@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headtohead.components import scores
-from headtohead.components.block import Block
+from headtohead.components.block import Block, BlockState
 from headtohead.components.checkpointing import Checkpointing, recompute
 from headtohead.components.contracts import (
     Component,
@@ -39,17 +39,15 @@ class StackState(State):
 
     room: int = 0
     """How many tokens it can hold."""
-    layers: list[State] = field(default_factory=list)
+    layers: list[BlockState] = field(default_factory=list)
+    embedding_norm: State = field(default_factory=State)
+    final_norm: State = field(default_factory=State)
     memories: list[State] = field(default_factory=list)
     """What the cross mixers read of the memory; empty before the first step."""
     valid: Bool[Tensor, "B M"] | None = None
     """Which tokens were real, from the first step that says so."""
     positions: Int[Tensor, "B M"] | None = None
     """Where the tokens stood; kept where the position encoding biases scores."""
-
-    def tensors(self) -> Iterator[Tensor]:
-        for state in (*self.layers, *self.memories):
-            yield from state.tensors()
 
 
 class Stack(Component):
@@ -147,13 +145,17 @@ class Stack(Component):
         positions = context.positions
         if positions is None:
             positions = torch.arange(start, start + length, device=device)[None]
-        return replace(context, positions=positions, encoding=self.position)
+        return replace(context, positions=positions, causal=self.causal, encoding=self.position)
 
-    def _embed(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+    def _embed(
+        self, x: Float[Tensor, "B L D"], context: Context, state: StackState | None = None
+    ) -> Float[Tensor, "B L D"]:
         assert context.positions is not None
         x = self.position.add(x, context.positions)
-        if self.embedding_norm is not None:
+        if self.embedding_norm is not None and state is None:
             x = self.embedding_norm(x, context)
+        elif self.embedding_norm is not None and state is not None:
+            x, state.embedding_norm = self.embedding_norm.step(x, state.embedding_norm, context)
         return F.dropout(x, self.dropout, self.training)
 
     def _of_layer(self, context: Context, layer: int, x: Tensor) -> Context:
@@ -169,11 +171,15 @@ class Stack(Component):
         """An empty state with room for `max_length` tokens."""
         if not self.causal:
             raise ValueError("a bidirectional stack cannot decode step by step: use a causal one")
-        layers = [
-            block.mixer.initial_state(batch_size, max_length, device=device, dtype=dtype) for block in self.layers
-        ]
         table = torch.zeros(batch_size, max_length, dtype=torch.long, device=device)
-        return StackState(room=max_length, layers=layers, positions=table if self.position.biases_scores else None)
+        state = StackState(room=max_length, positions=table if self.position.biases_scores else None)
+        for block in self.layers:
+            state.layers.append(block.initial_state(batch_size, max_length, device=device, dtype=dtype))
+        if self.embedding_norm is not None:
+            state.embedding_norm = self.embedding_norm.initial_state(batch_size, device=device, dtype=dtype)
+        if self.final_norm is not None:
+            state.final_norm = self.final_norm.initial_state(batch_size, device=device, dtype=dtype)
+        return state
 
     def step(
         self, x: Float[Tensor, "B L D"], state: StackState, context: Context
@@ -182,7 +188,7 @@ class Stack(Component):
         if context.segments is not None:
             raise ValueError("segments cannot be decoded step by step: give each document a row of its own")
         context = self._placed(context, state.length, x.shape[1], x.device)
-        x = self._embed(x, context)
+        x = self._embed(x, context, state)
         if self.reads_scores:
             context = self._scores_of_step(x, state, context)
         if self.has_cross and not state.memories:
@@ -192,7 +198,9 @@ class Stack(Component):
             own = self._of_layer(context, layer, x)
             x, state.layers[layer] = block.step(x, state.layers[layer], memories[layer], own)
         state.length += x.shape[1]
-        return x if self.final_norm is None else self.final_norm(x, context), state
+        if self.final_norm is not None:
+            x, state.final_norm = self.final_norm.step(x, state.final_norm, context)
+        return x, state
 
     def _scores_of_step(self, x: Float[Tensor, "B L D"], state: StackState, context: Context) -> Context:
         """Masks and biases of the new tokens over all tokens; none where causality alone decides."""
@@ -216,6 +224,7 @@ class Stack(Component):
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
         """Path, kind and costs of every part; their sum is the stack. What is recomputed keeps only its input."""
+        query = replace(query, causal=self.causal)
         for index, position in enumerate(cast(list[Position], list(self.positions))):
             yield f"positions.{index}", "position", position.costs(query)
         if self.embedding_norm is not None:

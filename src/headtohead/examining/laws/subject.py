@@ -53,7 +53,7 @@ class Subject:
         with torch.no_grad():
             for tensor in stack.state_dict().values():
                 if tensor.is_floating_point():
-                    tensor.add_(0.2 * torch.rand_like(tensor))
+                    tensor.add_(0.2 * torch.rand_like(tensor) - 0.1)
         stack = stack.to(self.dtype)
         if self.sees_others_in_training:
             self._settle(stack)

@@ -1,0 +1,170 @@
+"""Dynamic tanh and adaptive norm: their equations, what they may know, how they start, in every place of a model."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+from contracts.choices import names
+from contracts.test_stack_laws import Combination, check
+from headtohead.architectures.contracts import InputSize
+from headtohead.architectures.costs import ledger
+from headtohead.components.adaptive_norm import AdaptiveNorm, SummaryState
+from headtohead.components.contracts import Context, CostQuery, Norm
+from headtohead.components.initialisations import gpt2, t5, xavier
+from headtohead.components.mixers.softmax_attention import SoftmaxAttention
+from headtohead.components.norms import DynamicTanh, LayerNorm
+from headtohead.examining.counting import counting, saved_bytes
+from headtohead.examining.laws import costs, forms, masking
+from small_models import exact_model, redraw, small_model
+
+FAMILIES = ("decoder_only", "encoder_only", "encoder_decoder", "vision_transformer")
+NEWER = (AdaptiveNorm, DynamicTanh)
+TEXT = InputSize(length=11, decoder_length=7)
+
+
+def rows(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def adaptive(width: int = 8, *, summary_width: int = 3) -> AdaptiveNorm:
+    norm = redraw(AdaptiveNorm(width, summary_width=summary_width).double())
+    assert isinstance(norm, AdaptiveNorm)
+    return norm
+
+
+def by_hand(norm: AdaptiveNorm, x: torch.Tensor, seen: list[list[int]]) -> torch.Tensor:
+    """One row, token by token; `seen[place]` are the places that a token may know of."""
+    normed = (x - x.mean(-1, keepdim=True)) / (x.var(-1, correction=0, keepdim=True) + norm.eps).sqrt()
+    said = torch.tanh(normed @ norm.reader.T + norm.reader_bias)
+    out = []
+    for place, others in enumerate(seen):
+        mean = sum(said[other] for other in others) / len(others)
+        gain, shift = (norm.modulation @ mean).split(x.shape[-1])
+        out.append(normed[place] * (norm.weight + gain) + norm.bias + shift)
+    return torch.stack(out)
+
+
+def test_dynamic_tanh_is_its_formula() -> None:
+    norm, x = redraw(DynamicTanh(8).double()), rows(2, 5, 8)
+    torch.testing.assert_close(norm(x, Context()), norm.weight * torch.tanh(norm.alpha * x) + norm.bias)
+
+
+def test_dynamic_tanh_starts_with_the_given_alpha() -> None:
+    norm, x = DynamicTanh(8, initial_alpha=0.25).double(), rows(2, 5, 8)
+    torch.testing.assert_close(norm(x, Context()), torch.tanh(x / 4))
+
+
+@pytest.mark.parametrize(
+    ("context", "seen"),
+    [
+        (Context(), [[0, 1, 2, 3, 4, 5]] * 6),
+        (Context(causal=True), [list(range(place + 1)) for place in range(6)]),
+        (Context(valid=torch.tensor([[True] * 4 + [False] * 2])), [[0, 1, 2, 3]] * 6),
+        (Context(segments=torch.tensor([[7, 7, 2, 2, 2, 5]])), [[0, 1]] * 2 + [[2, 3, 4]] * 3 + [[5]]),
+        (
+            Context(segments=torch.tensor([[0, 0, 1, 1, 1, 2]]), causal=True),
+            [[0], [0, 1], [2], [2, 3], [2, 3, 4], [5]],
+        ),
+        (
+            Context(segments=torch.tensor([[0, 0, 1, 1, 1, 1]]), valid=torch.tensor([[True] * 4 + [False] * 2])),
+            [[0, 1]] * 2 + [[2, 3]] * 4,
+        ),
+    ],
+    ids=["all", "causal", "padded", "packed", "packed-causal", "packed-padded"],
+)
+def test_adaptive_norm_sums_up_what_a_token_may_know(context: Context, seen: list[list[int]]) -> None:
+    norm, x = adaptive(), rows(1, 6, 8)
+    torch.testing.assert_close(norm(x, context)[0], by_hand(norm, x[0], seen), rtol=1e-10, atol=1e-12)
+
+
+def test_adaptive_norm_starts_as_layer_norm_whatever_the_initialisation() -> None:
+    x = rows(2, 6, 16)
+    for initialise in (gpt2, xavier, t5):
+        model = small_model("decoder_only", norm=AdaptiveNorm, initialisation=initialise).double()
+        norm = model.stack.final_norm
+        assert isinstance(norm, AdaptiveNorm) and norm.reader.any()
+        torch.testing.assert_close(norm(x, Context(causal=True)), LayerNorm(16).double()(x, Context()))
+
+
+def test_packed_short_documents_in_a_long_row_lose_no_precision() -> None:
+    norm = adaptive().float()
+    x = rows(1, 8192, 8).float() + 2.0
+    segments = (torch.arange(8192) // 4)[None]
+    packed = norm(x, Context(segments=segments, causal=True))
+    apart = norm(x.view(-1, 4, 8), Context(causal=True))
+    torch.testing.assert_close(packed.view_as(apart), apart, rtol=1e-5, atol=1e-5)
+
+
+def test_decoding_with_padding_on_the_left_sums_up_real_tokens_alone() -> None:
+    norm, x = adaptive(), rows(1, 6, 8)
+    state: Any = norm.initial_state(1, device=x.device, dtype=x.dtype)
+    valid = torch.tensor([[False, False, True, True, True, True]])
+    parts = []
+    for start, end in ((0, 3), (3, 4), (4, 6)):
+        y, state = norm.step(x[:, start:end], state, Context(valid=valid[:, start:end], causal=True))
+        parts.append(y)
+    assert isinstance(state, SummaryState) and state.count is not None and state.count.item() == 4
+    torch.testing.assert_close(torch.cat(parts, 1)[:, 2:], norm(x[:, 2:], Context(causal=True)))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("kind", NEWER)
+def test_norms_declare_what_they_cost(kind: type[Norm], causal: bool) -> None:
+    norm = kind(8)
+    x = rows(1, 7, 8).float().requires_grad_()
+    with saved_bytes(norm) as kept, counting() as forward:
+        y = norm(x, Context(causal=causal))
+    with counting() as backward:
+        y.sum().backward()
+    declared = norm.costs(CostQuery(7, causal=causal))
+    assert declared.activation_bytes == pytest.approx(kept(), rel=0.02)
+    assert declared.parameters == sum(p.numel() for p in norm.parameters())
+    assert (declared.forward_flops, declared.training_flops) == (forward.products, forward.products + backward.products)
+
+
+@pytest.mark.parametrize("residual", names("residual"))
+def test_adaptive_norm_keeps_its_state_and_its_secrets_in_every_wiring(residual: str) -> None:
+    choices = ("softmax_attention", "rotary", "adaptive", residual, "gelu")
+    subject = Combination(choices, True, "softmax_attention", torch.float64, embedding_norm=True).subject()
+    for law in (forms.stepwise, masking.causality, masking.packed_documents, costs.declared_flops):
+        law(subject)
+    costs.declared_state(subject)
+
+
+@pytest.mark.parametrize("norm", ["adaptive", "dynamic_tanh"])
+def test_newer_norms_obey_every_law_in_both_directions(norm: str) -> None:
+    for causal in (True, False):
+        check(Combination(("softmax_attention", "rotary", norm, "pre", "gelu"), causal, None, torch.float64, True))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("kind", NEWER)
+def test_newer_norms_train_in_every_family(kind: type[Norm], family: str) -> None:
+    model = small_model(family, norm=kind, embedding_norm=True, mixer=partial(SoftmaxAttention, qk_norm=True))
+    logits = model(**model.example_inputs(TEXT, 2, torch.device("cpu")))
+    logits.square().sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+    assert ledger(model, TEXT).totals.parameters == sum(p.numel() for p in model.parameters())
+
+
+@pytest.mark.parametrize("kind", NEWER)
+def test_a_masked_head_gives_a_token_the_same_logits_whatever_is_scored_beside_it(kind: type[Norm]) -> None:
+    model = exact_model("encoder_only", norm=kind, head="masked_language_model").eval()
+    features = rows(2, 11, 16)
+    whole = model.head(features)
+    chosen = torch.tensor([3, 12, 20])
+    torch.testing.assert_close(model.head(features.flatten(0, 1)[chosen]), whole.flatten(0, 1)[chosen])
+
+
+@pytest.mark.parametrize("kind", NEWER)
+def test_greedy_decoding_with_newer_norms_is_the_whole_forward_again_and_again(kind: type[Norm]) -> None:
+    model = exact_model("decoder_only", norm=kind, embedding_norm=True).eval()
+    prompt = torch.tensor([[3, 14, 15, 9]])
+    row = prompt
+    for _ in range(6):
+        row = torch.cat([row, model(row)[:, -1:].argmax(-1)], 1)
+    assert torch.equal(model.greedy(prompt, max_length=6), row[:, 4:])
