@@ -18,8 +18,8 @@ LONGEST_LABELLED = 64
 _FORBIDDEN = (226, 226, 231)
 """Where no query may look: not the colour of a small weight."""
 _BORDER = (150, 150, 158)
-_WIDEST = 1800
-"""Pixels; tiles beyond go to the next line."""
+_WIDE = 1800
+"""Pixels; tiles beyond go to the next line, unless there are so many that the page would be a tower."""
 _MARGIN = 12
 _HEADING, _CAPTION = 13, 11
 """Sizes of the letters."""
@@ -65,7 +65,8 @@ class _Layout:
     @property
     def columns(self) -> int:
         """Samples stand side by side where the heads of several fit; else a sample takes lines of its own."""
-        fitting = max(1, (_WIDEST - _MARGIN) // self.step_right)
+        wide = max(_WIDE, math.isqrt(self.samples * self.heads * self.step_right * self.step_down) + self.step_right)
+        fitting = max(1, (wide - _MARGIN) // self.step_right)
         if self.heads <= fitting:
             return self.heads * min(self.samples, fitting // self.heads)
         return math.ceil(self.heads / math.ceil(self.heads / fitting))

@@ -1,0 +1,141 @@
+"""Attention maps while a run trains: the same few samples each time, outside the training path and at no risk to it."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from pytorch_lightning import Callback, LightningModule, Trainer
+from torch import Tensor
+from typing_extensions import override
+
+from headtohead.data.batch import Batch
+from headtohead.data.contracts import DataSource
+from headtohead.probing.archive import write_maps, write_statistics
+from headtohead.probing.attention import AttentionMaps, attending, attention_maps
+from headtohead.probing.labels import Labels, axis_labels
+from headtohead.probing.montage import montage
+from headtohead.probing.statistics import Statistics, head_statistics
+from headtohead.tasks.contracts import Task
+from headtohead.training.meter import Meter
+from headtohead.training.module import TrainingModule, own
+from headtohead.training.parts import ProbeSettings
+from headtohead.training.seeds import EVALUATION_SEED
+from headtohead.training.session import Session
+
+_log = logging.getLogger(__name__)
+
+
+class Prober(Callback):
+    """Draws the maps of the first process; the others go on and wait where they next meet."""
+
+    def __init__(self, session: Session, meter: Meter, settings: ProbeSettings, source: DataSource, task: Task) -> None:
+        self._session, self._meter, self._settings = session, meter, settings
+        self._source, self._task = source, task
+        self._batch: Batch | None = None
+        self._is_on = True
+        self._drawn_at = -1
+
+    @override
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._is_on = trainer.is_global_zero and bool(attending(own(pl_module).model))
+        if trainer.is_global_zero and not self._is_on:
+            _log.info("no part of this model has attention to show: it is trained without attention maps")
+
+    @override
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: object, batch_idx: int
+    ) -> None:
+        every, step = self._settings.every, own(pl_module).state.step
+        if self._is_on and every is not None and step % every == 0:
+            with self._meter.paused():
+                self._draw(trainer, own(pl_module))
+
+    @override
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        module = own(pl_module)
+        if self._is_on and self._settings.at_end and self._drawn_at != module.state.step:
+            self._draw(trainer, module)
+
+    def _draw(self, trainer: Trainer, module: TrainingModule) -> None:
+        self._drawn_at = module.state.step
+        try:
+            self._probe(trainer, module)
+        except Exception as error:  # whatever goes wrong with a picture, the run is worth more
+            self._is_on = False
+            _log.warning(
+                "the probe failed at step %d (%s: %s); the run goes on without attention maps",
+                module.state.step,
+                type(error).__name__,
+                str(error).partition("\n")[0],
+            )
+
+    def _probe(self, trainer: Trainer, module: TrainingModule) -> None:
+        """In the precision of the run, into its folder and to W&B."""
+        inputs = self._inputs()
+        average = module.average
+        weights = nullcontext() if average is None else average.applied()  # those that are evaluated
+        with weights, trainer.precision_plugin.forward_context():
+            maps = attention_maps(module.model, inputs)
+            if self._settings.without_mask:
+                maps = [*maps, *_without_mask(attention_maps(module.model, inputs, causal=False), maps)]
+        folder = self._session.folder / "attention" / f"step_{module.state.step:06d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        pictures = {f"attention/{one.name}": self._write(one, inputs, folder) for one in maps}
+        statistics = head_statistics(maps)
+        write_statistics(folder / "statistics.csv", statistics)
+        progress = module.state.progress(self._meter.seconds)
+        self._session.logger.write(progress, _metrics(maps, statistics))
+        self._session.logger.write_pictures(progress, pictures)
+
+    def _inputs(self) -> dict[str, Tensor]:
+        """The first rows of the validation split as the task shows them, whatever the seed of the run."""
+        if self._batch is None:
+            split = self._source.split("validation")
+            rows = np.arange(min(self._settings.samples, len(split)))
+            self._batch = self._task.view(split.batch(rows), seed=EVALUATION_SEED, epoch=0)
+        longest = self._settings.max_length
+        return {
+            name: tensor if name == "images" else tensor[:, :longest] for name, tensor in self._batch.inputs().items()
+        }
+
+    def _write(self, maps: AttentionMaps, inputs: dict[str, Tensor], folder: Path) -> np.ndarray:
+        """The picture, which lies in the folder too."""
+        queries, keys = axis_labels(maps, inputs, self._source.spec(), self._source.decode)
+        shown: tuple[Labels, Labels] | tuple[None, None] = (queries, keys) if self._settings.labels else (None, None)
+        picture = montage(maps, queries=shown[0], keys=shown[1])
+        Image.fromarray(picture).save(folder / f"{maps.name}.png", compress_level=3)
+        if self._settings.raw:
+            write_maps(folder / f"{maps.name}.npz", maps, queries=queries, keys=keys)
+        return picture
+
+
+def _without_mask(unmasked: Sequence[AttentionMaps], usual: Sequence[AttentionMaps]) -> list[AttentionMaps]:
+    """The maps that differ from the usual ones, under names of their own."""
+    pairs = zip(unmasked, usual, strict=True)
+    return [replace(free, name=f"{free.name}.without_mask") for free, masked in pairs if masked.causal]
+
+
+def _metrics(maps: Sequence[AttentionMaps], statistics: Mapping[str, Statistics]) -> dict[str, float]:
+    """attention_entropy/stack.0.mixer/head_0 and so on: a section of the dashboard for each statistic.
+
+    Two of them, since every head has each: the table in the run's folder has the rest. Distances are in tokens or, in
+    images, in patches; between two sequences there is none.
+    """
+    series = {f"attention_entropy/{one.name}": statistics[one.name]["entropy"] for one in maps}
+    for one in maps:
+        if one.kind == "self":
+            of = statistics[one.name]
+            series[f"attention_distance/{one.name}"] = of["distance" if one.grid is None else "patch_distance"]
+    return {
+        f"{name}/head_{head}": value
+        for name, values in series.items()
+        for head, value in enumerate(values)
+        if math.isfinite(value)
+    }
