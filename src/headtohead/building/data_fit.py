@@ -34,7 +34,8 @@ def check_kind(config: Mapping[str, Any], spec: DataSpec) -> None:
     if kinds and spec.kind not in kinds:
         raise ConfigurationError(
             f"{view.chosen('task')} reads data of kind {' or '.join(kinds)}, and {view.chosen('data')} is {spec.kind}: "
-            f"choose other data (h2h list data) or another task (h2h list task)"
+            f"choose {'another data.form, ' if 'form' in view.data else ''}other data (h2h list data) or another task "
+            f"(h2h list task)"
         )
 
 
