@@ -39,10 +39,11 @@ LIMITS: dict[str, Range] = {
     **dict.fromkeys(
         (
             "accumulate", "batch_size", "batch_sizes", "context_length", "d_model", "devices", "every", "length",
-            "lengths", "log_every", "max_distance", "max_length", "max_sentences", "max_steps", "max_target_length",
+            "lengths", "log_every", "max_answer_length", "max_distance", "max_length", "max_sentences", "max_steps",
+            "max_target_length",
             "num_buckets", "num_classes", "num_heads", "num_iterations", "num_kv_heads", "num_layers", "num_nodes",
-            "num_pairs", "num_test", "num_train", "num_validation", "patch_size", "patience", "rounds", "samples", "threads",
-            "validate_every", "validation_batches", "vocab_size",
+            "num_pairs", "num_test", "num_train", "num_validation", "patch_size", "patience", "rounds", "samples",
+            "threads", "validate_every", "validation_batches", "vocab_size",
         ),
         COUNT,
     ),

@@ -1,4 +1,4 @@
-"""Predict the next token: loss, perplexity, bits per byte, token accuracy."""
+"""Predict the next token: loss, perplexity, bits per byte, token accuracy, and, where data asks, whole answers."""
 
 from __future__ import annotations
 
@@ -12,35 +12,45 @@ from torch import Tensor
 from headtohead.architectures.contracts import Architecture
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
-from headtohead.tasks.chunked_cross_entropy import Workspace
-from headtohead.tasks.contracts import Loss, Task
-from headtohead.tasks.monitoring import direction_of
+from headtohead.tasks.contracts import Decode, Task
 from headtohead.tasks.sums import PerStage, Sums
-from headtohead.tasks.vocabulary import (
-    checked_smoothing,
-    loss_of_rows,
-    mean,
-    perplexity,
-    score_rows,
-    scored_rows,
-    vocabulary_head,
-)
+from headtohead.tasks.token_prediction import TokenPrediction, placed, targets_of
+from headtohead.tasks.vocabulary import mean, perplexity
+from headtohead.tasks.writing import continuations
+
+BITS_OF_A_BYTE = 8.0
+OF_ANSWERS = ("exact_match", "last_accuracy")
 
 
-class CausalLanguageModelling(Task):
-    """Rows of L + 1 tokens are read as L inputs and L targets; rows that bring their own targets stay as they are."""
+class CausalLanguageModelling(TokenPrediction):
+    """Rows of L + 1 tokens are read as L inputs and L targets; rows that bring their own targets, the answers, stay as
+    they are. Of these `exact_match` is the share with every answer right, `last_accuracy` that with the last one right.
+    """
 
     head = "language_model"
     families: ClassVar[tuple[str, ...]] = ("decoder_only",)
     data_kinds: ClassVar[tuple[str, ...]] = ("language",)
-    metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "token_accuracy", "bits_per_byte")
+    metrics: ClassVar[tuple[str, ...]] = (
+        "loss",
+        "perplexity",
+        "token_accuracy",
+        "bits_per_byte",
+        "exact_match",
+        "last_accuracy",
+    )
 
     def __init__(self, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
-        super().__init__()
-        self.label_smoothing = checked_smoothing(label_smoothing)
-        self.monitor, self.direction = monitor, direction_of(monitor, self.metrics)
-        self.workspace = Workspace()
-        self.sums = PerStage(lambda: Sums("loss", "correct", "tokens", "bytes_loss", "bytes"))
+        super().__init__(label_smoothing, monitor)
+        names = ("loss", "correct", "tokens", "bytes_loss", "bytes_tokens", "bytes", "exact", "last", "rows")
+        self.sums = PerStage(lambda: Sums(*names))
+        self._tokens_per_byte: dict[str, float] = {}
+
+    def bind(self, spec: DataSpec) -> Task:
+        if self.monitor in OF_ANSWERS and spec.num_scored is None:
+            raise ValueError(
+                f"task.monitor={self.monitor} judges answers, and this data brings none: choose loss or token_accuracy."
+            )
+        return super().bind(spec)
 
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
         del seed, epoch
@@ -63,19 +73,23 @@ class CausalLanguageModelling(Task):
             token_types=_but_last(batch.token_types),
         )
 
-    def loss(self, model: Architecture, batch: Batch) -> Loss:
-        smoothing = self.label_smoothing if model.training else 0.0
-        rows, targets = self._rows(model, batch)
-        head = vocabulary_head(model)
-        return loss_of_rows(head, rows, targets, label_smoothing=smoothing, workspace=self.workspace)
-
     @torch.no_grad()
     def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:
-        rows, targets = self._rows(model, batch)
-        scores = score_rows(vocabulary_head(model), rows, targets, workspace=self.workspace)
+        scores = self.token_scores(model, model.features(**batch.inputs()), batch)
         self.sums.add(stage, loss=scores.loss, correct=scores.correct, tokens=scores.count)
         if batch.num_bytes is not None:
-            self.sums.add(stage, bytes_loss=scores.loss, bytes=batch.num_bytes)
+            self.sums.add(stage, bytes_loss=scores.loss, bytes_tokens=scores.count, bytes=batch.num_bytes)
+        if self.spec.num_scored is not None:
+            targets = targets_of(batch)
+            asked, right = targets != IGNORED, placed(scores.predicted, targets) == targets
+            last = (asked * torch.arange(1, asked.shape[1] + 1, device=asked.device)).argmax(1, keepdim=True)
+            answered = asked.any(1)
+            self.sums.add(
+                stage,
+                exact=(answered & right.all(1)).sum(),
+                last=(answered & right.gather(1, last).squeeze(1)).sum(),
+                rows=answered.sum(),
+            )
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
         sums = self.sums.read(stage)
@@ -87,15 +101,31 @@ class CausalLanguageModelling(Task):
         }
         if sums["bytes"]:
             results["bits_per_byte"] = sums["bytes_loss"] / math.log(2) / sums["bytes"]
+        if sums["rows"]:
+            results["exact_match"] = sums["exact"] / sums["rows"]
+            results["last_accuracy"] = sums["last"] / sums["rows"]
         return results
 
     def baseline(self, spec: DataSpec) -> dict[str, float]:
+        """Every token alike; of text, the bits that bytes take as they are."""
         size = spec.vocab_size
-        return {"loss": math.log(size), "perplexity": float(size), "token_accuracy": 1 / size}
+        tokens = {"loss": math.log(size), "perplexity": float(size), "token_accuracy": 1 / size}
+        if spec.num_scored is None:
+            return {**tokens, "bits_per_byte": BITS_OF_A_BYTE}
+        return {**tokens, "exact_match": size ** -float(spec.num_scored), "last_accuracy": 1 / size}
 
-    def _rows(self, model: Architecture, batch: Batch) -> tuple[Tensor, Tensor]:
-        assert batch.targets is not None, "view makes the targets"
-        return scored_rows(model.features(**batch.inputs()), batch.targets, wait=False)
+    def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
+        """Of data with answers these, beside what the model says; of plain text what the model goes on to write."""
+        if self.spec.num_scored is None:
+            return continuations(model, batch, decode, eos_id=self.spec.eos_id)
+        assert batch.tokens is not None, "rows with answers have tokens"
+        targets, said = targets_of(batch), self.predicted(model, batch)
+        samples = []
+        for tokens, answers, written in zip(batch.tokens, targets, said, strict=True):
+            asked = answers != IGNORED
+            texts = {"text": tokens, "answers": answers[asked], "said": written[asked]}
+            samples.append({name: decode(ids.tolist()) for name, ids in texts.items()})
+        return samples
 
 
 def _but_last(tensor: Tensor | None) -> Tensor | None:

@@ -54,6 +54,8 @@ class Scores:
     loss: Tensor
     correct: Tensor
     count: Tensor
+    predicted: Int[Tensor, " N"]
+    """The likeliest token of each row that was given."""
 
 
 def cross_entropy_sum(
@@ -85,15 +87,16 @@ def score(
     workspace = workspace or Workspace()
     chunks = _Chunks(features, weight, bias, targets, workspace)
     loss = torch.zeros((), dtype=torch.float64, device=features.device)
-    correct = torch.zeros((), dtype=torch.int64, device=features.device)
+    predicted = torch.zeros(len(features), dtype=torch.int64, device=features.device)
     with torch.autocast(features.device.type, enabled=False):
         for start, stop in chunks.bounds():
             logits = chunks.logits(start, stop)
             kept, wanted = chunks.kept[start:stop], chunks.targets[start:stop]
-            correct += ((logits.argmax(1, keepdim=True) == wanted).squeeze(1) & kept).sum()
+            predicted[start:stop] = logits.argmax(1)
             picked = logits.gather(1, wanted).squeeze(1)
             loss += ((probabilities_(logits) - picked) * kept).sum(dtype=torch.float64)
-    return Scores(loss=loss, correct=correct, count=chunks.kept.sum())
+    correct = ((predicted == chunks.targets.squeeze(1)) & chunks.kept).sum()
+    return Scores(loss=loss, correct=correct, count=chunks.kept.sum(), predicted=predicted)
 
 
 class _Chunks:

@@ -1,23 +1,28 @@
-"""One label per text or image: loss, accuracy, and precision, recall and F1 averaged over the classes."""
+"""One label per text or image: loss, accuracy, precision, recall and F1 averaged over the classes, confusion matrix."""
 
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar, Literal
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional as F
 from torchmetrics import MetricCollection
-from torchmetrics.classification import MulticlassAccuracy, MulticlassF1Score, MulticlassPrecision, MulticlassRecall
+from torchmetrics.classification import (
+    MulticlassAccuracy,
+    MulticlassConfusionMatrix,
+    MulticlassF1Score,
+    MulticlassPrecision,
+    MulticlassRecall,
+)
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
-from headtohead.tasks.contracts import Loss, Task
+from headtohead.tasks.class_labels import class_loss, class_name, class_names, guess, wide
+from headtohead.tasks.contracts import Decode, Loss, Task
 from headtohead.tasks.monitoring import direction_of
 from headtohead.tasks.sums import PerStage, Sums
+from headtohead.tasks.tables import Cell, Table
 from headtohead.tasks.vocabulary import checked_smoothing, mean
 
 
@@ -34,6 +39,7 @@ class Classification(Task):
         self.label_smoothing = checked_smoothing(label_smoothing)
         self.monitor, self.direction = monitor, direction_of(monitor, self.metrics)
         self.sums = PerStage(lambda: Sums("loss", "samples"))
+        self._confusion: dict[str, list[list[int]]] = {}
 
     def bind(self, spec: DataSpec) -> Task:
         if spec.num_classes < 2:
@@ -48,28 +54,59 @@ class Classification(Task):
         return batch
 
     def loss(self, model: Architecture, batch: Batch) -> Loss:
-        assert batch.targets is not None, "view checks the targets"
         smoothing = self.label_smoothing if model.training else 0.0
-        return _summed_loss(model(**batch.inputs()), batch.targets, smoothing)
+        return class_loss(model(**batch.inputs()), _labels(batch), label_smoothing=smoothing)
 
     @torch.no_grad()
     def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:
-        assert batch.targets is not None, "view checks the targets"
-        logits = model(**batch.inputs())
-        loss = _summed_loss(logits, batch.targets, 0.0)
+        logits, labels = model(**batch.inputs()), _labels(batch)
+        loss = class_loss(logits, labels)
         self.sums.add(stage, loss=loss.total, samples=loss.count)
-        scored = batch.targets != IGNORED
-        self.scores.add(stage, logits[scored].argmax(1), batch.targets[scored])
+        scored = labels != IGNORED
+        self.scores.add(stage, logits[scored].argmax(1), labels[scored])
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
-        sums = self.sums.read(stage)
+        sums, scores = self.sums.read(stage), self.scores.read(stage)
         loss = mean(sums["loss"], sums["samples"], "sample")
-        return {"loss": loss, **{name: float(value) for name, value in self.scores.read(stage).items()}}
+        self._confusion[stage] = scores.pop("confusion").tolist()
+        return {"loss": loss, **{name: float(value) for name, value in scores.items()}}
 
     def baseline(self, spec: DataSpec) -> dict[str, float]:
-        """Chance over balanced classes."""
-        chance = 1 / spec.num_classes
-        return {"loss": math.log(spec.num_classes)} | {name: chance for name in self.metrics if name != "loss"}
+        """The largest class named always, so that nothing is found of the others; chance where no shares are known."""
+        best = guess(spec)
+        share, count = best.accuracy, spec.num_classes
+        if not spec.class_shares:
+            return {"loss": best.loss} | {name: share for name in self.metrics if name != "loss"}
+        return {
+            "loss": best.loss,
+            "accuracy": share,
+            "precision_macro": share / count,
+            "recall_macro": 1 / count,
+            "f1_macro": 2 * share / (1 + share) / count,
+        }
+
+    def tables(self, stage: Literal["validation", "test"]) -> dict[str, Table]:
+        """True classes below each other, predicted ones side by side."""
+        if stage not in self._confusion:
+            return {}
+        names = class_names(self.spec)
+        rows: list[tuple[Cell, ...]] = [
+            (name, *counts) for name, counts in zip(names, self._confusion[stage], strict=True)
+        ]
+        return {"confusion_matrix": Table(("true, predicted", *names), tuple(rows), is_matrix=True)}
+
+    def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
+        with torch.no_grad():
+            shares, predicted = wide(model(**batch.inputs())).softmax(-1).max(-1)
+        return [
+            {
+                **_shown(batch, row, decode),
+                "truth": class_name(self.spec, int(_labels(batch)[row])),
+                "predicted": class_name(self.spec, int(predicted[row])),
+                "confidence": f"{float(shares[row]):.3f}",
+            }
+            for row in range(batch.num_samples)
+        ]
 
 
 class ImageClassification(Classification):
@@ -77,6 +114,19 @@ class ImageClassification(Classification):
 
     families: ClassVar[tuple[str, ...]] = ("vision_transformer",)
     data_kinds: ClassVar[tuple[str, ...]] = ("images",)
+
+
+def _labels(batch: Batch) -> Tensor:
+    assert batch.targets is not None, "view checks the targets"
+    return batch.targets
+
+
+def _shown(batch: Batch, row: int, decode: Decode) -> dict[str, str]:
+    """A text as it is, an image by its number in the split."""
+    if batch.tokens is None:
+        return {"row": str(int(batch.rows[row]))}
+    tokens = batch.tokens[row] if batch.valid is None else batch.tokens[row, batch.valid[row]]
+    return {"text": decode(tokens.tolist())}
 
 
 def _class_metrics(num_classes: int) -> MetricCollection:
@@ -87,13 +137,8 @@ def _class_metrics(num_classes: int) -> MetricCollection:
             "precision_macro": MulticlassPrecision(**macro),
             "recall_macro": MulticlassRecall(**macro),
             "f1_macro": MulticlassF1Score(**macro),
+            "confusion": MulticlassConfusionMatrix(num_classes, validate_args=False),
         },
-        # Groups share states that look equal, as small batches do by chance; four small states are cheap.
+        # Groups share states that look equal, as small batches do by chance; five small states are cheap.
         compute_groups=False,
     )
-
-
-def _summed_loss(logits: Float[Tensor, "B C"], targets: Int[Tensor, " B"], label_smoothing: float) -> Loss:
-    wide = logits.float() if logits.dtype in (torch.bfloat16, torch.float16) else logits
-    total = F.cross_entropy(wide, targets, reduction="sum", ignore_index=IGNORED, label_smoothing=label_smoothing)
-    return Loss(total=total, count=(targets != IGNORED).sum())

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
 from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.heads import HeadName
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import DataSpec
+from headtohead.tasks.tables import Table
 
 Stage = Literal["train", "validation", "test"]
+Decode = Callable[[Sequence[int]], str]
+"""Token ids as text."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ class Task(nn.Module, ABC):
     over devices; results always hold "loss".
     """
 
-    head: ClassVar[Literal["language_model", "masked_language_model", "classifier"]]
+    head: ClassVar[HeadName]
     families: ClassVar[tuple[str, ...]]
     """Architecture families that can do this task."""
     data_kinds: ClassVar[tuple[str, ...]]
@@ -79,3 +84,19 @@ class Task(nn.Module, ABC):
     @abstractmethod
     def baseline(self, spec: DataSpec) -> dict[str, float]:
         """What a model that learned nothing would get, by metric name: chance, or ln(V)."""
+
+    def measured_baseline(self, stage: Literal["validation", "test"]) -> dict[str, float]:
+        """The same, where only the rows behind the stage's last results can tell: the length of their contexts."""
+        del stage
+        return {}
+
+    def tables(self, stage: Literal["validation", "test"]) -> dict[str, Table]:
+        """What the stage's last results say in more than one number, by name."""
+        del stage
+        return {}
+
+    def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
+        """What the model makes of each row of a batch that `view` has made, as a person would read it. Draws nothing
+        from random generators."""
+        del model, batch, decode
+        return []

@@ -12,44 +12,34 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.heads import HeadName
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
 from headtohead.data.randomness import uniform
-from headtohead.tasks.chunked_cross_entropy import Workspace
-from headtohead.tasks.contracts import Loss, Task
-from headtohead.tasks.monitoring import direction_of
+from headtohead.tasks.contracts import Decode
 from headtohead.tasks.sums import PerStage, Sums
-from headtohead.tasks.vocabulary import (
-    checked_smoothing,
-    loss_of_rows,
-    mean,
-    perplexity,
-    score_rows,
-    scored_rows,
-    vocabulary_head,
-)
+from headtohead.tasks.token_prediction import TokenPrediction, targets_of
+from headtohead.tasks.vocabulary import mean, perplexity
 
 # Independent uses of the same row's random numbers.
 CHOOSE, CORRUPT, REPLACE = 101, 102, 103
 MASK_SHARE, RANDOM_SHARE = 0.8, 0.1
 
 
-class MaskedLanguageModelling(Task):
+class MaskedLanguageModelling(TokenPrediction):
     """Which tokens are hidden follows from (seed, epoch, row) alone; special tokens and padding never are."""
 
-    head = "masked_language_model"
+    head: ClassVar[HeadName] = "masked_language_model"
     families: ClassVar[tuple[str, ...]] = ("encoder_only",)
     data_kinds: ClassVar[tuple[str, ...]] = ("language", "labelled_text")
     metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "masked_accuracy")
+    few_are_scored = True
 
     def __init__(self, mask_rate: float = 0.15, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
-        super().__init__()
+        super().__init__(label_smoothing, monitor)
         if not 0 < mask_rate <= 1:
             raise ValueError(f"task.mask_rate={mask_rate} must be above 0 and at most 1.")
         self.mask_rate = mask_rate
-        self.label_smoothing = checked_smoothing(label_smoothing)
-        self.monitor, self.direction = monitor, direction_of(monitor, self.metrics)
-        self.workspace = Workspace()
         self.sums = PerStage(lambda: Sums("loss", "correct", "tokens"))
 
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
@@ -76,16 +66,18 @@ class MaskedLanguageModelling(Task):
         """On average."""
         return max(1, round(self.mask_rate * length))
 
-    def loss(self, model: Architecture, batch: Batch) -> Loss:
-        smoothing = self.label_smoothing if model.training else 0.0
-        rows, targets = self._rows(model, batch)
-        head = vocabulary_head(model)
-        return loss_of_rows(head, rows, targets, label_smoothing=smoothing, workspace=self.workspace)
-
     @torch.no_grad()
     def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:
-        rows, targets = self._rows(model, batch)
-        scores = score_rows(vocabulary_head(model), rows, targets, workspace=self.workspace)
+        self.measure_tokens(stage, model, model.features(**batch.inputs()), batch)
+
+    def measure_tokens(
+        self,
+        stage: Literal["validation", "test"],
+        model: Architecture,
+        features: Float[Tensor, "B L D"],
+        batch: Batch,
+    ) -> None:
+        scores = self.token_scores(model, features, batch)
         self.sums.add(stage, loss=scores.loss, correct=scores.correct, tokens=scores.count)
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
@@ -98,9 +90,18 @@ class MaskedLanguageModelling(Task):
         }
 
     def baseline(self, spec: DataSpec) -> dict[str, float]:
+        """Every token alike."""
         size = spec.vocab_size
         return {"loss": math.log(size), "perplexity": float(size), "masked_accuracy": 1 / size}
 
-    def _rows(self, model: Architecture, batch: Batch) -> tuple[Tensor, Tensor]:
-        assert batch.targets is not None, "view makes the targets"
-        return scored_rows(model.features(**batch.inputs()), batch.targets, wait=True)
+    def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
+        """What was hidden, what the model puts there, and what was there."""
+        assert batch.tokens is not None, "view checks the tokens"
+        targets = targets_of(batch)
+        chosen = targets != IGNORED
+        filled = torch.where(chosen, self.predicted(model, batch), batch.tokens)
+        truth = torch.where(chosen, targets, batch.tokens)
+        texts = {"read": batch.tokens, "filled": filled, "truth": truth}
+        return [
+            {name: decode(tokens[row].tolist()) for name, tokens in texts.items()} for row in range(batch.num_samples)
+        ]

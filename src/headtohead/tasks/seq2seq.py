@@ -6,20 +6,21 @@ import math
 from typing import ClassVar, Literal
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.encoder_decoder import EncoderDecoder
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
-from headtohead.tasks.chunked_cross_entropy import Workspace
-from headtohead.tasks.contracts import Loss, Task
-from headtohead.tasks.monitoring import direction_of
+from headtohead.tasks.contracts import Decode
 from headtohead.tasks.sums import PerStage, Sums
-from headtohead.tasks.vocabulary import checked_smoothing, loss_of_rows, mean, score_rows, scored_rows, vocabulary_head
+from headtohead.tasks.token_prediction import TokenPrediction, targets_of
+from headtohead.tasks.vocabulary import mean
+from headtohead.tasks.writing import until
 
 
-class SequenceToSequence(Task):
+class SequenceToSequence(TokenPrediction):
     """`exact_match` is the share of samples whose greedy, free-running output is the target to the last token."""
 
     head = "language_model"
@@ -28,10 +29,7 @@ class SequenceToSequence(Task):
     metrics: ClassVar[tuple[str, ...]] = ("loss", "token_accuracy", "exact_match")
 
     def __init__(self, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
-        super().__init__()
-        self.label_smoothing = checked_smoothing(label_smoothing)
-        self.monitor, self.direction = monitor, direction_of(monitor, self.metrics)
-        self.workspace = Workspace()
+        super().__init__(label_smoothing, monitor)
         names = ("loss", "correct", "tokens", "matches", "samples")
         self.sums = PerStage(lambda: Sums(*names))
 
@@ -41,17 +39,12 @@ class SequenceToSequence(Task):
             raise ValueError("task=seq2seq reads sources and targets: choose data of kind pairs_of_text.")
         return batch
 
-    def loss(self, model: Architecture, batch: Batch) -> Loss:
-        smoothing = self.label_smoothing if model.training else 0.0
-        rows, targets = self._rows(model, batch, wait=False)
-        head = vocabulary_head(model)
-        return loss_of_rows(head, rows, targets, label_smoothing=smoothing, workspace=self.workspace)
-
     @torch.no_grad()
     def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:
-        rows, targets = self._rows(model, batch, wait=True)
-        scores = score_rows(vocabulary_head(model), rows, targets, workspace=self.workspace)
-        scored, matches = self._matches(model, batch)
+        scores = self.token_scores(model, model.features(**batch.inputs()), batch)
+        counted = targets_of(batch) != IGNORED
+        scored = counted.any(1)
+        matches = scored & ((self._written(model, batch) == batch.targets) | ~counted).all(1)
         self.sums.add(
             stage,
             loss=scores.loss,
@@ -70,24 +63,30 @@ class SequenceToSequence(Task):
         }
 
     def baseline(self, spec: DataSpec) -> dict[str, float]:
+        """Every token alike, with which hardly any target is ever written."""
         return {"loss": math.log(spec.vocab_size), "token_accuracy": 1 / spec.vocab_size, "exact_match": 0.0}
 
-    def _rows(self, model: Architecture, batch: Batch, *, wait: bool) -> tuple[Tensor, Tensor]:
-        assert batch.targets is not None, "view checks the targets"
-        return scored_rows(model.features(**batch.inputs()), batch.targets, wait=wait)
+    def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
+        """Source, target, and what the model writes by itself."""
+        assert batch.tokens is not None, "view checks the tokens"
+        targets = targets_of(batch)
+        samples = []
+        for row, ids in enumerate(self._written(model, batch).tolist()):
+            source = batch.tokens[row] if batch.valid is None else batch.tokens[row, batch.valid[row]]
+            truth = targets[row][targets[row] != IGNORED]
+            texts = {"source": source.tolist(), "truth": truth.tolist(), "written": until(ids, self.spec.eos_id)}
+            samples.append({name: decode(text) for name, text in texts.items()})
+        return samples
 
-    def _matches(self, model: Architecture, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Which samples count, and which of these were written without a mistake, end of sequence included."""
-        assert batch.targets is not None and batch.tokens is not None, "view checks them"
+    def _written(self, model: Architecture, batch: Batch) -> Int[Tensor, "B T"]:
+        """As many tokens as the longest target has, the end of a shorter output repeated."""
+        assert batch.tokens is not None, "view checks the tokens"
         if not isinstance(model, EncoderDecoder):
             raise ValueError(f"task=seq2seq decodes with model=encoder_decoder, not with {type(model).__name__}.")
-        written = model.greedy(
+        return model.greedy(
             batch.tokens,
             batch.valid,
-            max_length=batch.targets.shape[1],
+            max_length=targets_of(batch).shape[1],
             bos_id=self.spec.bos_id,
             eos_id=self.spec.eos_id,
         )
-        counted = batch.targets != IGNORED
-        scored = counted.any(1)
-        return scored, scored & ((written == batch.targets) | ~counted).all(1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -11,24 +11,24 @@ from torch import Tensor, nn
 from torchmetrics import Metric, MetricCollection
 
 
-class Sums(Metric):
-    """Adds numbers up by name, in float64, so that a ragged last batch weighs what it holds and no more."""
+class Arrays(Metric):
+    """Adds arrays up by name, in float64, so that a ragged last batch weighs what it holds and no more."""
 
     full_state_update = False
     higher_is_better = None
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         super().__init__()
-        self.names = names
-        for name in names:
-            self.add_state(name, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+        self.shapes = dict(shapes)
+        for name, shape in self.shapes.items():
+            self.add_state(name, torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
 
     def update(self, **sums: Tensor | float) -> None:
         for name, value in sums.items():
             self._sum(name).add_(value)
 
-    def compute(self) -> dict[str, float]:
-        return {name: float(self._sum(name)) for name in self.names}
+    def compute(self) -> dict[str, Any]:
+        return {name: self._sum(name).tolist() for name in self.shapes}
 
     def _sum(self, name: str) -> Tensor:
         value: Tensor = getattr(self, name)
@@ -37,10 +37,17 @@ class Sums(Metric):
     def _apply(self, fn: Callable, exclude_state: Sequence[str] = "") -> nn.Module:
         """Moving a model to a half precision must not round its sums."""
         moved = super()._apply(fn, exclude_state)
-        for name in self.names:
+        for name, shape in self.shapes.items():
             setattr(self, name, self._sum(name).to(torch.float64))
-            self._defaults[name] = torch.zeros((), dtype=torch.float64, device=self._sum(name).device)
+            self._defaults[name] = torch.zeros(shape, dtype=torch.float64, device=self._sum(name).device)
         return moved
+
+
+class Sums(Arrays):
+    """Single numbers."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__(dict.fromkeys(names, ()))
 
 
 class PerStage(nn.Module):

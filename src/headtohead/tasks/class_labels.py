@@ -1,0 +1,51 @@
+"""What tasks over a few classes share: the loss, the best guess without a look, names."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from headtohead.data.batch import IGNORED
+from headtohead.data.contracts import DataSpec
+from headtohead.tasks.contracts import Loss
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What one gets who knows the shares of the classes and nothing else."""
+
+    loss: float
+    """In nats, of saying the shares themselves."""
+    accuracy: float
+    """Of naming the largest class always."""
+
+
+def guess(spec: DataSpec) -> Guess:
+    """From the shares in the train split; classes count alike where these are unknown."""
+    shares = spec.class_shares or (1 / spec.num_classes,) * spec.num_classes
+    return Guess(loss=-sum(share * math.log(share) for share in shares if share), accuracy=max(shares))
+
+
+def class_loss(logits: Float[Tensor, "N C"], targets: Int[Tensor, " N"], *, label_smoothing: float = 0.0) -> Loss:
+    total = F.cross_entropy(
+        wide(logits), targets, reduction="sum", ignore_index=IGNORED, label_smoothing=label_smoothing
+    )
+    return Loss(total=total, count=(targets != IGNORED).sum())
+
+
+def wide(logits: Tensor) -> Tensor:
+    """Sums of probabilities need more than a half precision."""
+    return logits.float() if logits.dtype in (torch.bfloat16, torch.float16) else logits
+
+
+def class_name(spec: DataSpec, number: int) -> str:
+    return spec.class_names[number] if number < len(spec.class_names) else str(number)
+
+
+def class_names(spec: DataSpec) -> tuple[str, ...]:
+    return tuple(class_name(spec, number) for number in range(spec.num_classes))

@@ -1,0 +1,146 @@
+"""One tag per token: loss, token accuracy, and precision, recall and F1 of the entities that the tags mark."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.heads import Tagger
+from headtohead.data.batch import IGNORED, Batch
+from headtohead.data.contracts import DataSpec
+from headtohead.tasks.class_labels import class_loss, class_names, guess
+from headtohead.tasks.contracts import Decode, Loss, Task
+from headtohead.tasks.entities import Scheme, rates
+from headtohead.tasks.monitoring import direction_of
+from headtohead.tasks.sums import Arrays, PerStage
+from headtohead.tasks.tables import Table
+from headtohead.tasks.token_prediction import placed, targets_of
+from headtohead.tasks.vocabulary import checked_smoothing, mean, scored_rows
+
+NO_ENTITY = "O"
+
+
+class Tagging(Task):
+    """Words are tagged at their first piece; the head runs on no other tokens."""
+
+    head = "tagger"
+    families: ClassVar[tuple[str, ...]] = ("encoder_only", "decoder_only")
+    data_kinds: ClassVar[tuple[str, ...]] = ("tagged_text",)
+    metrics: ClassVar[tuple[str, ...]] = ("loss", "token_accuracy", "entity_precision", "entity_recall", "entity_f1")
+
+    def __init__(self, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
+        super().__init__()
+        self.label_smoothing = checked_smoothing(label_smoothing)
+        self.monitor, self.direction = monitor, direction_of(monitor, self.metrics)
+        self._sums: dict[str, dict[str, Any]] = {}
+
+    def bind(self, spec: DataSpec) -> Task:
+        self.scheme = Scheme(spec.class_names)
+        single, by_type = ("loss", "correct", "tokens"), ("right", "said", "there")
+        shapes = dict.fromkeys(single, ()) | {name: (len(self.scheme.types),) for name in by_type}
+        self.sums = PerStage(lambda: Arrays(shapes))
+        return super().bind(spec)
+
+    def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
+        del seed, epoch
+        if batch.tokens is None or batch.targets is None or batch.targets.shape != batch.tokens.shape:
+            raise ValueError("task=tagging reads a tag for every token: choose data of kind tagged_text.")
+        return batch
+
+    def loss(self, model: Architecture, batch: Batch) -> Loss:
+        smoothing = self.label_smoothing if model.training else 0.0
+        logits, tags = self._scored(model, batch)
+        return class_loss(logits, tags, label_smoothing=smoothing)
+
+    @torch.no_grad()
+    def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:
+        logits, tags = self._scored(model, batch)
+        predicted, loss = logits.argmax(1), class_loss(logits, tags)
+        rows = (targets_of(batch) != IGNORED).nonzero()[:, 0]
+        said, there = (self.scheme.entities(of, rows) for of in (predicted, tags))
+        count = len(self.scheme.types)
+        self.sums.add(
+            stage,
+            loss=loss.total,
+            correct=(predicted == tags).sum(),
+            tokens=loss.count,
+            right=there.by_type(there.shared_with(said), count),
+            said=said.by_type(said.starts, count),
+            there=there.by_type(there.starts, count),
+        )
+
+    def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
+        self._sums[stage] = sums = self.sums.read(stage)
+        precision, recall, f1 = rates(sum(sums["right"]), sum(sums["said"]), sum(sums["there"]))
+        return {
+            "loss": mean(sums["loss"], sums["tokens"], "token"),
+            "token_accuracy": sums["correct"] / sums["tokens"],
+            "entity_precision": precision,
+            "entity_recall": recall,
+            "entity_f1": f1,
+        }
+
+    def baseline(self, spec: DataSpec) -> dict[str, float]:
+        """The most frequent tag everywhere, commonly O: no entity is found."""
+        best = guess(spec)
+        return {"loss": best.loss, "token_accuracy": best.accuracy} | dict.fromkeys(
+            ("entity_precision", "entity_recall", "entity_f1"), 0.0
+        )
+
+    def tables(self, stage: Literal["validation", "test"]) -> dict[str, Table]:
+        """Entities by type."""
+        if stage not in self._sums:
+            return {}
+        sums = self._sums[stage]
+        counts = zip(self.scheme.types, sums["right"], sums["said"], sums["there"], strict=True)
+        rows = [(name, *rates(right, said, there), int(there), int(said)) for name, right, said, there in counts]
+        return {"entities": Table(("type", "precision", "recall", "f1", "entities", "predicted"), tuple(rows))}
+
+    def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
+        """The text with the tag behind every word that is part of an entity."""
+        assert batch.tokens is not None, "view checks the tokens"
+        targets, names = targets_of(batch), class_names(self.spec)
+        with torch.no_grad():
+            predicted = placed(self._scored(model, batch)[0].argmax(1), targets)
+        samples = []
+        for row, tokens in enumerate(batch.tokens):
+            words = _words(tokens, targets[row], decode)
+            tags = {"truth": targets[row], "predicted": predicted[row]}
+            samples.append(
+                {
+                    name: " ".join(_tagged(word, names[tag]) for word, tag in zip(words, _kept(of), strict=True))
+                    for name, of in tags.items()
+                }
+            )
+        return samples
+
+    def _scored(self, model: Architecture, batch: Batch) -> tuple[Float[Tensor, "N C"], Int[Tensor, " N"]]:
+        """Logits and tags of the words, row after row."""
+        if not isinstance(model.head, Tagger):
+            raise ValueError(
+                f"head={type(model.head).__name__} makes no tags: build the model with the head that the task names."
+            )
+        rows, tags = scored_rows(model.features(**batch.inputs()), targets_of(batch), wait=True)
+        return model.head(rows), tags
+
+
+def _kept(tags: Int[Tensor, " L"]) -> list[int]:
+    kept: list[int] = tags[tags != IGNORED].tolist()
+    return kept
+
+
+def _words(tokens: Int[Tensor, " L"], tags: Int[Tensor, " L"], decode: Decode) -> list[str]:
+    """Each from its first piece, which has the tag, to the next word's."""
+    firsts = (tags != IGNORED).nonzero().squeeze(1).tolist()
+    return [
+        decode(tokens[first:after].tolist()).strip()
+        for first, after in zip(firsts, [*firsts[1:], len(tokens)], strict=True)
+    ]
+
+
+def _tagged(word: str, tag: str) -> str:
+    return word if tag == NO_ENTITY else f"{word}/{tag}"
