@@ -15,6 +15,7 @@ import headtohead as h2h
 from headtohead.building.build import build_data, fitted
 from headtohead.building.configuration import compose_checked
 from headtohead.building.errors import ConfigurationError
+from headtohead.tracking.record import Comparability, RunRecord, to_json
 
 LANGUAGE = ["data.num_train=40", "data.num_validation=4", "data.num_test=4", "data.batch_size=4"]
 SMALL = [*LANGUAGE, "data.context_length=8", "data.tokenizer=char", "model.d_model=16", "trainer.accelerator=cpu"]
@@ -103,7 +104,9 @@ def test_model_that_does_not_fit_its_data_is_refused_before_it_is_built(override
 
 
 def test_parts_carry_the_run_whole(tmp_path: Path) -> None:
-    (tmp_path / "record.json").write_text("{}")
+    config = h2h.compose("train", SMALL)
+    ids = Comparability(tokenizer=h2h.build_parts(config).data.spec().tokenizer_hash)
+    (tmp_path / "record.json").write_text(to_json(RunRecord(id="first", config=config, comparability=ids)))
     given = [*SMALL, "seed=3", "tags=[a]", "notes=why", f"output_dir={tmp_path}", "checkpointing=full"]
     parts = h2h.build_parts(h2h.compose("train", [*given, "precision=bf16-mixed", f"init_from=run:{tmp_path}"]))
     identity = parts.identity

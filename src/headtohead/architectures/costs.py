@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from headtohead.architectures.contracts import Architecture, CostRow, InputSize
+from headtohead.architectures.freezing import as_trained
 from headtohead.components.contracts import Costs, CrossMixer, Mixer
 from headtohead.components.mixers.softmax_attention import SoftmaxAttention
 
@@ -23,6 +24,8 @@ class Totals:
     non_embedding_parameters: int
     active_parameters: int
     """Those that one token meets."""
+    trained_parameters: int
+    """Those that are not frozen."""
     forward_flops_per_sample: int
     training_flops_per_sample: int
     forward_flops_per_token: float
@@ -77,7 +80,7 @@ class Ledger:
 
 def ledger(model: Architecture, size: InputSize) -> Ledger:
     """The costs of one sample of this size; works on the meta device."""
-    rows = tuple(model.cost_rows(size))
+    rows = tuple(as_trained(model, model.cost_rows(size)))
     tokens = model.num_tokens(size)
     if tokens < 1:
         raise ValueError(f"a ledger needs a sample of at least one token, got length={size.length}.")
@@ -87,6 +90,7 @@ def ledger(model: Architecture, size: InputSize) -> Ledger:
         parameters=total.parameters,
         non_embedding_parameters=non_embedding,
         active_parameters=total.active_parameters,
+        trained_parameters=sum(held.numel() for held in model.parameters() if held.requires_grad),
         forward_flops_per_sample=total.forward_flops,
         training_flops_per_sample=total.training_flops,
         forward_flops_per_token=total.forward_flops / tokens,

@@ -17,14 +17,20 @@ from headtohead.architectures.costs import Ledger, ledger
 from headtohead.building.data_fit import check_kind, fit
 from headtohead.building.sizes import as_read, sample_size
 from headtohead.building.sources import class_value
+from headtohead.building.starting import as_started, check_start, path_of, tokenizer_to_take
 from headtohead.data.contracts import DataSource, DataSpec
 from headtohead.tasks.contracts import Task
+from headtohead.training.finetuning import Finetuning
 from headtohead.training.parts import Identity, Parts
 from headtohead.training.precision import Precision
 
 
 def build_data(config: Mapping[str, Any]) -> DataSource:
-    return _make(config["data"])
+    """A run that starts from another reads text as that one did."""
+    data: DataSource = _make(config["data"])
+    if (tokenizer := tokenizer_to_take(config)) is not None:
+        data.take_tokenizer(tokenizer)
+    return data
 
 
 def build_task(config: Mapping[str, Any], spec: DataSpec) -> Task:
@@ -46,7 +52,8 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
     data = build_data(config)
     task = build_task(config, data.spec())
     spec = as_read(task, data)
-    filled = fit(config, spec)
+    filled = fit(as_started(config), spec)
+    check_start(filled, spec)
     precision: Precision = _make(config["precision"])
     return Parts(
         make_model=partial(make_model, filled),
@@ -56,7 +63,9 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
         schedule=_make(config["schedule"]),
         precision=precision,
         checkpointing=_make(config["checkpointing"]),
+        finetuning=_finetuning(config),
         settings=_make(config["trainer"]),
+        probe=_make(config["probe"]),
         identity=_identity(config),
         tracking=_make(config["tracking"]),
         costs=_costs(filled, sample_size(task, spec, bytes_per_element=precision.bytes_per_element)).to_dict(),
@@ -74,11 +83,17 @@ def fitted(config: Mapping[str, Any]) -> tuple[dict[str, Any], InputSize]:
 
 
 def make_model(filled: Mapping[str, Any], device: torch.device | str | None = None) -> Architecture:
-    """Draws from the global generator."""
+    """Draws from the global generator; freezes what is not to be trained."""
     head = class_value(filled["task"]["_target_"], "head")
     with torch.device(device) if device is not None else nullcontext():
         model: Architecture = _make(filled["model"], head=head)
+    _finetuning(filled).apply(model)
     return model
+
+
+def _finetuning(config: Mapping[str, Any]) -> Finetuning:
+    """Configurations written before there was a choice train everything."""
+    return _make(config["finetuning"]) if "finetuning" in config else Finetuning()
 
 
 def _costs(filled: Mapping[str, Any], size: InputSize) -> Ledger:
@@ -94,7 +109,7 @@ def _identity(config: Mapping[str, Any]) -> Identity:
         tags=tuple(config["tags"]),
         notes=config["notes"],
         output_dir=Path(config["output_dir"]),
-        init_from=Path(init.removeprefix("run:")) if init else None,
+        init_from=path_of(init) if init else None,
         resume_from=Path(resume) if resume else None,
     )
 

@@ -9,7 +9,9 @@ from typing import Any
 from headtohead.building.errors import ConfigurationError, show
 from headtohead.building.overrides import key_of
 
-_TRAINED = ("task", "data", "model", "optimizer", "schedule", "precision", "experiment", "seed", "init_from")
+_TRAINED = (
+    "task", "data", "model", "optimizer", "schedule", "finetuning", "precision", "experiment", "seed", "init_from",
+)  # fmt: skip
 """What stays as it was: with another value there it would be another run."""
 
 
@@ -21,9 +23,10 @@ def continued(
     `composed` is the defaults with the overrides in them, and `default` gives those with one override alone.
     """
     run = composed.get("resume_from")
-    config = _recorded(Path(run)) if isinstance(run, str) and run else None
-    if config is None:
+    recorded = _recorded(Path(run)) if isinstance(run, str) and run else None
+    if recorded is None:
         return None
+    config = _completed(recorded, composed)
     for key in map(key_of, overrides):
         if key in composed["choices"]:
             _choose(key, config, composed, default)
@@ -80,3 +83,10 @@ def _recorded(run: Path) -> dict[str, Any] | None:
         return None
     config = RunFolder.open(folder).read_record_as_written().config
     return {**config, "choices": dict(config.get("choices") or {})} if config else None
+
+
+def _completed(config: dict[str, Any], composed: Mapping[str, Any]) -> dict[str, Any]:
+    """With the usual choice of a group that there was none of when the run began."""
+    new = {key: value for key, value in composed.items() if key not in config}
+    choices = {group: choice for group, choice in composed["choices"].items() if group in new}
+    return {**config, **new, "choices": {**choices, **config["choices"]}}

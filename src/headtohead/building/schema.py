@@ -30,7 +30,10 @@ ROOT_FIELDS: dict[str, Kind] = {
     "resume_from": _OPTIONAL_TEXT,
     "choices": MappingOf(_OPTIONAL_TEXT),
 }
-NODES = ("task", "data", "model", "optimizer", "schedule", "precision", "checkpointing", "trainer", "tracking")
+NODES = (
+    "task", "data", "model", "optimizer", "schedule", "finetuning", "precision", "checkpointing", "trainer", "probe",
+    "tracking",
+)  # fmt: skip
 ROOT_NODES = ("bench",)
 """Those that a root of its own adds: conf/bench.yaml."""
 REQUIRED_FIELDS = ("seed", "group", "output_dir")

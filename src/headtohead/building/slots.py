@@ -43,9 +43,11 @@ SLOTS: dict[str, Slot] = {
     "data": Slot(("headtohead.data",)),
     "optimizer": Slot(("headtohead.training",), frozenset({"model", "params"}), giver="the run"),
     "schedule": Slot(("headtohead.training",), frozenset({"total_steps"}), giver="the run"),
+    "finetuning": Slot(("headtohead.training",)),
     "precision": Slot(("headtohead.training",)),
     "checkpointing": Slot(("headtohead.components",)),
     "trainer": Slot(("headtohead.training",)),
+    "probe": Slot(("headtohead.training",)),
     "tracking": Slot(("headtohead.tracking",)),
     "bench": Slot(("headtohead.examining",)),
 }

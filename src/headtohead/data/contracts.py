@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -89,9 +89,24 @@ class DataSource(ABC):
     def split(self, name: SplitName) -> Split:
         """Prepares where needed."""
 
+    def windows(self, name: SplitName, *, length: int, stride: int) -> Split:
+        """The texts of a split in overlapping windows, each token scored once; only for data that is long texts."""
+        raise DataError(
+            f"the {name} split has rows of its own, and windows of {length} tokens every {stride} slide over long "
+            "texts: leave the stride out, or give data of kind language such as text."
+        )
+
     @abstractmethod
     def decode(self, ids: Sequence[int]) -> str:
         """Token ids as a person would read them."""
+
+    def tokenizer_facts(self) -> Mapping[str, Any] | None:
+        """How its texts become tokens, as JSON can hold it; None where the token ids are the data's own."""
+        return None
+
+    def take_tokenizer(self, facts: Mapping[str, Any]) -> None:
+        """Read texts as another run did instead of learning a tokenizer; nothing where there are none."""
+        del facts
 
     def describe(self, batch: Batch) -> list[dict[str, Any]]:
         """One small dictionary per sample, for tables of samples."""

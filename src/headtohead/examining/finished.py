@@ -30,7 +30,9 @@ class FinishedRun:
 
     @cached_property
     def data(self) -> DataSource:
-        return build_data(self.config)
+        """Read as it was trained, with the run's own tokenizer where that was another's."""
+        own = {"init_from": str(self.folder)} if self.config.get("init_from") else {}
+        return build_data({**self.config, **own})
 
     @cached_property
     def task(self) -> Task:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from headtohead.tracking.files import replace_text
 from headtohead.tracking.liveness import Heartbeat
@@ -18,6 +20,7 @@ from headtohead.tracking.secrets import mask_yaml
 from headtohead.tracking.strict_json import RecordError
 
 RECORD = "record.json"
+TOKENIZER = "tokenizer.json"
 _ID_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 _SLUG_LENGTH = 40
 DIED = "the process ended without a word: killed, or out of the machine's memory"
@@ -119,6 +122,18 @@ class RunFolder:
     def write_config(self, text: str) -> None:
         """config.yaml, resolved; values that look like secrets are masked."""
         replace_text(self.path / "config.yaml", mask_yaml(text))
+
+    def write_tokenizer(self, facts: Mapping[str, Any]) -> None:
+        """How the run's texts became tokens, for whoever goes on from it."""
+        replace_text(self.path / TOKENIZER, json.dumps(facts))
+
+    def read_tokenizer(self) -> dict[str, Any] | None:
+        """None where the run read no text."""
+        file = self.path / TOKENIZER
+        if not file.is_file():
+            return None
+        facts: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return facts
 
     def log(self, progress: Progress, values: Mapping[str, float]) -> None:
         """Append numbers to metrics.csv, and give a sign of life."""

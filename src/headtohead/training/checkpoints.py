@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -51,26 +51,26 @@ def last_step(run: Path) -> int:
     return int(lazily["run"]["step"])
 
 
-def save_weights(model: Architecture, path: Path, *, step: int, metrics: Mapping[str, float]) -> None:
-    """The model alone, as it was evaluated."""
-    save({"model": model.state_dict(), "step": step, "metrics": dict(metrics)}, path)
+def save_weights(
+    model: Architecture, path: Path, *, step: int, metrics: Mapping[str, float], class_names: Sequence[str] = ()
+) -> None:
+    """The model alone, as it was evaluated, and what its head is for."""
+    content = {"model": model.state_dict(), "step": step, "metrics": dict(metrics)}
+    save({**content, "head": type(model.head).__name__, "class_names": list(class_names)}, path)
+
+
+def load_best(run: Path | str) -> dict[str, Any]:
+    """The best checkpoint of a run, by the run's folder."""
+    path = Path(run) / "checkpoints" / BEST
+    if not path.exists():
+        raise ValueError(f"{run} holds no checkpoints/{BEST}: it was never validated, or trainer.keep_checkpoints=none")
+    return load(path)
 
 
 def load_weights(run: Path | str) -> dict[str, Tensor]:
     """The best weights of a run, by the run's folder."""
-    path = Path(run) / "checkpoints" / BEST
-    if not path.exists():
-        raise ValueError(f"{run} holds no checkpoints/{BEST}: it was never validated, or trainer.keep_checkpoints=none")
-    weights: dict[str, Tensor] = load(path)["model"]
+    weights: dict[str, Tensor] = load_best(run)["model"]
     return weights
-
-
-def start_from(model: Architecture, run: Path | str) -> None:
-    """Another run's best weights into this model, which must be of the same shape."""
-    try:
-        model.load_state_dict(load_weights(run))
-    except RuntimeError as error:
-        raise ValueError(f"init_from={run} does not fit this model: {error}") from None
 
 
 def drop(checkpoints: Path, *, keep: Literal["all", "best", "none"]) -> None:

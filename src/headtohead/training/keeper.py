@@ -59,7 +59,13 @@ class Keeper(Callback):
         if state.judge(results[task.monitor], task.direction, settings.min_delta):
             state.best_metrics = dict(results)
             if trainer.is_global_zero:
-                save_weights(module.model, self._session.checkpoints / BEST, step=state.step, metrics=results)
+                save_weights(
+                    module.model,
+                    self._session.checkpoints / BEST,
+                    step=state.step,
+                    metrics=results,
+                    class_names=module.class_names,
+                )
         if module.average is not None:
             module.average.swap()
         self._save_last(trainer, module)

@@ -68,7 +68,10 @@ class TrainingModule(LightningModule):
         self.update_norms: dict[str, float] = {}
         self.results: dict[str, float] = {}
         """Of the last evaluation."""
+        self.class_names = parts.data.spec().class_names
+        """What the head's rows stand for."""
         self._make_optimizer = parts.optimizer
+        self._finetuning = parts.finetuning
         self._factor = parts.schedule(parts.settings.max_steps)
         self._dropout_seed = dropout_seed
         self._loaded_average: list[Tensor] | None = None
@@ -85,6 +88,7 @@ class TrainingModule(LightningModule):
 
     def configure_optimizers(self) -> Optimizer:
         optimizer = self._make_optimizer(self.model)
+        self._finetuning.scale_rates(optimizer, self.model)
         for group in optimizer.param_groups:
             group.setdefault("initial_lr", group["lr"])
         return optimizer

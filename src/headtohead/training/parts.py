@@ -15,6 +15,7 @@ from headtohead.components.checkpointing import Checkpointing
 from headtohead.data.contracts import DataSource
 from headtohead.tasks.contracts import Task
 from headtohead.tracking.connection import TrackingSettings
+from headtohead.training.finetuning import Finetuning
 from headtohead.training.precision import Precision
 from headtohead.training.schedules import Schedule
 
@@ -63,6 +64,30 @@ class Settings:
 
 
 @dataclass(frozen=True)
+class ProbeSettings:
+    """Attention maps of a few samples while a run trains: conf/probe."""
+
+    at_end: bool = True
+    """Of the last weights."""
+    every: int | None = None
+    """Steps; None means only at the end."""
+    samples: int = 2
+    """The first rows of the validation split, the same in every run."""
+    max_length: int = 32
+    """How many tokens of a sample are looked at."""
+    labels: bool = True
+    """Tokens along the axes of the pictures, where there are not too many."""
+    raw: bool = True
+    """The maps themselves too, as .npz files."""
+    without_mask: bool = False
+    """Draw causal maps a second time with their mask taken off."""
+
+    @property
+    def is_on(self) -> bool:
+        return self.at_end or self.every is not None
+
+
+@dataclass(frozen=True)
 class Identity:
     """Which run this is."""
 
@@ -84,7 +109,7 @@ class Parts:
     """One run, ready to be trained."""
 
     make_model: Callable[[], Architecture]
-    """Draws from the global generator, which the caller seeds."""
+    """Draws from the global generator, which the caller seeds; what is not to be trained is frozen in it."""
     task: Task
     data: DataSource
     optimizer: Callable[[nn.Module], Optimizer]
@@ -92,7 +117,9 @@ class Parts:
     """From the number of steps of the run to its schedule."""
     precision: Precision = field(default_factory=Precision)
     checkpointing: Checkpointing = field(default_factory=Checkpointing)
+    finetuning: Finetuning = field(default_factory=Finetuning)
     settings: Settings = field(default_factory=Settings)
+    probe: ProbeSettings = field(default_factory=ProbeSettings)
     identity: Identity = field(default_factory=Identity)
     tracking: TrackingSettings = field(default_factory=TrackingSettings)
     costs: Mapping[str, Any] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from pytorch_lightning import Trainer
 from headtohead.architectures.contracts import Architecture
 from headtohead.components.stack import Stack
 from headtohead.tracking.record import RunRecord, Status
-from headtohead.training.checkpoints import LAST, drop, load, start_from
+from headtohead.training.checkpoints import LAST, drop, load
 from headtohead.training.checks import check_model, check_settings
 from headtohead.training.data_module import RunData
 from headtohead.training.devices import device_name, number_format, peak_flops, threads
@@ -23,10 +23,12 @@ from headtohead.training.module import TrainingModule
 from headtohead.training.outcomes import outcome_of
 from headtohead.training.parts import Parts
 from headtohead.training.precision import Precision
+from headtohead.training.prober import Prober
 from headtohead.training.reporter import Reporter
 from headtohead.training.seeds import seeds_of
 from headtohead.training.session import Session, folder_of
 from headtohead.training.signals import StopRequest
+from headtohead.training.starting import start_from
 from headtohead.training.state import RunState
 from headtohead.training.trainer import device_of, make_trainer, quiet_lightning
 
@@ -78,8 +80,8 @@ class Run:
     def fit(self) -> None:
         """Train to the last step, from the first or from where the run was interrupted."""
         parts = self.parts
-        self._module = module = self._make_module()
         checkpoint = self._checkpoint_to_resume()
+        self._module = module = self._make_module(starts=checkpoint is None)
         if checkpoint is not None:
             module.state = RunState(**load(checkpoint)["run"])
         self._data = data = RunData(
@@ -93,12 +95,18 @@ class Run:
             parts.settings,
             self._precision,
             logger=self.session.logger,
-            callbacks=[self._reporter, Keeper(self.session, self._meter, self._stop)],
+            callbacks=[self._reporter, *self._probers(), Keeper(self.session, self._meter, self._stop)],
             folder=self.session.folder,
         )
         if module.state.step < parts.settings.max_steps:
             with self._stop.gentle(module.ask_to_stop):
                 trainer.fit(module, datamodule=data, ckpt_path=checkpoint)
+
+    def _probers(self) -> list[Prober]:
+        """One, or none where none is wanted."""
+        parts = self.parts
+        wanted = parts.probe.is_on
+        return [Prober(self.session, self._meter, parts.probe, parts.data, parts.task)] if wanted else []
 
     def test(self) -> None:
         """Once, with the weights that validation selected."""
@@ -119,13 +127,18 @@ class Run:
             drop(session.checkpoints, keep=self.parts.settings.keep_checkpoints)
         session.close(status, reason)
 
-    def _make_module(self) -> TrainingModule:
+    def _make_module(self, *, starts: bool) -> TrainingModule:
+        """With the weights it starts from; those of a run that goes on come with its checkpoint."""
         parts, seeds = self.parts, seeds_of(self.parts.identity.seed)
         torch.manual_seed(seeds.initialisation)
         model = parts.make_model()
         check_model(model, parts.settings)
-        if parts.identity.init_from is not None:
-            start_from(model, parts.identity.init_from)
+        if starts and (run := parts.identity.init_from) is not None:
+            start = start_from(model, run, class_names=parts.data.spec().class_names)
+            if is_main_process():
+                _log.info("init_from=%s: %s", run, start)
+        if (frozen := _num_frozen(model)) and is_main_process():
+            _log.info("finetuning.freeze=%s: %d weights stay as they are", parts.finetuning.freeze, frozen)
         for module in model.modules():
             if isinstance(module, Stack):
                 module.checkpointing = parts.checkpointing
@@ -151,6 +164,10 @@ class Run:
             _log.info("no peak rate is known for %s in %s: utilisation (MFU) is left out", name, format_)
             return None
         return peak * self.parts.settings.devices * self.parts.settings.num_nodes
+
+
+def _num_frozen(model: Architecture) -> int:
+    return sum(parameter.numel() for parameter in model.parameters() if not parameter.requires_grad)
 
 
 def _possible(precision: Precision, device: torch.device) -> Precision:

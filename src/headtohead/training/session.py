@@ -37,6 +37,8 @@ class Session:
             record.timing.started = record.timing.started or _now()
             folder.write_config(yaml.safe_dump(dict(parts.config), sort_keys=False, allow_unicode=True))
             folder.write_record(record)
+            if (tokenizer := parts.data.tokenizer_facts()) is not None:
+                folder.write_tokenizer(tokenizer)
             try:
                 self._tracker = start(parts.tracking, record, folder, resumed=resumed)
             except ValueError as refusal:

@@ -1,0 +1,76 @@
+"""What a run takes over from the one it starts from, besides weights: how text becomes tokens."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from headtohead.building.errors import ConfigurationError, show
+from headtohead.data.contracts import DataSpec
+from headtohead.tracking.record import RunRecord
+from headtohead.tracking.store import RunFolder
+
+_MAY_DIFFER = (
+    "vocab_size", "max_length", "max_target_length", "num_classes", "image_shape", "pooling", "dropout", "drop_path",
+    "tie_weights", "head_bias", "initialisation", "num_segments",
+)  # fmt: skip
+"""Of a model: what is the head's, what weights do not tell of, and what their shapes tell anyway."""
+_log = logging.getLogger(__name__)
+
+
+def path_of(text: str) -> Path:
+    """run:outputs/GROUP/RUN, or without the first word."""
+    return Path(text.removeprefix("run:"))
+
+
+def tokenizer_to_take(config: Mapping[str, Any]) -> dict[str, Any] | None:
+    """That of the run whose weights this one starts from; once there is a folder of its own, that folder has it."""
+    if not config.get("init_from"):
+        return None
+    own, first = config.get("resume_from"), config["init_from"]
+    return (RunFolder.open(own).read_tokenizer() if own else None) or RunFolder.open(path_of(first)).read_tokenizer()
+
+
+def as_started(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration with the tokenizer that is really used."""
+    facts, data = tokenizer_to_take(config), config["data"]
+    if facts is None or "tokenizer" not in data:
+        return dict(config)
+    return {**config, "data": {**data, "tokenizer": facts["kind"], "vocab_size": None}}
+
+
+def check_start(config: Mapping[str, Any], spec: DataSpec) -> None:
+    """Raises ConfigurationError where the same token ids would mean other things than to the run it starts from."""
+    if not config.get("init_from") or config.get("resume_from"):
+        return
+    record = RunFolder.open(path_of(config["init_from"])).read_record_as_written()
+    if spec.vocab_size and not _same_ids(config, spec, record):
+        raise ConfigurationError(
+            f"init_from={config['init_from']} was trained on data={_data(record.config)}, whose token ids mean other "
+            f"things than those of data={_data(config)}: choose data of the same kind of tokens, or start without "
+            "init_from"
+        )
+    for difference in _differences(record.config.get("model", {}), config["model"], "model"):
+        _log.warning("init_from=%s: %s, which its weights were not trained for", config["init_from"], difference)
+
+
+def _same_ids(config: Mapping[str, Any], spec: DataSpec, record: RunRecord) -> bool:
+    if spec.tokenizer_hash or record.comparability.tokenizer:
+        return spec.tokenizer_hash == record.comparability.tokenizer
+    return bool(config["data"]["_target_"] == record.config.get("data", {}).get("_target_"))
+
+
+def _data(config: Mapping[str, Any]) -> str:
+    choice = (config.get("choices") or {}).get("data")
+    return str(choice or config.get("data", {}).get("_target_", "").rpartition(".")[2])
+
+
+def _differences(there: Any, here: Any, path: str) -> Iterator[str]:
+    if isinstance(there, Mapping) and isinstance(here, Mapping):
+        for key in [*there, *(key for key in here if key not in there)]:
+            if key not in _MAY_DIFFER:
+                yield from _differences(there.get(key), here.get(key), f"{path}.{key}")
+    elif there != here:
+        yield f"{path}={show(here)} differs from {show(there)} there"

@@ -1,0 +1,135 @@
+"""A model that starts from the weights of another run: what fits is taken, a head for another purpose starts fresh."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.heads import VocabularyHead
+from headtohead.components.contracts import Position
+from headtohead.tracking.store import RunFolder
+from headtohead.training.checkpoints import load_best
+
+_HEAD = "head."
+_SMALLEST_SHARE = 0.5
+"""Of the body's weights that must come from the other run: less would be a new model under a false name."""
+_SHOWN = 4
+
+
+@dataclass(frozen=True)
+class Start:
+    """The names of weights, by what became of them."""
+
+    taken: tuple[str, ...]
+    fresh: tuple[str, ...]
+    left_aside: tuple[str, ...]
+    """Of the other run."""
+    cut: tuple[str, ...] = ()
+    """Tables of positions that were longer there than needed here; they are among the taken."""
+
+    def __str__(self) -> str:
+        said = [f"taken: {_briefly(self.taken)}"]
+        if self.cut:
+            said.append(f"cut to the length needed: {_briefly(self.cut)}")
+        if self.fresh:
+            said.append(f"fresh: {_briefly(self.fresh)}")
+        if self.left_aside:
+            said.append(f"left aside: {_briefly(self.left_aside)}")
+        return "; ".join(said)
+
+
+def start_from(model: Architecture, run: Path | str, *, class_names: Sequence[str] = ()) -> Start:
+    """The best weights of another run into this model; raises ValueError where its body is not the same."""
+    best = load_best(RunFolder.open(run).path)
+    there: dict[str, Tensor] = best["model"]
+    here = {name: held for name, held in model.state_dict().items() if name not in _tied(model)}
+    fits_head = _same_head(model, best, class_names) and _same_shapes(here, there)
+    cuttable = _tables(model)
+    taken, cut = {}, []
+    for name, own in here.items():
+        if name not in there or (name.startswith(_HEAD) and not fits_head):
+            continue
+        given = there[name]
+        if given.shape != own.shape and name in cuttable and given.shape[1:] == own.shape[1:]:
+            given = _cut(given, len(own), name, run)
+            cut.append(name)
+        if given.shape != own.shape:
+            raise ValueError(
+                f"init_from={run} does not fit this model: {name} is {_by(given)} there and {_by(own)} here; give the "
+                "sizes and the choices of that run's model (its config.yaml shows them), or start without init_from"
+            )
+        taken[name] = given
+    _check_enough(here, taken, run)
+    model.load_state_dict(taken, strict=False)
+    return Start(
+        taken=tuple(taken),
+        fresh=tuple(name for name in here if name not in taken),
+        left_aside=tuple(name for name in there if name not in taken and name not in _tied(model)),
+        cut=tuple(cut),
+    )
+
+
+def _tied(model: Architecture) -> set[str]:
+    """A second name of the embedding."""
+    return {f"{_HEAD}weight"} if isinstance(model.head, VocabularyHead) and model.head.tied else set()
+
+
+def _same_head(model: Architecture, best: dict[str, object], class_names: Sequence[str]) -> bool:
+    """A head of the same kind for the same classes: rows of equal number may stand for other things."""
+    kind = type(model.head).__name__
+    return best.get("head", kind) == kind and best.get("class_names", list(class_names)) == list(class_names)
+
+
+def _same_shapes(here: dict[str, Tensor], there: dict[str, Tensor]) -> bool:
+    return all(name in there and there[name].shape == own.shape for name, own in here.items() if name.startswith(_HEAD))
+
+
+def _tables(model: Architecture) -> set[str]:
+    """Tables with a row for each place of a sequence; the places of an image have two directions."""
+    if model.family == "vision_transformer":
+        return set()
+    return {
+        f"{path}.{name}"
+        for path, module in model.named_modules()
+        if isinstance(module, Position) and module.max_length is not None
+        for name, _ in module.named_parameters()
+    }
+
+
+def _cut(table: Tensor, length: int, name: str, run: Path | str) -> Tensor:
+    if len(table) < length:
+        raise ValueError(
+            f"init_from={run} knows {len(table)} positions ({name}), and this data needs {length}: give it shorter "
+            f"rows, or train that run with model.max_length={length}, or with a position without a table"
+        )
+    return table[:length].clone()
+
+
+def _check_enough(here: dict[str, Tensor], taken: dict[str, Tensor], run: Path | str) -> None:
+    body = sum(held.numel() for name, held in here.items() if not name.startswith(_HEAD))
+    found = sum(held.numel() for name, held in taken.items() if not name.startswith(_HEAD))
+    if found < _SMALLEST_SHARE * body:
+        raise ValueError(
+            f"init_from={run} has {found} of the {body} weights below this model's head, too few to speak of a start: "
+            "give a run with the same model= and as many layers"
+        )
+
+
+def _briefly(names: Iterable[str]) -> str:
+    """Module by module: the first words of the names that tell them apart."""
+    parts = list(dict.fromkeys(_part(name) for name in names))
+    shown = ", ".join(parts[:_SHOWN])
+    return shown if len(parts) <= _SHOWN else f"{shown} and {len(parts) - _SHOWN} more"
+
+
+def _part(name: str) -> str:
+    words = name.split(".")
+    return ".".join(words[:2]) if len(words) > 2 else words[0]
+
+
+def _by(tensor: Tensor) -> str:
+    return " x ".join(map(str, tensor.shape)) if tensor.ndim else "a number"
