@@ -14,6 +14,7 @@ from headtohead.data.rows import ByteCounter, PackedRows, PaddedRows
 from headtohead.data.storage import Ragged, Table, ragged
 from headtohead.data.texts import Decode, Form, Place, TextSource
 from headtohead.data.tokenizers import BOS, UNK, Tokenizer, TokenizerName, framed
+from headtohead.data.windows import StridedRows
 
 Packing = Literal["apart", "stream", "none"]
 """apart: documents share rows and do not see each other; stream: they do see what came before; none: one per row."""
@@ -58,6 +59,15 @@ class LanguageForm(Form[str]):
             )
         apart = self.packing == "apart" and len(documents) > 1
         return PackedRows(source, name, documents.values, row_length=row_length, apart=apart, byte_counter=counter)
+
+    def windows(self, source: TextSource, name: SplitName, table: Table, *, length: int, stride: int) -> Split:
+        """Each document by itself; with packing=stream all of them as one."""
+        del name
+        documents, unknown = ragged(table, "tokens"), ragged(table, "unknown_bytes")
+        counter = ByteCounter(source.tokenizer.byte_lengths, documents.values, unknown.values)
+        if self.packing == "stream":
+            documents = Ragged(documents.values, np.array([0, len(documents.values)]))
+        return StridedRows(documents, length=length, stride=stride, byte_counter=counter)
 
     def described(self, batch: Batch, content: Prepared, decode: Decode) -> list[dict[str, Any]]:
         del content

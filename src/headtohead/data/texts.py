@@ -42,6 +42,11 @@ class Form(ABC, Generic[Sample]):
     def rows(self, source: TextSource, name: SplitName, table: Table) -> Split:
         """The rows of one split."""
 
+    def windows(self, source: TextSource, name: SplitName, table: Table, *, length: int, stride: int) -> Split | None:
+        """Overlapping windows over long texts; None where rows are no such texts."""
+        del source, name, table, length, stride
+        return None
+
     @abstractmethod
     def described(self, batch: Batch, content: Prepared, decode: Decode) -> list[dict[str, Any]]:
         """One small dictionary per sample."""
@@ -117,6 +122,10 @@ class TextSource(CachedSource):
 
     def open_split(self, name: SplitName) -> Split:
         return self.form.rows(self, name, self.content.tables[name])
+
+    def windows(self, name: SplitName, *, length: int, stride: int) -> Split:
+        found = self.form.windows(self, name, self.content.tables[name], length=length, stride=stride)
+        return super().windows(name, length=length, stride=stride) if found is None else found
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
