@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import torch
 
-from headtohead.examining.laws import costs, forms, masking
+from headtohead.examining.laws import attending, costs, forms, masking
 from headtohead.examining.laws.subject import LawBroken, Subject, alone
 
 __all__ = ["LAWS", "Law", "LawBroken", "Subject", "alone", "applies"]
@@ -25,6 +25,7 @@ LAWS: tuple[Law, ...] = (
     masking.causality,
     masking.padding_invariance,
     masking.packed_documents,
+    attending.explicit_attention,
     costs.declared_parameters,
     costs.declared_flops,
     costs.declared_state,
