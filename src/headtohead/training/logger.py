@@ -37,6 +37,11 @@ class RunLogger(Logger):
             self._folder.log(progress, values)
             self._tracker.log(progress, values)
 
+    def write_pictures(self, progress: Progress, pictures: Mapping[str, Any]) -> None:
+        """To W&B alone: whoever draws them knows where their files belong."""
+        if self._tracker is not None:
+            self._tracker.images(progress, pictures)
+
     def beat(self) -> None:
         """A sign of life between two logged steps."""
         if self._folder is not None:
