@@ -1,0 +1,159 @@
+"""`h2h probe RUN`: what a finished run attends to, what data it sees, how its positions look."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headtohead.building.errors import ConfigurationError
+from headtohead.cli.arguments import parse, parser
+from headtohead.cli.terminal import note, out, show_table
+
+if TYPE_CHECKING:
+    from headtohead.examining.finished import FinishedRun
+    from headtohead.examining.probe.subject import Subject
+
+_EXAMPLES = """\
+examples:
+  h2h probe RUN --text "the old teacher sees the dogs"        attention maps: PNG, .npz and a page to explore
+  h2h probe RUN --text "1205" --target "one thousand"         an encoder-decoder, its target given (else greedy)
+  h2h probe RUN --text "who sleeps ?" --second "the cat ..."  a pair, or a question and its context
+  h2h probe RUN --image digit.png                             a vision transformer
+  h2h probe RUN                                               rows 0, 1, 2 of the test split
+  h2h probe RUN --rows 4,17 --split validation                others
+  h2h probe RUN --data                                        the rows that training read, masks and targets visible
+  h2h probe --data task=masked_lm model=encoder_only          the same before any training
+  h2h probe RUN --positions                                   its positional encoding, as it was learned
+  h2h probe --positions model/position=alibi                  one that was never trained
+
+RUN is a run's folder, outputs/GROUP/ID. Files go to RUN/probe (without a run to outputs/probe), or below --out.
+
+exit code: 0 done, 2 refused, 130 interrupted
+"""
+_ROWS = (0, 1, 2)
+
+
+def run(arguments: Sequence[str]) -> int:
+    taken = parser("probe", "Look inside: attention maps, data as the model sees it, positional encodings.", _EXAMPLES)
+    taken.add_argument(
+        "given", nargs="*", metavar="RUN|OVERRIDE", help="a run's folder; or, for --data and --positions"
+    )
+    taken.add_argument("--text", help="a text for the run's own tokenizer")
+    taken.add_argument("--second", metavar="TEXT", help="the second text of a pair, or the context of a question")
+    taken.add_argument(
+        "--target", metavar="TEXT", help="what an encoder-decoder's decoder reads; default: its own output"
+    )
+    taken.add_argument("--image", metavar="FILE", help="an image, resized to the run's own")
+    taken.add_argument("--rows", metavar="N,N", help="rows of a split; default 0,1,2, with --data the first batch")
+    taken.add_argument("--split", choices=["train", "validation", "test"], help="default test, with --data train")
+    what = taken.add_mutually_exclusive_group()
+    what.add_argument("--data", action="store_true", help="what the model really sees")
+    what.add_argument("--positions", action="store_true", help="its positional encoding")
+    taken.add_argument("--out", metavar="DIR", help="where the folder of files goes")
+    taken.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
+    taken.add_argument("--json", action="store_true", help="figures and files as JSON")
+    taken.set_defaults(multirun=False)
+    given = parse(taken, arguments)
+    given.rows = None if given.rows is None else _rows(given.rows)
+    _check(given)
+    return _attention(given)
+
+
+def _check(given: argparse.Namespace) -> None:
+    """Refuses what cannot go together before anything is loaded."""
+    runs = [name for name in given.given if "=" not in name or Path(name).exists()]
+    overrides = [name for name in given.given if name not in runs]
+    if len(runs) > 1:
+        raise ConfigurationError(f"h2h probe looks into one run, and {' and '.join(runs)} are given")
+    if runs and overrides:
+        raise ConfigurationError(
+            f"{runs[0]} keeps its own configuration: leave {overrides[0]} out, or leave the run out"
+        )
+    given.run, given.overrides = (runs[0] if runs else None), overrides
+    if given.run is None and not (given.data or given.positions):
+        raise ConfigurationError("h2h probe needs a run's folder, outputs/GROUP/ID (with --data or --positions, none)")
+    sources = [name for name in ("text", "image", "rows") if getattr(given, name) is not None]
+    if len(sources) > 1:
+        raise ConfigurationError(f"give one of --{' and --'.join(sources)}, not both")
+    for name in ("second", "target"):
+        if getattr(given, name) is not None and given.text is None:
+            raise ConfigurationError(f"--{name} goes with --text, and there is none")
+
+
+def _rows(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ConfigurationError(f"--rows {text}: give row numbers, for example 0,1,2") from None
+
+
+def _attention(given: argparse.Namespace) -> int:
+    from headtohead.examining.finished import open_run
+    from headtohead.examining.probe.attention import attend
+    from headtohead.examining.probe.attention_view import as_data, show
+    from headtohead.examining.probe.files import write_attention
+
+    opened = open_run(given.run)
+    subject = _subject(given, opened)
+    for remark in subject.remarks:
+        note(remark)
+    attention = attend(opened, subject)
+    folder = _folder(given, opened)
+    with _progress(len(list(attention.files()))) as done:
+        files = write_attention(opened, attention, folder, done=done)
+    if given.json:
+        out(
+            json.dumps(
+                {"run": opened.record.id, **as_data(attention), "files": [str(file) for file in files]}, indent=2
+            )
+        )
+        return 0
+    show_table(show(attention))
+    _tell(files)
+    return 0
+
+
+def _subject(given: argparse.Namespace, opened: FinishedRun) -> Subject:
+    from headtohead.examining.probe.subject import of_image, of_rows, of_text
+
+    if given.text is not None:
+        return of_text(opened, given.text, given.second, given.target)
+    if given.image is not None:
+        return of_image(opened, Path(given.image))
+    return of_rows(opened, given.split or "test", given.rows or _ROWS)
+
+
+def _folder(given: argparse.Namespace, opened: FinishedRun) -> Path:
+    """Named after what is looked at."""
+    from headtohead.examining.probe.files import folder_for
+
+    below = Path(given.out) if given.out else opened.folder / "probe"
+    if given.text is not None:
+        return folder_for([text for text in (given.text, given.second, given.target) if text is not None], below)
+    if given.image is not None:
+        return folder_for([Path(given.image).name], below)
+    return below / "-".join([given.split or "test", *map(str, given.rows or _ROWS)])
+
+
+def _tell(files: list[Path]) -> None:
+    """The page first: it is what one opens, and comes last."""
+    *others, page = (os.path.relpath(file) for file in files)
+    note(f"page: {page}")
+    note(f"beside it: {len(others)} files, {', '.join(sorted({Path(file).suffix for file in others}))}")
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("drawing"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
+        bar = progress.add_task("", total=total)
+        yield lambda: progress.advance(bar)

@@ -1,0 +1,137 @@
+const content = JSON.parse(document.getElementById("content").textContent);
+
+/** An element; text becomes text nodes only, so that no token can be taken for markup. */
+function el(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value === true) node.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) node.setAttribute(name, value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+function drawing(tag, attributes = {}, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+/** Few digits, but never 0 for what is not 0. */
+function number(value, digits = 3) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 0.5 * 10 ** -digits || size >= 1e6)) return value.toExponential(1);
+  return value.toFixed(size >= 100 ? 1 : digits);
+}
+
+/** Numbers that were sent as 16-bit floats in base64. */
+function floats(encoded) {
+  const bytes = Uint8Array.from(atob(encoded), (letter) => letter.charCodeAt(0));
+  return Float32Array.from(new Uint16Array(bytes.buffer), half);
+}
+
+function half(bits) {
+  const sign = bits & 0x8000 ? -1 : 1;
+  const exponent = (bits >> 10) & 0x1f;
+  const fraction = bits & 0x3ff;
+  if (exponent === 31) return fraction ? NaN : sign * Infinity;
+  return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -14 * (fraction / 1024));
+}
+
+const ANCHORS = {
+  light: {
+    sequential: [[250, 250, 252], [214, 223, 248], [148, 172, 238], [80, 108, 216], [44, 52, 150], [22, 18, 74]],
+    diverging: [[22, 60, 140], [92, 140, 214], [190, 210, 236], [249, 249, 250], [244, 200, 186], [214, 106, 84], [140, 28, 30]],
+  },
+  dark: {
+    sequential: [[30, 33, 40], [58, 48, 110], [124, 60, 150], [208, 84, 118], [250, 158, 88], [255, 240, 172]],
+    diverging: [[164, 206, 255], [82, 142, 232], [44, 72, 124], [30, 33, 40], [122, 54, 48], [226, 102, 82], [255, 200, 178]],
+  },
+};
+
+const theme = {
+  listeners: [],
+  get name() {
+    return document.documentElement.dataset.theme;
+  },
+  set(name) {
+    document.documentElement.dataset.theme = name;
+    for (const listener of this.listeners) listener();
+  },
+};
+const preference = window.matchMedia("(prefers-color-scheme: dark)");
+theme.set(preference.matches ? "dark" : "light");
+preference.addEventListener("change", () => theme.set(preference.matches ? "dark" : "light"));
+
+/** The colour of a share from 0 to 1, linear between the anchors. */
+function colour(kind, share) {
+  const anchors = ANCHORS[theme.name][kind];
+  const place = Math.min(Math.max(share, 0), 1) * (anchors.length - 1);
+  const below = Math.min(Math.floor(place), anchors.length - 2);
+  return anchors[below].map((part, i) => Math.round(part + (place - below) * (anchors[below + 1][i] - part)));
+}
+
+/** Numbers as a picture of one pixel a cell; cells that are hidden stay clear. */
+function paint(canvas, { values, rows, columns, low, high, colours = "sequential", hidden = () => false }) {
+  canvas.width = columns;
+  canvas.height = rows;
+  const pen = canvas.getContext("2d");
+  const image = pen.createImageData(columns, rows);
+  const table = Array.from({ length: 256 }, (_, i) => colour(colours, i / 255));
+  const spread = high > low ? high - low : 1;
+  for (let i = 0; i < rows * columns; i++) {
+    if (hidden(Math.floor(i / columns), i % columns) || !Number.isFinite(values[i])) continue;
+    const share = Math.min(Math.max((values[i] - low) / spread, 0), 1);
+    image.data.set(table[Math.round(share * 255)], 4 * i);
+    image.data[4 * i + 3] = 255;
+  }
+  pen.putImageData(image, 0, 0);
+}
+
+const tip = el("div", { class: "tip", role: "status", hidden: true });
+
+function showTip(event, ...lines) {
+  tip.replaceChildren(...lines.map((line) => el("div", {}, line)));
+  tip.hidden = false;
+  const { width, height } = tip.getBoundingClientRect();
+  const right = event.clientX + 16 + width > window.innerWidth;
+  const below = event.clientY + 18 + height > window.innerHeight;
+  tip.style.left = `${Math.max(4, right ? event.clientX - 14 - width : event.clientX + 16)}px`;
+  tip.style.top = `${Math.max(4, below ? event.clientY - 12 - height : event.clientY + 18)}px`;
+}
+
+function hideTip() {
+  tip.hidden = true;
+}
+
+/** Buttons in a row, one of which is pressed. */
+function choices(label, names, onChoose) {
+  const row = el("div", { class: "choices", role: "group", "aria-label": label });
+  const node = el("div", { class: "control" }, el("span", {}, label), row);
+  return {
+    node,
+    show(pressed, shown = names) {
+      row.replaceChildren(
+        ...shown.map((name, i) =>
+          el("button", { type: "button", "aria-pressed": String(i === pressed), onclick: () => onChoose(i) }, name),
+        ),
+      );
+      node.hidden = shown.length === 0;
+    },
+  };
+}
+
+/** The head of every page: what it is about, and the way to the other colours. */
+function pageTop() {
+  const facts = content.facts.map(([name, value]) => el("span", {}, `${name} `, el("b", {}, value)));
+  const swap = el("button", { type: "button", onclick: () => theme.set(theme.name === "dark" ? "light" : "dark") }, "Dark / light");
+  return el(
+    "div",
+    { class: "top" },
+    el("div", {}, el("h1", {}, content.title), el("div", { class: "facts" }, ...facts)),
+    swap,
+  );
+}

@@ -1,0 +1,266 @@
+"""What a model really sees: rows as the task shows them, token by token, and how long and of which class they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from headtohead.data.batch import IGNORED, Batch
+from headtohead.data.contracts import SPLIT_NAMES, DataSource, DataSpec, SplitName
+from headtohead.data.order import EpochOrder, evaluation_batches
+from headtohead.data.texts import TextSource
+from headtohead.data.tokenizers import UNK
+from headtohead.examining.probe.subject import checked_rows
+from headtohead.probing.labels import token_labels
+from headtohead.tasks.contracts import Task
+from headtohead.training.seeds import EVALUATION_SEED, seeds_of
+
+Change = Literal["masked", "replaced", "kept"]
+MOST_ROWS = 4096
+"""Of each split, for lengths and shares."""
+
+
+@dataclass(frozen=True)
+class TokenSeen:
+    """One place of a row; None where something does not apply."""
+
+    text: str
+    special: bool = False
+    padding: bool = False
+    target: str | None = None
+    """What is to be said here, where it counts."""
+    change: Change | None = None
+    """What masked language modelling did to it; the target says what it was."""
+    document: int | None = None
+    sentence: int | None = None
+    answer: bool = False
+
+
+@dataclass(frozen=True)
+class SampleSeen:
+    """One row: its sides (what an encoder or decoder reads), its label, its image."""
+
+    split: SplitName
+    row: int
+    sides: Mapping[str, tuple[TokenSeen, ...]]
+    label: str | None = None
+    image: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class SplitSeen:
+    """One split in numbers, over the first batches in the order in which they are read."""
+
+    name: SplitName
+    rows: int
+    looked_at: int
+    lengths: Mapping[str, np.ndarray]
+    """Of real tokens, by what is counted: rows, the target side, documents within rows."""
+    padding: float | None
+    """Share of all places that are padding."""
+    scored: float | None
+    """Share of real places with a target that counts."""
+    unknown: float | None
+    """Share of real tokens that the tokenizer does not know."""
+    classes: np.ndarray | None
+    """How often each class occurs."""
+
+
+@dataclass(frozen=True)
+class DataSeen:
+    """All of it."""
+
+    spec: DataSpec
+    samples: tuple[SampleSeen, ...]
+    splits: tuple[SplitSeen, ...]
+
+
+def see(
+    data: DataSource, task: Task, seed: int, *, split: SplitName = "train", rows: Sequence[int] | None = None
+) -> DataSeen:
+    """By default the first rows that training reads, in its order, with the masks of its first epoch; `seed` is the
+    run's."""
+    looker = _Looker(data, task, seeds_of(seed).data_order)
+    number = 40 if data.spec().kind == "images" else 8
+    chosen = next(looker.orders(split))[:number] if rows is None else checked_rows(data, split, rows)
+    return DataSeen(
+        looker.spec, tuple(looker.samples(split, chosen)), tuple(looker.summary(name) for name in SPLIT_NAMES)
+    )
+
+
+class _Looker:
+    """A source and a task, as one run joins them."""
+
+    def __init__(self, data: DataSource, task: Task, seed: int) -> None:
+        self.data, self.task, self.seed = data, task, seed
+        self.spec = data.spec()
+        self._labels: dict[int, str] = {}
+
+    def orders(self, name: SplitName) -> Iterator[np.ndarray]:
+        """The rows of each batch in turn."""
+        split, size = self.data.split(name), self.data.batch_size
+        if name == "train":
+            return iter(EpochOrder(split, batch_size=size, seed=self.seed).epoch(0))
+        return evaluation_batches(len(split), batch_size=size)
+
+    def view(self, name: SplitName, rows: np.ndarray) -> Batch:
+        seed = self.seed if name == "train" else EVALUATION_SEED
+        return self.task.view(self.data.split(name).batch(rows), seed=seed, epoch=0)
+
+    def samples(self, name: SplitName, rows: np.ndarray) -> Iterator[SampleSeen]:
+        batch = self.view(name, rows)
+        for place, row in enumerate(rows.tolist()):
+            yield SampleSeen(
+                split=name,
+                row=row,
+                sides=self._sides(batch, place),
+                label=self._label(batch, place),
+                image=None if batch.images is None else batch.images[place],
+            )
+
+    def summary(self, name: SplitName) -> SplitSeen:
+        most = max(1, MOST_ROWS // self.data.batch_size)
+        views = [self.view(name, rows) for rows in islice(self.orders(name), most) if len(rows)]
+        places = sum(_places(view) for view in views)
+        real = sum(view.num_tokens for view in views)
+        has_targets = any(view.targets is not None and self._is_per_token(view) for view in views)
+        scored = sum(int((view.targets != IGNORED).sum()) for view in views if view.targets is not None)
+        scorable = sum(_scorable(view) for view in views)
+        unknown = None
+        if isinstance(self.data, TextSource):
+            unknown = sum(int((view.tokens == UNK).sum()) for view in views if view.tokens is not None) / max(real, 1)
+        return SplitSeen(
+            name=name,
+            rows=len(self.data.split(name)),
+            looked_at=sum(view.num_samples for view in views),
+            lengths=_lengths(views),
+            padding=1 - real / places if places else None,
+            scored=scored / max(scorable, 1) if has_targets else None,
+            unknown=unknown,
+            classes=self._classes(views),
+        )
+
+    def _sides(self, batch: Batch, place: int) -> dict[str, tuple[TokenSeen, ...]]:
+        sides = {}
+        for side, tokens, valid in (
+            ("tokens", batch.tokens, batch.valid),
+            ("decoder_tokens", batch.decoder_tokens, batch.decoder_valid),
+        ):
+            if tokens is None:
+                continue
+            ids = tokens[place].tolist()
+            real = [True] * len(ids) if valid is None else valid[place].tolist()
+            seen = [
+                TokenSeen(label, special=token < self.spec.num_special_ids, padding=not shown)
+                for label, token, shown in zip(self._named(ids), ids, real, strict=True)
+            ]
+            if side == "tokens":
+                seen = _numbered(seen, batch, place)
+            reads_targets = side == ("decoder_tokens" if batch.decoder_tokens is not None else "tokens")
+            sides[side] = tuple(self._with_targets(seen, ids, batch, place) if reads_targets else seen)
+        return sides
+
+    def _with_targets(self, seen: list[TokenSeen], ids: list[int], batch: Batch, place: int) -> list[TokenSeen]:
+        if batch.targets is None or batch.targets.dim() == 1:
+            return seen
+        targets = batch.targets[place].tolist()
+        if self.task.head == "span":
+            first, last = targets
+            return [replace(token, answer=first <= i <= last) for i, token in enumerate(seen)]
+        return [
+            token if target == IGNORED else self._with_target(token, read, target)
+            for token, read, target in zip(seen, ids, targets, strict=True)
+        ]
+
+    def _with_target(self, token: TokenSeen, read: int, target: int) -> TokenSeen:
+        if self.task.head == "tagger":
+            return replace(token, target=self._class(target))
+        change: Change | None = None
+        if self.task.head.startswith("masked"):
+            change = "masked" if read == self.spec.mask_id else "kept" if read == target else "replaced"
+        return replace(token, target=self._named([target])[0], change=change)
+
+    def _named(self, ids: list[int]) -> list[str]:
+        new = [token for token in ids if token not in self._labels]
+        self._labels |= dict(zip(new, token_labels(new, self.spec, self.data.decode), strict=True))
+        return [self._labels[token] for token in ids]
+
+    def _label(self, batch: Batch, place: int) -> str | None:
+        """Of the row: its class, or whether the second sentence follows the first."""
+        labels = batch.labels if batch.labels is not None else batch.targets
+        if labels is None or labels.dim() != 1:
+            return None
+        label = int(labels[place])
+        return None if label == IGNORED else self._class(label)
+
+    def _class(self, number: int) -> str:
+        names = self.spec.class_names
+        return names[number] if number < len(names) else str(number)
+
+    def _is_per_token(self, view: Batch) -> bool:
+        return view.targets is not None and view.targets.dim() == 2 and self.task.head != "span"
+
+    def _classes(self, views: Sequence[Batch]) -> np.ndarray | None:
+        """Of labels, or of tags."""
+        if not self.spec.num_classes:
+            return None
+        found = []
+        for view in views:
+            labels = view.labels if view.labels is not None else view.targets
+            if labels is not None and (labels.dim() == 1 or self.task.head == "tagger"):
+                found.append(labels[labels != IGNORED].numpy())
+        return np.bincount(np.concatenate(found), minlength=self.spec.num_classes) if found else None
+
+
+def _numbered(seen: list[TokenSeen], batch: Batch, place: int) -> list[TokenSeen]:
+    """With the numbers of documents in a packed row, and of the sentences of a pair."""
+    nothing = [None] * len(seen)
+    documents, sentences = (
+        nothing if numbers is None else numbers[place].tolist() for numbers in (batch.segments, batch.token_types)
+    )
+    return [
+        replace(token, document=document, sentence=sentence)
+        for token, document, sentence in zip(seen, documents, sentences, strict=True)
+    ]
+
+
+def _places(view: Batch) -> int:
+    return sum(tokens.numel() for tokens in (view.tokens, view.decoder_tokens) if tokens is not None)
+
+
+def _scorable(view: Batch) -> int:
+    """Real places of the side that targets stand on."""
+    if view.decoder_tokens is not None:
+        return view.decoder_tokens.numel() if view.decoder_valid is None else int(view.decoder_valid.sum())
+    if view.tokens is None:
+        return 0
+    return view.tokens.numel() if view.valid is None else int(view.valid.sum())
+
+
+def _lengths(views: Sequence[Batch]) -> dict[str, np.ndarray]:
+    found: dict[str, list[Tensor]] = {}
+    for view in views:
+        for what, tokens, valid in (
+            ("tokens of a row", view.tokens, view.valid),
+            ("tokens of a target", view.decoder_tokens, view.decoder_valid),
+        ):
+            if tokens is not None:
+                whole = torch.full((len(tokens),), tokens.shape[1])
+                found.setdefault(what, []).append(whole if valid is None else valid.sum(1))
+        if view.segments is not None:
+            found.setdefault("tokens of a document within a row", []).append(_runs(view.segments))
+    return {what: torch.cat(parts).numpy() for what, parts in found.items()}
+
+
+def _runs(segments: Tensor) -> Tensor:
+    """Lengths of the stretches of equal numbers in each row."""
+    starts = torch.ones_like(segments, dtype=torch.bool)
+    starts[:, 1:] = segments[:, 1:] != segments[:, :-1]
+    places = starts.flatten().nonzero().flatten()
+    return torch.diff(places, append=torch.tensor([segments.numel()]))

@@ -1,0 +1,152 @@
+"""A headless Chromium driven over its debugging pipe, with nothing but the standard library: what a page does, says on
+its console and asks of the network."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import select
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+CHROMIUM = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+)
+_PATIENCE = 60
+"""Seconds until an answer is given up."""
+
+
+class Browser:
+    """Use it as a context manager; one page at a time."""
+
+    def __init__(self, profile: Path, *, width: int = 1400, height: int = 900) -> None:
+        assert CHROMIUM is not None, "ask for CHROMIUM first"
+        to_browser, self._to = os.pipe()
+        self._from, from_browser = os.pipe()
+        flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
+        own = [f"--window-size={width},{height}", f"--user-data-dir={profile}", "--remote-debugging-pipe"]
+        # Chromium reads from file 3 and writes to file 4.
+        command = f'exec "$0" "$@" 3<&{to_browser} 4>&{from_browser}'
+        self._process = subprocess.Popen(
+            ["bash", "-c", command, CHROMIUM, *flags, *own, "about:blank"],
+            pass_fds=(to_browser, from_browser),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(to_browser)
+        os.close(from_browser)
+        self._number, self._rest, self._session = 0, b"", ""
+        self.trouble: list[str] = []
+        """Errors and warnings of the console, and exceptions."""
+        self.requests: list[str] = []
+        """Addresses that were asked for, the page's own included."""
+
+    def __enter__(self) -> Browser:
+        targets = self._send("Target.getTargets")["targetInfos"]
+        page = next(target["targetId"] for target in targets if target["type"] == "page")
+        self._session = self._send("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self._send(f"{domain}.enable")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._to)  # Chromium ends with its pipe
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        os.close(self._from)
+
+    def open(self, page: Path) -> None:
+        self.trouble.clear()
+        self.requests.clear()
+        self._send("Page.navigate", url=page.absolute().as_uri())
+        deadline = time.monotonic() + _PATIENCE
+        while self.run("document.readyState") != "complete":
+            assert time.monotonic() < deadline, f"{page} does not load"
+            time.sleep(0.05)
+        self.settle()
+
+    def settle(self) -> None:
+        """Until the page has drawn what it was told."""
+        self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))")
+
+    def run(self, script: str) -> Any:
+        """The value of an expression; a promise is waited for."""
+        answer = self._send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def point(self, x: float, y: float, *, press: bool = False) -> None:
+        """Moves the pointer there; presses and lets go on request."""
+        self._send("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+        if press:
+            for event in ("mousePressed", "mouseReleased"):
+                self._send("Input.dispatchMouseEvent", type=event, x=x, y=y, button="left", clickCount=1)
+        self.settle()
+
+    def click(self, selector: str) -> None:
+        x, y = self.run(
+            f"(() => {{ const node = document.querySelector({json.dumps(selector)}); node.scrollIntoView("
+            "{ block: 'center' }); const box = node.getBoundingClientRect(); "
+            "return [box.x + box.width / 2, box.y + box.height / 2]; })()"
+        )
+        self.point(x, y, press=True)
+
+    def key(self, key: str, *, shift: bool = False) -> None:
+        text = {"text": key} if len(key) == 1 else {}
+        for event in ("keyDown", "keyUp"):
+            own = text if event == "keyDown" else {}
+            self._send("Input.dispatchKeyEvent", type=event, key=key, modifiers=8 if shift else 0, **own)
+        self.settle()
+
+    def look(self, *, width: int, height: int, dark: bool = False) -> None:
+        """Another size of the window, another preference of colours."""
+        self._send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        preference = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._send("Emulation.setEmulatedMedia", features=[preference])
+        self.settle()
+
+    def screenshot(self, path: Path, *, whole: bool = False) -> None:
+        taken = self._send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        path.write_bytes(base64.b64decode(taken["data"]))
+
+    def _send(self, method: str, **parameters: Any) -> Any:
+        self._number += 1
+        message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._to, json.dumps(message).encode() + b"\0")
+        while (answer := self._read()).get("id") != self._number:
+            self._note(answer)
+        assert "error" not in answer, f"{method}: {answer['error']}"
+        return answer["result"]
+
+    def _read(self) -> dict[str, Any]:
+        while b"\0" not in self._rest:
+            ready, _, _ = select.select([self._from], [], [], _PATIENCE)
+            assert ready, "the browser does not answer"
+            read = os.read(self._from, 2**20)
+            assert read, "the browser has ended"
+            self._rest += read
+        message, _, self._rest = self._rest.partition(b"\0")
+        return dict(json.loads(message))
+
+    def _note(self, event: dict[str, Any]) -> None:
+        method, told = event.get("method"), event.get("params", {})
+        if method == "Runtime.exceptionThrown":
+            self.trouble.append(str(told["exceptionDetails"]))
+        elif method == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning"):
+            self.trouble.append(str(told["args"]))
+        elif method == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
+            self.trouble.append(told["entry"]["text"])
+        elif method == "Network.requestWillBeSent":
+            self.requests.append(told["request"]["url"])
