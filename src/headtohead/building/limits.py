@@ -48,7 +48,11 @@ LIMITS: dict[str, Range] = {
         COUNT,
     ),
     **dict.fromkeys(
-        ("warmup", "decay", "weight_decay", "lr", "adamw_lr", "num_workers", "min_delta", "num_segments"), NOT_NEGATIVE
+        (
+            "warmup", "decay", "weight_decay", "lr", "adamw_lr", "num_samples", "num_workers", "min_delta",
+            "num_segments",
+        ),
+        NOT_NEGATIVE,
     ),
     **dict.fromkeys(("eps", "base", "multiple", "gradient_clip", "power", "seconds"), POSITIVE),
     **dict.fromkeys(("dropout", "drop_path", "label_smoothing", "momentum", "betas"), PROBABILITY),

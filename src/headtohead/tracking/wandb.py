@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
+from headtohead.tasks.tables import Table
 from headtohead.tracking.connection import Decision, TrackingSettings, decide, server_url
 from headtohead.tracking.images import to_picture
 from headtohead.tracking.record import Progress, RunRecord, Status, WandbLink
@@ -41,6 +42,10 @@ class Tracker(ABC):
         """Arrays as pictures: maps [H, W], coloured here, or colours [H, W, 3]."""
 
     @abstractmethod
+    def tables(self, progress: Progress, tables: Mapping[str, Table]) -> None:
+        """Tables by name."""
+
+    @abstractmethod
     def summary(self, values: Mapping[str, Any]) -> None:
         """Single values of the whole run."""
 
@@ -57,6 +62,9 @@ class NoTracker(Tracker):
 
     def images(self, progress: Progress, pictures: Mapping[str, Any]) -> None:
         del progress, pictures
+
+    def tables(self, progress: Progress, tables: Mapping[str, Table]) -> None:
+        del progress, tables
 
     def summary(self, values: Mapping[str, Any]) -> None:
         del values
@@ -96,6 +104,10 @@ class WandbTracker(Tracker):
         if self._run is not None and progress.step > self._held:
             arrays = {name: to_picture(picture) for name, picture in pictures.items()}
             self._guarded(_log_pictures, self._run, arrays, _axes(progress))
+
+    def tables(self, progress: Progress, tables: Mapping[str, Table]) -> None:
+        if self._run is not None and tables and progress.step > self._held:
+            self._guarded(_log_tables, self._run, tables, _axes(progress))
 
     def summary(self, values: Mapping[str, Any]) -> None:
         if self._run is not None:
@@ -227,6 +239,16 @@ def _log_pictures(run: Any, arrays: Mapping[str, Any], axes: Mapping[str, float]
     import wandb
 
     run.log({**{name: wandb.Image(array) for name, array in arrays.items()}, **axes})
+
+
+def _log_tables(run: Any, tables: Mapping[str, Table], axes: Mapping[str, float]) -> None:
+    import wandb
+
+    made = {
+        name: wandb.Table(columns=list(table.columns), data=[list(row) for row in table.rows])
+        for name, table in tables.items()
+    }
+    run.log({**made, **axes})
 
 
 def _define_axes(run: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from pytorch_lightning.loggers.logger import Logger
 from pytorch_lightning.utilities import rank_zero_only
 
+from headtohead.tasks.tables import Table
 from headtohead.tracking.record import Progress
 from headtohead.tracking.store import RunFolder
 from headtohead.tracking.wandb import Tracker
@@ -41,6 +42,11 @@ class RunLogger(Logger):
         """To W&B alone: whoever draws them knows where their files belong."""
         if self._tracker is not None:
             self._tracker.images(progress, pictures)
+
+    def write_tables(self, progress: Progress, tables: Mapping[str, Table]) -> None:
+        """To W&B alone, likewise."""
+        if self._tracker is not None:
+            self._tracker.tables(progress, tables)
 
     def beat(self) -> None:
         """A sign of life between two logged steps."""

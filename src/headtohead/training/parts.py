@@ -52,6 +52,8 @@ class Settings:
     deterministic: bool = False
     """Let torch refuse operations that can differ between two equal runs on a GPU."""
     progress_bar: bool = True
+    num_samples: int = 8
+    """Rows of which a run shows what the model makes of them, some ten times and at the end."""
     keep_checkpoints: Literal["all", "best", "none"] = "all"
     """What stays on disk of a finished run."""
 

@@ -25,6 +25,7 @@ from headtohead.training.parts import Parts
 from headtohead.training.precision import Precision
 from headtohead.training.prober import Prober
 from headtohead.training.reporter import Reporter
+from headtohead.training.samples import Sampler
 from headtohead.training.seeds import seeds_of
 from headtohead.training.session import Session, folder_of
 from headtohead.training.signals import StopRequest
@@ -95,7 +96,12 @@ class Run:
             parts.settings,
             self._precision,
             logger=self.session.logger,
-            callbacks=[self._reporter, *self._probers(), Keeper(self.session, self._meter, self._stop)],
+            callbacks=[
+                self._reporter,
+                *self._probers(),
+                Sampler(self.session, self._meter, parts.data),  # before the keeper takes averaged weights back
+                Keeper(self.session, self._meter, self._stop),
+            ],
             folder=self.session.folder,
         )
         if module.state.step < parts.settings.max_steps:
@@ -114,6 +120,7 @@ class Run:
         self._trainer.test(self._module, datamodule=self._data, verbose=False)
         results = self._module.results
         self.session.record.metrics["test"] = dict(results)
+        self.session.record.baselines |= self.parts.task.measured_baseline("test")
         progress = self._module.state.progress(self._meter.seconds)
         self.session.logger.write(progress, {f"test/{name}": value for name, value in results.items()})
 
