@@ -19,6 +19,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "inspect": ("inspection", "no training: shapes, parameters, FLOPs, state and memory per component"),
     "compare": ("comparison", "records side by side: result, costs, speed"),
     "bench": ("bench", "time and peak memory over length, batch, precision, checkpointing, attention"),
+    "doctor": ("doctor", 'the checks for "it does not learn", each with a verdict and what to do'),
+    "probe": ("probe", "look inside: attention maps, data as the model sees it, positional encodings"),
+    "evaluate": ("evaluation", "finished runs measured again: other splits, data, lengths; strided windows"),
     "list": ("listing", "every group, and every choice with one line"),
 }
 INTERRUPTED = 130

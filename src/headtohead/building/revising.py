@@ -1,0 +1,84 @@
+"""A finished run's configuration with other data, or with other model parts that leave its weights as they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from headtohead.building import compatibility, schema
+from headtohead.building.configuration import compose
+from headtohead.building.errors import ConfigurationError
+from headtohead.building.overrides import key_of
+
+REVISABLE = ("data", "model", "task", "trainer")
+_ROWS = ("batch_size", "context_length", "packing", "tokenizer", "vocab_size")
+"""Fields of data that say how it is read, not what it is: other data is read as the run's own was."""
+
+
+def revised(
+    config: Mapping[str, Any], overrides: Sequence[str], config_dir: str | Path | None = None
+) -> dict[str, Any]:
+    """The configuration with the overrides in it, checked like any other; raises ConfigurationError.
+
+    Of another choice, what both choices have stays as it was trained, unless it is given: a rotary scaling keeps the
+    base that the run's rotary had.
+    """
+    choices = config.get("choices") or {}
+    family = [f"model={choices['model']}"] if choices.get("model") else []
+    composed = compose("train", [*family, *overrides], config_dir)
+    changed = deepcopy(dict(config))
+    for key, value in composed.items():
+        changed.setdefault(key, deepcopy(value))  # groups that are younger than the run
+    keys = [key_of(override) for override in overrides]
+    for key in sorted(keys, key=lambda key: key not in composed["choices"]):
+        _refuse_others(key)
+        if key in composed["choices"]:
+            _choose(key, changed, composed, keys)
+        else:
+            _set(key.split("."), changed, _at(composed, key.split(".")))
+    # Where a run began is no part of what it became, and the folder may be gone.
+    apart = {**changed, "init_from": None, "resume_from": None}
+    checked = schema.check(apart)
+    compatibility.check(checked)
+    return checked
+
+
+def _refuse_others(key: str) -> None:
+    root = re.split(r"[./@]", key)[0]
+    if root not in REVISABLE or key in ("model", "task"):
+        raise ConfigurationError(
+            f"{key} cannot be changed for a run that is trained: what can are the data (data=..., data.path=...) and "
+            "what leaves the weights as they are (model/position=..., task.mask_rate=..., trainer.accelerator=...)"
+        )
+
+
+def _choose(group: str, config: dict[str, Any], composed: Mapping[str, Any], given: Sequence[str]) -> None:
+    slot, _, package = group.partition("@")
+    path = package.split(".") if package else slot.split("/")
+    node, before = dict(_at(composed, path)), _at(config, path) or {}
+    kept = _ROWS if slot == "data" else tuple(before)
+    for name in kept:
+        is_given = ".".join([*path, name]) in given
+        if name in before and name in node and name not in ("_target_", "_partial_") and not is_given:
+            node[name] = before[name]
+    _set(path, config, node)
+    config["choices"] = {**(config.get("choices") or {}), group: composed["choices"][group]}
+
+
+def _at(config: Mapping[str, Any], path: Sequence[str]) -> Any:
+    node: Any = config
+    for name in path:
+        node = node.get(name) if isinstance(node, Mapping) else None
+    return node
+
+
+def _set(path: Sequence[str], config: dict[str, Any], value: Any) -> None:
+    node = config
+    for name in path[:-1]:
+        if not isinstance(node.get(name), dict):
+            node[name] = {}
+        node = node[name]
+    node[path[-1]] = value

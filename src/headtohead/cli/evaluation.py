@@ -1,0 +1,107 @@
+"""`h2h evaluate RUN ... [OVERRIDE ...]`: a finished run's selected weights, measured again."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headtohead.building.errors import ConfigurationError
+from headtohead.cli.arguments import Parser, parse, parser
+from headtohead.cli.terminal import note, out, show_table
+
+if TYPE_CHECKING:
+    from headtohead.examining.evaluation.findings import Evaluation
+
+_EXAMPLES = """\
+examples:
+  h2h evaluate outputs/default/RUN                                  its test split, as at the end of training
+  h2h evaluate RUN --split validation                               another split
+  h2h evaluate RUN data.path=other.txt --split train                other text, read with the run's own tokenizer
+  h2h evaluate RUN --length 512                                     rows of another length
+  h2h evaluate RUN --length 512 model/position=rotary_yarn          with a rotary scaling, stretched to that length
+  h2h evaluate RUN --stride 32                                      long text in windows as long as in training
+  h2h evaluate RUN --lengths 64,128,256,512 data.packing=stream     a table and a plot over lengths
+  h2h evaluate outputs/extrapolation/* --lengths 64,128,256         several runs, one table, one plot
+
+The weights are those that validation selected. With --stride, windows of --length tokens start that far apart and
+every token is scored once, with at least length - stride tokens in sight; a document's first ones have what there is.
+A rotary scaling takes its factor from the length, unless model.position.factor is given.
+Results go to RUN/evaluations.
+
+exit code: 0 measured, 2 refused, 130 interrupted
+"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    given = parse(_parser(), arguments)
+    paths = [text for text in given.given if "=" not in text]
+    overrides = tuple(text for text in given.given if "=" in text)
+    if not paths:
+        raise ConfigurationError("no run is named: give the folder of one, h2h evaluate outputs/GROUP/RUN")
+    from headtohead.examining.evaluation.evaluate import evaluate
+    from headtohead.examining.evaluation.question import Question
+    from headtohead.examining.finished import open_run
+
+    question = Question(
+        split=given.split,
+        lengths=given.lengths or (),
+        stride=given.stride,
+        overrides=overrides,
+        config_dir=given.config_dir,
+        by_place=given.places,
+    )
+    runs = [open_run(path) for path in paths]
+    found = [evaluate(one, question) for one in runs]
+    if given.json:
+        out(json.dumps([one.to_dict() for one in found], indent=2, ensure_ascii=False))
+    else:
+        from headtohead.examining.evaluation.view import show
+
+        same = question == Question(split=given.split)
+        show_table(show(found, [one.record.metrics.get(given.split, {}) if same else {} for one in runs]))
+    for path in [*(one.path for one in found), *_drawn(found, given.plot)]:
+        note(os.path.relpath(path))
+    return 0
+
+
+def _parser() -> Parser:
+    taken = parser("evaluate", "Measure finished runs again: other splits, other data, other lengths.", _EXAMPLES)
+    taken.add_argument("given", nargs="*", metavar="RUN | OVERRIDE", help="folders of runs; field=value, group=choice")
+    taken.add_argument("--split", choices=["train", "validation", "test"], default="test", help="default: test")
+    length = taken.add_mutually_exclusive_group()
+    length.add_argument("--length", dest="lengths", type=_lengths, metavar="N", help="tokens that are read at once")
+    length.add_argument("--lengths", dest="lengths", type=_lengths, metavar="N,N", help="one after the other")
+    taken.add_argument("--stride", type=int, metavar="S", help="windows overlap, and start S tokens apart")
+    taken.add_argument("--places", action="store_true", help="also the loss by how many tokens were in sight")
+    taken.add_argument("--plot", metavar="FILE", help="where the picture goes; default: beside the first result")
+    taken.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
+    taken.add_argument("--json", action="store_true", help="as JSON")
+    taken.set_defaults(multirun=False)
+    return taken
+
+
+def _lengths(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of whole numbers such as 64,128,256") from None
+
+
+def _drawn(found: Sequence[Evaluation], wanted: str | None) -> list[str]:
+    """A picture where there is a curve to be drawn."""
+    is_curve = any(len(one.points) > 1 or one.points[0].places for one in found)
+    if not is_curve:
+        if wanted:
+            raise ConfigurationError(f"--plot {wanted}: one number is no curve; give --lengths or --places")
+        return []
+    from headtohead.examining.evaluation.picture import draw
+
+    first = Path(found[0].path).with_suffix(".png")
+    beside = first if len(found) == 1 else first.parents[2] / first.parent.name / first.name
+    path = beside if wanted is None else Path(wanted)
+    draw(found, path)
+    return [str(path)]

@@ -1,0 +1,90 @@
+"""What an evaluation found, as it is written to RUN/evaluations/NAME.json."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headtohead.data.contracts import SplitName
+from headtohead.tracking.files import replace_text
+from headtohead.tracking.strict_json import encode
+
+FOLDER = "evaluations"
+
+
+@dataclass(frozen=True)
+class Places:
+    """Mean loss and number of scored tokens by how many tokens were in sight: the first entry is one token."""
+
+    loss: list[float] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One pass over the split."""
+
+    length: int | None
+    """Tokens that the model reads at once; None where the data decides."""
+    metrics: dict[str, float]
+    baseline: dict[str, float]
+    """What a model that learned nothing would get."""
+    samples: int
+    """Rows, or windows."""
+    scored: int
+    """Targets that counted, each once."""
+    mean_context: float | None
+    """Tokens in sight of a scored one, itself left out, on average; None where order is none."""
+    data_hash: str
+    seconds: float
+    position: dict[str, Any] = field(default_factory=dict)
+    """The position encoding in force, with the factor that a scaling had."""
+    places: Places | None = None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A run, how it was measured, and a point for each length."""
+
+    run: str
+    name: str
+    split: SplitName
+    stride: int | None
+    """How many tokens windows are apart; None where rows do not overlap."""
+    trained_length: int | None
+    """Tokens that the model read at once in training."""
+    overrides: tuple[str, ...]
+    tokenizer: str
+    precision: str
+    device: str
+    monitor: str
+    points: tuple[Point, ...]
+    path: str = ""
+    """Where it is on disk."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and lists, as JSON can hold them."""
+        plain: dict[str, Any] = encode(self, "evaluation")
+        return plain
+
+    def stem(self) -> str:
+        """The name of its files: the same question writes over its old answer."""
+        words: list[str] = [self.split]
+        lengths = [point.length for point in self.points if point.length is not None]
+        if lengths:
+            words.append("length_" + "_".join(map(str, lengths)))
+        if self.stride is not None:
+            words.append(f"stride_{self.stride}")
+        if self.overrides:
+            words.append(hashlib.sha256(" ".join(self.overrides).encode()).hexdigest()[:8])
+        return "-".join(words)
+
+    def write(self, run: Path) -> Path:
+        folder = run / FOLDER
+        folder.mkdir(exist_ok=True)
+        path = folder / f"{self.stem()}.json"
+        replace_text(path, json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n")
+        return path

@@ -1,0 +1,137 @@
+"""What is asked of a finished run: a split, lengths, a stride, overrides; and what cannot be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from headtohead.building.build import build_data
+from headtohead.building.data_fit import fit
+from headtohead.building.errors import ConfigurationError
+from headtohead.building.overrides import key_of
+from headtohead.building.view import View
+from headtohead.components.stack import Stack
+from headtohead.data.contracts import DataSource, DataSpec, SplitName
+from headtohead.examining.finished import FinishedRun
+from headtohead.tasks.causal_lm import CausalLanguageModelling
+from headtohead.tasks.contracts import Task
+
+_LENGTH_FIELDS = ("context_length", "length")
+"""Fields of data that say how long its rows are."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """All that an evaluation is asked."""
+
+    split: SplitName = "test"
+    lengths: tuple[int, ...] = ()
+    """Tokens that the model shall read at once, one pass for each; empty: as in training."""
+    stride: int | None = None
+    """Windows start so many tokens apart, each token scored once; None: rows that do not overlap."""
+    overrides: tuple[str, ...] = ()
+    config_dir: str | Path | None = None
+    by_place: bool = False
+    """The loss by number of tokens in sight, too."""
+
+    def __post_init__(self) -> None:
+        for length in self.lengths:
+            if length < 1:
+                raise ConfigurationError(f"--length {length} is no length: give 1 or more")
+            if self.stride is not None and not 1 <= self.stride <= length:
+                raise ConfigurationError(
+                    f"--stride {self.stride} does not fit windows of {length} tokens: give 1 to {length}, so that no "
+                    "token is left out"
+                )
+
+    def gives(self, field: str) -> bool:
+        return field in map(key_of, self.overrides)
+
+    @property
+    def has_other_data(self) -> bool:
+        """Whether texts may be others than those that the run's tokenizer was learned from."""
+        keys = [key_of(override) for override in self.overrides]
+        same = {f"data.{name}" for name in (*_LENGTH_FIELDS, "batch_size", "packing")}
+        return any(key.startswith("data") and key not in same for key in keys)
+
+
+def trained_length(run: FinishedRun) -> int | None:
+    """Tokens that the model read at once in training, where the data's rows have a length of their own."""
+    data = run.config["data"]
+    found = [data[name] for name in _LENGTH_FIELDS if data.get(name)]
+    return int(found[0]) if found else None
+
+
+def at_length(config: Mapping[str, Any], question: Question, length: int | None, trained: int | None) -> dict[str, Any]:
+    """The configuration whose rows have this length. A rotary scaling that the run was not trained with stretches as
+    far as the length asks, unless its factor is given."""
+    changed = deepcopy(dict(config))
+    if length is None:
+        return changed
+    data = changed["data"]
+    field = next((name for name in _LENGTH_FIELDS if name in data), None)
+    if field is None:
+        raise ConfigurationError(
+            f"--length {length} has no meaning for {View(config).chosen('data')}, whose rows are as long as they are: "
+            "leave it out"
+        )
+    data[field] = length
+    position = changed["model"].get("position") or {}
+    swapped = question.gives("model/position") and not question.gives("model.position.factor")
+    if trained and swapped and "factor" in position:
+        position["factor"] = max(1.0, length / trained)
+    return changed
+
+
+def data_of(run: FinishedRun, config: Mapping[str, Any], question: Question) -> DataSource:
+    """Other texts are read with the run's own tokenizer."""
+    if question.has_other_data or run.config.get("init_from"):
+        return build_data({**config, "init_from": str(run.folder), "resume_from": None})
+    return build_data(config)
+
+
+def check_data(run: FinishedRun, config: Mapping[str, Any], spec: DataSpec) -> None:
+    """Raises ConfigurationError where rows would mean other things than the run learned."""
+    trained, data = run.record.comparability.tokenizer, View(config).chosen("data")
+    if (trained or "") != spec.tokenizer_hash:
+        raise ConfigurationError(
+            f"{data} makes other tokens of text than this run was trained on, and the run has not kept its tokenizer: "
+            "give data of the same tokens, for example data.tokenizer=byte for a run with bytes"
+        )
+    trained_classes = (run.config["model"].get("num_classes") or 0) if spec.num_classes else 0
+    if spec.num_classes != trained_classes and run.config["data"]["_target_"] != config["data"]["_target_"]:
+        raise ConfigurationError(
+            f"{data} has {spec.num_classes} classes and this run was trained on {trained_classes}: give data of the "
+            "same classes"
+        )
+    # Lengths are checked against the model's own reach, which tables alone limit.
+    free = {**config["model"], **dict.fromkeys(("max_length", "max_target_length"))}
+    fit({**config, "model": {name: value for name, value in free.items() if name in config["model"]}}, spec)
+
+
+def check_stride(task: Task, config: Mapping[str, Any], stride: int | None) -> None:
+    if stride is not None and not isinstance(task, CausalLanguageModelling):
+        raise ConfigurationError(
+            f"--stride {stride} slides windows over text whose next token is predicted, and "
+            f"{View(config).chosen('task')} predicts something else: leave it out"
+        )
+
+
+def check_reach(model: nn.Module, config: Mapping[str, Any], lengths: Mapping[str, int], trained: int | None) -> None:
+    """Raises ConfigurationError where a table of positions ends before the rows do; `lengths` by the stack's name."""
+    for name, stack in model.named_modules():
+        if not isinstance(stack, Stack):
+            continue
+        limit, wanted = stack.position.max_length, lengths.get(name, 0)
+        if limit is not None and wanted > limit:
+            window = min(limit, trained or limit)
+            raise ConfigurationError(
+                f"{View(config).chosen('model/position')} knows {limit} places and rows of {wanted} tokens need more: "
+                f"read long text in windows that overlap, --length {window} --stride {max(1, window // 2)}, or train "
+                "with positions that go on (model/position=alibi, rotary, sinusoidal)"
+            )
