@@ -12,7 +12,7 @@ from headtohead.cli.terminal import error_line, out, show_table
 
 
 def run(arguments: Sequence[str]) -> int:
-    taken = parser("compare", "Put records side by side: result, chance, costs, speed, status.")
+    taken = parser("compare", "Put records side by side: result, baseline, costs, speed, status.")
     taken.add_argument("paths", nargs="*", metavar="PATH", default=["outputs"], help="run folders, or folders of them")
     taken.add_argument("--metric", metavar="NAME", help="for example accuracy; default: what each run was selected by")
     taken.add_argument("--where", action="store_true", help="also where each record and its W&B files are")

@@ -10,6 +10,7 @@ from typing import Any
 
 from headtohead import api
 from headtohead.cli.terminal import note, show_table
+from headtohead.comparing.results import results_table
 from headtohead.comparing.table import as_table, line_of
 from headtohead.tracking.record import RunRecord
 from headtohead.tracking.wandb import sync_command
@@ -26,6 +27,9 @@ def train_and_tell(config: dict[str, Any]) -> int:
     if not is_main_process():
         return 0  # Lightning kills all processes of a run when a helper ends with another code
     show_table(as_table([line_of(record)]))
+    results = results_table(record)
+    if results is not None:
+        show_table(results)
     if record.path is not None:
         for line in _whereabouts(record, record.path):
             note(line)

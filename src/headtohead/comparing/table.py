@@ -1,4 +1,4 @@
-"""Records side by side, one line each: how well, against chance, at what cost, how fast, and how it ended."""
+"""Records side by side, one line each: how well, against which baseline, at what cost, how fast, and how it ended."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STYLES: Mapping[Status, str] = {
     "failed": "red",
 }
 _UNKNOWN = "-"
-_TELLING = ("accuracy", "exact_match")
+_TELLING = ("accuracy", "exact_match", "entity_f1")
 """Shown instead of the loss that a run was selected by."""
 
 
@@ -103,7 +103,7 @@ def as_table(lines: Iterable[Line], *, title: str | None = None) -> Table:
     if with_seed:
         table.add_column("seed", justify="right")
     table.add_column("result", no_wrap=True)
-    for name in ("chance", "parameters", "FLOPs/token", "speed", "peak memory"):
+    for name in ("baseline", "parameters", "FLOPs/token", "speed", "peak memory"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("status", overflow="fold")
     for line in shown:
@@ -132,7 +132,7 @@ def _from_here(place: str) -> str:
 def _figures(line: Line) -> list[str]:
     return [
         _result(line),
-        _number(line.baseline),
+        number(line.baseline),
         _count(line.parameters),
         _count(line.flops_per_token),
         _speed(line),
@@ -171,7 +171,7 @@ def _result(line: Line) -> str:
     if line.metric is None:
         return _UNKNOWN
     stage = "" if line.stage == "test" else f" ({line.stage})"
-    return f"{line.metric.replace('_', ' ')} {_number(line.value)}{stage}"
+    return f"{line.metric.replace('_', ' ')} {number(line.value)}{stage}"
 
 
 def _speed(line: Line) -> str:
@@ -180,7 +180,7 @@ def _speed(line: Line) -> str:
     return f"{_count(line.samples_per_second)} samples/s" if line.samples_per_second else _UNKNOWN
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
     return _UNKNOWN if value is None else f"{value:.4g}" if abs(value) >= 1000 else f"{value:.3f}"
 
 

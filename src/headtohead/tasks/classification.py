@@ -21,6 +21,7 @@ from headtohead.data.contracts import DataSpec
 from headtohead.tasks.class_labels import class_loss, class_name, class_names, guess, wide
 from headtohead.tasks.contracts import Decode, Loss, Task
 from headtohead.tasks.monitoring import direction_of
+from headtohead.tasks.reading import row_text
 from headtohead.tasks.sums import PerStage, Sums
 from headtohead.tasks.tables import Cell, Table
 from headtohead.tasks.vocabulary import checked_smoothing, mean
@@ -125,8 +126,7 @@ def _shown(batch: Batch, row: int, decode: Decode) -> dict[str, str]:
     """A text as it is, an image by its number in the split."""
     if batch.tokens is None:
         return {"row": str(int(batch.rows[row]))}
-    tokens = batch.tokens[row] if batch.valid is None else batch.tokens[row, batch.valid[row]]
-    return {"text": decode(tokens.tolist())}
+    return {"text": row_text(batch.tokens, batch, row, decode)}
 
 
 def _class_metrics(num_classes: int) -> MetricCollection:

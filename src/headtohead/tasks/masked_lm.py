@@ -17,6 +17,7 @@ from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
 from headtohead.data.randomness import uniform
 from headtohead.tasks.contracts import Decode
+from headtohead.tasks.reading import row_text
 from headtohead.tasks.sums import PerStage, Sums
 from headtohead.tasks.token_prediction import TokenPrediction, targets_of
 from headtohead.tasks.vocabulary import mean, perplexity
@@ -103,5 +104,6 @@ class MaskedLanguageModelling(TokenPrediction):
         truth = torch.where(chosen, targets, batch.tokens)
         texts = {"read": batch.tokens, "filled": filled, "truth": truth}
         return [
-            {name: decode(tokens[row].tolist()) for name, tokens in texts.items()} for row in range(batch.num_samples)
+            {name: row_text(tokens, batch, row, decode) for name, tokens in texts.items()}
+            for row in range(batch.num_samples)
         ]

@@ -14,6 +14,7 @@ from headtohead.architectures.encoder_decoder import EncoderDecoder
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
 from headtohead.tasks.contracts import Decode
+from headtohead.tasks.reading import row_text
 from headtohead.tasks.sums import PerStage, Sums
 from headtohead.tasks.token_prediction import TokenPrediction, targets_of
 from headtohead.tasks.vocabulary import mean
@@ -72,10 +73,14 @@ class SequenceToSequence(TokenPrediction):
         targets = targets_of(batch)
         samples = []
         for row, ids in enumerate(self._written(model, batch).tolist()):
-            source = batch.tokens[row] if batch.valid is None else batch.tokens[row, batch.valid[row]]
             truth = targets[row][targets[row] != IGNORED]
-            texts = {"source": source.tolist(), "truth": truth.tolist(), "written": until(ids, self.spec.eos_id)}
-            samples.append({name: decode(text) for name, text in texts.items()})
+            samples.append(
+                {
+                    "source": row_text(batch.tokens, batch, row, decode),
+                    "truth": decode(truth.tolist()),
+                    "written": decode(until(ids, self.spec.eos_id)),
+                }
+            )
         return samples
 
     def _written(self, model: Architecture, batch: Batch) -> Int[Tensor, "B T"]:

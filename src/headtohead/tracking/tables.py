@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -52,11 +53,14 @@ def draw_matrix(table: Table) -> np.ndarray:
     axes.set_ylabel("true")
     if size <= _MOST_NAMED:
         longest = max(len(name) for name in table.columns[1:])
-        axes.set_xticks(range(size), table.columns[1:], rotation=90 if longest > 3 else 0)
-        axes.set_yticks(range(size), [str(row[0]) for row in table.rows])
+        axes.set_xticks(range(size), table.columns[1:], rotation=90 if longest > 3 else 0, parse_math=False)
+        axes.set_yticks(range(size), [str(row[0]) for row in table.rows], parse_math=False)
     if size <= _MOST_NUMBERED:
         for (true, predicted), count in np.ndenumerate(counts):
             colour = "white" if shares[true, predicted] > 0.5 else "black"
             axes.text(predicted, true, f"{count:g}", ha="center", va="center", color=colour, fontsize=8)
-    canvas.draw()
+    with warnings.catch_warnings():
+        # A class may be named in letters that the font lacks; it shows them as boxes.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font", category=UserWarning)
+        canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
