@@ -28,12 +28,13 @@ from headtohead.training.module import TrainingModule, own
 from headtohead.training.parts import ProbeSettings
 from headtohead.training.seeds import EVALUATION_SEED
 from headtohead.training.session import Session
+from headtohead.training.state import RunState
 
 _log = logging.getLogger(__name__)
 
 
 class Prober(Callback):
-    """Draws the maps of the first process; the others go on and wait where they next meet."""
+    """Every process looks, since a model may lie spread over several; the first one draws and writes."""
 
     def __init__(self, session: Session, meter: Meter, settings: ProbeSettings, source: DataSource, task: Task) -> None:
         self._session, self._meter, self._settings = session, meter, settings
@@ -44,7 +45,7 @@ class Prober(Callback):
 
     @override
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._is_on = trainer.is_global_zero and bool(attending(own(pl_module).model))
+        self._is_on = bool(attending(own(pl_module).model))
         if trainer.is_global_zero and not self._is_on:
             _log.info("no part of this model has attention to show: it is trained without attention maps")
 
@@ -77,7 +78,7 @@ class Prober(Callback):
             )
 
     def _probe(self, trainer: Trainer, module: TrainingModule) -> None:
-        """In the precision of the run, into its folder and to W&B."""
+        """In the precision of the run."""
         inputs = self._inputs()
         average = module.average
         weights = nullcontext() if average is None else average.applied()  # those that are evaluated
@@ -85,12 +86,17 @@ class Prober(Callback):
             maps = attention_maps(module.model, inputs)
             if self._settings.without_mask:
                 maps = [*maps, *_without_mask(attention_maps(module.model, inputs, causal=False), maps)]
-        folder = self._session.folder / "attention" / f"step_{module.state.step:06d}"
+        if trainer.is_global_zero:
+            self._tell(maps, inputs, module.state)
+
+    def _tell(self, maps: Sequence[AttentionMaps], inputs: dict[str, Tensor], state: RunState) -> None:
+        """Pictures, archives and statistics."""
+        folder = self._session.folder / "attention" / f"step_{state.step:06d}"
         folder.mkdir(parents=True, exist_ok=True)
         pictures = {f"attention/{one.name}": self._write(one, inputs, folder) for one in maps}
         statistics = head_statistics(maps)
         write_statistics(folder / "statistics.csv", statistics)
-        progress = module.state.progress(self._meter.seconds)
+        progress = state.progress(self._meter.seconds)
         self._session.logger.write(progress, _metrics(maps, statistics))
         self._session.logger.write_pictures(progress, pictures)
 
