@@ -1,0 +1,68 @@
+"""`h2h doctor [OVERRIDE ...]`: the checks for "it does not learn", each with a verdict and what to do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from headtohead.cli.arguments import add_configuration, as_yaml, composed, parse, parser
+from headtohead.cli.terminal import out, show_table
+
+if TYPE_CHECKING:
+    from headtohead.examining.doctor import Diagnosis
+
+_EXAMPLES = """\
+examples:
+  h2h doctor                                                  the run that h2h train would start
+  h2h doctor model=encoder_only task=masked_lm optimizer.lr=3e-3
+  h2h doctor model.mixer._target_=mine.MyMixer                a class of your own, found from this folder
+  h2h doctor --check causality --check padding                some checks alone
+  h2h doctor --json                                           verdicts and numbers, for a program
+
+exit code: 0 no fault, 1 some fault, 2 refused, 130 interrupted
+"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    taken = parser("doctor", "Find what keeps a model from learning; nothing is recorded.", _EXAMPLES)
+    add_configuration(taken)
+    taken.add_argument("--check", action="append", default=[], metavar="NAME", help="run this check; may be repeated")
+    taken.add_argument("--json", action="store_true", help="as JSON")
+    given = parse(taken, arguments)
+    config = composed(given)
+    if given.cfg:
+        out(as_yaml(config))
+        return 0
+    found = _examined(config, given.check)
+    faults = sum(diagnosis.finding.verdict == "fault" for diagnosis in found)
+    if given.json:
+        out(json.dumps({"faults": faults, "checks": [diagnosis.to_dict() for diagnosis in found]}, indent=2))
+    else:
+        from headtohead.examining.doctor.view import show
+
+        show_table(show(found))
+    return 1 if faults else 0
+
+
+def _examined(config: dict[str, Any], names: Sequence[str]) -> list[Diagnosis]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from headtohead.building.build import build_parts
+    from headtohead.examining.doctor import Check, Patient, chosen, examine
+
+    checks = chosen(names)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
+        bar = progress.add_task("data", total=len(checks))
+        current = ""
+
+        def begin(check: Check) -> None:
+            nonlocal current
+            current = check.name
+            progress.update(bar, completed=checks.index(check), description=current)
+
+        patient = Patient(build_parts(config), note=lambda text: progress.update(bar, description=f"{current}: {text}"))
+        return examine(patient, checks, begin=begin)

@@ -1,0 +1,82 @@
+"""Which part of a model is to blame: parts are run again alone, on what they were given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headtohead.architectures.contracts import Architecture
+from headtohead.components.contracts import Context, CrossMixer, Mixer, Norm
+from headtohead.examining.laws.subject import difference
+
+MIXING: tuple[type[nn.Module], ...] = (Mixer, CrossMixer, Norm)
+"""Parts that may see more than one token at a time."""
+SAME = 1e-5
+"""Relative differences in double precision that are rounding, single precision inside a part included."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """What one part was given in a forward pass."""
+
+    path: str
+    part: nn.Module
+    x: Tensor
+    context: Context
+
+    @property
+    def name(self) -> str:
+        return f"{self.path} ({type(self.part).__name__})"
+
+    def again(self, x: Tensor | None = None, context: Context | None = None) -> Tensor:
+        """Its outputs for these inputs, or for others."""
+        torch.manual_seed(0)
+        with torch.no_grad():
+            y: Tensor = self.part(self.x if x is None else x, self.context if context is None else context)
+        return y
+
+
+def calls(model: Architecture, inputs: Mapping[str, Tensor], kinds: tuple[type[nn.Module], ...] = MIXING) -> list[Call]:
+    """Every call of a part of these kinds, in its order; the model's mode is left as it is."""
+    found: list[Call] = []
+
+    def recorder(path: str) -> Any:
+        def record(part: nn.Module, given: tuple[Any, ...]) -> None:
+            if len(given) == 2 and isinstance(given[1], Context):
+                found.append(Call(path, part, given[0], given[1]))
+
+        return record
+
+    handles = []
+    for path, part in model.named_modules():
+        if isinstance(part, kinds):
+            handles.append(part.register_forward_pre_hook(recorder(path)))
+    try:
+        torch.manual_seed(0)
+        with torch.no_grad():
+            model.features(**inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found
+
+
+def looking_ahead(model: Architecture, inputs: Mapping[str, Tensor], place: int, below: str) -> Iterator[str]:
+    """Names of the parts below a path whose outputs before `place` change with their input at it."""
+    for call in calls(model, inputs):
+        if call.path.startswith(below) and call.x.shape[1] > place:
+            other = call.x.clone()
+            other[:, place] += torch.randn_like(other[:, place])
+            if difference(call.again(other)[:, :place], call.again()[:, :place]) > SAME:
+                yield call.name
+
+
+def blamed(names: list[str]) -> str:
+    """The first of them, and how many there are."""
+    if not names:
+        return "the architecture itself"
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

@@ -1,0 +1,119 @@
+"""Whether batches are what a model can learn from: finite, within range, with targets that are not all alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from headtohead.data.batch import IGNORED, Batch
+from headtohead.examining.doctor.contracts import Finding
+from headtohead.examining.doctor.patient import Patient
+
+_NUM_BATCHES = 4
+_LARGE = 20.0
+"""Pixels normalised to variance 1, or scaled to [0, 1], never reach it; 0 to 255 does."""
+_MAJORITY = 0.95
+_UNKNOWN = 0.5
+_UNKNOWN_ID = 4
+
+
+def data(patient: Patient) -> Finding:
+    """The first batches of the train split, as the task shows them."""
+    batches = [patient.batch(step) for step in range(_NUM_BATCHES)]
+    measured = {"scored_share": _scored_share(batches)}
+    for verdict, says, advice in _complaints(patient, batches, measured):
+        return Finding(verdict, says, advice, measured)  # type: ignore[arg-type]
+    targets = torch.cat([_targets(batch) for batch in batches])
+    says = (
+        f"{len(targets)} targets in {len(batches)} batches, {len(targets.unique())} different ones; inputs are in range"
+    )
+    return Finding("ok", says, "", measured)
+
+
+def _complaints(
+    patient: Patient, batches: Sequence[Batch], measured: dict[str, float]
+) -> Iterator[tuple[str, str, str]]:
+    """The gravest first."""
+    yield from _about_inputs(patient, batches, measured)
+    targets = torch.cat([_targets(batch) for batch in batches])
+    if not len(targets):
+        yield "fault", f"no target counts in {len(batches)} batches", "look at how the data marks what is scored"
+        return
+    spec = patient.parts.data.spec()
+    limit = spec.num_classes if patient.parts.task.head in ("classifier", "tagger") else spec.vocab_size
+    if limit and not 0 <= int(targets.min()) <= int(targets.max()) < max(limit, spec.max_length):
+        yield "fault", f"targets reach from {targets.min()} to {targets.max()}, of {limit}", "number them from 0"
+    copied = max((_copied(batch) for batch in batches), default=0.0)
+    measured["targets_equal_to_their_input"] = copied
+    if copied > _MAJORITY:
+        yield (
+            "fault",
+            f"{copied:.0%} of the targets are their own input",
+            "shift the targets by one, or hide the inputs",
+        )
+    share = float(torch.bincount(targets - targets.min()).max()) / len(targets)
+    measured["largest_share_of_a_target"] = share
+    if share > _MAJORITY:
+        says = f"{share:.0%} of the targets are the same: naming it always gives accuracy {share:.2f}"
+        yield "warning", says, "select by a metric that counts classes alike, or balance the data"
+
+
+def _about_inputs(
+    patient: Patient, batches: Sequence[Batch], measured: dict[str, float]
+) -> Iterator[tuple[str, str, str]]:
+    for batch in batches:
+        if batch.images is not None:
+            yield from _about_images(batch.images, measured)
+        for tokens in (batch.tokens, batch.decoder_tokens):
+            vocab_size = patient.config["model"].get("vocab_size")
+            if tokens is not None and vocab_size and not 0 <= int(tokens.min()) <= int(tokens.max()) < vocab_size:
+                says = (
+                    f"token ids reach from {tokens.min()} to {tokens.max()}, and the model knows 0 to {vocab_size - 1}"
+                )
+                yield "fault", says, "set model.vocab_size=null, which takes the data's"
+    if batches[0].tokens is not None and patient.parts.data.spec().tokenizer_hash:
+        unknown = sum(int((b.tokens == _UNKNOWN_ID).sum()) for b in batches if b.tokens is not None)
+        total = sum(b.tokens.numel() for b in batches if b.tokens is not None)
+        measured["unknown_share"] = unknown / total
+        if unknown > _UNKNOWN * total:
+            yield "warning", f"{unknown / total:.0%} of the tokens are unknown", "take data.tokenizer=byte or bpe"
+
+
+def _about_images(images: Tensor, measured: dict[str, float]) -> Iterator[tuple[str, str, str]]:
+    if not images.isfinite().all():
+        yield (
+            "fault",
+            f"{float((~images.isfinite()).float().mean()):.1%} of the pixels are no numbers",
+            "clean the images",
+        )
+        return
+    largest, spread = float(images.abs().max()), float(images.double().std())
+    measured |= {"largest_pixel": largest, "pixel_deviation": spread}
+    if largest > _LARGE:
+        yield "warning", f"pixels reach {largest:.0f}", "scale images to [0, 1] or to variance 1"
+    if not spread > 0:
+        yield "fault", "all pixels are equal", "look at how images are read"
+
+
+def _targets(batch: Batch) -> Tensor:
+    """Those that count."""
+    assert batch.targets is not None, "a task's view has targets"
+    flat = batch.targets.flatten()
+    return flat[flat != IGNORED]
+
+
+def _scored_share(batches: Sequence[Batch]) -> float:
+    total = sum(batch.targets.numel() for batch in batches if batch.targets is not None)
+    return sum(len(_targets(batch)) for batch in batches) / total if total else math.nan
+
+
+def _copied(batch: Batch) -> float:
+    """The share of targets that stand at their own place in the input."""
+    own = batch.tokens if batch.decoder_tokens is None else batch.decoder_tokens
+    if own is None or batch.targets is None or batch.targets.shape != own.shape:
+        return 0.0
+    counted = batch.targets != IGNORED
+    return float((batch.targets == own)[counted].float().mean()) if counted.any() else 0.0

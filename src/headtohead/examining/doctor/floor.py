@@ -1,0 +1,42 @@
+"""The lowest loss that a batch allows: where the same inputs are followed by different targets, nobody can be sure."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from typing import Literal
+
+from torch import Tensor
+
+from headtohead.data.batch import IGNORED, Batch
+
+
+def floor(batch: Batch, causal_field: Literal["tokens", "decoder_tokens"] | None) -> float:
+    """The mean entropy, in nats, of scored targets given all that their outputs may see."""
+    assert batch.targets is not None, "a task's view has targets"
+    seen: dict[bytes, Counter[int]] = defaultdict(Counter)
+    targets = batch.targets.cpu().reshape(batch.num_samples, -1)
+    for row in range(batch.num_samples):
+        for place, target in enumerate(targets[row].tolist()):
+            if target != IGNORED:
+                seen[_visible(batch, row, place, causal_field)][target] += 1
+    total = sum(count for counts in seen.values() for count in counts.values())
+    lost = sum(-count * math.log(count / sum(counts.values())) for counts in seen.values() for count in counts.values())
+    return lost / max(1, total)
+
+
+def _visible(batch: Batch, row: int, place: int, causal_field: str | None) -> bytes:
+    """All that decides an output: everything and its place, or, causally, what stands up to it."""
+    inputs = {name: tensor[row].cpu() for name, tensor in batch.inputs().items()}
+    assert batch.targets is not None
+    if causal_field is None or batch.targets.ndim == 1:
+        return b"|".join([_bytes(tensor) for tensor in inputs.values()] + [str(place).encode()])
+    own = inputs.pop(causal_field)[: place + 1]
+    if batch.segments is not None:
+        own = own[batch.segments[row].cpu()[: place + 1] == batch.segments[row, place].cpu()]
+    source = [_bytes(inputs[name]) for name in ("tokens", "valid") if name in inputs and causal_field != "tokens"]
+    return b"|".join([*source, _bytes(own)])
+
+
+def _bytes(tensor: Tensor) -> bytes:
+    return tensor.contiguous().numpy().tobytes()

@@ -1,0 +1,58 @@
+"""Whether training starts at the loss of one who knows nothing: higher is misplaced confidence, lower is a leak."""
+
+from __future__ import annotations
+
+import math
+from copy import deepcopy
+
+import torch
+
+from headtohead.examining.doctor.contracts import Finding, not_applicable
+from headtohead.examining.doctor.patient import Patient
+from headtohead.examining.doctor.steps import Course
+
+_ABOVE, _SHARE_ABOVE = 1.0, 0.5
+"""Logits that deviate by s cost about s^2 / 2: 1 nat is s = 1.4. The half of a large ln(V) is still won back within the
+first steps, and a head tied to its embedding, which starts by guessing the token it reads, needs it."""
+_SHARE_BELOW = 0.25
+
+
+def initial_loss(patient: Patient) -> Finding:
+    """Against logits that are all equal: ln(V), or ln(classes)."""
+    if patient.parts.identity.init_from is not None:
+        return not_applicable(f"it starts from trained weights: init_from={patient.parts.identity.init_from}")
+    batch = patient.batch()
+    course = Course(patient, batch)
+    found, expected = course.loss(), _of_equal_logits(patient, course)
+    measured = {"loss": found, "loss_of_equal_logits": expected}
+    size = f"ln({math.exp(expected):.0f})"
+    if not math.isfinite(found):
+        advice = "look at `data` for numbers that are none, and take precision=32-true and a smaller initialisation"
+        return Finding("fault", f"the loss is {found} before the first step", advice, measured)
+    excess = found - expected
+    if excess > max(_ABOVE, _SHARE_ABOVE * expected):
+        says = (
+            f"the loss starts at {found:.2f}, {excess:.2f} above {size} = {expected:.2f}, as if logits deviated by "
+            f"{math.sqrt(2 * excess):.1f}"
+        )
+        advice = (
+            "start the head smaller: model/initialisation=gpt2, or model.tie_weights=false; look for a lost final norm"
+        )
+        return Finding("warning" if excess < 2 * expected + _ABOVE else "fault", says, advice, measured)
+    if -excess > _SHARE_BELOW * expected:
+        says = (
+            f"the loss starts at {found:.2f}, {-excess:.2f} below {size} = {expected:.2f}: something tells the answers"
+        )
+        return Finding(
+            "warning", says, "see that no input holds its own target, and that targets are shifted", measured
+        )
+    return Finding("ok", f"{found:.3f}, and {size} = {expected:.3f}", "", measured)
+
+
+def _of_equal_logits(patient: Patient, course: Course) -> float:
+    """Of the same batch, by a model whose every parameter is zero."""
+    blank = Course(patient, course.batch, model=deepcopy(course.model))
+    with torch.no_grad():
+        for parameter in blank.model.parameters():
+            parameter.zero_()
+    return blank.loss()

@@ -1,0 +1,90 @@
+"""Whether the model learns one small batch by heart, by the steps that a run takes, its warm-up left out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from headtohead.examining.doctor.contracts import Finding
+from headtohead.examining.doctor.floor import floor
+from headtohead.examining.doctor.learning_rate import range_test
+from headtohead.examining.doctor.patient import Patient
+from headtohead.examining.doctor.steps import Course
+
+NUM_STEPS = 300
+_LOOK_EVERY = 10
+_LEFT = 0.2
+"""The share of the loss above its floor that may be left."""
+_STILL = 0.02
+"""The share by which a loss must fall, or rise, to have moved at all."""
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """What some steps on one batch came to."""
+
+    start: float
+    end: float
+    lowest_possible: float
+    num_steps: int
+
+    @property
+    def left(self) -> float:
+        """The share of the loss above its floor that is left."""
+        return (self.end - self.lowest_possible) / max(1e-9, self.start - self.lowest_possible)
+
+    def __str__(self) -> str:
+        low = f", {self.lowest_possible:.2f} is possible" if self.lowest_possible > 0.005 else ""
+        return f"the loss of one batch goes from {self.start:.2f} to {self.end:.2f} in {self.num_steps} steps{low}"
+
+
+def learn(patient: Patient, rate: float | None = None) -> Learnt:
+    """At the configured learning rate, or another; ends early where the batch is known, or the loss is no number."""
+    course = Course(patient, patient.few)
+    factor = 1.0 if rate is None else rate / course.rate
+    lowest = floor(patient.few, patient.causal_field)
+    start = end = course.loss()
+    step = 0
+    for step, loss in enumerate(course.losses(NUM_STEPS, lambda _: factor), start=1):
+        if step % _LOOK_EVERY == 0 or not math.isfinite(loss):
+            end = course.loss()
+            patient.note(f"step {step} of {NUM_STEPS}, loss {end:.2f}")
+            if not math.isfinite(end) or Learnt(start, end, lowest, step).left < _LEFT:
+                break
+    return Learnt(start, end, lowest, step)
+
+
+def overfitting(patient: Patient) -> Finding:
+    """What stands in the way is told by what happens at another learning rate."""
+    if not any(parameter.requires_grad for parameter in patient.model.parameters()):
+        return Finding("fault", "nothing can be trained: every weight is frozen", "see `parameters`")
+    course = Course(patient, patient.few)
+    if not course.rate > 0:
+        return Finding("fault", "nothing moves at a learning rate of 0", "raise optimizer.lr to 1e-3")
+    learnt = learn(patient)
+    measured = {"loss_at_start": learnt.start, "loss": learnt.end, "lowest_possible": learnt.lowest_possible}
+    measured["steps"] = learnt.num_steps
+    if learnt.left < _LEFT:
+        return Finding("ok", str(learnt), "", measured)
+    return _diagnosed(patient, course.rate, learnt, measured)
+
+
+def _diagnosed(patient: Patient, rate: float, learnt: Learnt, measured: dict[str, float]) -> Finding:
+    test = range_test(patient)
+    better = test.suggestion
+    if not learnt.left < 1 + _STILL or rate > test.limit:
+        how = "diverges" if not learnt.left < 1 + _STILL else "is not learnt"
+        says = f"it {how} at optimizer.lr={rate:g}: {learnt}"
+        advice = f"lower optimizer.lr, to about {min(better, rate / 10):g}"
+        return Finding("fault", says, advice, measured)
+    second = learn(patient, better)
+    measured |= {"loss_at_suggested_rate": second.end}
+    moves = "it does not move" if learnt.left > 1 - _STILL else "it moves, but stays above"
+    if second.left < _LEFT:
+        word = "raise" if better > rate else "lower"
+        says = f"{moves} at optimizer.lr={rate:g}, and is learnt at {better:g}: {learnt}"
+        return Finding("warning", says, f"{word} optimizer.lr, to about {better:g}, or train for longer", measured)
+    advice = "look at the checks above: weights that are frozen or get no gradient, order that is not seen"
+    if learnt.left <= 1 - _STILL and second.left <= 0.5:
+        return Finding("warning", f"{moves}: {learnt}", "give it more width or more steps; " + advice, measured)
+    return Finding("fault", f"{moves}, whatever the learning rate: {learnt}", advice, measured)
