@@ -204,3 +204,16 @@ def test_a_case_that_fails_is_a_result_beside_the_others() -> None:
 def test_wrong_plans_are_refused_by_name(override: str, capsys: pytest.CaptureFixture) -> None:
     assert main(["bench", override]) == 2
     assert "bench.len" in (error := capsys.readouterr().err) or "bench.precisions" in error
+
+
+def test_an_interrupted_benchmark_keeps_what_it_measured() -> None:
+    lists = ["bench.lengths=[16,32]", "bench.rounds=1", "bench.measures=[forward]", "bench.precisions=[32-true]"]
+    begun = []
+
+    def stop_at_the_second(case: Case) -> None:
+        begun.append(case)
+        if len(begun) == 2:
+            raise KeyboardInterrupt
+
+    found = bench(compose_checked("bench", [*TINY, *lists, "bench.attention=[fused]"]), tell=stop_at_the_second)
+    assert [(m.status, m.reason) for m in found.measurements] == [("measured", ""), ("left_out", "interrupted")]

@@ -21,8 +21,8 @@ examples:
   h2h bench model=vision_transformer task=image_classification data=digits bench.lengths=[64,256,1024]
   h2h bench --cfg job                                           show all that can be set
 
-Every case runs in a fresh process, the variants in turn. A case that is expected not to fit into memory is left out.
-The last model weights, data and files of other runs are not touched; bench.json and bench.png go to outputs/bench.
+Every case runs in a fresh process, the variants in turn. A case that is expected not to fit into memory is left out,
+and Ctrl-C shows what was measured so far. bench.json and bench.png go to outputs/bench.
 """
 
 
@@ -44,6 +44,10 @@ def run(arguments: Sequence[str]) -> int:
         show_table(show(findings))
     for name in ("bench.png", "bench.json"):
         note(os.path.relpath(folder / name))
+    from headtohead.examining.bench.sweep import INTERRUPTED
+
+    if any(m.reason == INTERRUPTED for m in findings.measurements):
+        return 130
     return 0 if any(m.status == "measured" for m in findings.measurements) else 1
 
 

@@ -17,33 +17,52 @@ from headtohead.examining.bench.plan import BenchPlan, Case
 from headtohead.training.outcomes import is_out_of_memory
 
 _PRELOADED = ["headtohead.examining.bench.measuring"]
+INTERRUPTED = "interrupted"
+"""The reason of what was not measured when a sweep was stopped."""
 Tell = Callable[[Case], None]
 
 
 def sweep(config: Mapping[str, Any], plan: BenchPlan, *, tell: Tell | None = None) -> list[Measurement]:
-    """One measurement for each case: medians over the rounds, the largest peak. `tell` hears of each case begun."""
-    cases = list(plan.cases())
+    """One measurement for each case: medians over the rounds, the largest peak. `tell` hears of each case begun.
+
+    Interrupted, it gives what it has; the rest counts as left out.
+    """
+    found: dict[Case, list[Measurement]] = {case: [] for case in plan.cases()}
+    try:
+        _measure_all(config, plan, found, tell)
+    except KeyboardInterrupt:
+        for case, results in found.items():
+            if not results:
+                results.append(Measurement(case, "left_out", INTERRUPTED, length=case.length))
+    return [_together(results) for results in found.values()]
+
+
+def _measure_all(
+    config: Mapping[str, Any], plan: BenchPlan, found: dict[Case, list[Measurement]], tell: Tell | None
+) -> None:
     guard = MemoryGuard(plan.memory_share)
-    found: dict[Case, list[Measurement]] = {case: [] for case in cases}
     device = torch.device("cuda" if _on_gpu(config) else "cpu")
-    for number in range(plan.rounds):
-        for case in cases:
+    for _ in range(plan.rounds):
+        for case, results in found.items():
             if tell is not None:
                 tell(case)
-            if number and found[case][0].status != "measured":
-                continue
-            reason = guard.refusal(case, free_memory(device))
-            if reason is not None:
-                guard.end(case)
-                found[case].append(Measurement(case, "left_out", reason, length=case.length))
-                continue
-            result = _in_a_process(config, case, plan.seconds)
-            if result.status == "measured":
-                guard.learn(case, result.peak_bytes)
-            elif result.status == "out_of_memory":
-                guard.end(case)
-            found[case].append(result)
-    return [_together(results) for results in found.values()]
+            if not results or results[0].status == "measured":
+                results.append(_tried(config, case, plan.seconds, guard, device))
+
+
+def _tried(
+    config: Mapping[str, Any], case: Case, seconds: float, guard: MemoryGuard, device: torch.device
+) -> Measurement:
+    reason = guard.refusal(case, free_memory(device))
+    if reason is not None:
+        guard.end(case)
+        return Measurement(case, "left_out", reason, length=case.length)
+    result = _in_a_process(config, case, seconds)
+    if result.status == "measured":
+        guard.learn(case, result.peak_bytes)
+    elif result.status == "out_of_memory":
+        guard.end(case)
+    return result
 
 
 def _on_gpu(config: Mapping[str, Any]) -> bool:
