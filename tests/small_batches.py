@@ -1,7 +1,8 @@
-"""Batches of random tokens and of random pairs, padded to different lengths."""
+"""Batches of random tokens, pairs, tagged words and questions, padded to different lengths."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -12,6 +13,36 @@ from small_models import VOCAB_SIZE
 
 LANGUAGE = DataSpec(kind="language", vocab_size=VOCAB_SIZE, max_length=17)
 PAIRS = DataSpec(kind="pairs_of_text", vocab_size=VOCAB_SIZE, max_length=12, max_target_length=9)
+
+WORDS = (
+    *("", "", "", "<mask>", "<unk>", "The", "the", "a", "An", "cat", "Cat,", "cat's", "sat.", "on", "mat", "!", "mat!"),
+    *("red", "Red", "dog", "dogs", "U.S.", "us", "42", "forty", "-", "two", "Two-", "ran"),
+)
+"""One per token; some differ in case, articles and punctuation alone."""
+
+
+def decode(ids: Sequence[int]) -> str:
+    return " ".join(WORDS[token] for token in ids if WORDS[token])
+
+
+TAG_NAMES = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
+TAGS = DataSpec(
+    kind="tagged_text",
+    vocab_size=VOCAB_SIZE,
+    max_length=13,
+    num_classes=len(TAG_NAMES),
+    class_names=TAG_NAMES,
+    class_shares=(0.5, 0.2, 0.1, 0.15, 0.05),
+)
+QUESTIONS = DataSpec(kind="questions", vocab_size=VOCAB_SIZE, max_length=20, decode=decode)
+NEXT = DataSpec(
+    kind="labelled_text",
+    vocab_size=VOCAB_SIZE,
+    max_length=20,
+    num_classes=2,
+    class_names=("next", "random"),
+    class_shares=(0.6, 0.4),
+)
 
 
 def language_batch(num_rows: int = 6, length: int = 13, *, seed: int = 0) -> Batch:
@@ -35,6 +66,59 @@ def pair_batch(num_rows: int = 6, *, seed: int = 0) -> Batch:
     targets = targets.masked_fill(~valid, IGNORED)
     decoder_tokens = torch.cat([bos, target.tokens], dim=1)
     return replace(source, decoder_tokens=decoder_tokens, decoder_valid=valid, targets=targets)
+
+
+def tagged_batch(num_rows: int = 6, *, seed: int = 0) -> Batch:
+    """Some words have two pieces, of which the first carries the tag; the first and last token of a row have none."""
+    batch = language_batch(num_rows, 13, seed=seed)
+    assert batch.tokens is not None and batch.valid is not None
+    generator = torch.Generator().manual_seed(seed + 1)
+    tags = torch.randint(0, len(TAG_NAMES), batch.tokens.shape, generator=generator)
+    is_piece = torch.rand(tags.shape, generator=generator) < 0.2
+    is_piece[:, 0] = True
+    is_piece[torch.arange(num_rows), batch.valid.sum(1) - 1] = True
+    return replace(batch, targets=tags.masked_fill(is_piece | ~batch.valid, IGNORED))
+
+
+def two_texts(num_rows: int = 6, *, seed: int = 0) -> tuple[Batch, torch.Tensor]:
+    """[bos] first [eos] second [eos] of different lengths, and where the second begins."""
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(1, 8, (num_rows, 2), generator=generator)
+    begins, ends = lengths[:, 0] + 2, lengths.sum(1) + 3
+    places = torch.arange(int(ends.max())).expand(num_rows, -1)
+    tokens = torch.randint(LANGUAGE.num_special_ids, VOCAB_SIZE, places.shape, generator=generator)
+    tokens[:, 0] = LANGUAGE.bos_id
+    tokens[(places == begins[:, None] - 1) | (places == ends[:, None] - 1)] = LANGUAGE.eos_id
+    valid = places < ends[:, None]
+    token_types = ((places >= begins[:, None]) & valid).long()
+    batch = Batch(
+        rows=torch.arange(num_rows), tokens=tokens.masked_fill(~valid, 0), valid=valid, token_types=token_types
+    )
+    return batch, begins
+
+
+def question_batch(num_rows: int = 6, *, seed: int = 0) -> Batch:
+    batch, begins = two_texts(num_rows, seed=seed)
+    assert batch.valid is not None
+    room = batch.valid.sum(1) - 1 - begins
+    drawn = torch.rand(num_rows, 2, generator=torch.Generator().manual_seed(seed + 1))
+    return replace(batch, targets=begins[:, None] + (drawn * room[:, None]).long().sort(dim=1).values)
+
+
+def sentence_pair_batch(num_rows: int = 6, *, seed: int = 0) -> Batch:
+    labels = torch.randint(0, 2, (num_rows,), generator=torch.Generator().manual_seed(seed + 1))
+    return replace(two_texts(num_rows, seed=seed)[0], targets=labels)
+
+
+def answered_batch(num_rows: int = 6, *, seed: int = 0) -> Batch:
+    """Rows with targets of their own at up to three places."""
+    generator = torch.Generator().manual_seed(seed)
+    tokens = torch.randint(LANGUAGE.num_special_ids, VOCAB_SIZE, (num_rows, 9), generator=generator)
+    answers = torch.randint(LANGUAGE.num_special_ids, VOCAB_SIZE, (num_rows, 9), generator=generator)
+    asked = torch.zeros(num_rows, 9, dtype=torch.bool)
+    for row in range(num_rows):
+        asked[row, torch.randperm(9, generator=generator)[: 1 + row % 3]] = True
+    return Batch(rows=torch.arange(num_rows), tokens=tokens, targets=answers.masked_fill(~asked, IGNORED))
 
 
 def head(batch: Batch, num_rows: int) -> Batch:

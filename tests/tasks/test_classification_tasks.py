@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import accuracy_score, log_loss, precision_recall_fscore_support
+from sklearn.dummy import DummyClassifier
+from sklearn.metrics import accuracy_score, confusion_matrix, log_loss, precision_recall_fscore_support
 from torch.nn import functional as F
 
 from headtohead.architectures.contracts import Architecture
@@ -67,6 +68,10 @@ def test_metrics_equal_those_of_scikit_learn(family: str) -> None:
     assert results.keys() == expected.keys() == set(task.metrics)
     for name, value in expected.items():
         assert results[name] == pytest.approx(value, abs=2e-7), name
+    table = task.tables("test")["confusion_matrix"]
+    assert table.is_matrix and table.columns[1:] == ("0", "1", "2", "3", "4")
+    counts = [row[1:] for row in table.rows]
+    assert np.array_equal(counts, confusion_matrix(truth, predicted, labels=range(NUM_CLASSES)))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -95,6 +100,40 @@ def test_an_untrained_model_is_near_the_baseline_loss() -> None:
     baseline = task.baseline(TEXT)
     assert abs(task.loss(model, batch).mean.item() - baseline["loss"]) < 0.2
     assert baseline["accuracy"] == 0.2
+
+
+@pytest.mark.parametrize("labels", [[0] * 6 + [1] * 3 + [2] * 3, [0, 0, 2, 2, 2, 1]])
+def test_the_baseline_is_what_the_largest_class_and_the_shares_get(labels: list[int]) -> None:
+    truth, blind = np.array(labels), np.zeros((len(labels), 1))
+    shares = tuple(float(share) for share in np.bincount(truth) / len(truth))
+    largest = DummyClassifier(strategy="most_frequent").fit(blind, truth).predict(blind)
+    prior = DummyClassifier(strategy="prior").fit(blind, truth).predict_proba(blind)
+    precision, recall, f1, _ = precision_recall_fscore_support(truth, largest, average="macro", zero_division=0)
+    spec = replace(TEXT, num_classes=3, class_shares=shares)
+    assert Classification().baseline(spec) == pytest.approx(
+        {
+            "loss": log_loss(truth, prior),
+            "accuracy": accuracy_score(truth, largest),
+            "precision_macro": precision,
+            "recall_macro": recall,
+            "f1_macro": f1,
+        }
+    )
+
+
+def test_samples_show_text_or_row_truth_and_prediction() -> None:
+    task, model, batch = case("encoder_only", 5)
+    named = task.bind(replace(TEXT, class_names=("one", "two", "three", "four", "five")))
+    samples = named.samples(model, batch, lambda ids: "-".join(map(str, ids)))
+    with torch.no_grad():
+        shares = model(**batch.inputs()).softmax(-1)
+    for row, sample in enumerate(samples):
+        assert sample["text"] == "-".join(str(token) for token in batch.tokens[row, batch.valid[row]].tolist())
+        assert sample["truth"] == ("one", "two", "three", "four", "five")[batch.targets[row]]
+        assert sample["predicted"] == ("one", "two", "three", "four", "five")[shares[row].argmax()]
+        assert float(sample["confidence"]) == pytest.approx(shares[row].max().item(), abs=6e-4)
+    task, model, batch = case("vision_transformer", 5)
+    assert [sample["row"] for sample in task.samples(model, batch, str)] == ["0", "1", "2", "3", "4"]
 
 
 def test_data_without_classes_are_refused() -> None:

@@ -12,26 +12,53 @@ from headtohead.data.batch import Batch
 from headtohead.data.contracts import DataSpec
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.classification import Classification
+from headtohead.tasks.contracts import Task
+from headtohead.tasks.next_sentence import MaskedLanguageModellingWithNextSentence
+from headtohead.tasks.span_qa import SpanQuestionAnswering
+from headtohead.tasks.tagging import Tagging
 
 # Rows per process: uneven, and none at all on the second one in the second round.
 ROUNDS = ([(0, 5), (5, 8)], [(0, 8), (8, 8)])
-SPEC = DataSpec(kind="labelled_text", vocab_size=29, num_classes=3)
+LABELLED = DataSpec(kind="labelled_text", vocab_size=29, num_classes=3)
+
+
+def cases() -> dict[str, tuple[Task, str, DataSpec, Batch]]:
+    """Task, head, data and eight rows of it."""
+    from small_batches import NEXT, QUESTIONS, TAGS, answered_batch, question_batch, sentence_pair_batch, tagged_batch
+
+    generator = torch.Generator().manual_seed(0)
+    rows, tokens = torch.arange(8), torch.randint(0, 29, (8, 9), generator=generator)
+    labels = torch.randint(0, 3, (8,), generator=generator)
+    answers = DataSpec(kind="language", vocab_size=29, num_scored=2)
+    pair_task = MaskedLanguageModellingWithNextSentence()
+    return {
+        "language": (CausalLanguageModelling(), "language_model", LABELLED, Batch(rows, tokens)),
+        "answers": (CausalLanguageModelling(), "language_model", answers, answered_batch(8)),
+        "labels": (Classification(), "classifier", LABELLED, Batch(rows, tokens, targets=labels)),
+        "tags": (Tagging(), "tagger", TAGS, tagged_batch(8)),
+        "questions": (SpanQuestionAnswering(), "span", QUESTIONS, question_batch(8)),
+        "pairs": (pair_task, "masked_language_model_and_pair", NEXT, sentence_pair_batch(8)),
+    }
 
 
 def measure(start: int, stop: int) -> dict[str, float]:
-    from small_models import small_model
+    """Every result of every task on some of the rows, and what its tables and measured baselines hold."""
+    from small_models import redraw, small_model
 
-    generator = torch.Generator().manual_seed(0)
-    tokens = torch.randint(0, 29, (8, 9), generator=generator)
-    labels = torch.randint(0, 3, (8,), generator=generator)
-    rows = slice(start, stop)
-    language, labelled = CausalLanguageModelling().bind(SPEC), Classification().bind(SPEC)
-    if stop > start:
-        decoder = small_model("decoder_only").double().eval()
-        language.measure("test", decoder, language.view(Batch(torch.arange(8)[rows], tokens[rows]), seed=0, epoch=0))
-        encoder = small_model("encoder_only", head="classifier", num_classes=3).double().eval()
-        labelled.measure("test", encoder, Batch(torch.arange(8)[rows], tokens[rows], targets=labels[rows]))
-    return {**language.results("test"), **{f"class_{k}": v for k, v in labelled.results("test").items()}}
+    found: dict[str, float] = {}
+    for name, (task, head, spec, batch) in cases().items():
+        task.bind(spec)
+        if stop > start:
+            family = "decoder_only" if head == "language_model" else "encoder_only"
+            model = redraw(small_model(family, head=head, num_classes=spec.num_classes).double())
+            part = task.view(batch.map(lambda tensor: tensor[start:stop]), seed=0, epoch=0)
+            task.measure("test", model.eval(), part)
+        figures = {**task.results("test"), **{f"baseline {k}": v for k, v in task.measured_baseline("test").items()}}
+        for table in task.tables("test").values():
+            for row in table.rows:
+                figures |= {f"{row[0]} {column}": cell for column, cell in zip(table.columns[1:], row[1:], strict=True)}
+        found |= {f"{name}: {figure}": value for figure, value in figures.items()}
+    return found
 
 
 def one_process(rank: int, folder: str) -> None:
@@ -45,6 +72,7 @@ def one_process(rank: int, folder: str) -> None:
 def test_results_of_two_processes_equal_those_of_one(tmp_path: Path) -> None:
     mp.spawn(one_process, args=(str(tmp_path),), nprocs=2)
     expected = measure(0, 8)
+    assert {name.partition(":")[0] for name in expected} == set(cases())
     for rank in range(2):
         for results in torch.load(tmp_path / f"{rank}.pt"):
             assert results.keys() == expected.keys()

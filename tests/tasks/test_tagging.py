@@ -1,0 +1,224 @@
+"""Entities against a plain writing of conlleval, over every short sequence of tags; metrics over ragged batches."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import accuracy_score, log_loss
+from torch import Tensor
+
+from headtohead.architectures.contracts import Architecture
+from headtohead.data.batch import IGNORED, Batch
+from headtohead.data.contracts import DataSpec
+from headtohead.tasks.entities import Scheme, rates
+from headtohead.tasks.tagging import Tagging
+from small_batches import TAG_NAMES, TAGS, decode, head, language_batch, tagged_batch, tail
+from small_models import redraw, small_model
+
+Chunk = tuple[str, int, int]
+"""Type, first and last place."""
+
+
+def chunks(tags: list[str]) -> list[Chunk]:
+    """As in conlleval.txt of CoNLL-2000: the rules for where a chunk ends and where one starts, tag by tag."""
+    found, begin = [], 0
+    before_tag, before_type = "O", ""
+    for place, tag in enumerate([*tags, "O"]):
+        now, _, type_ = tag.partition("-")
+        ends = (
+            (before_tag == "B" and now in "BO")
+            or (before_tag == "I" and now in "BO")
+            or (before_tag != "O" and before_type != type_)
+        )
+        starts = now == "B" or (now == "I" and before_tag == "O") or (now != "O" and before_type != type_)
+        if ends and before_tag != "O":
+            found.append((before_type, begin, place - 1))
+        if starts:
+            begin = place
+        before_tag, before_type = now, type_
+    return found
+
+
+def plain_scores(truth: list[list[str]], said: list[list[str]]) -> dict[str, tuple[float, float, float]]:
+    """Precision, recall and F1 of each type and of all."""
+    right, found, there = Counter[str](), Counter[str](), Counter[str]()
+    for true_row, said_row in zip(truth, said, strict=True):
+        true_chunks, said_chunks = chunks(true_row), chunks(said_row)
+        for counter, these in (
+            (there, true_chunks),
+            (found, said_chunks),
+            (right, set(true_chunks) & set(said_chunks)),
+        ):
+            counter.update(chunk[0] for chunk in these)
+            counter.update("all" for _ in these)
+    scores = {}
+    for type_ in ("PER", "LOC", "all"):
+        precision = right[type_] / found[type_] if found[type_] else 0.0
+        recall = right[type_] / there[type_] if there[type_] else 0.0
+        f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+        scores[type_] = (precision, recall, f1)
+    return scores
+
+
+def ours(scheme: Scheme, rows: list[list[int]]) -> list[list[Chunk]]:
+    tags = torch.tensor(list(itertools.chain(*rows)))
+    numbers = torch.tensor([number for number, row in enumerate(rows) for _ in row])
+    entities = scheme.entities(tags, numbers)
+    firsts = np.cumsum([0, *map(len, rows)])
+    found: list[list[Chunk]] = [[] for _ in rows]
+    for place in entities.starts.nonzero().squeeze(1).tolist():
+        row = int(numbers[place])
+        last = int(entities.ends[place]) - 1 - firsts[row]
+        found[row].append((scheme.types[entities.types[place]], place - firsts[row], last))
+    return found
+
+
+class TestEntities:
+    def test_those_of_every_sequence_of_up_to_five_tags_are_conllevals(self) -> None:
+        rows = [list(row) for length in range(1, 6) for row in itertools.product(range(5), repeat=length)]
+        expected = [chunks([TAG_NAMES[tag] for tag in row]) for row in rows]
+        assert ours(Scheme(TAG_NAMES), rows) == expected
+
+    @pytest.mark.parametrize(
+        ("tags", "expected"),
+        [
+            ("I-PER I-PER O", [("PER", 0, 1)]),  # inside without a beginning
+            ("B-PER I-LOC", [("PER", 0, 0), ("LOC", 1, 1)]),  # the type changes inside
+            ("B-PER B-PER I-PER", [("PER", 0, 0), ("PER", 1, 2)]),  # two entities side by side
+            ("I-PER B-PER", [("PER", 0, 0), ("PER", 1, 1)]),
+            ("O O", []),
+        ],
+    )
+    def test_what_is_read_into_tags_that_are_not_well_formed(self, tags: str, expected: list[Chunk]) -> None:
+        assert chunks(tags.split()) == expected, "the plain writing agrees"
+        assert ours(Scheme(TAG_NAMES), [[TAG_NAMES.index(tag) for tag in tags.split()]]) == [expected]
+
+    def test_none_reaches_over_the_end_of_a_row(self) -> None:
+        assert ours(Scheme(TAG_NAMES), [[1, 2], [2, 0], [2]]) == [[("PER", 0, 1)], [("PER", 0, 0)], [("PER", 0, 0)]]
+
+    def test_rates_of_nothing_are_zero(self) -> None:
+        assert rates(0, 0, 0) == rates(0, 3, 0) == rates(0, 0, 3) == (0.0, 0.0, 0.0)
+        assert rates(2, 4, 3) == pytest.approx((0.5, 2 / 3, 4 / 7))
+
+    @pytest.mark.parametrize("names", [("O", "B-PER", "PER"), ("O", "b-PER"), ("NOUN", "VERB"), ("O", "B-"), ()])
+    def test_tags_that_mark_no_entities_are_refused_by_name(self, names: tuple[str, ...]) -> None:
+        with pytest.raises(ValueError, match="name them O, B-TYPE and I-TYPE"):
+            Tagging().bind(replace(TAGS, class_names=names))
+
+
+def case(family: str) -> tuple[Tagging, Architecture, Batch]:
+    model = redraw(small_model(family, head="tagger", num_classes=5).double(), std=0.5).eval()
+    batch = tagged_batch(40)
+    with torch.no_grad():
+        # A random model says nearly the same of all tokens: what they have in common is taken out.
+        model.head.linear.bias -= model(**batch.inputs())[batch.valid].mean(0)
+    task = Tagging().bind(TAGS)
+    assert isinstance(task, Tagging)
+    return task, model, half_right(model, batch)
+
+
+def half_right(model: Architecture, batch: Batch) -> Batch:
+    """Every other row's tags are what the model says."""
+    with torch.no_grad():
+        said = model(**batch.inputs()).argmax(-1)
+    even = (torch.arange(batch.num_samples) % 2 == 0)[:, None]
+    return replace(batch, targets=torch.where(even & (batch.targets != IGNORED), said, batch.targets))
+
+
+def names_of(tags: Tensor, kept: Tensor) -> list[list[str]]:
+    return [[TAG_NAMES[tag] for tag in row[here].tolist()] for row, here in zip(tags, kept, strict=True)]
+
+
+@pytest.mark.parametrize("family", ["encoder_only", "decoder_only"])
+def test_metrics_and_table_equal_a_plain_conlleval_over_ragged_batches(family: str) -> None:
+    task, model, batch = case(family)
+    task.measure("test", model, head(batch, 23))
+    task.measure("test", model, tail(batch, 23))
+    results = task.results("test")
+    with torch.no_grad():
+        probabilities = model(**batch.inputs()).softmax(-1)
+    kept = batch.targets != IGNORED
+    said, truth = names_of(probabilities.argmax(-1), kept), names_of(batch.targets, kept)
+    expected = plain_scores(truth, said)
+    assert 0.1 < expected["all"][2] < 0.9, "a model that is always right or wrong would test little"
+    flat = batch.targets[kept].numpy()
+    assert results == pytest.approx(
+        {
+            "loss": log_loss(flat, probabilities[kept].numpy(), labels=range(5)),
+            "token_accuracy": accuracy_score(flat, probabilities[kept].argmax(-1).numpy()),
+            **dict(zip(("entity_precision", "entity_recall", "entity_f1"), expected["all"], strict=True)),
+        },
+        abs=1e-9,
+    )
+    assert set(results) == set(task.metrics) == set(task.baseline(TAGS))
+    table = task.tables("test")["entities"]
+    assert table.columns[:4] == ("type", "precision", "recall", "f1")
+    for name, *figures in table.rows:
+        assert tuple(figures[:3]) == pytest.approx(expected[name], abs=1e-12)
+        count = sum(chunk[0] == name for row in truth for chunk in chunks(row))
+        assert figures[3:] == [count, sum(chunk[0] == name for row in said for chunk in chunks(row))]
+
+
+def test_a_words_further_pieces_neither_count_nor_part_an_entity() -> None:
+    task, model, batch = case("encoder_only")
+    expected = [[TAG_NAMES[tag] for tag in row[row != IGNORED].tolist()] for row in batch.targets]
+    assert any(IGNORED in row[1 : len(names)].tolist() for row, names in zip(batch.targets, expected, strict=True))
+    task.measure("test", model, batch)
+    task.results("test")
+    there = sum(row[4] for row in task.tables("test")["entities"].rows)
+    assert there == sum(len(chunks(names)) for names in expected)
+
+
+def test_training_loss_is_plain_cross_entropy_of_the_words_and_smoothing_acts_in_training_only() -> None:
+    task, model, batch = case("encoder_only")
+    task.label_smoothing = 0.2
+    logits, tags = model(**batch.inputs()).flatten(0, 1), batch.targets.flatten()
+    loss = task.loss(model, batch)
+    assert loss.count == (tags != IGNORED).sum()
+    assert abs(loss.mean - torch.nn.functional.cross_entropy(logits, tags)) < 1e-12
+    model.train()
+    smooth = torch.nn.functional.cross_entropy(logits, tags, label_smoothing=0.2)
+    assert abs(task.loss(model, batch).mean - smooth) < 1e-12
+
+
+def test_the_baseline_is_the_most_frequent_tag_everywhere() -> None:
+    baseline = Tagging().baseline(TAGS)
+    assert baseline["token_accuracy"] == 0.5 and baseline["entity_f1"] == 0.0
+    assert baseline["loss"] == pytest.approx(-sum(share * np.log(share) for share in TAGS.class_shares))
+    assert Tagging().baseline(replace(TAGS, class_shares=()))["token_accuracy"] == 0.2
+
+
+def test_samples_show_words_with_their_tags() -> None:
+    task, model, _ = case("encoder_only")
+    tokens, tags = torch.tensor([[1, 9, 10, 13, 14, 2]]), torch.tensor([[-100, 1, -100, 0, 4, -100]])
+    one = Batch(rows=torch.zeros(1, dtype=torch.long), tokens=tokens, targets=tags)
+    (sample,) = task.samples(model, one, decode)
+    assert sample["truth"] == "cat Cat,/B-PER on mat/I-LOC"
+    with torch.no_grad():
+        said = [TAG_NAMES[tag] for tag in model(tokens)[0, [1, 3, 4]].argmax(-1).tolist()]
+    words = ("cat Cat,", "on", "mat")
+    expected = [word if tag == "O" else f"{word}/{tag}" for word, tag in zip(words, said, strict=True)]
+    assert sample["predicted"] == " ".join(expected)
+
+
+def test_data_without_tags_or_a_head_that_makes_none_is_refused() -> None:
+    task = Tagging().bind(TAGS)
+    with pytest.raises(ValueError, match="task=tagging reads a tag for every token: choose data of kind tagged_text"):
+        task.view(language_batch(), seed=0, epoch=0)
+    with pytest.raises(ValueError, match="head=MaskedLanguageModel makes no tags"):
+        task.loss(small_model("encoder_only"), tagged_batch())
+    with pytest.raises(ValueError, match=r"task\.monitor='f1'.*entity_f1"):
+        Tagging(monitor="f1")
+    assert task.tables("test") == {}, "nothing is measured yet"
+
+
+def test_an_untrained_model_is_near_the_loss_of_tags_alike() -> None:
+    spec = DataSpec(kind="tagged_text", num_classes=5, class_names=TAG_NAMES)
+    task = Tagging().bind(spec)
+    loss = task.loss(small_model("encoder_only", head="tagger", num_classes=5), tagged_batch(40)).mean.item()
+    assert abs(loss - task.baseline(spec)["loss"]) < 0.2
