@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from headtohead.data.associative_recall import AssociativeRecall
+from headtohead.data.conll_files import ConllFiles
 from headtohead.data.contracts import DataSource
+from headtohead.data.csv_files import CsvFiles
 from headtohead.data.digits import Digits
 from headtohead.data.dyck import Dyck
 from headtohead.data.grammar_lm import GrammarCorpus
+from headtohead.data.image_folder import ImageFolder
 from headtohead.data.induction import Induction
+from headtohead.data.json_files import JsonFiles
 from headtohead.data.listops import ListOps
 from headtohead.data.modular_addition import ModularAddition
+from headtohead.data.next_sentence import NextSentence
 from headtohead.data.number_words import NumberWords
+from headtohead.data.pair_grammar import PairGrammar
+from headtohead.data.parallel_text import ParallelText
+from headtohead.data.parquet_files import ParquetFiles
+from headtohead.data.qa_grammar import QaGrammar
 from headtohead.data.rewriting import Copy, Reverse, Sort
 from headtohead.data.selective_copy import SelectiveCopy
 from headtohead.data.sentence_grammar import SentenceGrammar
+from headtohead.data.tagging_grammar import TaggingGrammar
 from headtohead.data.text import TextFiles
 from headtohead.data.word_problem import WordProblem
 
@@ -34,28 +47,105 @@ PROCEDURAL: dict[str, Callable[..., DataSource]] = {
     "sort": partial(Sort, **FEW, length=7, form="pairs"),
     "word_problem": partial(WordProblem, **FEW, group="S_3", length=7, test_length=9),
 }
-NAMES = ("associative_recall", "digits", "grammar_lm", "number_words", "sentence_grammar", "text", *PROCEDURAL)
+GRAMMARS: dict[str, Callable[..., DataSource]] = {
+    "pair_grammar": partial(PairGrammar, **FEW),
+    "qa_grammar": partial(QaGrammar, **FEW),
+    "sentence_grammar": partial(SentenceGrammar, **FEW),
+    "tagging_grammar": partial(TaggingGrammar, **FEW),
+}
+FROM_FILES: dict[str, Callable[..., DataSource]] = {
+    "conll": lambda folder, seed: ConllFiles(path=str(written_tags(folder)), seed=seed),
+    "csv": lambda folder, seed: CsvFiles(path=str(written_table(folder)), seed=seed),
+    "image_folder": lambda folder, seed: ImageFolder(path=str(written_images(folder)), image_size=8, seed=seed),
+    "json": lambda folder, seed: JsonFiles(path=str(written_questions(folder)), seed=seed),
+    "next_sentence": lambda folder, seed: NextSentence(path=str(written_text(folder)), sentences="line", seed=seed),
+    "parallel_text": lambda folder, seed: ParallelText(
+        path=str(written_translation(folder)), source="de", target="en", seed=seed
+    ),
+    "parquet": lambda folder, seed: ParquetFiles(path=str(written_parquet(folder)), seed=seed),
+    "text": lambda folder, seed: TextFiles(
+        path=str(written_text(folder)), documents="line", context_length=16, seed=seed
+    ),
+}
+NAMES = ("associative_recall", "digits", "grammar_lm", "number_words", *GRAMMARS, *PROCEDURAL, *FROM_FILES)
 
 
 def small_source(name: str, folder: Path, *, seed: int = 0) -> DataSource:
     """`folder` is where a source that reads files finds them."""
-    if name in PROCEDURAL:
-        return PROCEDURAL[name](seed=seed)
+    if name in PROCEDURAL | GRAMMARS:
+        return (PROCEDURAL | GRAMMARS)[name](seed=seed)
+    if name in FROM_FILES:
+        return FROM_FILES[name](folder, seed)
     if name == "associative_recall":
         return AssociativeRecall(**FEW, length=24, num_pairs=4, vocab_size=40, seed=seed)
     if name == "digits":
         return Digits(num_train=300, seed=seed)
     if name == "grammar_lm":
         return GrammarCorpus(**FEW, context_length=16, vocab_size=300, seed=seed)
-    if name == "number_words":
-        return NumberWords(**FEW, max_number=9_999, seed=seed)
-    if name == "sentence_grammar":
-        return SentenceGrammar(**FEW, seed=seed)
-    assert name == "text", f"tests know no small version of data={name}"
-    return TextFiles(path=str(written_text(folder)), documents="line", context_length=16, seed=seed)
+    assert name == "number_words", f"tests know no small version of data={name}"
+    return NumberWords(**FEW, max_number=9_999, seed=seed)
 
 
 def written_text(folder: Path) -> Path:
     path = folder / "lines.txt"
     path.write_text("".join(f"line number {line} says {line * line}\n" for line in range(400)), encoding="utf-8")
     return path
+
+
+def written_table(folder: Path) -> Path:
+    """Texts and two labels."""
+    path = folder / "labelled.csv"
+    lines = [f'"text {row}, quoted",{("no", "yes")[row % 2]}' for row in range(200)]
+    path.write_text("\n".join(["text,label", *lines]), encoding="utf-8")
+    return path
+
+
+def written_questions(folder: Path) -> Path:
+    path = folder / "questions.jsonl"
+    rows = [
+        {"question": f"what is {row} ?", "context": f"number {row} is {row * row} .", "answer": str(row * row)}
+        for row in range(200)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def written_parquet(folder: Path) -> Path:
+    """Words and tags, in two splits as a hub hands them out; the third is a share of the first."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    root = folder / "parquet"
+    root.mkdir(exist_ok=True)
+    for split, rows in (("train", range(200)), ("test", range(200, 230))):
+        words = [["in", f"town{row}", "lives", f"name{row}"] for row in rows]
+        tags = [["O", "B-LOC", "O", "B-PER"] if row % 2 else ["O", "B-LOC", "I-LOC", "O"] for row in rows]
+        parquet.write_table(pa.table({"tokens": words, "ner_tags": tags}), root / f"{split}-00000-of-00001.parquet")
+    return root
+
+
+def written_tags(folder: Path) -> Path:
+    path = folder / "tagged.conll"
+    sentences = [f"In\tO\nTown{row}\tB-LOC\nCity\tI-LOC\n.\tO\n" for row in range(200)]
+    path.write_text("\n".join(sentences), encoding="utf-8")
+    return path
+
+
+def written_translation(folder: Path) -> Path:
+    for ending, word in (("de", "Zeile"), ("en", "line")):
+        (folder / f"lines.{ending}").write_text("".join(f"{word} {row}\n" for row in range(200)), encoding="utf-8")
+    return folder / "lines.de"
+
+
+def written_images(folder: Path) -> Path:
+    """Dark and bright noise, 10 x 14 pixels."""
+    from PIL import Image
+
+    root = folder / "images"
+    generator = np.random.default_rng(0)
+    for name, brightest in (("bright", 255), ("dark", 60)):
+        (root / name).mkdir(parents=True, exist_ok=True)
+        for number in range(60):
+            pixels = generator.integers(brightest, size=(10, 14, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(root / name / f"{number}.png")
+    return root

@@ -64,9 +64,27 @@ def test_ids_targets_and_lengths_stay_within_the_spec(name: str, tmp_path: Path)
             assert batch.decoder_tokens.shape[1] <= spec.max_target_length
         if spec.num_classes:
             assert batch.targets is not None
-            assert set(batch.targets.tolist()) == set(range(spec.num_classes))
+            assert set(batch.targets.unique().tolist()) - {IGNORED} == set(range(spec.num_classes))
         if batch.images is not None:
             assert batch.images.shape[1:] == spec.image_shape and batch.images.dtype == torch.float32
+
+
+@every_source
+def test_shares_of_classes_are_those_of_the_train_split(name: str, tmp_path: Path) -> None:
+    source = small_source(name, tmp_path)
+    spec, train = source.spec(), source.split("train")
+    targets = train.batch(np.arange(len(train))).targets
+    assert targets is not None or spec.kind == "language"
+    counted = [] if targets is None else [int((targets == number).sum()) for number in range(spec.num_classes)]
+    assert np.allclose(spec.class_shares, np.array(counted) / max(sum(counted), 1))
+
+
+@every_source
+def test_spec_decodes_as_the_source_does(name: str, tmp_path: Path) -> None:
+    source = small_source(name, tmp_path)
+    decode = source.spec().decode
+    ids = [1] if source.spec().kind == "images" else list(range(source.spec().vocab_size))
+    assert decode is not None and decode(ids) == source.decode(ids) != ""
 
 
 @every_source

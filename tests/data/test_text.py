@@ -55,7 +55,7 @@ def test_files_of_a_folder_are_documents_however_deep(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("not asked for")
     dealt = source_of(tmp_path).samples()
     assert sum(len(dealt[name]) for name in SPLIT_NAMES) == 25
-    assert len(source_of(tmp_path, pattern="*.md").files()) == 1
+    assert len(source_of(tmp_path, pattern="*.md").documents.files()) == 1
 
 
 def test_few_files_are_each_cut(tmp_path: Path) -> None:

@@ -42,24 +42,17 @@ THEN = ("", "then ", "so ", "after that ", "of course ")
 
 
 def story_pairs(generator: np.random.Generator) -> Iterator[tuple[str, str, str]]:
-    """Without end: a first sentence, a second one, and whether it is the next of the same story or one of another.
-
-    Half of the pairs are random. Of these, half keep to the matter and speak of someone else, so that neither the
-    matter nor the pronoun tells by itself.
-    """
+    """Without end: a first sentence, a second one, and whether it is the next of the same story or comes from another
+    story, of anyone."""
     while True:
-        people, topics = generator.integers(len(PEOPLE), size=_AT_ONCE), generator.integers(len(TOPICS), size=_AT_ONCE)
-        same = generator.random(_AT_ONCE) < 0.5
-        other_topic = (topics + generator.integers(1, len(TOPICS), size=_AT_ONCE)) % len(TOPICS)
+        people, others = generator.integers(len(PEOPLE), size=(2, _AT_ONCE))
+        topics = generator.integers(len(TOPICS), size=_AT_ONCE)
+        other_topics = (topics + generator.integers(1, len(TOPICS), size=_AT_ONCE)) % len(TOPICS)
         told = generator.integers(3, size=(_AT_ONCE, 2))
         when, then = (generator.integers(len(of), size=_AT_ONCE) for of in (WHEN, THEN))
-        half = generator.random(_AT_ONCE) < 0.5
+        follows = generator.random(_AT_ONCE) < 0.5
         for row in range(_AT_ONCE):
-            name, pronoun = PEOPLE[people[row]]
-            begins = _BEGINNINGS[topics[row]][told[row, 0]]
-            topic = topics[row] if same[row] or half[row] else other_topic[row]
-            if not same[row] and half[row]:
-                pronoun = "he" if pronoun == "she" else "she"
-            follows = _ENDS[topic][told[row, 1]]
-            label = NEXT if same[row] else RANDOM
-            yield f"{WHEN[when[row]]}{name} {begins} .", f"{THEN[then[row]]}{pronoun} {follows} .", label
+            person, topic = (people[row], topics[row]) if follows[row] else (others[row], other_topics[row])
+            first = f"{WHEN[when[row]]}{PEOPLE[people[row]][0]} {_BEGINNINGS[topics[row]][told[row, 0]]} ."
+            second = f"{THEN[then[row]]}{PEOPLE[person][1]} {_ENDS[topic][told[row, 1]]} ."
+            yield first, second, NEXT if follows[row] else RANDOM

@@ -12,7 +12,7 @@ import torch
 
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.caching import Prepared
-from headtohead.data.classes import Classes, Label, class_shares
+from headtohead.data.classes import Classes, Label, class_shares, is_whole
 from headtohead.data.contracts import DataError, DataSpec, SplitName
 from headtohead.data.rows import as_tensor, padded
 from headtohead.data.source import CachedSource, CachedSplit
@@ -130,6 +130,11 @@ class TaggedRows(CachedSplit):
 def _found(sentences: Sequence[Tagged]) -> Classes:
     """The tags of the train split: O first, then one entity after another, its B before its I."""
     names = Classes.found(chain.from_iterable(tags for _, tags in sentences)).names
+    if all(is_whole(name) for name in names):
+        raise DataError(
+            f"the tags are numbers ({', '.join(names[:5])} ...), which do not say where an entity begins: name them in "
+            f"their order, data.class_names=[O,B-PER,I-PER]."
+        )
     by_entity = sorted(names, key=lambda name: (name != OUTSIDE, name.partition("-")[2] or name, name))
     return Classes(tuple(by_entity), given=False)
 

@@ -20,6 +20,9 @@ Place = Callable[[SplitName, int], str]
 """Where a row comes from, in words, for messages."""
 Decode = Callable[[Sequence[int]], str]
 
+FEWEST_TOKENS = 8
+"""The least that rows may be cut to."""
+
 
 class Form(ABC, Generic[Sample]):
     """What a sample is, and how it becomes a row: one form for each kind of data, whatever the source."""
@@ -146,3 +149,11 @@ def longest(content: Prepared, column: str) -> int:
 def check_text(text: str, what: str, place: Place, name: SplitName, row: int) -> None:
     if not text.strip():
         raise DataError(f"{place(name, row)}: its {what} is empty; remove the row, or give it one.")
+
+
+def check_max_length(max_length: int | None) -> int | None:
+    if max_length is not None and max_length < FEWEST_TOKENS:
+        raise DataError(
+            f"data.max_length={max_length} must be at least {FEWEST_TOKENS}; null means as long as the rows are."
+        )
+    return max_length

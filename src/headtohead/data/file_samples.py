@@ -1,0 +1,120 @@
+"""Samples read from files of one's own: which files make which split, and where each sample stands."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from headtohead.data.caching import Prepared
+from headtohead.data.contracts import SPLIT_NAMES, DataError, SplitName
+from headtohead.data.files import content_digest, existing, files_below, split_of
+from headtohead.data.texts import TextSource, check_max_length
+from headtohead.data.tokenizers import TokenizerName
+
+
+class FileSamples(TextSource):
+    """Validation and test are files of their own, where there are such; what is missing is a share of the samples of
+    the train files, drawn by the seed. Of a folder, names tell the split: train.csv, dev.csv, test/part-1.csv; where
+    none does, all of it is for training, and shares."""
+
+    name: ClassVar[str]
+    suffixes: tuple[str, ...]
+    """Of the files that are read where a folder is given."""
+
+    def __init__(
+        self,
+        *,
+        paths: Mapping[SplitName, str | None],
+        shares: Mapping[SplitName, float],
+        max_length: int | None,
+        seed: int,
+        batch_size: int,
+        tokenizer: TokenizerName,
+        vocab_size: int | None,
+        bucket_by_length: bool,
+    ) -> None:
+        super().__init__(
+            batch_size=batch_size, tokenizer=tokenizer, vocab_size=vocab_size, bucket_by_length=bucket_by_length
+        )
+        self.paths, self.shares, self.seed = dict(paths), dict(shares), seed
+        self.max_length = check_max_length(max_length)
+        self._origins: dict[SplitName, list[tuple[str, int]]] = {}
+
+    @abstractmethod
+    def read(self, file: Path) -> Iterator[tuple[Any, int]]:
+        """Samples of a file, each with the number that `where` says."""
+
+    def where(self, file: Path | str, number: int) -> str:
+        """In words, for messages."""
+        return f"{file}, line {number}"
+
+    @cached_property
+    def files(self) -> dict[SplitName, list[Path]]:
+        """The files of each split; validation and test may have none."""
+        example = f"a {' or '.join(self.suffixes)} file, or a folder of them (data={self.name} data.path=...)"
+        root = existing(self.paths["train"], "data.path", example)
+        files: dict[SplitName, list[Path]] = {"train": files_below(root, self.suffixes, "data.path")}
+        if root.is_dir():
+            by_name = {name: [file for file in files["train"] if split_of(file, root) == name] for name in SPLIT_NAMES}
+            files = by_name if any(by_name.values()) else files
+        if not files["train"]:
+            raise DataError(f"data.path={root} has files for {_those_of(files)}, and none for train: add one.")
+        for name in ("validation", "test"):
+            if self.paths[name] is not None:
+                field = f"data.{name}_path"
+                files[name] = files_below(existing(self.paths[name], field, example), self.suffixes, field)
+        return files
+
+    def sample_parameters(self) -> Mapping[str, Any]:
+        digests = {name: [content_digest(file) for file in files] for name, files in self.files.items()}
+        return {"files": digests, "shares": self.shares, "seed": self.seed}
+
+    def samples(self) -> Mapping[SplitName, list[Any]]:
+        samples: dict[SplitName, list[Any]] = {}
+        for name in SPLIT_NAMES:
+            samples[name], self._origins[name] = [], []
+            for file in self.files.get(name, []):
+                for sample, number in self.read(file):
+                    samples[name].append(sample)
+                    self._origins[name].append((str(file), number))
+            if self.files.get(name) and not samples[name]:
+                raise DataError(f"{self.files[name][0]} has no samples for the {name} split: give some.")
+        self._share_out(samples)
+        return samples
+
+    def _share_out(self, samples: dict[SplitName, list[Any]]) -> None:
+        """Missing splits are drawn from the train samples, which keep their order."""
+        size = len(samples["train"])
+        order = np.random.default_rng(self.seed).permutation(size)
+        start = 0
+        for name in ("test", "validation"):
+            if not samples[name]:
+                drawn = np.sort(order[start : start + max(round(self.shares[name] * size), 1)]).tolist()
+                start += len(drawn)
+                samples[name] = [samples["train"][place] for place in drawn]
+                self._origins[name] = [self._origins["train"][place] for place in drawn]
+        if start >= size:
+            raise DataError(
+                f"data.path={self.paths['train']} has {size} samples, too few to share out to three splits: give more, "
+                f"or files for validation and test (data.validation_path, data.test_path)."
+            )
+        kept = np.sort(order[start:]).tolist()
+        samples["train"] = [samples["train"][place] for place in kept]
+        self._origins["train"] = [self._origins["train"][place] for place in kept]
+
+    def place(self, name: SplitName, row: int) -> str:
+        return self.where(*self._origins[name][row])
+
+    def make(self) -> Prepared:
+        content = super().make()
+        self._origins.clear()
+        return content
+
+
+def _those_of(files: Mapping[SplitName, list[Path]]) -> str:
+    return " and ".join(name for name, found in files.items() if found)

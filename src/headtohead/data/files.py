@@ -1,0 +1,83 @@
+"""Local files as a user names them: found, read and decoded, with one sentence for whatever is wrong."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+from headtohead.data.contracts import DataError, SplitName
+
+_SPLIT_OF_NAME: dict[str, SplitName] = {
+    "train": "train", "training": "train", "validation": "validation", "valid": "validation", "val": "validation",
+    "dev": "validation", "test": "test", "testing": "test",
+}  # fmt: skip
+
+
+def existing(path: str | None, field: str, example: str) -> Path:
+    """The file or folder of a field of the configuration."""
+    if path is None:
+        raise DataError(f"{field} is missing: give {example}.")
+    found = Path(path).expanduser()
+    if not found.exists():
+        raise DataError(f"{field}={path} does not exist (from {Path.cwd()}): correct the path.")
+    return found
+
+
+def bytes_of(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise DataError(f"{file} cannot be read: {error.strerror}.") from error
+
+
+def decoded(file: Path, encoding: str) -> str:
+    try:
+        return bytes_of(file).decode(encoding)
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{file} is not text in data.encoding={encoding} (byte {error.start} is "
+            f"{error.object[error.start]:#04x}): give its encoding, for instance data.encoding=latin-1."
+        ) from error
+    except LookupError as error:
+        raise DataError(
+            f"data.encoding={encoding} is unknown: give one that Python knows, such as utf-8 or latin-1."
+        ) from error
+
+
+def content_digest(file: Path) -> str:
+    return hashlib.blake2b(bytes_of(file), digest_size=16).hexdigest()
+
+
+def files_below(folder: Path, suffixes: Collection[str], field: str) -> list[Path]:
+    """A file itself, or those of a folder, however deep, in the order of their names."""
+    if folder.is_file():
+        return [folder]
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and file.suffix.lower() in suffixes)
+    if not files:
+        raise DataError(
+            f"{field}={folder} is a folder without {' or '.join(sorted(suffixes))} files: correct the path."
+        )
+    return files
+
+
+def split_of(path: Path, root: Path) -> SplitName | None:
+    """The split that a file's name begins with, or that a folder on the way to it is called after: train.csv,
+    test-00000-of-00003.parquet, validation/part.json."""
+    *folders, last = path.relative_to(root).parts
+    for part in (*folders, Path(last).stem):
+        word = re.split(r"[-_.]", part.lower(), maxsplit=1)[0]
+        if word in _SPLIT_OF_NAME:
+            return _SPLIT_OF_NAME[word]
+    return None
+
+
+def check_shares(validation_share: float, test_share: float) -> dict[SplitName, float]:
+    """What validation and test get of the samples; train gets what is left."""
+    if min(validation_share, test_share) <= 0 or validation_share + test_share >= 1:
+        raise DataError(
+            f"data.validation_share={validation_share} and data.test_share={test_share} must be above 0, and "
+            f"together below 1: what is left is for training."
+        )
+    return {"validation": validation_share, "test": test_share}

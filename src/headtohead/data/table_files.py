@@ -1,0 +1,126 @@
+"""Tables of one's own as data of any kind: files of rows with named columns."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from headtohead.data.classes import check_class_names
+from headtohead.data.columns import Columns, kind_of, sample_of
+from headtohead.data.contracts import DataKind
+from headtohead.data.file_samples import FileSamples
+from headtohead.data.files import check_shares
+from headtohead.data.labelled import LabelledForm
+from headtohead.data.language import LanguageForm, Packing
+from headtohead.data.pairs import PairForm
+from headtohead.data.questions import QuestionForm
+from headtohead.data.tagged import TaggedForm
+from headtohead.data.texts import Form
+from headtohead.data.tokenizers import TokenizerName
+
+
+@dataclass(frozen=True)
+class Columnar:
+    """Columns of a file by name, and the number of each row in it."""
+
+    columns: Mapping[str, Sequence[Any]]
+    numbers: Sequence[int]
+
+
+class TableFiles(FileSamples):
+    """Subclasses read one file. The columns that are given say what kind of data it is."""
+
+    def __init__(
+        self,
+        *,
+        path: str | None = None,
+        validation_path: str | None = None,
+        test_path: str | None = None,
+        validation_share: float = 0.05,
+        test_share: float = 0.05,
+        text_column: str | None = None,
+        second_text_column: str | None = None,
+        label_column: str | None = None,
+        tags_column: str | None = None,
+        question_column: str | None = None,
+        context_column: str | None = None,
+        answer_column: str | None = None,
+        answer_start_column: str | None = None,
+        source_column: str | None = None,
+        target_column: str | None = None,
+        class_names: list[str] | None = None,
+        max_length: int | None = None,
+        context_length: int = 128,
+        packing: Packing = "apart",
+        batch_size: int = 32,
+        tokenizer: TokenizerName = "bpe",
+        vocab_size: int | None = None,
+        bucket_by_length: bool = True,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            paths={"train": path, "validation": validation_path, "test": test_path},
+            shares=check_shares(validation_share, test_share),
+            max_length=max_length,
+            seed=seed,
+            batch_size=batch_size,
+            tokenizer=tokenizer,
+            vocab_size=vocab_size,
+            bucket_by_length=bucket_by_length,
+        )
+        self.columns = Columns(
+            text=text_column,
+            second_text=second_text_column,
+            label=label_column,
+            tags=tags_column,
+            question=question_column,
+            context=context_column,
+            answer=answer_column,
+            answer_start=answer_start_column,
+            source=source_column,
+            target=target_column,
+        )
+        self.class_names = check_class_names(class_names)
+        self.corpus = LanguageForm(context_length, packing)
+
+    @abstractmethod
+    def column_names(self, file: Path) -> Sequence[str]:
+        """Those of a file, read as little of it as that takes."""
+
+    @abstractmethod
+    def columns_of(self, file: Path, names: Sequence[str]) -> Columnar:
+        """These columns of a file."""
+
+    @cached_property
+    def chosen(self) -> tuple[DataKind, dict[str, str]]:
+        """The kind of data, and the column of each part."""
+        file = self.files["train"][0]
+        return kind_of(self.columns, self.column_names(file), file=str(file))
+
+    @property
+    def form(self) -> Form[Any]:
+        kind = self.chosen[0]
+        if kind == "labelled_text":
+            return LabelledForm(self.class_names, self.max_length)
+        if kind == "tagged_text":
+            return TaggedForm(self.class_names, self.max_length)
+        if kind == "questions":
+            return QuestionForm(self.max_length)
+        return PairForm(self.max_length) if kind == "pairs_of_text" else self.corpus
+
+    def sample_parameters(self) -> Mapping[str, Any]:
+        return {**super().sample_parameters(), "columns": self.chosen[1]}
+
+    def read(self, file: Path) -> Iterator[tuple[Any, int]]:
+        kind, parts = self.chosen
+        kind_of(Columns(**parts), self.column_names(file), file=str(file))
+        table = self.columns_of(file, list(parts.values()))
+        for place, number in enumerate(table.numbers):
+            row = {part: table.columns[name][place] for part, name in parts.items()}
+            sample = sample_of(kind, row, partial(self.where, file, number))
+            if kind != "language" or sample.strip():
+                yield sample, number
