@@ -102,7 +102,7 @@ def parts(folder: Path, *, seed: int = 0, resume_from: Path | None = None, **cha
     settings = {name: changes.pop(name) for name in list(changes) if name in Settings.__dataclass_fields__}
     whole = Parts(
         make_model=make_model,
-        task=CausalLanguageModelling(),
+        task=CausalLanguageModelling().bind(TinyData().spec()),
         data=TinyData(),
         optimizer=partial(adamw, lr=3e-3),
         schedule=partial(cosine, warmup=2),
