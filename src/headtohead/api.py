@@ -1,4 +1,4 @@
-"""Head to Head from Python: compose, build, train, inspect, load."""
+"""Head to Head from Python: compose, build, train, inspect, evaluate, load."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 
 from headtohead.building.build import build_model, build_parts, fitted, make_model
 from headtohead.building.configuration import compose_checked
+from headtohead.data.contracts import SplitName
+from headtohead.examining.evaluation.findings import Evaluation
 from headtohead.examining.inspection import Inspection
 from headtohead.tracking.record import RunRecord
 
-__all__ = ["build_model", "build_parts", "compose", "inspect", "load_run", "train"]
+__all__ = ["build_model", "build_parts", "compose", "evaluate", "inspect", "load_run", "train"]
 
 
 def compose(root: str = "train", overrides: Sequence[str] = (), config_dir: str | Path | None = None) -> dict[str, Any]:
@@ -35,6 +37,26 @@ def inspect(config: Mapping[str, Any]) -> Inspection:
 
     filled, size = fitted(config)
     return inspect_model(make_model(filled, "meta"), size)
+
+
+def evaluate(
+    run: str | Path,
+    overrides: Sequence[str] = (),
+    *,
+    split: SplitName = "test",
+    lengths: Sequence[int] = (),
+    stride: int | None = None,
+) -> Evaluation:
+    """A finished run's selected weights, measured again: `evaluate(record.path, ["data.path=other.txt"], stride=32)`.
+
+    `lengths` are tokens read at once, a pass for each; windows that start `stride` apart score every token once.
+    """
+    from headtohead.examining.evaluation.evaluate import evaluate as evaluate_run
+    from headtohead.examining.evaluation.question import Question
+    from headtohead.examining.finished import open_run
+
+    question = Question(split=split, lengths=tuple(lengths), stride=stride, overrides=tuple(overrides))
+    return evaluate_run(open_run(run), question)
 
 
 def load_run(path: str | Path) -> RunRecord:

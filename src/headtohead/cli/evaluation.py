@@ -42,6 +42,9 @@ def run(arguments: Sequence[str]) -> int:
     overrides = tuple(text for text in given.given if "=" in text)
     if not paths:
         raise ConfigurationError("no run is named: give the folder of one, h2h evaluate outputs/GROUP/RUN")
+    is_curve = given.places or len(given.lengths or ()) > 1
+    if given.plot and not is_curve:
+        raise ConfigurationError(f"--plot {given.plot}: one number is no curve; give --lengths or --places")
     from headtohead.examining.evaluation.evaluate import evaluate
     from headtohead.examining.evaluation.question import Question
     from headtohead.examining.finished import open_run
@@ -63,7 +66,8 @@ def run(arguments: Sequence[str]) -> int:
 
         same = question == Question(split=given.split)
         show_table(show(found, [one.record.metrics.get(given.split, {}) if same else {} for one in runs]))
-    for path in [*(one.path for one in found), *_drawn(found, given.plot)]:
+    pictures = [_drawn(found, given.plot)] if is_curve else []
+    for path in [*(one.path for one in found), *pictures]:
         note(os.path.relpath(path))
     return 0
 
@@ -91,17 +95,12 @@ def _lengths(text: str) -> tuple[int, ...]:
         raise argparse.ArgumentTypeError(f"{text!r} is no list of whole numbers such as 64,128,256") from None
 
 
-def _drawn(found: Sequence[Evaluation], wanted: str | None) -> list[str]:
-    """A picture where there is a curve to be drawn."""
-    is_curve = any(len(one.points) > 1 or one.points[0].places for one in found)
-    if not is_curve:
-        if wanted:
-            raise ConfigurationError(f"--plot {wanted}: one number is no curve; give --lengths or --places")
-        return []
+def _drawn(found: Sequence[Evaluation], wanted: str | None) -> str:
+    """Where the picture of all these curves is."""
     from headtohead.examining.evaluation.picture import draw
 
     first = Path(found[0].path).with_suffix(".png")
     beside = first if len(found) == 1 else first.parents[2] / first.parent.name / first.name
     path = beside if wanted is None else Path(wanted)
     draw(found, path)
-    return [str(path)]
+    return str(path)

@@ -62,7 +62,7 @@ class Evaluation:
     device: str
     monitor: str
     points: tuple[Point, ...]
-    path: str = ""
+    path: str = field(default="", metadata={"stored": False})
     """Where it is on disk."""
 
     def to_dict(self) -> dict[str, Any]:

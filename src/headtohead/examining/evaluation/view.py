@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from headtohead.examining.evaluation.findings import Evaluation, Point
 
@@ -17,8 +18,8 @@ def show(evaluations: Sequence[Evaluation], recorded: Sequence[dict[str, float]]
     return _many(evaluations)
 
 
-def _one(evaluation: Evaluation, point: Point, recorded: dict[str, float]) -> Table:
-    table = Table(title=f"{evaluation.name}: {_how(evaluation, point)}", title_justify="left")
+def _one(evaluation: Evaluation, point: Point, recorded: dict[str, float]) -> Group:
+    table = Table()
     table.add_column("metric")
     columns = {"value": point.metrics, "chance": point.baseline, "as recorded": recorded}
     shown = {title: numbers for title, numbers in columns.items() if numbers}
@@ -26,7 +27,7 @@ def _one(evaluation: Evaluation, point: Point, recorded: dict[str, float]) -> Ta
         table.add_column(title, justify="right")
     for metric in point.metrics:
         table.add_row(metric, *(_number(numbers.get(metric)) for numbers in shown.values()))
-    return table
+    return Group(Text(f"{evaluation.name}: {_how(evaluation, point)}"), table)
 
 
 def _how(evaluation: Evaluation, point: Point) -> str:
