@@ -13,6 +13,7 @@ from contracts.test_stack_laws import Combination, check
 from headtohead.architectures.contracts import InputSize
 from headtohead.architectures.costs import ledger
 from headtohead.components.adaptive_norm import AdaptiveNorm, SummaryState
+from headtohead.components.checkpointing import Checkpointing
 from headtohead.components.contracts import Context, CostQuery, Norm
 from headtohead.components.initialisations import gpt2, t5, xavier
 from headtohead.components.mixers.softmax_attention import SoftmaxAttention
@@ -168,3 +169,16 @@ def test_greedy_decoding_with_newer_norms_is_the_whole_forward_again_and_again(k
     for _ in range(6):
         row = torch.cat([row, model(row)[:, -1:].argmax(-1)], 1)
     assert torch.equal(model.greedy(prompt, max_length=6), row[:, 4:])
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_adaptive_norm_made_again_in_the_backward_pass_is_the_same(causal: bool) -> None:
+    choices = ("softmax_attention", "rotary", "adaptive", "sandwich", "gelu")
+    stack = Combination(choices, causal, None, torch.float64, embedding_norm=True).subject().build().train()
+    gradients = []
+    for kind in ("none", "full", "attention"):
+        stack.checkpointing = Checkpointing(kind)
+        x = rows(2, 9, 16).requires_grad_()
+        gradients.append(torch.autograd.grad(stack(x, Context()).square().sum(), [x, *stack.parameters()]))
+    for again in gradients[1:]:
+        assert all(map(torch.equal, gradients[0], again))
