@@ -9,10 +9,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import parse, parser
+from headtohead.cli.arguments import composed, parse, parser
 from headtohead.cli.terminal import note, out, show_table
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ def run(arguments: Sequence[str]) -> int:
     given = parse(taken, arguments)
     given.rows = None if given.rows is None else _rows(given.rows)
     _check(given)
-    return _attention(given)
+    if given.data:
+        return _data(given)
+    return _positions(given) if given.positions else _attention(given)
 
 
 def _check(given: argparse.Namespace) -> None:
@@ -94,17 +96,16 @@ def _rows(text: str) -> list[int]:
 
 
 def _attention(given: argparse.Namespace) -> int:
-    from headtohead.examining.finished import open_run
     from headtohead.examining.probe.attention import attend
     from headtohead.examining.probe.attention_view import as_data, show
     from headtohead.examining.probe.files import write_attention
 
-    opened = open_run(given.run)
+    opened = _opened(given)
     subject = _subject(given, opened)
     for remark in subject.remarks:
         note(remark)
     attention = attend(opened, subject)
-    folder = _folder(given, opened)
+    folder = _folder(given)
     with _progress(len(list(attention.files()))) as done:
         files = write_attention(opened, attention, folder, done=done)
     if given.json:
@@ -119,6 +120,51 @@ def _attention(given: argparse.Namespace) -> int:
     return 0
 
 
+def _data(given: argparse.Namespace) -> int:
+    from headtohead.building.build import build_data, build_task
+    from headtohead.examining.probe.files import write_data
+    from headtohead.examining.probe.seeing import see
+    from headtohead.examining.probe.seeing_page import as_data, show
+
+    if given.run is not None:
+        opened = _opened(given)
+        data, task, config, name = opened.data, opened.task, opened.config, opened.record.id
+    else:
+        config, name = _composed(given), None
+        data = build_data(config)
+        task = build_task(config, data.spec())
+    seen = see(data, task, config["seed"], split=given.split or "train", rows=given.rows)
+    files = write_data(seen, config, _below(given) / "data", name=name)
+    if given.json:
+        out(json.dumps({**as_data(seen), "files": [str(file) for file in files]}, indent=2))
+        return 0
+    show_table(show(seen))
+    _tell(files)
+    return 0
+
+
+def _positions(given: argparse.Namespace) -> int:
+    from headtohead.building.build import build_model
+    from headtohead.examining.probe.files import write_positions
+    from headtohead.examining.probe.placing import placings
+    from headtohead.examining.probe.placing_page import as_data, show
+
+    if given.run is not None:
+        opened = _opened(given)
+        model, config, name = opened.model, opened.config, opened.record.id
+    else:
+        config, name = _composed(given), None
+        model = build_model(config)
+    found = placings(model, config["model"].get("max_length"))
+    files = write_positions(found, config, _below(given) / "positions", name=name)
+    if given.json:
+        out(json.dumps({"positions": as_data(found), "files": [str(file) for file in files]}, indent=2))
+        return 0
+    show_table(show(found))
+    _tell(files)
+    return 0
+
+
 def _subject(given: argparse.Namespace, opened: FinishedRun) -> Subject:
     from headtohead.examining.probe.subject import of_image, of_rows, of_text
 
@@ -129,16 +175,33 @@ def _subject(given: argparse.Namespace, opened: FinishedRun) -> Subject:
     return of_rows(opened, given.split or "test", given.rows or _ROWS)
 
 
-def _folder(given: argparse.Namespace, opened: FinishedRun) -> Path:
+def _folder(given: argparse.Namespace) -> Path:
     """Named after what is looked at."""
     from headtohead.examining.probe.files import folder_for
 
-    below = Path(given.out) if given.out else opened.folder / "probe"
+    below = _below(given)
     if given.text is not None:
         return folder_for([text for text in (given.text, given.second, given.target) if text is not None], below)
     if given.image is not None:
         return folder_for([Path(given.image).name], below)
     return below / "-".join([given.split or "test", *map(str, given.rows or _ROWS)])
+
+
+def _below(given: argparse.Namespace) -> Path:
+    """In the run's folder, or where its configuration would put runs."""
+    if given.out:
+        return Path(given.out)
+    return _opened(given).folder / "probe" if given.run is not None else Path(_composed(given)["output_dir"]) / "probe"
+
+
+def _opened(given: argparse.Namespace) -> FinishedRun:
+    from headtohead.examining.finished import open_run
+
+    return open_run(given.run)
+
+
+def _composed(given: argparse.Namespace) -> dict[str, Any]:
+    return composed(given)
 
 
 def _tell(files: list[Path]) -> None:

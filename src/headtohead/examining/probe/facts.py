@@ -16,5 +16,10 @@ def facts_of(config: Mapping[str, Any], run_id: str | None = None) -> list[tuple
     model = config["model"]
     facts.append(("position", str(choices.get("model/position") or "its own")))
     if model.get("num_layers"):
-        facts.append(("size", f"{model['num_layers']} layers, {model['num_heads']} heads, width {model['d_model']}"))
+        layers, heads = _counted(model["num_layers"], "layer"), _counted(model["num_heads"], "head")
+        facts.append(("size", f"{layers}, {heads}, width {model['d_model']}"))
     return facts
+
+
+def _counted(number: int, name: str) -> str:
+    return f"{number} {name}{'' if number == 1 else 's'}"

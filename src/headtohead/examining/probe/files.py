@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.examining.finished import FinishedRun
+from headtohead.examining.probe import placing_page, seeing_page
 from headtohead.examining.probe.attention import Attention
 from headtohead.examining.probe.attention_page import content_of
+from headtohead.examining.probe.figures import data_figure, image_grid
 from headtohead.examining.probe.page import PageName, page
 from headtohead.examining.probe.pictures import over_images, save
+from headtohead.examining.probe.placing import Placing
+from headtohead.examining.probe.seeing import DataSeen
 from headtohead.probing.archive import write_maps, write_statistics
 from headtohead.probing.montage import montage
 from headtohead.tracking.files import replace_text
@@ -38,11 +42,31 @@ def write_attention(
         written.append(save(montage(maps, queries=pair.queries, keys=pair.keys), folder / f"{name}.png"))
         written.append(folder / f"{name}.npz")
         write_maps(written[-1], maps, queries=pair.queries, keys=pair.keys, half=False)
-        if attention.images is not None and maps.grid is not None:
+        if attention.images is not None and maps.grid is not None and maps is pair.trained:
             written.append(save(over_images(maps, attention.images), folder / f"{name}.over_image.png"))
         done()
     write_statistics(folder / "statistics.csv", attention.statistics)
     return [*written, folder / "statistics.csv", write_page(folder, "attention", content_of(run, attention))]
+
+
+def write_data(seen: DataSeen, config: Mapping[str, Any], folder: Path, *, name: str | None = None) -> list[Path]:
+    """Figures of the splits, a grid of images where there are any, and the page, which comes last."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    if seeing_page.varied(seen) or any(split.classes is not None for split in seen.splits):
+        written.append(data_figure(seen, folder / "splits.png"))
+    if any(sample.image is not None for sample in seen.samples):
+        written.append(image_grid(seen, folder / "images.png"))
+    return [*written, write_page(folder, "data", seeing_page.content_of(seen, config, name=name))]
+
+
+def write_positions(
+    found: Sequence[Placing], config: Mapping[str, Any], folder: Path, *, name: str | None = None
+) -> list[Path]:
+    """A figure per encoding, and the page, which comes last."""
+    folder.mkdir(parents=True, exist_ok=True)
+    figures = [placing_page.save_figure(placing, folder) for placing in found]
+    return [*figures, write_page(folder, "positions", placing_page.content_of(found, config, name=name))]
 
 
 def write_page(folder: Path, name: PageName, content: Mapping[str, Any]) -> Path:

@@ -79,6 +79,8 @@ class DataSeen:
     spec: DataSpec
     samples: tuple[SampleSeen, ...]
     splits: tuple[SplitSeen, ...]
+    spaced: bool
+    """Whether tokens are words of their own, rather than pieces of a text with its own spaces."""
 
 
 def see(
@@ -90,7 +92,10 @@ def see(
     number = 40 if data.spec().kind == "images" else 8
     chosen = next(looker.orders(split))[:number] if rows is None else checked_rows(data, split, rows)
     return DataSeen(
-        looker.spec, tuple(looker.samples(split, chosen)), tuple(looker.summary(name) for name in SPLIT_NAMES)
+        spec=looker.spec,
+        samples=tuple(looker.samples(split, chosen)),
+        splits=tuple(looker.summary(name) for name in SPLIT_NAMES),
+        spaced=not isinstance(data, TextSource),
     )
 
 

@@ -1,4 +1,4 @@
-const state = { sample: 0, kind: 0, layer: 0, head: 0, masked: null, scale: 0, everyLayer: 1, query: 0, key: 0 };
+const state = { sample: 0, kind: 0, layer: 0, head: 0, masked: null, scale: 0, root: 0, everyLayer: 1, query: 0, key: 0 };
 const decoded = new Map();
 
 const kind = () => content.kinds[state.kind];
@@ -28,7 +28,8 @@ const signed = () => mapsOf().all.some((value) => value < 0);
 
 /** The colours of some weights, whose largest is `top`. */
 function scaled(top) {
-  return signed() ? { low: -top, high: top, colours: "diverging" } : { low: 0, high: top, colours: "sequential" };
+  const root = state.root === 1;
+  return signed() ? { low: -top, high: top, root, colours: "diverging" } : { low: 0, high: top, root, colours: "sequential" };
 }
 
 function scaleOf(head, all) {
@@ -50,6 +51,7 @@ const layerChoice = choices("Layer", [], (i) => change({ layer: i }));
 const headChoice = choices("Head", [], (i) => change({ head: i }));
 const maskChoice = choices("Causal mask", ["on", "off"], (i) => change({ masked: i === 0 }));
 const scaleChoice = choices("Colours up to", ["head's largest", "layer's largest", "1"], (i) => change({ scale: i }));
+const rootChoice = choices("Shades", ["even", "small ones apart"], (i) => change({ root: i }));
 const layersShown = choices("Show", ["this layer", "all layers"], (i) => change({ everyLayer: i }));
 const sampleSelect = el(
   "select",
@@ -64,6 +66,7 @@ function showControls() {
   const how = (masked) => (masked === kind().causal ? " (as trained)" : "");
   maskChoice.show(state.masked ? 0 : 1, kind().can_change ? [`on${how(true)}`, `off${how(false)}`] : []);
   scaleChoice.show(state.scale);
+  rootChoice.show(state.root);
   layersShown.show(state.everyLayer);
 }
 
@@ -165,7 +168,7 @@ function showStrips(row) {
 
 // Images -------------------------------------------------------------------------------------------------------------
 
-/** The weights of the patches as a clear veil: the more weight, the more of the image is seen in colour. */
+/** The weights of the patches as warm light on the grey image. */
 function veil(canvas, row, scale) {
   const { rows, columns, leading } = picture();
   canvas.width = columns;
@@ -175,7 +178,7 @@ function veil(canvas, row, scale) {
   for (let i = 0; i < rows * columns; i++) {
     const share = Math.min(Math.abs(row[leading + i]) / scale, 1);
     veiled.data.set([255, 96 + 90 * share, 40], 4 * i);
-    veiled.data[4 * i + 3] = 20 + 190 * share;
+    veiled.data[4 * i + 3] = 15 + 150 * share;
   }
   pen.putImageData(veiled, 0, 0);
 }
@@ -214,7 +217,7 @@ const tiles = el("div", { class: "tiles" });
 
 function meter(name, value, largest) {
   const share = largest > 0 && Number.isFinite(value) ? Math.min(value / largest, 1) : 0;
-  return el("div", { class: "meter" }, el("span", {}, name), el("i", { style: `--share: ${100 * share}%` }), el("em", {}, number(value, 2)));
+  return el("div", { class: "meter" }, el("span", {}, name), el("em", {}, number(value, 2)), el("i", { style: `--share: ${100 * share}%` }));
 }
 
 function tile(layerNumber, headNumber, of, largest) {
@@ -299,7 +302,7 @@ document.body.append(
     "div",
     { class: "controls" },
     content.samples.length > 1 ? el("div", { class: "control" }, el("span", {}, "Sample"), sampleSelect) : "",
-    kindChoice.node, layerChoice.node, headChoice.node, maskChoice.node, scaleChoice.node,
+    kindChoice.node, layerChoice.node, headChoice.node, maskChoice.node, scaleChoice.node, rootChoice.node,
   ),
   el(
     "div",
@@ -318,7 +321,6 @@ document.body.append(
     el("header", {}, el("h2", {}, "Heads side by side"), el("span", { class: "note" }, "Choose one to see it large. Entropy: 0 looks at one key, the bar's end at all alike. Distance: mean over queries, in tokens."), layersShown.node),
     tiles,
   ),
-  content.notes.length ? el("p", { class: "note", style: "margin-top: 14px" }, content.notes.join(" ")) : "",
   el(
     "p",
     { class: "keys" },
@@ -329,4 +331,6 @@ document.body.append(
 );
 theme.listeners.push(() => change({}));
 const start = mapsOf();
-change({ query: start.rows - 1, key: headOf().subarray((start.rows - 1) * start.columns).reduce((best, value, i, row) => (value > row[best] ? i : best), 0) });
+const first = picture()?.leading ? 0 : start.rows - 1;
+const looks = headOf().subarray(first * start.columns, (first + 1) * start.columns);
+change({ query: first, key: looks.indexOf(most(looks)) });

@@ -74,17 +74,30 @@ function colour(kind, share) {
   return anchors[below].map((part, i) => Math.round(part + (place - below) * (anchors[below + 1][i] - part)));
 }
 
+/** Where a number stands on its scale, from 0 to 1; by the root, small numbers can be told apart. */
+function shareOf(value, { low, high, root = false }) {
+  if (!root) return (value - low) / (high > low ? high - low : 1);
+  const size = Math.sqrt(Math.min(Math.abs(value) / (Math.max(Math.abs(low), high) || 1), 1));
+  return low < 0 ? 0.5 + 0.5 * Math.sign(value) * size : size;
+}
+
+/** The number at a share of the scale. */
+function valueAt(share, { low, high, root = false }) {
+  if (!root) return low + share * (high - low);
+  const part = low < 0 ? 2 * share - 1 : share;
+  return Math.sign(part) * part * part * Math.max(Math.abs(low), high);
+}
+
 /** Numbers as a picture of one pixel a cell; cells that are hidden stay clear. */
-function paint(canvas, { values, rows, columns, low, high, colours = "sequential", hidden = () => false }) {
+function paint(canvas, { values, rows, columns, low, high, root = false, colours = "sequential", hidden = () => false }) {
   canvas.width = columns;
   canvas.height = rows;
   const pen = canvas.getContext("2d");
   const image = pen.createImageData(columns, rows);
   const table = Array.from({ length: 256 }, (_, i) => colour(colours, i / 255));
-  const spread = high > low ? high - low : 1;
   for (let i = 0; i < rows * columns; i++) {
     if (hidden(Math.floor(i / columns), i % columns) || !Number.isFinite(values[i])) continue;
-    const share = Math.min(Math.max((values[i] - low) / spread, 0), 1);
+    const share = Math.min(Math.max(shareOf(values[i], { low, high, root }), 0), 1);
     image.data.set(table[Math.round(share * 255)], 4 * i);
     image.data[4 * i + 3] = 255;
   }
@@ -131,7 +144,7 @@ function pageTop() {
   return el(
     "div",
     { class: "top" },
-    el("div", {}, el("h1", {}, content.title), el("div", { class: "facts" }, ...facts)),
+    el("div", {}, el("h1", {}, content.title), el("div", { class: "facts" }, ...facts), ...content.notes.map((note) => el("p", { class: "remark" }, note))),
     swap,
   );
 }

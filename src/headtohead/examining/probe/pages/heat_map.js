@@ -18,10 +18,12 @@ function heatMap(onPick, describe) {
 
   function place() {
     if (!view || !node.clientWidth) return;
-    const { smallest = 10, largest = 34 } = view;
+    const { smallest = 10, largest = 52 } = view;
     grid.style.setProperty("--letters", "12px");
-    const room = (node.clientWidth - left.offsetWidth - 2) / view.columns;
-    cell = Math.max(3, Math.round(Math.min(Math.max(Math.floor(room), smallest), largest) * zoom));
+    const wide = (node.clientWidth - left.offsetWidth - 2) / view.columns;
+    const high = (0.78 * window.innerHeight - top.offsetHeight) / view.rows;
+    const fitting = Math.min(Math.max(Math.floor(Math.min(wide, high)), smallest), largest);
+    cell = Math.max(3, Math.round(fitting * zoom));
     grid.style.setProperty("--cell", `${cell}px`);
     grid.style.setProperty("--letters", `${Math.max(9, Math.min(13, cell - 1))}px`);
     canvas.style.width = `${cell * view.columns}px`;
@@ -110,10 +112,10 @@ function colourBar() {
   const numbers = el("div");
   return {
     node: el("div", { class: "bar" }, canvas, numbers),
-    show({ low, high, colours = "sequential" }) {
+    show({ low, high, root = false, colours = "sequential" }) {
       paint(canvas, { values: Array.from({ length: 256 }, (_, i) => i / 255), rows: 1, columns: 256, low: 0, high: 1, colours });
       const shares = [0, 0.25, 0.5, 0.75, 1];
-      numbers.replaceChildren(...shares.map((share) => el("span", {}, number(low + share * (high - low), 2))));
+      numbers.replaceChildren(...shares.map((share) => el("span", {}, number(valueAt(share, { low, high, root }), 2))));
     },
   };
 }

@@ -1,0 +1,77 @@
+"""Figures for files: lengths and classes per split, grids of images."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headtohead.examining.probe.pictures import pixels_of
+from headtohead.examining.probe.seeing import DataSeen
+from headtohead.examining.probe.seeing_page import edges_of, varied
+
+_COLOUR = "#3651c9"
+_MOST_NAMED = 24
+"""Classes whose names fit below their bars."""
+
+
+def figure(width: float, height: float) -> Any:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    made = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(made)
+    return made
+
+
+def data_figure(seen: DataSeen, path: Path) -> Path:
+    """Histograms of lengths, and shares of classes: a line per quantity, a column per split."""
+    lengths = varied(seen)
+    with_classes = any(split.classes is not None for split in seen.splits)
+    lines = len(lengths) + with_classes
+    drawn = figure(4.2 * len(seen.splits), 2.6 * lines)
+    axes = drawn.subplots(lines, len(seen.splits), squeeze=False)
+    for column, split in enumerate(seen.splits):
+        for line, what in enumerate(lengths):
+            own = axes[line][column]
+            own.hist(split.lengths[what], bins=edges_of([other.lengths[what] for other in seen.splits]), color=_COLOUR)
+            own.set_title(f"{split.name}: {what}", fontsize=9)
+        if with_classes and split.classes is not None:
+            _classes(axes[-1][column], split.classes, seen.spec.class_names, split.name)
+    for own in axes.flat:
+        own.tick_params(labelsize=8)
+        own.spines[["top", "right"]].set_visible(False)
+    drawn.savefig(path, dpi=120)
+    return path
+
+
+def image_grid(seen: DataSeen, path: Path) -> Path:
+    """The images with their labels."""
+    images = [sample for sample in seen.samples if sample.image is not None]
+    columns = min(10, len(images))
+    lines = math.ceil(len(images) / columns)
+    drawn = figure(1.1 * columns, 1.35 * lines)
+    axes = drawn.subplots(lines, columns, squeeze=False)
+    for own in axes.flat:
+        own.set_axis_off()
+    for own, sample in zip(axes.flat, images, strict=False):
+        assert sample.image is not None
+        own.imshow(pixels_of(sample.image), interpolation="nearest")
+        own.set_title(plain(sample.label or ""), fontsize=9)
+    drawn.savefig(path, dpi=120)
+    return path
+
+
+def plain(text: str) -> str:
+    """Without the sign that begins a formula."""
+    return text.replace("$", r"\$")
+
+
+def _classes(axes: Any, counts: np.ndarray, names: tuple[str, ...], split: str) -> None:
+    axes.bar(np.arange(len(counts)), counts / max(counts.sum(), 1), color=_COLOUR)
+    axes.set_title(f"{split}: share of each class", fontsize=9)
+    if len(names) == len(counts) <= _MOST_NAMED:
+        longest = max(map(len, names))
+        axes.set_xticks(np.arange(len(counts)), [plain(name) for name in names], rotation=0 if longest < 4 else 60)
