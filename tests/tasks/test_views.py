@@ -51,11 +51,14 @@ class TestCausalView:
         results = task.results("validation")
         num_tokens = int((seen.targets != IGNORED).sum())
         assert abs(results["bits_per_byte"] - results["loss"] * num_tokens / math.log(2) / 123) < 1e-12
+        alike = task.measured_baseline("validation")["bits_per_byte"]
+        assert alike == pytest.approx(task.baseline(LANGUAGE)["loss"] * num_tokens / math.log(2) / 123)
 
     def test_bits_per_byte_are_left_out_where_bytes_are_unknown(self) -> None:
         task, model = CausalLanguageModelling().bind(LANGUAGE), exact_model("decoder_only").eval()
         task.measure("validation", model, task.view(language_batch(), seed=0, epoch=0))
         assert "bits_per_byte" not in task.results("validation")
+        assert task.measured_baseline("validation") == {}
 
 
 class TestMaskedView:

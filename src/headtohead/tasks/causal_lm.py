@@ -18,7 +18,6 @@ from headtohead.tasks.token_prediction import TokenPrediction, placed, targets_o
 from headtohead.tasks.vocabulary import mean, perplexity
 from headtohead.tasks.writing import continuations
 
-BITS_OF_A_BYTE = 8.0
 OF_ANSWERS = ("exact_match", "last_accuracy")
 
 
@@ -44,12 +43,15 @@ class CausalLanguageModelling(TokenPrediction):
         names = ("loss", "correct", "tokens", "bytes_loss", "bytes_tokens", "bytes", "exact", "last", "rows")
         self.sums = PerStage(lambda: Sums(*names))
         self._tokens_per_byte: dict[str, float] = {}
+        self.has_answers = False
+        """Whether the data says which targets count."""
 
     def bind(self, spec: DataSpec) -> Task:
         if self.monitor in OF_ANSWERS and spec.num_scored is None:
             raise ValueError(
                 f"task.monitor={self.monitor} judges answers, and this data brings none: choose loss or token_accuracy."
             )
+        self.has_answers = spec.num_scored is not None
         return super().bind(spec)
 
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
@@ -79,7 +81,7 @@ class CausalLanguageModelling(TokenPrediction):
         self.sums.add(stage, loss=scores.loss, correct=scores.correct, tokens=scores.count)
         if batch.num_bytes is not None:
             self.sums.add(stage, bytes_loss=scores.loss, bytes_tokens=scores.count, bytes=batch.num_bytes)
-        if self.spec.num_scored is not None:
+        if self.has_answers:
             targets = targets_of(batch)
             asked, right = targets != IGNORED, placed(scores.predicted, targets) == targets
             last = (asked * torch.arange(1, asked.shape[1] + 1, device=asked.device)).argmax(1, keepdim=True)
@@ -101,22 +103,29 @@ class CausalLanguageModelling(TokenPrediction):
         }
         if sums["bytes"]:
             results["bits_per_byte"] = sums["bytes_loss"] / math.log(2) / sums["bytes"]
+            self._tokens_per_byte[stage] = sums["bytes_tokens"] / sums["bytes"]
         if sums["rows"]:
             results["exact_match"] = sums["exact"] / sums["rows"]
             results["last_accuracy"] = sums["last"] / sums["rows"]
         return results
 
     def baseline(self, spec: DataSpec) -> dict[str, float]:
-        """Every token alike; of text, the bits that bytes take as they are."""
+        """Every token alike."""
         size = spec.vocab_size
         tokens = {"loss": math.log(size), "perplexity": float(size), "token_accuracy": 1 / size}
         if spec.num_scored is None:
-            return {**tokens, "bits_per_byte": BITS_OF_A_BYTE}
+            return tokens
         return {**tokens, "exact_match": size ** -float(spec.num_scored), "last_accuracy": 1 / size}
+
+    def measured_baseline(self, stage: Literal["validation", "test"]) -> dict[str, float]:
+        """Every token alike: how many bytes a token stands for, only texts tell."""
+        if stage not in self._tokens_per_byte:
+            return {}
+        return {"bits_per_byte": math.log2(self.spec.vocab_size) * self._tokens_per_byte[stage]}
 
     def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
         """Of data with answers these, beside what the model says; of plain text what the model goes on to write."""
-        if self.spec.num_scored is None:
+        if not self.has_answers:
             return continuations(model, batch, decode, eos_id=self.spec.eos_id)
         assert batch.tokens is not None, "rows with answers have tokens"
         targets, said = targets_of(batch), self.predicted(model, batch)
