@@ -19,12 +19,10 @@ GREY = (226, 226, 231)
 SPEC = DataSpec(kind="language", pad_id=0, bos_id=1, eos_id=2, mask_id=3)
 
 
-def random_maps(samples: int = 2, heads: int = 3, length: int = 8, keys: int = 8, **fields) -> AttentionMaps:
-    generator = torch.Generator().manual_seed(0)
-    weights = torch.rand(samples, heads, length, keys, generator=generator)
-    return AttentionMaps(
-        "stack.0.mixer", "self", weights / weights.sum(-1, keepdim=True), **{"causal": False, **fields}
-    )
+def random_maps(samples: int = 2, heads: int = 3, length: int = 8, num_keys: int = 8, **fields) -> AttentionMaps:
+    weights = torch.rand(samples, heads, length, num_keys, generator=torch.Generator().manual_seed(0))
+    weights = weights / weights.sum(-1, keepdim=True)
+    return AttentionMaps("stack.0.mixer", "self", weights, **{"causal": False, **fields})
 
 
 def pixels_of(picture: np.ndarray, colour: tuple[int, int, int]) -> int:
