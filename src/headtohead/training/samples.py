@@ -55,7 +55,7 @@ class Sampler(Callback):
             return
         try:
             tables = module.task.tables(stage) | self._samples(trainer, module, stage)
-            if trainer.is_global_zero:
+            if tables and trainer.is_global_zero:
                 self._write(module, stage, tables, self._session.folder / "tables" / folder)
         except Exception as error:  # whatever goes wrong with a table, the run is worth more
             self._is_on = False
