@@ -46,6 +46,8 @@ VALUES: dict[str, tuple[Any, ...]] = {
 DTYPES = {"64-true": torch.float64, "bf16-true": torch.bfloat16}
 MIXER_VALUES = {"num_kv_heads": (None, None, 1, 1, 2, 3), "qk_norm": (True, False), "bias": (True, False)}
 
+KIND_OF_FORM = {"language": "language", "slots": "language", "pairs": "pairs_of_text", "labelled": "labelled_text"}
+
 
 @pytest.fixture(scope="module", autouse=True)
 def cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
@@ -113,7 +115,15 @@ def fit_task_and_data(config: dict[str, Any], rng: random.Random) -> None:
     task = rng.choice(tasks)
     kinds = class_value(task.target, "data_kinds")
     _choose(config, "task", task.name)
-    _choose(config, "data", rng.choice([d.name for d in drawable() if class_value(d.target, "kind") in kinds]))
+    data = rng.choice([d for d in drawable() if class_value(d.target, "kind") in kinds or forms_for(d, kinds)])
+    _choose(config, "data", data.name)
+    if "form" in config["data"]:
+        config["data"]["form"] = rng.choice(forms_for(data, kinds))
+
+
+def forms_for(data: Choice, kinds: tuple[str, ...]) -> list[str]:
+    """The forms of such data that a task can read, where the data has forms."""
+    return [form for form in class_value(data.target, "forms") or () if KIND_OF_FORM[form] in kinds]
 
 
 @cache
