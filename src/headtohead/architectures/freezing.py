@@ -10,28 +10,33 @@ from torch import Tensor, nn
 from headtohead.architectures.contracts import Architecture, CostRow
 
 _HEAD_KINDS = ("head", "unembedding")
+_MEMORY = ".cross.memory"
+"""What a cross mixer does for the source alone."""
 
 
 def as_trained(model: Architecture, rows: Iterable[CostRow]) -> Iterator[CostRow]:
     """Rows in the order of computation, frozen ones first. Below all that learns there is no backward pass, and nothing
-    is kept for one. A head's product has half of it where only its weight or only its input needs a gradient; the first
-    layer that learns is billed in full."""
-    asked = False
+    is kept for one. Where only a weight or only its input needs a gradient, half of it is left: so are a head's product
+    and what reads a memory billed; the first layer that learns is billed in full."""
+    asked = {"source": False, "target": False}
+    """Whether a gradient is asked for by what comes before, on each side."""
     for row in rows:
         learns = any(weight.requires_grad for weight in _weights(model, row.path))
-        costs = row.costs
-        if not asked and not learns:
+        before, costs = asked[row.side], row.costs
+        if not before and not learns:
             costs = replace(costs, training_flops=costs.forward_flops, activation_bytes=0)
-        elif row.kind in _HEAD_KINDS and asked != learns:
-            costs = replace(costs, training_flops=costs.training_flops - costs.forward_flops)
-        asked = asked or learns
+        elif before != learns and (row.kind in _HEAD_KINDS or row.path.endswith(_MEMORY)):
+            kept = costs.activation_bytes if learns else 0
+            costs = replace(costs, training_flops=costs.training_flops - costs.forward_flops, activation_bytes=kept)
+        if not row.path.endswith(_MEMORY):
+            asked[row.side] = before or learns
         yield replace(row, costs=costs)
 
 
 def _weights(model: Architecture, path: str) -> Iterator[Tensor]:
-    """The parameters at a row's path; a path may go on beyond the last module, with words of the ledger's own."""
+    """The parameters at a row's path; none for what the ledger alone has a word for."""
     found: nn.Module = model
-    for word in path.split("."):
+    for word in path.removesuffix(".memory").split("."):
         children = dict(found.named_children())
         if word not in children:
             own = dict(found.named_parameters(recurse=False))

@@ -28,9 +28,7 @@ class Finetuning:
 
     def apply(self, model: Architecture) -> None:
         """Freezes; raises ValueError where the model does not have what is to be frozen, or nothing else."""
-        depths = depths_of(model)
-        last = max(depths.values(), default=0)
-        frozen_up_to = self._frozen_up_to(last)
+        depths, frozen_up_to = depths_of(model), self._frozen_up_to(num_layers(model))
         if frozen_up_to < 0:
             return
         for parameter in model.parameters():
@@ -52,8 +50,7 @@ class Finetuning:
         """Every group of the optimizer is split by depth, each part with a learning rate of its own."""
         if self.layer_decay == 1.0:
             return
-        depths = depths_of(model)
-        last = max(depths.values(), default=0)
+        depths, last = depths_of(model), num_layers(model) + 1
         groups = []
         for group in optimizer.param_groups:
             for depth in sorted({depths[id(parameter)] for parameter in group["params"]}):
@@ -62,13 +59,13 @@ class Finetuning:
                 groups.append({**group, "params": parameters, "lr": rate})
         optimizer.param_groups[:] = groups
 
-    def _frozen_up_to(self, last: int) -> int:
+    def _frozen_up_to(self, layers: int) -> int:
         if isinstance(self.freeze, str):
-            return {"nothing": -1, "embedding": 0, "body": last - 1}[self.freeze]
-        if not 0 < self.freeze < last:
+            return {"nothing": -1, "embedding": 0, "body": layers}[self.freeze]
+        if not 0 < self.freeze <= layers:
             raise ValueError(
-                f"finetuning.freeze={self.freeze}: the model has {last - 1} layers, so give a number from 1 to "
-                f"{last - 1}, or nothing, embedding or body"
+                f"finetuning.freeze={self.freeze}: the model has {layers} layers, so give a number from 1 to {layers}, "
+                "or nothing, embedding or body"
             )
         return self.freeze
 
@@ -77,9 +74,7 @@ def depths_of(model: Architecture) -> dict[int, int]:
     """The depth of every parameter, by its id."""
     depths: dict[int, int] = {}
     depth = 0
-    for stack in model.modules():
-        if not isinstance(stack, Stack):
-            continue
+    for stack in _stacks(model):
         positions = list(stack.positions) if len(stack.positions) > 1 else []
         for layer, block in enumerate(stack.layers):
             depth += 1
@@ -90,6 +85,14 @@ def depths_of(model: Architecture) -> dict[int, int]:
     for name, parameter in model.named_parameters():  # what is tied goes by its first name
         depths.setdefault(id(parameter), depth + 1 if name.startswith("head.") else 0)
     return depths
+
+
+def num_layers(model: Architecture) -> int:
+    return sum(stack.num_layers for stack in _stacks(model))
+
+
+def _stacks(model: Architecture) -> list[Stack]:
+    return [module for module in model.modules() if isinstance(module, Stack)]
 
 
 def _learns(module: nn.Module) -> bool:

@@ -65,10 +65,11 @@ def start_from(model: Architecture, run: Path | str, *, class_names: Sequence[st
         taken[name] = given
     _check_enough(here, taken, run)
     model.load_state_dict(taken, strict=False)
+    read = {there[name].data_ptr() for name in taken}  # one table may have two names
     return Start(
         taken=tuple(taken),
         fresh=tuple(name for name in here if name not in taken),
-        left_aside=tuple(name for name in there if name not in taken and name not in _tied(model)),
+        left_aside=tuple(name for name, held in there.items() if held.data_ptr() not in read),
         cut=tuple(cut),
     )
 
