@@ -18,7 +18,7 @@ from headtohead.data.batch import IGNORED
 from headtohead.data.contracts import SPLIT_NAMES, DataError
 from headtohead.data.dyck import Dyck
 from headtohead.data.induction import Induction
-from headtohead.data.listops import ListOps
+from headtohead.data.listops import ListOps, longest_expression
 from headtohead.data.modular_addition import ModularAddition
 from headtohead.data.problems import keys_of
 from headtohead.data.procedural import ProceduralSource
@@ -122,6 +122,11 @@ def test_seed_of_the_run_leaves_the_data_as_they_are() -> None:
     assert len(hashes) == 1
 
 
+def test_longest_expressions_are_those_of_arguments_that_are_expressions() -> None:
+    word = "[SM [SM 1 1 1 ] [SM 1 1 1 ] [SM 1 1 1 ] ]"
+    assert (longest_expression(1, 5), longest_expression(2, 3)) == (7, len(word.split()))
+
+
 def test_keys_tell_prompts_apart_and_pay_no_heed_to_padding() -> None:
     prompts = np.array(list(itertools.product(range(5, 9), repeat=6)))
     assert len(np.unique(keys_of(prompts, 0))) == len(prompts)
@@ -160,6 +165,10 @@ def test_ids_of_large_vocabularies_are_kept_whole() -> None:
         (partial(Dyck, max_depth=0), "data.max_depth=0 must be at least 1"),
         (partial(ListOps, max_args=1), "data.max_args=1 must be at least 2"),
         (partial(ListOps, length=3), "data.length=3 must be at least 4"),
+        (
+            partial(ListOps, min_length=10, max_depth=1),
+            "data.min_length asks for expressions of 10 tokens or more, .* data.max_args=5 the longest has 7",
+        ),
         (partial(ListOps, test_length=40), "data.test_length=40 must be more than data.length=48"),
     ],
 )
@@ -174,8 +183,8 @@ def test_impossible_problems_are_refused(made: Callable[[], ProceduralSource], m
         (partial(Copy, num_symbols=2, length=3), "data=copy has too few different problems .* data.num_train=20000"),
         (partial(Dyck, num_types=1, length=2), "data=dyck has too few different problems"),
         (
-            partial(ListOps, num_test=9, length=40, min_length=30, max_depth=1),
-            "data=listops finds no expressions of 30 to 40 tokens with data.max_depth=1 and data.max_args=5",
+            partial(ListOps, num_train=9, length=37, min_length=37, max_depth=2),
+            "data=listops finds no expressions of 37 to 37 tokens with data.max_depth=2 and data.max_args=5",
         ),
     ],
 )

@@ -49,10 +49,18 @@ class ListOps(DrawnSource):
         for field, value, fewest in (("max_depth", max_depth, 1), ("max_args", max_args, 2)):
             if value < fewest:
                 raise DataError(f"data.{field}={value} must be at least {fewest}.")
+        spans = _spans(min_length, length, test_length)
+        longest = longest_expression(max_depth, max_args)
+        for field, span in (("min_length", spans["train"]), ("test_length", spans["test"])):
+            if span.shortest > longest:
+                raise DataError(
+                    f"data.{field} asks for expressions of {span.shortest} tokens or more, and with data.max_depth="
+                    f"{max_depth} and data.max_args={max_args} the longest has {longest}: raise these, or lower it."
+                )
         digits = [str(digit) for digit in range(NUM_DIGITS)]
         super().__init__(
             sizes=check_sizes(num_train, num_validation, num_test),
-            spans=_spans(min_length, length, test_length),
+            spans=spans,
             form=form,
             symbols=[*digits, *(f"[{name}" for name in OPERATORS), "]"],
             class_names=digits,
@@ -96,6 +104,14 @@ def _spans(min_length: int, length: int, test_length: int | None) -> dict[SplitN
             f"any for training, or, with null, as long."
         )
     return {**spans, "test": Span(length + 1, test_length)}
+
+
+def longest_expression(max_depth: int, max_args: int) -> int:
+    """Tokens of the one in which every argument is as long as it can be."""
+    longest = 1
+    for _ in range(max_depth):
+        longest = max_args * longest + 2
+    return longest
 
 
 class Growing:
