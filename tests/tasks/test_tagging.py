@@ -204,6 +204,8 @@ def test_samples_show_words_with_their_tags() -> None:
     words = ("cat Cat,", "on", "mat")
     expected = [word if tag == "O" else f"{word}/{tag}" for word, tag in zip(words, said, strict=True)]
     assert sample["predicted"] == " ".join(expected)
+    wordless = replace(one, targets=torch.full_like(tags, IGNORED))
+    assert task.samples(model, wordless, decode) == [{"truth": "", "predicted": ""}]
 
 
 def test_data_without_tags_or_a_head_that_makes_none_is_refused() -> None:

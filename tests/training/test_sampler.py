@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import logging
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from run_folders import OFFLINE, history
 from runs import NUM_ROWS, TinyData, curve, parts
 
 from headtohead.data.batch import Batch
@@ -29,6 +29,7 @@ from headtohead.training.optimizers import adamw
 from headtohead.training.parts import Parts, Settings
 from headtohead.training.run import train
 from headtohead.training.samples import shows_at
+from run_folders import OFFLINE, history
 from small_batches import NEXT, QUESTIONS, TAGS, decode, question_batch, sentence_pair_batch, tagged_batch
 from small_models import small_model
 
@@ -81,6 +82,12 @@ def of_task(name: str, folder: Path, **changes: Any) -> Parts:
     return parts(folder, make_model=model, task=task, data=DrawnData(spec, make), max_steps=4, **changes)
 
 
+@pytest.fixture(scope="module")
+def of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], RunRecord]:
+    """One run of each task, where a test asks for it."""
+    return cache(lambda name: train(of_task(name, tmp_path_factory.mktemp(name))))
+
+
 def rows_of(file: Path) -> list[dict[str, str]]:
     with file.open(encoding="utf-8", newline="") as opened:
         return list(csv.DictReader(opened))
@@ -92,19 +99,19 @@ def folders(record: RunRecord) -> list[str]:
 
 
 @pytest.mark.parametrize("name", OF_TASKS)
-def test_every_task_trains_and_leaves_its_tables(tmp_path: Path, name: str) -> None:
-    record = train(of_task(name, tmp_path, num_samples=3))
+def test_every_task_trains_and_leaves_its_tables(of: Callable[[str], RunRecord], name: str) -> None:
+    record = of(name)
     assert record.status == "finished", record.reason
     assert folders(record) == ["step_000004", "test"]
     for folder in ("step_000004", "test"):
         files = {file.name: file for file in (record.path / "tables" / folder).iterdir()}
         assert set(files) == OF_TASKS[name][3]
-        assert len(rows_of(files["samples.csv"])) == 3
+        assert len(rows_of(files["samples.csv"])) == (7 if folder == "test" else 8), "all rows of a small split"
     assert set(record.metrics["test"]) <= set(record.baselines), "every metric has its baseline"
 
 
-def test_a_confusion_matrix_counts_the_rows_of_its_split_and_is_a_picture(tmp_path: Path) -> None:
-    record = train(of_task("labels", tmp_path))
+def test_a_confusion_matrix_counts_the_rows_of_its_split_and_is_a_picture(of: Callable[[str], RunRecord]) -> None:
+    record = of("labels")
     matrix = rows_of(record.path / "tables" / "test" / "confusion_matrix.csv")
     counts = [int(row[name]) for row in matrix for name in ("next", "random")]
     assert sum(counts) == NUM_ROWS["test"]
@@ -114,9 +121,8 @@ def test_a_confusion_matrix_counts_the_rows_of_its_split_and_is_a_picture(tmp_pa
         assert picture.format == "PNG" and min(picture.size) > 200
 
 
-def test_baselines_that_rows_alone_tell_are_those_of_the_test_split(tmp_path: Path) -> None:
-    parts_ = of_task("questions", tmp_path)
-    record = train(parts_)
+def test_baselines_that_rows_alone_tell_are_those_of_the_test_split(of: Callable[[str], RunRecord]) -> None:
+    record = of("questions")
     assert record.baselines["loss"] < np.log(QUESTIONS.max_length), "fewer places than the longest row has"
     assert 0 < record.baselines["f1"] < 1 and record.baselines["exact_match"] == 0
 

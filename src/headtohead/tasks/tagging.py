@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -136,10 +137,7 @@ def _kept(tags: Int[Tensor, " L"]) -> list[int]:
 def _words(tokens: Int[Tensor, " L"], tags: Int[Tensor, " L"], decode: Decode) -> list[str]:
     """Each from its first piece, which has the tag, to the next word's."""
     firsts = (tags != IGNORED).nonzero().squeeze(1).tolist()
-    return [
-        decode(tokens[first:after].tolist()).strip()
-        for first, after in zip(firsts, [*firsts[1:], len(tokens)], strict=True)
-    ]
+    return [decode(tokens[first:after].tolist()).strip() for first, after in pairwise([*firsts, len(tokens)])]
 
 
 def _tagged(word: str, tag: str) -> str:
