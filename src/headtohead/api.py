@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headtohead.building.build import build_model, build_parts, fitted, make_model
 from headtohead.building.configuration import compose_checked
@@ -13,7 +13,10 @@ from headtohead.examining.evaluation.findings import Evaluation
 from headtohead.examining.inspection import Inspection
 from headtohead.tracking.record import RunRecord
 
-__all__ = ["build_model", "build_parts", "compose", "evaluate", "inspect", "load_run", "train"]
+if TYPE_CHECKING:
+    from headtohead.examining.finished import FinishedRun
+
+__all__ = ["build_model", "build_parts", "compose", "evaluate", "inspect", "load_run", "open_run", "train"]
 
 
 def compose(root: str = "train", overrides: Sequence[str] = (), config_dir: str | Path | None = None) -> dict[str, Any]:
@@ -53,10 +56,16 @@ def evaluate(
     """
     from headtohead.examining.evaluation.evaluate import evaluate as evaluate_run
     from headtohead.examining.evaluation.question import Question
-    from headtohead.examining.finished import open_run
 
     question = Question(split=split, lengths=tuple(lengths), stride=stride, overrides=tuple(overrides))
     return evaluate_run(open_run(run), question)
+
+
+def open_run(path: str | Path) -> FinishedRun:
+    """A finished run to use: its `model` with the selected weights, its `data`, `attention("a text")`."""
+    from headtohead.examining.finished import open_run as open_finished
+
+    return open_finished(path)
 
 
 def load_run(path: str | Path) -> RunRecord:

@@ -16,6 +16,8 @@ from headtohead.cli.arguments import composed, parse, parser
 from headtohead.cli.terminal import note, out, show_table
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from headtohead.examining.finished import FinishedRun
     from headtohead.examining.probe.subject import Subject
 
@@ -144,17 +146,17 @@ def _data(given: argparse.Namespace) -> int:
 
 
 def _positions(given: argparse.Namespace) -> int:
-    from headtohead.building.build import build_model
     from headtohead.examining.probe.files import write_positions
-    from headtohead.examining.probe.placing import placings
+    from headtohead.examining.probe.placing import fresh_model, placings
     from headtohead.examining.probe.placing_page import as_data, show
 
     if given.run is not None:
         opened = _opened(given)
-        model, config, name = opened.model, opened.config, opened.record.id
+        model: nn.Module = opened.model
+        config, name = opened.config, opened.record.id
     else:
         config, name = _composed(given), None
-        model = build_model(config)
+        model = fresh_model(config)
     found = placings(model, config["model"].get("max_length"))
     files = write_positions(found, config, _below(given) / "positions", name=name)
     if given.json:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -17,6 +17,9 @@ from headtohead.tasks.contracts import Task
 from headtohead.tracking.record import RunRecord
 from headtohead.tracking.store import load_run
 from headtohead.training.checkpoints import load_weights
+
+if TYPE_CHECKING:
+    from headtohead.examining.probe.attention import Attention
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,16 @@ class FinishedRun:
         model = make_model(changed(self.config))
         model.load_state_dict(load_weights(self.folder))
         return model.eval()
+
+    def attention(self, text: str, *, second: str | None = None, target: str | None = None) -> Attention:
+        """What every head looks at in a text: `maps` with weights [1, H, L, M], `statistics`, tokens in `pairs`.
+
+        `second` is the other text of a pair, `target` what an encoder-decoder's decoder reads (else its own output).
+        """
+        from headtohead.examining.probe.attention import attend
+        from headtohead.examining.probe.subject import of_text
+
+        return attend(self, of_text(self, text, second, target))
 
 
 def open_run(path: str | Path) -> FinishedRun:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from torch import Tensor
 
+from headtohead.building.errors import ConfigurationError
 from headtohead.examining.finished import FinishedRun
 from headtohead.examining.probe.subject import Subject
 from headtohead.probing.attention import AttentionMaps, attention_maps
@@ -77,11 +78,11 @@ class Attention:
 
 
 def attend(run: FinishedRun, subject: Subject) -> Attention:
-    """Raises ValueError where the model has no mixer with attention."""
+    """Raises ConfigurationError where the model has no mixer with attention."""
     inputs = subject.batch.inputs()
     trained = attention_maps(run.model, inputs)
     if not trained:
-        raise ValueError(f"{run.record.id} has no attention to show: none of its mixers weighs keys for queries")
+        raise ConfigurationError(f"{run.record.id} has no attention to show: none of its mixers weighs keys for queries")
     spec = run.data.spec()
     changed = {
         causal: {maps.name: maps for maps in attention_maps(run.model, inputs, causal=causal)}

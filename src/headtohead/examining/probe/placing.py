@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from headtohead.building.build import build_model
+from headtohead.building.errors import ConfigurationError
 from headtohead.components.contracts import Position
+from headtohead.components.positions.shaw import Shaw
 from headtohead.components.stack import Stack
+from headtohead.training.seeds import seeds_of
 
 LONGEST = 256
 """Places that are looked at, where an encoding knows more."""
@@ -58,9 +62,16 @@ class Placing:
     curves: tuple[Curves, ...]
 
 
+def fresh_model(config: Mapping[str, Any]) -> nn.Module:
+    """As training would start it; the global generator stays as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seeds_of(int(config["seed"])).initialisation)
+        return build_model(config)
+
+
 @torch.no_grad()
 def placings(model: nn.Module, length: int | None) -> list[Placing]:
-    """Of every stack; `length` is the model's own limit. Raises ValueError where nothing tells places apart."""
+    """Of every stack; `length` is the model's own limit. Raises ConfigurationError where nothing tells places apart."""
     found = [
         placing
         for name, stack in model.named_modules()
@@ -69,7 +80,7 @@ def placings(model: nn.Module, length: int | None) -> list[Placing]:
         for placing in _of_position(_named(name, stack, number), position, stack, length)
     ]
     if not found:
-        raise ValueError("this model has no positional encoding to picture: choose another (h2h list model/position)")
+        raise ConfigurationError("this model has no positional encoding to picture: choose another (h2h list model/position)")
     return found
 
 
@@ -86,8 +97,8 @@ def _of_position(name: str, position: Position, stack: Stack, length: int | None
         turned = position.rotation(torch.arange(size)[None], torch.float32)
         assert turned is not None, "rotates promises a rotation"
         yield _turned(name, encoding, turned[0, 0, 0], turned[1, 0, 0])
-    if position.biases_scores and position.bias_reads_queries:
-        yield _relative_vectors(name, encoding, position, stack, size)
+    if isinstance(position, Shaw):
+        yield _relative_vectors(name, position)
     elif position.biases_scores:
         places = torch.arange(size)[None]
         bias = position.bias(None, places, places)
@@ -132,9 +143,9 @@ def _turned(name: str, encoding: str, cosines: Float[Tensor, "L R"], sines: Floa
         figures,
         (
             Panel(
-                "Cosine of the angle between place 0 and others: a row per pair of channels", by_pair, "pair", "place"
+                "Cosine of the angle from place 0, by pair of channels", by_pair, "pair", "place"
             ),
-            Panel("The same between any two places, mean over pairs", alike, "query", "key"),
+            Panel("Between any two places, mean over pairs", alike, "query", "key"),
         ),
         (_by_distance("Mean cosine over distance", alike[None], ("cosine",), causal=False),),
     )
@@ -146,7 +157,7 @@ def _biases(name: str, encoding: str, bias: Float[Tensor, "H L M"], *, causal: b
         name,
         encoding,
         "biases scores",
-        f"{len(bias)} head{'' if len(bias) == 1 else 's'}, from {bias.min():.3g} to {bias.max():.3g}",
+        f"{len(bias)} head{'' if len(bias) == 1 else 's'}, from {bias.min():.3g} to {bias.max() + 0.0:.3g}",
         tuple(
             Panel(f"What the scores of head {head} gain", own, "query", "key", causal=causal)
             for head, own in enumerate(bias)
@@ -155,38 +166,26 @@ def _biases(name: str, encoding: str, bias: Float[Tensor, "H L M"], *, causal: b
     )
 
 
-def _relative_vectors(name: str, encoding: str, position: Position, stack: Stack, size: int) -> Placing:
-    """Queries of one channel each read the learned vectors, one for each distance."""
-    block = stack.layers[0].mixer
-    width = stack.d_model // int(block.num_heads) if isinstance(block.num_heads, int) else stack.d_model
-    ahead = torch.arange(size)[None]
-    units = torch.eye(width)[None, :, None, :]
-
-    def read(query: int) -> Tensor:
-        found = position.bias(units, torch.tensor([[query]]), ahead)
-        assert found is not None, "biases_scores promises a bias"
-        return found[0, :, 0].T
-
-    behind, before = read(size - 1), read(0)
-    table = behind if stack.causal else torch.cat((behind, before[1:]))
-    alike = _similarity(table)
+def _relative_vectors(name: str, position: Shaw) -> Placing:
+    """One learned vector per distance; what a score gains is its product with the query."""
+    table, furthest = position.table.detach(), position.max_distance
     return Placing(
         name,
-        encoding,
+        type(position).__name__,
         "biases scores",
-        f"mean length of a vector {table.norm(dim=-1).mean():.3f}; keys far off share one",
+        f"mean length of a vector {table.norm(dim=-1).mean():.3f}; keys {furthest} or more places away share one",
         (
-            Panel("The vector that queries meet, for each distance", table, "distance", "channel", first_row=1 - size),
+            Panel("The vector that queries meet, for each distance", table, "distance", "channel", -furthest),
             Panel(
                 "How alike distances are: cosine of their vectors",
-                alike,
+                _similarity(table),
                 "distance",
                 "distance",
-                first_row=1 - size,
-                first_column=1 - size,
+                first_row=-furthest,
+                first_column=-furthest,
             ),
         ),
-        (Curves("Length of the vector over distance", table.norm(dim=-1)[None], ("length",), "distance", 1 - size),),
+        (Curves("Length of the vector over distance", table.norm(dim=-1)[None], ("length",), "distance", -furthest),),
     )
 
 

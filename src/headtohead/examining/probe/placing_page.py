@@ -73,12 +73,12 @@ def save_figure(placing: Placing, folder: Path) -> Path:
     columns = min(4, len(panels) + 1)
     lines = -(-(len(panels) + 1) // columns)
     drawn = figure(4.4 * columns, 3.8 * lines)
-    axes = drawn.subplots(lines, columns, squeeze=False).flat
+    axes = drawn.subplots(lines, columns, squeeze=False).flatten().tolist()
     for own in axes:
         own.set_axis_off()
     for own, panel in zip(axes, panels, strict=False):
         _draw_map(drawn, own, panel)
-    for own, curves in zip(list(axes)[len(panels) :], placing.curves, strict=False):
+    for own, curves in zip(axes[len(panels) :], placing.curves, strict=False):
         _draw_curves(own, curves)
     drawn.suptitle(f"{placing.name}: {placing.encoding}, {placing.acts}", fontsize=11)
     path = folder / f"{slug(f'{placing.name} {placing.encoding}')}.png"
@@ -86,11 +86,24 @@ def save_figure(placing: Placing, folder: Path) -> Path:
     return path
 
 
+def scale_of(panel: Panel) -> tuple[float, float]:
+    """From the palest to the strongest colour: around 0, or away from it where all numbers have one sign."""
+    smallest, largest = float(panel.values.min()), float(panel.values.max())
+    bound = max(-smallest, largest) or 1.0
+    return (
+        (0.0, largest)
+        if smallest >= 0 and largest > 0
+        else (0.0, smallest)
+        if largest <= 0 > smallest
+        else (-bound, bound)
+    )
+
+
 def _draw_map(drawn: Any, axes: Any, panel: Panel) -> None:
     values = panel.values.numpy()
     if panel.causal:
         values = np.where(np.tri(*values.shape) > 0, values, np.nan)
-    bound = float(np.nanmax(np.abs(values))) or 1.0
+    low, high = scale_of(panel)
     rows, columns = values.shape
     edges = (
         panel.first_column - 0.5,
@@ -98,8 +111,15 @@ def _draw_map(drawn: Any, axes: Any, panel: Panel) -> None:
         panel.first_row + rows - 0.5,
         panel.first_row - 0.5,
     )
+    colours = "RdBu_r" if low < 0 < high else "Purples" if high > 0 else "Purples_r"
     image = axes.imshow(
-        values, cmap="RdBu_r", vmin=-bound, vmax=bound, aspect="auto", extent=edges, interpolation="nearest"
+        values,
+        cmap=colours,
+        vmin=min(low, high),
+        vmax=max(low, high),
+        aspect="auto",
+        extent=edges,
+        interpolation="nearest",
     )
     drawn.colorbar(image, ax=axes, shrink=0.8)
     axes.set_axis_on()
@@ -124,7 +144,7 @@ def _draw_curves(axes: Any, curves: Curves) -> None:
 
 def _panel(panel: Panel) -> dict[str, Any]:
     rows, columns = panel.values.shape
-    bound = float(panel.values.abs().max()) or 1.0
+    low, high = scale_of(panel)
     return {
         "title": panel.title,
         "rows": rows,
@@ -134,7 +154,9 @@ def _panel(panel: Panel) -> dict[str, Any]:
         "first_row": panel.first_row,
         "first_column": panel.first_column,
         "causal": panel.causal,
-        "bound": bound,
+        "low": low,
+        "high": high,
+        "colours": "diverging" if low < 0 < high else "sequential",
         "values": half_floats(panel.values.numpy()),
     }
 

@@ -75,8 +75,8 @@ function showControls() {
 const map = heatMap(
   (r, c) => change({ query: r, key: c }, "cell"),
   (r, c) => [
-    `query ${r}  ${side(kind().queries)[r]}`,
-    `key ${c}  ${side(kind().keys)[c]}`,
+    `query ${r}: ${side(kind().queries)[r]}`,
+    `key ${c}: ${side(kind().keys)[c]}`,
     forbidden(r, c) ?? el("b", { class: "mono" }, number(headOf()[r * mapsOf().columns + c], 4)),
   ],
 );

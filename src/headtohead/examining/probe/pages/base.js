@@ -76,7 +76,7 @@ function colour(kind, share) {
 
 /** Where a number stands on its scale, from 0 to 1; by the root, small numbers can be told apart. */
 function shareOf(value, { low, high, root = false }) {
-  if (!root) return (value - low) / (high > low ? high - low : 1);
+  if (!root) return (value - low) / (high - low || 1);
   const size = Math.sqrt(Math.min(Math.abs(value) / (Math.max(Math.abs(low), high) || 1), 1));
   return low < 0 ? 0.5 + 0.5 * Math.sign(value) * size : size;
 }

@@ -12,25 +12,31 @@ function heatMap(onPick, describe) {
   const grid = el("div", { class: "heat-grid" }, corner, top, left, cells);
   const node = el("div", { class: "heat", tabindex: 0, role: "group" }, grid);
   let view = null;
-  let cell = 12;
+  let wide = 12;
+  let tall = 12;
   let zoom = 1;
   let picked = null;
 
+  /** As large as the room allows, within what can be read; square unless the view says otherwise. */
   function place() {
     if (!view || !node.clientWidth) return;
-    const { smallest = 10, largest = 52 } = view;
+    const { smallest = 10, largest = 52, square = true } = view;
+    const within = (size) => Math.min(Math.max(Math.floor(size), smallest), largest);
     grid.style.setProperty("--letters", "12px");
-    const wide = (node.clientWidth - left.offsetWidth - 2) / view.columns;
-    const high = (0.78 * window.innerHeight - top.offsetHeight) / view.rows;
-    const fitting = Math.min(Math.max(Math.floor(Math.min(wide, high)), smallest), largest);
-    cell = Math.max(3, Math.round(fitting * zoom));
-    grid.style.setProperty("--cell", `${cell}px`);
-    grid.style.setProperty("--letters", `${Math.max(9, Math.min(13, cell - 1))}px`);
-    canvas.style.width = `${cell * view.columns}px`;
-    canvas.style.height = `${cell * view.rows}px`;
-    lines.style.backgroundImage = cell < 7 ? "none" : `linear-gradient(to right, var(--panel) 1px, transparent 1px), linear-gradient(to bottom, var(--panel) 1px, transparent 1px)`;
-    lines.style.backgroundSize = `${cell}px ${cell}px`;
-    cells.style.background = `repeating-linear-gradient(45deg, var(--stripe) 0 3px, transparent 3px 6px)`;
+    const across = (node.clientWidth - left.offsetWidth - 2) / view.columns;
+    const down = (0.78 * window.innerHeight - top.offsetHeight) / view.rows;
+    const [width, height] = square ? Array(2).fill(within(Math.min(across, down))) : [within(across), within(0.6 * down)];
+    wide = Math.max(2, Math.round(width * zoom));
+    tall = Math.max(2, Math.round(height * zoom));
+    const smaller = Math.min(wide, tall);
+    grid.style.setProperty("--wide", `${wide}px`);
+    grid.style.setProperty("--tall", `${tall}px`);
+    grid.style.setProperty("--letters", `${Math.max(9, Math.min(13, smaller - 1))}px`);
+    canvas.style.width = `${wide * view.columns}px`;
+    canvas.style.height = `${tall * view.rows}px`;
+    const line = (side) => `linear-gradient(to ${side}, var(--panel) 1px, transparent 1px)`;
+    lines.style.backgroundImage = smaller < 7 ? "none" : `${line("right")}, ${line("bottom")}`;
+    lines.style.backgroundSize = `${wide}px ${tall}px`;
     mark();
   }
 
@@ -42,17 +48,17 @@ function heatMap(onPick, describe) {
     const put = (part, x, y, width, height) => {
       Object.assign(part.style, { left: `${x}px`, top: `${y}px`, width: `${width}px`, height: `${height}px` });
     };
-    put(row, 0, r * cell, view.columns * cell, cell);
-    put(column, c * cell, 0, cell, view.rows * cell);
-    put(spot, c * cell, r * cell, cell, cell);
+    put(row, 0, r * tall, view.columns * wide, tall);
+    put(column, c * wide, 0, wide, view.rows * tall);
+    put(spot, c * wide, r * tall, wide, tall);
     left.children[r]?.classList.add("picked");
     top.children[c]?.classList.add("picked");
   }
 
   function under(event) {
     const box = canvas.getBoundingClientRect();
-    const at = (offset, count) => Math.min(Math.max(Math.floor(offset / cell), 0), count - 1);
-    return [at(event.clientY - box.top, view.rows), at(event.clientX - box.left, view.columns)];
+    const at = (offset, size, count) => Math.min(Math.max(Math.floor(offset / size), 0), count - 1);
+    return [at(event.clientY - box.top, tall, view.rows), at(event.clientX - box.left, wide, view.columns)];
   }
 
   cells.addEventListener("pointermove", (event) => {
@@ -66,7 +72,7 @@ function heatMap(onPick, describe) {
 
   return {
     node,
-    /** A view: values, rows, columns, rowLabels, columnLabels, low, high, colours, hidden, rowName, columnName. */
+    /** What paint takes, and rowLabels, columnLabels, rowName, columnName, name; sparse, square, smallest, largest. */
     show(next) {
       const labels = (names) => names.map((name) => el("span", { title: name }, name));
       if (!view || view.rowLabels !== next.rowLabels) left.replaceChildren(...labels(next.rowLabels));

@@ -17,9 +17,10 @@ function panelNode(panel) {
     (r, c) => [`${panel.row_name} ${panel.first_row + r}`, `${panel.column_name} ${panel.first_column + c}`, el("b", { class: "mono" }, told(r, c))],
   );
   const told = (r, c) => (hidden(r, c) ? "hidden by the causal mask" : number(values[r * panel.columns + c], 4));
-  const scale = { low: -panel.bound, high: panel.bound, colours: "diverging" };
+  const { low, high, colours } = panel;
+  const scale = { low, high, colours };
   const view = {
-    ...scale, values, rows: panel.rows, columns: panel.columns, name: panel.title, hidden, sparse: true, smallest: 2, largest: 14,
+    ...scale, values, rows: panel.rows, columns: panel.columns, name: panel.title, hidden, sparse: true, square: false, smallest: 2, largest: 20,
     rowLabels: ticks(panel.first_row, panel.rows), columnLabels: ticks(panel.first_column, panel.columns),
     rowName: panel.row_name, columnName: panel.column_name,
   };

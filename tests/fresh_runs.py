@@ -1,0 +1,33 @@
+"""Runs that look finished without having been trained: a folder with a record, a configuration and fresh weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+import yaml
+
+from headtohead.building.build import fitted, make_model
+from headtohead.building.configuration import compose_checked
+from headtohead.examining.finished import FinishedRun, open_run
+from headtohead.tracking.record import RunRecord
+from headtohead.tracking.store import RunFolder
+from headtohead.training.checkpoints import BEST, save_weights
+
+SMALL = ["model.d_model=16", "model.num_heads=2", "model.num_layers=2"]
+ROWS = ["data.num_train=60", "data.num_validation=8", "data.num_test=8"]
+
+
+def fresh_run(outputs: Path, *overrides: str) -> FinishedRun:
+    """Weights are drawn with a spread that attention is not flat."""
+    config, _ = fitted(compose_checked("train", [*SMALL, *overrides]))
+    folder = RunFolder.create(outputs, name="fresh")
+    folder.write_record(RunRecord(id=folder.id, name="fresh", status="finished", config=config))
+    folder.write_config(yaml.safe_dump(config))
+    torch.manual_seed(0)
+    model = make_model(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    save_weights(model, folder.path / "checkpoints" / BEST, step=1, metrics={})
+    return open_run(folder.path)
