@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,10 +20,24 @@ from headtohead.components.positions.learned import Learned
 from headtohead.components.positions.rotary import Rotary
 from headtohead.components.positions.rotary_2d import Rotary2d
 from headtohead.components.positions.sinusoidal_2d import Sinusoidal2d
-from headtohead.data.batch import IGNORED
+from headtohead.data.batch import IGNORED, Batch
+from headtohead.data.contracts import DataSpec
 from headtohead.examining.counting import Counts, counting, saved_bytes
+from headtohead.tasks.contracts import Task
 from headtohead.tasks.masked_lm import MaskedLanguageModelling
-from small_batches import LANGUAGE, language_batch
+from headtohead.tasks.next_sentence import MaskedLanguageModellingWithNextSentence
+from headtohead.tasks.span_qa import SpanQuestionAnswering
+from headtohead.tasks.tagging import Tagging
+from small_batches import (
+    LANGUAGE,
+    NEXT,
+    QUESTIONS,
+    TAGS,
+    language_batch,
+    question_batch,
+    sentence_pair_batch,
+    tagged_batch,
+)
 from small_models import SIZE, small_model
 
 CPU = torch.device("cpu")
@@ -88,6 +103,30 @@ def test_a_step_makes_logits_for_hidden_tokens_only_and_is_billed_for_no_others(
     )
     assert 0 < hidden < 3 * 13
     assert step.products == 3 * none + hidden * (one - none)
+
+
+STEPS: dict[str, tuple[Task, DataSpec, Callable[[int], Batch]]] = {
+    "tags": (Tagging(), TAGS, tagged_batch),
+    "spans": (SpanQuestionAnswering(), QUESTIONS, question_batch),
+    "pairs": (MaskedLanguageModellingWithNextSentence(mask_rate=0.4), NEXT, sentence_pair_batch),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_of_every_head_is_billed_for_the_products_it_makes(name: str) -> None:
+    task, spec, make = STEPS[name]
+    task.bind(spec)
+    model = small_model("encoder_only", head=task.head, num_classes=spec.num_classes).double()
+    batch = task.view(replace(make(4), valid=None), seed=0, epoch=0)
+    assert batch.targets is not None and batch.tokens is not None
+    scored = int((batch.targets != IGNORED).sum())
+    with counting() as step:
+        task.loss(model, batch).total.backward()
+    length = batch.tokens.shape[1]
+    none, one = (
+        ledger(model, InputSize(length=length, scored=number)).totals.training_flops_per_sample for number in (0, 1)
+    )
+    assert step.products == 4 * none + scored * (one - none)
 
 
 @pytest.mark.parametrize("name", MODELS)

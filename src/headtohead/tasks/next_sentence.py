@@ -22,6 +22,8 @@ from headtohead.tasks.sums import PerStage, Sums
 from headtohead.tasks.token_prediction import targets_of
 from headtohead.tasks.vocabulary import mean
 
+_SUCH_AS = "data=pair_grammar data.relation=next"
+
 
 class MaskedLanguageModellingWithNextSentence(MaskedLanguageModelling):
     """Both losses count alike: `loss` is the mean over hidden tokens plus the mean over pairs.
@@ -41,7 +43,7 @@ class MaskedLanguageModellingWithNextSentence(MaskedLanguageModelling):
         if spec.num_classes != 2:
             raise ValueError(
                 f"task=masked_lm_next_sentence tells two kinds of pairs apart, and this data has {spec.num_classes} "
-                "classes: choose data of sentence pairs with 2 classes."
+                f"classes: choose data of sentence pairs with 2 classes, such as {_SUCH_AS}."
             )
         return super().bind(spec)
 
@@ -49,7 +51,7 @@ class MaskedLanguageModellingWithNextSentence(MaskedLanguageModelling):
         if batch.token_types is None or batch.targets is None:
             raise ValueError(
                 "task=masked_lm_next_sentence reads labelled pairs of sentences, and a row of this data is one text: "
-                "choose data of sentence pairs, or task=masked_lm."
+                f"choose data of sentence pairs, such as {_SUCH_AS}, or task=masked_lm."
             )
         return replace(super().view(batch, seed=seed, epoch=epoch), labels=batch.targets)
 
