@@ -122,7 +122,7 @@ def test_samples_show_both_sentences_and_what_is_said_of_the_pair() -> None:
 def test_data_without_pairs_or_with_other_classes_is_refused_with_what_to_choose() -> None:
     task = MaskedLanguageModellingWithNextSentence().bind(NEXT)
     single = replace(language_batch(), targets=torch.zeros(6, dtype=torch.long))
-    with pytest.raises(ValueError, match="a row of this data is one text: choose .*data=pair_grammar data.relation=next"):
+    with pytest.raises(ValueError, match=r"a row of this data is one text: choose .* data\.relation=next"):
         task.view(single, seed=0, epoch=0)
     with pytest.raises(ValueError, match="this data has 3 classes"):
         task.bind(replace(NEXT, num_classes=3))
