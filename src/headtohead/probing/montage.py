@@ -133,8 +133,9 @@ def scale_of(maps: AttentionMaps) -> Scale:
     low = min(0.0, float(np.nan_to_num(maps.weights.numpy()).min()))
     if not known.size:
         return Scale(low, 1.0, clipped=False)
-    high = float(np.quantile(known, 0.95))
-    return Scale(low, high, clipped=float(known.max()) > 1.01 * high)
+    high, largest = float(np.quantile(known, 0.95)), float(known.max())
+    clipped = largest > 1.1 * high
+    return Scale(low, high if clipped else largest, clipped=clipped)
 
 
 def _colours(maps: AttentionMaps, sample: int, head: int, scale: Scale) -> np.ndarray:
