@@ -95,8 +95,7 @@ class ImageFolder(CachedSource):
             whole = tables["train"]
             labels = numbers(whole, "label")
             for split, rows in stratified(labels, missing, np.random.default_rng(self.seed)).items():
-                if split in missing or split == "train":
-                    tables[split] = {"image": numbers(whole, "image")[rows], "label": labels[rows]}
+                tables[split] = {"image": numbers(whole, "image")[rows], "label": labels[rows]}
         for split in SPLIT_NAMES:
             if not len(tables[split]["label"]):
                 raise DataError(

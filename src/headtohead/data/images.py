@@ -54,8 +54,9 @@ def described_images(batch: Batch, class_names: Sequence[str]) -> list[dict[str,
 def stratified(
     labels: np.ndarray, shares: Mapping[SplitName, float], generator: np.random.Generator
 ) -> dict[SplitName, np.ndarray]:
-    """Shuffled row numbers of each split, in which every class has its share; the train split takes what is left."""
-    parts: dict[SplitName, list[np.ndarray]] = {name: [] for name in SPLIT_NAMES}
+    """Shuffled row numbers of train and of the splits that have shares, in which every class has its own; the train
+    split takes what is left."""
+    parts: dict[SplitName, list[np.ndarray]] = {name: [] for name in SPLIT_NAMES if name == "train" or name in shares}
     for label in np.unique(labels):
         rows = generator.permutation(np.flatnonzero(labels == label))
         start = 0

@@ -49,9 +49,7 @@ def _objects(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     text = decoded(file, _ENCODING).removeprefix("\ufeff")
     for number, found in _of_lines(file, text) if _has_lines(text) else enumerate(_of_whole(file, text), 1):
         if not isinstance(found, dict):
-            raise DataError(
-                f"{file}: entry {number} is {type(found).__name__}, and must be an object with named values."
-            )
+            raise DataError(f"{file}: entry {number} is no object with named values, but {str(found)[:60]!r}.")
         yield number, found
 
 

@@ -33,7 +33,7 @@ class PairGrammar(TextSource):
     def __init__(
         self,
         *,
-        num_train: int = 20_000,
+        num_train: int = 10_000,
         num_validation: int = 1_000,
         num_test: int = 1_000,
         relation: Relation = "entailment",

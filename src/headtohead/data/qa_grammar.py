@@ -18,26 +18,15 @@ from headtohead.data.tokenizers import TokenizerName
 
 _AT_ONCE = 2048
 """Contexts written together."""
-PEOPLE = words("anna boris clara david elena felix greta hugo irene jonas karin louis maria nils olga peter")
-THINGS = tuple(
-    f"{how} {what}"
-    for how in ("old", "red", "broken", "golden")
-    for what in ("lamp", "book", "clock", "ring", "drum", "mirror", "kite", "flag")
-)
-PLACES = (
-    "rome", "oslo", "paris", "cairo", "lima", "delhi", "the garden", "the market", "the old harbour", "the station",
-    "the red castle", "the library",
-)  # fmt: skip
-VERBS = (("found", "find"), ("sold", "sell"), ("lost", "lose"), ("painted", "paint"), ("hid", "hide"))
+PEOPLE = words("anna boris clara david elena felix maria peter")
+THINGS = tuple(f"{how} {what}" for how in words("old red golden") for what in words("lamp book ring mirror kite"))
+PLACES = ("rome", "oslo", "paris", "cairo", "the garden", "the market", "the old harbour", "the red castle")
+VERBS = (("found", "find"), ("sold", "sell"), ("lost", "lose"), ("hid", "hide"))
 FACTS = ("{who} {did} the {what} in {where} .", "in {where} , {who} {did} the {what} .")
 QUESTIONS = (
     ("where did {who} {do} the {what} ?", "where"),
-    ("what did {who} {do} ?", "what"),
-    ("who {did} the {what} ?", "who"),
-    ("who was in {where} ?", "who"),
-    ("what was in {where} ?", "what"),
-    ("where was {who} ?", "where"),
-    ("where was the {what} ?", "where"),
+    ("what did {who} {do} in {where} ?", "what"),
+    ("who {did} the {what} in {where} ?", "who"),
 )
 """A question and the part of its fact that answers it."""
 
@@ -55,7 +44,7 @@ class QaGrammar(TextSource):
         num_train: int = 20_000,
         num_validation: int = 1_000,
         num_test: int = 1_000,
-        max_facts: int = 4,
+        max_facts: int = 3,
         batch_size: int = 64,
         tokenizer: TokenizerName = "bpe",
         vocab_size: int | None = None,

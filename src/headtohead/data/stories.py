@@ -6,39 +6,34 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from headtohead.data.english import words
+
 _AT_ONCE = 4096
 """Pairs written together."""
 NEXT, RANDOM = "next", "random"
-PEOPLE = (
-    ("anna", "she"), ("clara", "she"), ("elena", "she"), ("greta", "she"), ("irene", "she"), ("maria", "she"),
-    ("boris", "he"), ("david", "he"), ("felix", "he"), ("hugo", "he"), ("jonas", "he"), ("peter", "he"),
-)  # fmt: skip
+WOMEN, MEN = words("anna clara elena maria"), words("boris david hugo peter")
+PEOPLE = tuple((name, "she") for name in WOMEN) + tuple((name, "he") for name in MEN)
 TOPICS = (
-    ("bought a violin / took music lessons / joined the orchestra",
-     "practised every scale / played too loudly / tuned the strings"),
-    ("rented a field / planted potatoes / bought a tractor",
-     "waited for rain / dug until dusk / sold the harvest"),
-    ("went to the harbour / borrowed a boat / learned to sail",
-     "feared the waves / hoisted the anchor / caught a herring"),
-    ("entered the kitchen / opened a bakery / lit the oven",
-     "burned the bread / needed more flour / kneaded the dough"),
-    ("fell ill / called a doctor / broke an arm",
-     "stayed in bed / took the medicine / slept in a hospital"),
-    ("opened a library / wrote a novel / learned to read",
-     "turned the pages / copied a chapter / lent the books"),
-    ("built a wall / moved to a castle / mended the roof",
-     "carried the bricks / broke a ladder / stacked the stones"),
-    ("joined the army / went to war / enlisted at dawn",
-     "polished the rifle / marched all night / obeyed the captain"),
-    ("studied the stars / bought a telescope / became an astronomer",
-     "watched the moon / named a comet / measured the sky"),
-    ("opened a bank / inherited a fortune / won the lottery",
-     "counted the money / hid the gold / signed a cheque"),
-)  # fmt: skip
+    ("bought a violin / joined the orchestra", "practised every scale / tuned the strings"),
+    ("planted potatoes / bought a tractor", "waited for rain / sold the harvest"),
+    ("went to the harbour / learned to sail", "feared the waves / hoisted the anchor"),
+    ("called a doctor / fell ill", "stayed in bed / took the medicine"),
+)
 """What begins each story, and what may follow: never the same words, so that their connection is to be learned."""
 _BEGINNINGS, _ENDS = (tuple(tuple(told.split(" / ")) for told in side) for side in zip(*TOPICS, strict=True))
-WHEN = ("", "last week ", "in spring ", "one day ", "at last ")
-THEN = ("", "then ", "so ", "after that ", "of course ")
+_NUM_WAYS = 2
+"""To begin each story, and to go on."""
+WHEN = (
+    "", "last week ", "in spring ", "one day ", "at last ", "after a quarrel ", "on a sunday ", "this year ",
+    "much later ", "at the age of forty ", "without a word ", "to our surprise ", "as a child ", "in winter ",
+    "for a change ", "before the war ", "against all advice ", "on a whim ", "for no reason ", "long ago ",
+)  # fmt: skip
+THEN = (
+    "", "then ", "so ", "after that ", "of course ", "in the end ", "therefore ", "since that day ", "every day ",
+    "for a year ", "at first ", "with great care ", "as always ", "for once ", "all the same ", "by and by ",
+    "from then on ", "more than once ", "without complaint ", "as they say ",
+)  # fmt: skip
+"""They make pairs differ, and tell nothing."""
 
 
 def story_pairs(generator: np.random.Generator) -> Iterator[tuple[str, str, str]]:
@@ -48,7 +43,7 @@ def story_pairs(generator: np.random.Generator) -> Iterator[tuple[str, str, str]
         people, others = generator.integers(len(PEOPLE), size=(2, _AT_ONCE))
         topics = generator.integers(len(TOPICS), size=_AT_ONCE)
         other_topics = (topics + generator.integers(1, len(TOPICS), size=_AT_ONCE)) % len(TOPICS)
-        told = generator.integers(3, size=(_AT_ONCE, 2))
+        told = generator.integers(_NUM_WAYS, size=(_AT_ONCE, 2))
         when, then = (generator.integers(len(of), size=_AT_ONCE) for of in (WHEN, THEN))
         follows = generator.random(_AT_ONCE) < 0.5
         for row in range(_AT_ONCE):

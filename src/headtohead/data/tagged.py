@@ -130,7 +130,7 @@ class TaggedRows(CachedSplit):
 def _found(sentences: Sequence[Tagged]) -> Classes:
     """The tags of the train split: O first, then one entity after another, its B before its I."""
     names = Classes.found(chain.from_iterable(tags for _, tags in sentences)).names
-    if all(is_whole(name) for name in names):
+    if names and all(is_whole(name) for name in names):
         raise DataError(
             f"the tags are numbers ({', '.join(names[:5])} ...), which do not say where an entity begins: name them in "
             f"their order, data.class_names=[O,B-PER,I-PER]."

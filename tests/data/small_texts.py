@@ -1,0 +1,40 @@
+"""A source of given samples, of any form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from headtohead.data.contracts import SplitName
+from headtohead.data.texts import Form, TextSource
+from headtohead.data.tokenizers import TokenizerName
+
+
+class GivenSamples(TextSource):
+    """The same samples in every split, unless validation has its own."""
+
+    name: ClassVar[str] = "given_samples"
+
+    def __init__(
+        self,
+        form: Form[Any],
+        samples: Sequence[Any],
+        *,
+        validation: Sequence[Any] | None = None,
+        tokenizer: TokenizerName = "char",
+        bucket_by_length: bool = True,
+    ) -> None:
+        super().__init__(batch_size=2, tokenizer=tokenizer, vocab_size=None, bucket_by_length=bucket_by_length)
+        self._form = form
+        held = samples if validation is None else validation
+        self.given: dict[SplitName, list[Any]] = {"train": [*samples], "validation": [*held], "test": [*samples]}
+
+    @property
+    def form(self) -> Form[Any]:
+        return self._form
+
+    def samples(self) -> Mapping[SplitName, Sequence[Any]]:
+        return self.given
+
+    def sample_parameters(self) -> Mapping[str, Any]:
+        return {"form": type(self._form).__name__, "samples": repr(self.given)}

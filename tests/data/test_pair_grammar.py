@@ -1,0 +1,100 @@
+"""Relations by reading the pairs anew, and how little their words tell."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from headtohead.data.claims import CONTRADICTION, ENTAILMENT, NEUTRAL, THINGS
+from headtohead.data.contracts import DataError
+from headtohead.data.pair_grammar import CLASS_NAMES, PairGrammar, Relation
+from headtohead.data.stories import NEXT, PEOPLE, RANDOM, TOPICS
+
+COLOURS = {"red", "blue", "green", "black", "white", "yellow"}
+FIRST_THING = re.compile(rf"the ({'|'.join(THINGS)}) ")
+Pair = tuple[str, str, str]
+every_relation = pytest.mark.parametrize("relation", get_args(Relation))
+
+
+def kind(value: str) -> str:
+    return "colour" if value in COLOURS else "place"
+
+
+def relation_of(premise: str, claim: str) -> str:
+    """From a table of what the premise says of each thing."""
+    known: dict[tuple[str, str], str] = {}
+    premise, claim = (text[FIRST_THING.search(text).start() :] for text in (premise, claim))  # type: ignore[union-attr]
+    for clause in premise.removesuffix(" .").split(" , "):
+        thing, said = clause.removeprefix("the ").split(" is ")
+        for value in said.split(" and "):
+            known[thing, kind(value)] = value
+    thing, said = claim.removeprefix("the ").removesuffix(" .").split(" is ")
+    value = said.removeprefix("not ")
+    if (thing, kind(value)) not in known:
+        return NEUTRAL
+    true = (known[thing, kind(value)] == value) != said.startswith("not ")
+    return ENTAILMENT if true else CONTRADICTION
+
+
+def follows(first: str, second: str) -> str:
+    """Whether the pronoun fits the name, and both sentences belong to one topic."""
+    (pronoun,) = (pronoun for name, pronoun in PEOPLE if f" {name} " in f" {first} ")
+    (topic,) = (ends for begins, ends in TOPICS if any(f"{told} ." in first for told in begins.split(" / ")))
+    fits = f" {pronoun} " in f" {second} " and any(f"{told} ." in second for told in topic.split(" / "))
+    return NEXT if fits else RANDOM
+
+
+def pairs(relation: Any, **sizes: int) -> dict[str, list[Pair]]:
+    return dict(PairGrammar(relation=relation, **sizes).samples())  # type: ignore[arg-type]
+
+
+@every_relation
+def test_labels_are_those_of_a_reader(relation: Any) -> None:
+    read = relation_of if relation == "entailment" else follows
+    for first, second, label in pairs(relation, num_train=3_000)["train"]:
+        assert read(first, second) == label
+
+
+@every_relation
+def test_labels_are_equally_common(relation: Any) -> None:
+    labels = [label for *_, label in pairs(relation)["train"]]
+    shares = [labels.count(label) / len(labels) for label in set(labels)]
+    assert max(shares) - min(shares) < 0.04
+
+
+@every_relation
+def test_bag_of_words_tells_next_to_nothing(relation: Any) -> None:
+    """A linear classifier on the words of both sentences, kept apart."""
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    drawn = pairs(relation, num_train=4_000, num_test=2_000)
+
+    def marked(split: str) -> tuple[list[str], list[str]]:
+        texts = [f"{first} " + " ".join(f"2{word}" for word in second.split()) for first, second, _ in drawn[split]]
+        return texts, [label for *_, label in drawn[split]]
+
+    model = make_pipeline(CountVectorizer(token_pattern=r"\S+"), LogisticRegression(max_iter=100, tol=1e-2))
+    chance = 1 / len(CLASS_NAMES[relation])
+    assert model.fit(*marked("train")).score(*marked("test")) < chance + 0.05
+
+
+def test_claims_are_about_things_of_the_premise() -> None:
+    for premise, claim, _ in pairs("entailment", num_train=500)["train"]:
+        (thing,) = set(claim.split()) & set(THINGS)
+        assert thing in premise.split()
+
+
+def test_rows_are_pairs_with_token_types() -> None:
+    batch = PairGrammar(num_train=100, num_validation=5, num_test=5).split("train").batch(np.arange(50))
+    assert batch.token_types is not None and batch.targets is not None
+    assert set(batch.token_types.unique().tolist()) == {0, 1} and set(batch.targets.tolist()) == {0, 1, 2}
+
+
+def test_unknown_relation_is_refused() -> None:
+    with pytest.raises(DataError, match=r"data.relation=cousin is unknown: choose one of entailment, next"):
+        PairGrammar(relation="cousin")  # type: ignore[arg-type]
