@@ -12,7 +12,7 @@ from headtohead.building.configuration import compose_checked
 from headtohead.examining.finished import FinishedRun, open_run
 from headtohead.tracking.record import RunRecord
 from headtohead.tracking.store import RunFolder
-from headtohead.training.checkpoints import BEST, save_weights
+from headtohead.training.checkpoints import BEST, save
 
 SMALL = ["model.d_model=16", "model.num_heads=2", "model.num_layers=2"]
 ROWS = ["data.num_train=60", "data.num_validation=8", "data.num_test=8"]
@@ -29,5 +29,5 @@ def fresh_run(outputs: Path, *overrides: str) -> FinishedRun:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
-    save_weights(model, folder.path / "checkpoints" / BEST, step=1, metrics={})
+    save({"model": model.state_dict(), "step": 1, "metrics": {}}, folder.path / "checkpoints" / BEST)
     return open_run(folder.path)

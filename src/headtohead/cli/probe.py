@@ -82,6 +82,10 @@ def _check(given: argparse.Namespace) -> None:
     given.run, given.overrides = (runs[0] if runs else None), overrides
     if given.run is None and not (given.data or given.positions):
         raise ConfigurationError("h2h probe needs a run's folder, outputs/GROUP/ID (with --data or --positions, none)")
+    for name in ("text", "image"):
+        if getattr(given, name) is not None and (given.data or given.positions):
+            shown = "--data" if given.data else "--positions"
+            raise ConfigurationError(f"--{name} is for attention maps, and {shown} shows none: leave one of them out")
     sources = [name for name in ("text", "image", "rows") if getattr(given, name) is not None]
     if len(sources) > 1:
         raise ConfigurationError(f"give one of --{' and --'.join(sources)}, not both")

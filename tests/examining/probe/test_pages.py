@@ -152,7 +152,8 @@ def test_kinds_and_samples_can_be_switched(translated: Path, browser: Browser) -
         assert browser.run("document.querySelector('h2').textContent").startswith(kind)
         browser.key("k")
     browser.run(
-        "const select = document.querySelector('select'); select.selectedIndex = 1; select.dispatchEvent(new Event('change'))"
+        "const select = document.querySelector('select'); select.selectedIndex = 1; "
+        "select.dispatchEvent(new Event('change'))"
     )
     browser.settle()
     assert browser.run("state.sample") == 1

@@ -82,7 +82,7 @@ def attend(run: FinishedRun, subject: Subject) -> Attention:
     inputs = subject.batch.inputs()
     trained = attention_maps(run.model, inputs)
     if not trained:
-        raise ConfigurationError(f"{run.record.id} has no attention to show: none of its mixers weighs keys for queries")
+        raise ConfigurationError(f"{run.record.id} has no attention to show: no mixer of it weighs keys for queries")
     spec = run.data.spec()
     changed = {
         causal: {maps.name: maps for maps in attention_maps(run.model, inputs, causal=causal)}

@@ -7,12 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image, ImageDraw
+from torch import Tensor
 
-from headtohead.examining.probe.pictures import pixels_of
+from headtohead.examining.probe.pictures import enlarged, pixels_of, save
 from headtohead.examining.probe.seeing import DataSeen
 from headtohead.examining.probe.seeing_page import edges_of, varied
+from headtohead.probing.lettering import INK, PAPER, font
 
 _COLOUR = "#3651c9"
+_COLUMNS, _GAP, _LINE = 8, 6, 20
+"""Images in a line, and pixels around and below each."""
 _MOST_NAMED = 24
 """Classes whose names fit below their bars."""
 
@@ -48,20 +53,25 @@ def data_figure(seen: DataSeen, path: Path) -> Path:
 
 
 def image_grid(seen: DataSeen, path: Path) -> Path:
-    """The images with their labels."""
-    images = [sample for sample in seen.samples if sample.image is not None]
-    columns = min(10, len(images))
-    lines = math.ceil(len(images) / columns)
-    drawn = figure(1.1 * columns, 1.35 * lines)
-    axes = drawn.subplots(lines, columns, squeeze=False)
-    for own in axes.flat:
-        own.set_axis_off()
-    for own, sample in zip(axes.flat, images, strict=False):
-        assert sample.image is not None
-        own.imshow(pixels_of(sample.image), interpolation="nearest")
-        own.set_title(plain(sample.label or ""), fontsize=9)
-    drawn.savefig(path, dpi=120)
-    return path
+    """The images with their labels below."""
+    tiles = [_labelled(sample.image, sample.label or "") for sample in seen.samples if sample.image is not None]
+    columns = min(_COLUMNS, len(tiles))
+    lines = math.ceil(len(tiles) / columns)
+    height, width = tiles[0].shape[:2]
+    grid = np.full((lines * height, columns * width, 3), PAPER, dtype=np.uint8)
+    for place, tile in enumerate(tiles):
+        line, column = divmod(place, columns)
+        grid[line * height : (line + 1) * height, column * width : (column + 1) * width] = tile
+    return save(grid, path)
+
+
+def _labelled(image: Tensor, label: str) -> np.ndarray:
+    pixels = enlarged(pixels_of(image))
+    height, width = pixels.shape[:2]
+    tile = Image.new("RGB", (width + 2 * _GAP, height + 2 * _GAP + _LINE), PAPER)
+    tile.paste(Image.fromarray(np.ascontiguousarray(pixels)), (_GAP, _GAP))
+    ImageDraw.Draw(tile).text((_GAP + width / 2, _GAP + height + 3), label, fill=INK, font=font(13), anchor="ma")
+    return np.asarray(tile)
 
 
 def plain(text: str) -> str:

@@ -80,7 +80,9 @@ def placings(model: nn.Module, length: int | None) -> list[Placing]:
         for placing in _of_position(_named(name, stack, number), position, stack, length)
     ]
     if not found:
-        raise ConfigurationError("this model has no positional encoding to picture: choose another (h2h list model/position)")
+        raise ConfigurationError(
+            "this model has no positional encoding to picture: choose another (h2h list model/position)"
+        )
     return found
 
 
@@ -142,9 +144,7 @@ def _turned(name: str, encoding: str, cosines: Float[Tensor, "L R"], sines: Floa
         "turns queries and keys",
         figures,
         (
-            Panel(
-                "Cosine of the angle from place 0, by pair of channels", by_pair, "pair", "place"
-            ),
+            Panel("Cosine of the angle from place 0, by pair of channels", by_pair, "pair", "place"),
             Panel("Between any two places, mean over pairs", alike, "query", "key"),
         ),
         (_by_distance("Mean cosine over distance", alike[None], ("cosine",), causal=False),),

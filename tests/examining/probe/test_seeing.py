@@ -1,0 +1,157 @@
+"""What a model sees is what the task makes of the data: token by token, and counted over splits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fresh_runs import ROWS, SMALL
+from headtohead.building.build import build_data, build_task
+from headtohead.building.configuration import compose_checked
+from headtohead.data.batch import IGNORED
+from headtohead.data.contracts import DataSource
+from headtohead.examining.probe.files import write_data
+from headtohead.examining.probe.seeing import DataSeen, TokenSeen, see
+from headtohead.examining.probe.seeing_page import as_data, content_of, show
+from headtohead.tasks.contracts import Task
+
+ENCODER = "model=encoder_only"
+CHOICES = {
+    "language": ["data.context_length=24"],
+    "masked": [ENCODER, "task=masked_lm", "data.context_length=24"],
+    "pairs": ["model=encoder_decoder", "task=seq2seq", "data=number_words"],
+    "labels": [ENCODER, "task=classification", "data=sentence_grammar"],
+    "label pairs": [ENCODER, "task=classification", "data=pair_grammar"],
+    "next sentence": [ENCODER, "task=masked_lm_next_sentence", "data=pair_grammar", "data.relation=next"],
+    "tags": [ENCODER, "task=tagging", "data=tagging_grammar"],
+    "questions": [ENCODER, "task=span_qa", "data=qa_grammar"],
+    "answers": ["data=associative_recall", "data.length=16", "data.num_pairs=2"],
+    "copies": ["data=copy"],
+    "images": ["model=vision_transformer", "task=image_classification", "data=digits", "data.num_train=60"],
+}
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADTOHEAD_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def parts(name: str) -> tuple[DataSource, Task, Mapping[str, Any]]:
+    sizes = [] if name == "images" else ROWS
+    config = compose_checked("train", [*SMALL, *sizes, *CHOICES[name]])
+    data = build_data(config)
+    return data, build_task(config, data.spec()), config
+
+
+def tokens(seen: DataSeen) -> list[TokenSeen]:
+    return [token for sample in seen.samples for side in sample.sides.values() for token in side]
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("name", CHOICES)
+def test_every_kind_of_data_can_be_seen(name: str, tmp_path: Path) -> None:
+    data, task, config = parts(name)
+    seen = see(data, task, 0)
+    split = data.split("train")
+    assert [own.rows for own in seen.splits] == [len(data.split(own.name)) for own in seen.splits]
+    assert seen.splits[0].looked_at <= len(split) and seen.splits[2].looked_at == len(data.split("test"))
+    files = write_data(seen, config, tmp_path)
+    assert files[-1].name == "data.html" and all(file.stat().st_size > 500 for file in files)
+    assert content_of(seen, config)["samples"] and as_data(seen)["splits"] and show(seen)
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("name", [name for name in CHOICES if name != "images"])
+def test_tokens_and_targets_are_those_of_the_batch(name: str) -> None:
+    data, task, _ = parts(name)
+    seen = see(data, task, 0, split="test", rows=[1, 4])
+    batch = task.view(data.split("test").batch(np.array([1, 4])), seed=0, epoch=0)
+    assert batch.tokens is not None and batch.targets is not None
+    for place, sample in enumerate(seen.samples):
+        assert len(sample.sides["tokens"]) == batch.tokens.shape[1]
+        if batch.valid is not None:
+            assert [not token.padding for token in sample.sides["tokens"]] == batch.valid[place].tolist()
+        scored = [token.target is not None for token in list(sample.sides.values())[-1]]
+        if batch.targets.dim() == 2 and task.head != "span":
+            assert scored == (batch.targets[place] != IGNORED).tolist()
+        else:
+            assert not any(scored)
+
+
+@pytest.mark.usefixtures("cache")
+def test_masking_is_told_apart_as_the_paper_does_it() -> None:
+    data, task, _ = parts("masked")
+    seen = see(data, task, 0, rows=range(40))
+    chosen = [token for token in tokens(seen) if token.change is not None]
+    assert all(token.target is not None for token in chosen)
+    assert {token.text for token in chosen if token.change == "masked"} == {"<mask>"}
+    assert all(token.text == token.target for token in chosen if token.change == "kept")
+    assert all(token.text != token.target for token in chosen if token.change == "replaced")
+    shares = {how: np.mean([token.change == how for token in chosen]) for how in ("masked", "replaced", "kept")}
+    assert shares["masked"] == pytest.approx(0.8, abs=0.1) and shares["replaced"] == pytest.approx(0.1, abs=0.08)
+    scored = seen.splits[0].scored
+    assert scored is not None and scored == pytest.approx(0.15, abs=0.03)
+
+
+@pytest.mark.usefixtures("cache")
+def test_borders_of_packed_documents_are_where_positions_start_again() -> None:
+    data, task, _ = parts("language")
+    [sample] = see(data, task, 0, rows=[7]).samples
+    batch = data.split("train").batch(np.array([7]))
+    assert batch.positions is not None
+    documents = [token.document for token in sample.sides["tokens"]]
+    borders = [place for place in range(1, len(documents)) if documents[place] != documents[place - 1]]
+    assert borders == (batch.positions[0, 1:-1] == 0).nonzero().flatten().add(1).tolist()
+
+
+@pytest.mark.usefixtures("cache")
+def test_answer_of_a_question_is_marked_and_sentences_are_told_apart() -> None:
+    data, task, _ = parts("questions")
+    [sample] = see(data, task, 0, rows=[0]).samples
+    batch = data.split("train").batch(np.array([0]))
+    assert batch.targets is not None
+    first, last = batch.targets[0].tolist()
+    row = sample.sides["tokens"]
+    assert [place for place, token in enumerate(row) if token.answer] == list(range(first, last + 1))
+    assert all(token.sentence == 1 for token in row if token.answer) and row[0].sentence == 0
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("name", ["labels", "tags", "images", "label pairs"])
+def test_class_shares_of_the_train_split_are_the_datas_own(name: str) -> None:
+    """Over all rows: a batch size that leaves none over."""
+    data, task, _ = parts(name)
+    data.batch_size = 10
+    seen = see(data, task, 0)
+    train = seen.splits[0]
+    assert train.classes is not None and train.looked_at == train.rows
+    if data.spec().class_shares:
+        assert (train.classes / train.classes.sum()).tolist() == pytest.approx(data.spec().class_shares)
+
+
+@pytest.mark.usefixtures("cache")
+def test_lengths_and_padding_are_those_of_the_batches_read() -> None:
+    data, task, _ = parts("pairs")
+    test = see(data, task, 0).splits[2]
+    batch = data.split("test").batch(np.arange(8))
+    assert batch.valid is not None and batch.decoder_valid is not None
+    assert test.lengths["tokens of a row"].tolist() == batch.valid.sum(1).tolist()
+    assert test.lengths["tokens of a target"].tolist() == batch.decoder_valid.sum(1).tolist()
+    places = torch.cat((batch.valid, batch.decoder_valid), dim=1)
+    assert test.padding == pytest.approx(1 - places.float().mean().item())
+
+
+@pytest.mark.usefixtures("cache")
+def test_terminal_shows_what_a_mask_hid(capsys: pytest.CaptureFixture[str]) -> None:
+    from rich.console import Console
+
+    data, task, _ = parts("masked")
+    Console(width=200).print(show(see(data, task, 0)))
+    assert "<mask>[" in capsys.readouterr().out
