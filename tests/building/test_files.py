@@ -16,6 +16,7 @@ from headtohead.building import compatibility, schema
 from headtohead.building.choices import Choice, choices, groups
 from headtohead.building.configuration import compose
 from headtohead.building.limits import LIMITS
+from headtohead.building.schema import ROOT_NODES
 from headtohead.building.slots import SLOTS, may_name, slot_of
 from headtohead.building.sources import arguments, find_target
 
@@ -115,11 +116,13 @@ def finished_classes(group: str, contract: type) -> Iterator[str]:
 
 
 def test_every_group_has_a_slot() -> None:
-    assert set(SLOTS) == {choice.group for choice in LEAVES}
+    assert set(SLOTS) == {choice.group for choice in LEAVES} | set(ROOT_NODES)
 
 
 def test_every_limit_is_of_a_field_that_exists() -> None:
-    taken = {argument.name for choice in LEAVES for argument in arguments(target_of(choice)) or ()}
+    of_roots = [compose(root)[root]["_target_"] for root in ROOT_NODES]
+    targets = [*map(target_of, LEAVES), *of_roots]
+    taken = {argument.name for target in targets for argument in arguments(target) or ()}
     assert set(LIMITS) <= taken | {"seed"}
 
 
