@@ -155,7 +155,6 @@ def test_ids_of_large_vocabularies_are_kept_whole() -> None:
         (partial(Induction, length=2), "data.length=2 must be at least 3"),
         (partial(WordProblem, group="Z_1"), "data.group=Z_1 is no group known here: choose Z_n with n from 2"),
         (partial(WordProblem, group="S_6"), "data.group=S_6 is no group known here"),
-        (partial(WordProblem, test_scored="first"), "data.test_scored=first is unknown: choose all or last"),
         (partial(ModularAddition, modulus=1), "data.modulus=1 must be from 2 to 2000"),
         (partial(ModularAddition, train_fraction=1.0), "data.train_fraction=1.0 must be above 0 and below 1"),
         (partial(ModularAddition, modulus=3, train_fraction=0.9), "data.train_fraction=0.9 of 6 pairs .* split empty"),

@@ -103,13 +103,6 @@ def test_labels_of_word_problems_are_the_whole_products(group: str, split: Split
         assert label == list(itertools.accumulate(prompt, lambda a, b: product(a, b, modulus=modulus)))[-1]
 
 
-def test_only_the_whole_product_counts_in_a_test_scored_last() -> None:
-    source = WordProblem(**FEW, **VARYING, test_scored="last")
-    for row in language_rows(source, "test"):
-        assert row.asked == [""] * 19 + [str(row.read.count("1") % 2)]
-    assert all(all(row.asked) for row in language_rows(source, "validation"))
-
-
 @pytest.mark.parametrize(("name", "size"), [("Z_2", 2), ("Z_9", 9), ("S_3", 6), ("A_4", 12), ("S_5", 120), ("A_5", 60)])
 def test_groups_are_groups(name: str, size: int) -> None:
     group = group_named(name)

@@ -4,23 +4,20 @@ https://arxiv.org/abs/2404.08819): the product of a sequence of its elements. Pa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from headtohead.data.contracts import DataError, SplitName
 from headtohead.data.dealing import check_sizes
 from headtohead.data.drawing import DrawnSource
 from headtohead.data.groups import group_named
 from headtohead.data.problems import FIRST_ID, Layout, ProblemForm, Problems, Span, beyond, check_lengths
 from headtohead.data.tokenizers import PAD
 
-Scored = Literal["all", "last"]
-
 
 class WordProblem(DrawnSource):
-    """Elements are drawn alike. With form=language every place asks for the product so far, and the test split, where
-    `test_scored` says so, for that of the whole row alone; with form=labelled the whole row's product is the label."""
+    """Elements are drawn alike. With form=language every place asks for the product so far; with form=labelled that of
+    the whole row is the label."""
 
     name: ClassVar[str] = "word_problem"
     forms: ClassVar[tuple[ProblemForm, ...]] = ("language", "labelled")
@@ -37,12 +34,9 @@ class WordProblem(DrawnSource):
         length: int = 16,
         min_length: int | None = None,
         test_length: int | None = None,
-        test_scored: Scored = "all",
         batch_size: int = 64,
         seed: int = 0,
     ) -> None:
-        if test_scored not in get_args(Scored):
-            raise DataError(f"data.test_scored={test_scored} is unknown: choose {' or '.join(get_args(Scored))}.")
         names = group_named(group).names
         super().__init__(
             sizes=check_sizes(num_train, num_validation, num_test),
@@ -53,10 +47,10 @@ class WordProblem(DrawnSource):
             batch_size=batch_size,
             seed=seed,
         )
-        self.group, self.test_scored = group, test_scored
+        self.group = group
 
     def drawn_parameters(self) -> Mapping[str, Any]:
-        return {"group": self.group, "test_scored": self.test_scored}
+        return {"group": self.group}
 
     def draw(self, size: int, span: Span, generator: np.random.Generator) -> Problems:
         lengths = span.draw(size, generator)
@@ -65,10 +59,3 @@ class WordProblem(DrawnSource):
         products = group.running_products(elements)
         whole = products[np.arange(size), lengths - 1]
         return Problems.of(np.where(past, PAD, FIRST_ID + elements), np.where(past, PAD, FIRST_ID + products), whole)
-
-    def problems(self, name: SplitName) -> Problems:
-        problems = super().problems(name)
-        if name != "test" or self.test_scored == "all":
-            return problems
-        last = np.arange(problems.prompts.shape[1]) == (problems.prompts != PAD).sum(1, keepdims=True) - 1
-        return Problems.of(problems.prompts, np.where(last, problems.answers, PAD), problems.labels)
