@@ -129,12 +129,13 @@ def test_of_two_processes_that_prepare_at_once_the_slower_reads_what_the_faster_
     [
         lambda folder: (folder / "train.arrow").write_bytes((folder / "train.arrow").read_bytes()[:-300]),
         lambda folder: (folder / "train.arrow").write_bytes(b""),
+        lambda folder: (folder / "train.arrow").write_bytes(b"garbage" * 1000),
         lambda folder: (folder / "train.arrow").unlink(),
         lambda folder: (folder / MANIFEST).write_text("{"),
         lambda folder: (folder / MANIFEST).write_text("{}"),
         lambda folder: (folder / MANIFEST).unlink(),
     ],
-    ids=["cut short", "empty", "table missing", "manifest cut", "manifest empty", "manifest missing"],
+    ids=["cut short", "empty", "garbage", "table missing", "manifest cut", "manifest empty", "manifest missing"],
 )
 def test_damaged_cache_is_refused_with_its_folder_and_the_way_out(own_cache: Path, damage) -> None:  # type: ignore[no-untyped-def]
     prepared("numbers", {}, make)

@@ -19,13 +19,13 @@ VALUES = (
     ("in the kitchen", "in the garden", "in the attic", "in the cellar", "in the office"),
 )
 """Colours and places: what may be said of a thing."""
-PREMISES = (
-    (((0,),), 0.2), (((1,),), 0.2), (((0,), (1,)), 0.1), (((0, 1), (0,)), 0.15), (((0, 1), (1,)), 0.15),
-    (((0, 1), (0,), (1,)), 0.2),
-)  # fmt: skip
-"""Whether colour or place or both are said of each thing, and how common that is. Premises of one thing are short
-and need no memory of who has what: learning finds a beginning there."""
-NEGATED_SHARE = 0.2
+PREMISES: tuple[tuple[tuple[int, ...], ...], ...] = (((0, 1), (0,)), ((0, 1), (1,)), ((0, 1), (0,), (1,)))
+"""Whether colour or place or both are said of each thing."""
+SHARES = (0.5, 0.2, 0.3)
+"""How common each kind of premise is."""
+NEGATED_SHARES = {ENTAILMENT: 0.1, NEUTRAL: 0.1, CONTRADICTION: 0.4}
+"""As in collections of this kind, a negation hints at a contradiction, and a place, of which premises say less, at
+neither: without any hint at all, learning finds no beginning."""
 OPENINGS = (
     "", "today ", "as we know , ", "they say that ", "by now ", "at the moment ", "it seems that ", "look : ",
 )  # fmt: skip
@@ -38,46 +38,43 @@ Fact = tuple[int, int, int]
 def claim_pairs(generator: np.random.Generator) -> Iterator[tuple[str, str, str]]:
     """Without end: a premise, a claim, and their relation.
 
-    The claim is about a thing of the premise, and takes its value from there where it can, whatever its label: which
-    words both have says little, who has what says it all.
+    The claim is about a thing of the premise, and takes its value from there, whatever its label: which words both have
+    says nothing, who has what says it all.
     """
-    shapes, shares = zip(*PREMISES, strict=True)
     while True:
         things, *values = (
             np.argsort(generator.random((_AT_ONCE, len(of))), axis=1).tolist() for of in (THINGS, *VALUES)
         )
-        drawn = generator.choice(len(shapes), size=_AT_ONCE, p=shares)
-        labels, negated = generator.integers(3, size=_AT_ONCE), generator.random(_AT_ONCE) < NEGATED_SHARE
+        drawn = generator.choice(len(PREMISES), size=_AT_ONCE, p=SHARES)
+        labels = generator.integers(3, size=_AT_ONCE)
+        negated = generator.random(_AT_ONCE) < np.array([NEGATED_SHARES[label] for label in LABELS])[labels]
         orders, picks = generator.random((_AT_ONCE, 3)), generator.random(_AT_ONCE)
         openings = generator.integers(len(OPENINGS), size=(_AT_ONCE, 2)).tolist()
         for row in range(_AT_ONCE):
             unused = [iter(of[row]) for of in values]
-            said = zip(things[row], shapes[drawn[row]], strict=False)
+            said = zip(things[row], PREMISES[drawn[row]], strict=False)
             clauses = [[(thing, kind, next(unused[kind])) for kind in kinds] for thing, kinds in said]
             facts = [fact for clause in clauses for fact in clause]
             label = LABELS[labels[row]]
             stated = _DENIED[label] if negated[row] else label
-            claim = _claim(facts, stated, float(picks[row]), [next(rest) for rest in unused])
+            claim = _claim(facts, stated, float(picks[row]))
             premise = " , ".join(_clause(clauses[place]) for place in np.argsort(orders[row][: len(clauses)]))
             said_of_it = _clause([claim], " not" if negated[row] else "")
             first, second = (OPENINGS[place] for place in openings[row])
             yield f"{first}{premise} .", f"{second}{said_of_it} .", label
 
 
-def _claim(facts: Sequence[Fact], relation: str, pick: float, unsaid: Sequence[int]) -> Fact:
-    """One that has this relation to the facts; `unsaid` are a colour and a place that they do not have."""
-    if relation == NEUTRAL:
-        known = {(thing, kind) for thing, kind, _ in facts}
-        missing = [(thing, kind) for thing in {thing for thing, *_ in facts} for kind in (0, 1)]
-        missing = sorted(pair for pair in missing if pair not in known)
-        thing, kind = missing[int(pick * len(missing))]
-        said = [value for _, other, value in facts if other == kind] or [unsaid[kind]]
-        return thing, kind, said[int(pick * len(missing) * len(said)) % len(said)]
-    thing, kind, value = facts[int(pick * len(facts))]
+def _claim(facts: Sequence[Fact], relation: str, pick: float) -> Fact:
+    """One of those that have this relation to the facts, made of their things and values."""
     if relation == ENTAILMENT:
-        return thing, kind, value
-    others = [other for _, of, other in facts if of == kind and other != value] or [unsaid[kind]]
-    return thing, kind, others[0]
+        claims = list(facts)
+    else:
+        known = {(thing, kind) for thing, kind, _ in facts}
+        things = sorted({thing for thing, *_ in facts})
+        recombined = [(thing, kind, value) for thing in things for _, kind, value in facts]
+        new = [claim for claim in recombined if claim not in facts]
+        claims = [claim for claim in new if (claim[:2] in known) == (relation == CONTRADICTION)]
+    return claims[int(pick * len(claims))]
 
 
 def _clause(facts: Sequence[Fact], negation: str = "") -> str:
