@@ -47,3 +47,11 @@ def test_work_is_summed_over_processes(records: list[RunRecord], alone: RunRecor
     for record in records:
         assert record.environment.device["count"] == 2
         assert replace(record.progress, seconds=0) == replace(alone.progress, seconds=0)
+
+
+def test_samples_are_written_once_and_are_those_of_one_process(records: list[RunRecord], alone: RunRecord) -> None:
+    assert alone.path is not None
+    expected = (alone.path / "tables" / "test" / "samples.csv").read_text()
+    for record in records:
+        assert record.path is not None
+        assert (record.path / "tables" / "test" / "samples.csv").read_text() == expected

@@ -108,10 +108,10 @@ class SpanQuestionAnswering(Task):
             real = torch.ones_like(context[row]) if batch.valid is None else batch.valid[row]
             samples.append(
                 {
-                    "question": decode(tokens[real & ~context[row]].tolist()),
-                    "text": decode(tokens[context[row]].tolist()),
-                    "truth": _text(tokens, targets_of(batch)[row].tolist(), decode),
-                    "predicted": _text(tokens, spans[row], decode),
+                    "question": decode(tokens[real & ~context[row]].tolist()).strip(),
+                    "text": decode(tokens[context[row]].tolist()).strip(),
+                    "truth": _text(tokens, targets_of(batch)[row].tolist(), decode).strip(),
+                    "predicted": _text(tokens, spans[row], decode).strip(),
                 }
             )
         return samples
