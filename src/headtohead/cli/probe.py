@@ -38,7 +38,8 @@ RUN is a run's folder, outputs/GROUP/ID. Files go to RUN/probe (without a run to
 
 exit code: 0 done, 2 refused, 130 interrupted
 """
-_ROWS = (0, 1, 2)
+_FIRST_ROWS = 3
+"""Of the split, where nothing else is asked for."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -71,8 +72,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def _check(given: argparse.Namespace) -> None:
     """Refuses what cannot go together before anything is loaded."""
-    runs = [name for name in given.given if "=" not in name or Path(name).exists()]
-    overrides = [name for name in given.given if name not in runs]
+    runs = [name for name in given.given if "=" not in name]
+    overrides = [name for name in given.given if "=" in name]
     if len(runs) > 1:
         raise ConfigurationError(f"h2h probe looks into one run, and {' and '.join(runs)} are given")
     if runs and overrides:
@@ -115,11 +116,8 @@ def _attention(given: argparse.Namespace) -> int:
     with _progress(len(list(attention.files()))) as done:
         files = write_attention(opened, attention, folder, done=done)
     if given.json:
-        out(
-            json.dumps(
-                {"run": opened.record.id, **as_data(attention), "files": [str(file) for file in files]}, indent=2
-            )
-        )
+        told = {"run": opened.record.id, **as_data(attention), "files": [str(file) for file in files]}
+        out(json.dumps(told, indent=2))
         return 0
     show_table(show(attention))
     _tell(files)
@@ -178,7 +176,9 @@ def _subject(given: argparse.Namespace, opened: FinishedRun) -> Subject:
         return of_text(opened, given.text, given.second, given.target)
     if given.image is not None:
         return of_image(opened, Path(given.image))
-    return of_rows(opened, given.split or "test", given.rows or _ROWS)
+    split = given.split or "test"
+    given.rows = given.rows or range(min(_FIRST_ROWS, len(opened.data.split(split))))
+    return of_rows(opened, split, given.rows)
 
 
 def _folder(given: argparse.Namespace) -> Path:
@@ -190,7 +190,7 @@ def _folder(given: argparse.Namespace) -> Path:
         return folder_for([text for text in (given.text, given.second, given.target) if text is not None], below)
     if given.image is not None:
         return folder_for([Path(given.image).name], below)
-    return below / "-".join([given.split or "test", *map(str, given.rows or _ROWS)])
+    return below / "-".join([given.split or "test", *map(str, given.rows)])
 
 
 def _below(given: argparse.Namespace) -> Path:
@@ -214,7 +214,9 @@ def _tell(files: list[Path]) -> None:
     """The page first: it is what one opens, and comes last."""
     *others, page = (os.path.relpath(file) for file in files)
     note(f"page: {page}")
-    note(f"beside it: {len(others)} files, {', '.join(sorted({Path(file).suffix for file in others}))}")
+    if others:
+        kinds = ", ".join(sorted({Path(file).suffix for file in others}))
+        note(f"beside it: {len(others)} file{'' if len(others) == 1 else 's'}, {kinds}")
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 from fresh_runs import ROWS, SMALL
 from headtohead.building.build import build_data, build_task
@@ -149,9 +150,8 @@ def test_lengths_and_padding_are_those_of_the_batches_read() -> None:
 
 
 @pytest.mark.usefixtures("cache")
-def test_terminal_shows_what_a_mask_hid(capsys: pytest.CaptureFixture[str]) -> None:
-    from rich.console import Console
-
-    data, task, _ = parts("masked")
+@pytest.mark.parametrize(("name", "sign"), [("masked", "<mask>["), ("tags", "/B-"), ("language", " ¶ ")])
+def test_terminal_shows_masks_tags_and_borders(name: str, sign: str, capsys: pytest.CaptureFixture[str]) -> None:
+    data, task, _ = parts(name)
     Console(width=200).print(show(see(data, task, 0)))
-    assert "<mask>[" in capsys.readouterr().out
+    assert sign in capsys.readouterr().out

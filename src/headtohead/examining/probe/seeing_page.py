@@ -19,6 +19,8 @@ _MOST_BARS = 60
 _SHOWN = 4
 """Samples in the terminal."""
 _STYLES = {"masked": "bold blue", "replaced": "bold red", "kept": "bold green"}
+_OUTSIDE = "O"
+"""The tag of most words, which is not worth a mention."""
 _SIDES = {"tokens": "read", "decoder_tokens": "decoder"}
 
 
@@ -73,7 +75,7 @@ def as_data(seen: DataSeen) -> dict[str, Any]:
 
 def show(seen: DataSeen) -> RenderableType:
     """A table of the splits, and a few rows with masks and targets."""
-    return Group(_table(seen), *(_lines(sample, " " if seen.spaced else "") for sample in seen.samples[:_SHOWN]))
+    return Group(_table(seen), *(_lines(sample, seen) for sample in seen.samples[:_SHOWN]))
 
 
 def counted(seen: DataSeen) -> str:
@@ -183,8 +185,9 @@ def _classes(split: SplitSeen, seen: DataSeen) -> str:
     return ", ".join(told) + (" ..." if len(split.classes) > len(order) else "")
 
 
-def _lines(sample: SampleSeen, between: str) -> Text:
-    """A row: padding left out, masked tokens with what they were, scored ones underlined."""
+def _lines(sample: SampleSeen, seen: DataSeen) -> Text:
+    """A row: padding left out, masked tokens with what they were, tags behind their words, scored ones underlined."""
+    between, tagged = " " if seen.spaced else "", seen.spec.kind == "tagged_text"
     text = Text(f"{sample.split} row {sample.row}", style="bold")
     if sample.label is not None:
         text.append(f"  {sample.label}", style="bold magenta")
@@ -198,6 +201,8 @@ def _lines(sample: SampleSeen, between: str) -> Text:
             elif place:
                 text.append(between)
             text.append_text(_token(token))
+            if tagged and token.target not in (None, _OUTSIDE):
+                text.append(f"/{token.target}", style="magenta")
     return text
 
 

@@ -11,10 +11,14 @@ const form = () => (state.masked === kind().causal || !kind().can_change ? "trai
 
 /** The maps of all heads of a layer: numbers, and their size. */
 function mapsOf(number = state.layer) {
-  const map = layer(number).maps[state.sample];
   const key = `${state.kind} ${number} ${state.sample} ${form()}`;
-  if (!decoded.has(key)) decoded.set(key, floats(map.weights[form()]));
-  return { ...map, all: decoded.get(key), statistics: map.statistics[form()] };
+  if (!decoded.has(key)) {
+    const map = layer(number).maps[state.sample];
+    const all = floats(map.weights[form()]);
+    const [largest, signed] = [most(all), all.some((value) => value < 0)];
+    decoded.set(key, { rows: map.rows, columns: map.columns, statistics: map.statistics[form()], all, largest, signed });
+  }
+  return decoded.get(key);
 }
 
 function headOf(number = state.head, of = mapsOf()) {
@@ -24,25 +28,26 @@ function headOf(number = state.head, of = mapsOf()) {
 
 /** The largest size; weights of implicit attention may be negative. */
 const most = (values) => values.reduce((highest, value) => Math.max(highest, Math.abs(value)), 0);
-const signed = () => mapsOf().all.some((value) => value < 0);
 
-/** The colours of some weights, whose largest is `top`. */
-function scaled(top) {
+/** The colours of a head's weights, among those of its layer. */
+function scaleOf(head, of) {
+  const top = (state.scale === 2 ? 1 : state.scale === 1 ? of.largest : most(head)) || 1;
   const root = state.root === 1;
-  return signed() ? { low: -top, high: top, root, colours: "diverging" } : { low: 0, high: top, root, colours: "sequential" };
+  return of.signed ? { low: -top, high: top, root, colours: "diverging" } : { low: 0, high: top, root, colours: "sequential" };
 }
 
-function scaleOf(head, all) {
-  return scaled(state.scale === 2 ? 1 : most(state.scale === 1 ? all : head) || 1);
-}
-
-/** Why a query may not look at a key; null where it may. */
-function forbidden(r, c) {
-  if (!kind().by_order) return null;
-  if (state.masked && c > r) return "hidden by the causal mask";
+/** Tells why a query may not look at a key; null where it may. */
+function rules() {
+  if (!kind().by_order) return () => null;
+  const { masked } = state;
   const documents = sample().segments;
-  return documents && documents[r] !== documents[c] ? "hidden: another document" : null;
+  return (r, c) => {
+    if (masked && c > r) return "hidden by the causal mask";
+    return documents && documents[r] !== documents[c] ? "hidden: another document" : null;
+  };
 }
+
+const forbidden = (r, c) => rules()(r, c);
 
 // Controls -----------------------------------------------------------------------------------------------------------
 
@@ -85,14 +90,14 @@ const mapTitle = el("h2");
 const mapNote = el("span", { class: "note" });
 
 function showMap() {
-  const { rows, columns, all } = mapsOf();
-  const scale = scaleOf(headOf(), all);
+  const { rows, columns } = mapsOf();
+  const scale = scaleOf(headOf(), mapsOf());
   const name = `${kind().name}, layer ${layer().label}, head ${state.head}`;
   mapTitle.textContent = name;
   const change = state.masked ? "with a causal mask, as it was not trained" : "without its causal mask, as it was not trained";
   mapNote.textContent = form() === "changed" ? `The same head ${change}.` : "";
   map.show({
-    values: headOf(), rows, columns, name, ...scale, hidden: forbidden,
+    values: headOf(), rows, columns, name, ...scale, hidden: rules(),
     rowLabels: side(kind().queries), columnLabels: side(kind().keys), rowName: "query", columnName: "key",
   });
   bar.show(scale);
@@ -229,7 +234,7 @@ function tile(layerNumber, headNumber, of, largest) {
     veil(canvas, row, state.scale === 2 ? 1 : most(row.subarray(picture().leading)) || 1);
     small.append(el("img", { src: picture().source, alt: "" }), canvas);
   } else {
-    paint(canvas, { values, rows: of.rows, columns: of.columns, ...scaleOf(values, of.all), hidden: forbidden });
+    paint(canvas, { values, rows: of.rows, columns: of.columns, ...scaleOf(values, of), hidden: rules() });
     small.append(canvas);
   }
   const current = layerNumber === state.layer && headNumber === state.head;
@@ -327,7 +332,7 @@ document.body.append(
   el(
     "section",
     { class: "panel", style: "margin-top: 14px" },
-    el("header", {}, el("h2", {}, "Heads side by side"), el("span", { class: "note" }, "Choose one to see it large. Entropy: 0 looks at one key, the bar's end at all alike. Distance: mean over queries, in tokens."), layersShown.node),
+    el("header", {}, el("h2", {}, "Heads side by side"), el("span", { class: "note" }, "Choose one to see it large. Entropy: 0 looks at one key, the bar's end at all alike. Distance: between query and key, on average."), layersShown.node),
     tiles,
   ),
   el(

@@ -29,8 +29,10 @@ function number(value, digits = 3) {
 
 /** Numbers that were sent as 16-bit floats in base64. */
 function floats(encoded) {
-  const bytes = Uint8Array.from(atob(encoded), (letter) => letter.charCodeAt(0));
-  return Float32Array.from(new Uint16Array(bytes.buffer), half);
+  const letters = atob(encoded);
+  const numbers = new Float32Array(letters.length / 2);
+  for (let i = 0; i < numbers.length; i++) numbers[i] = HALVES[letters.charCodeAt(2 * i) | (letters.charCodeAt(2 * i + 1) << 8)];
+  return numbers;
 }
 
 function half(bits) {
@@ -40,6 +42,8 @@ function half(bits) {
   if (exponent === 31) return fraction ? NaN : sign * Infinity;
   return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -14 * (fraction / 1024));
 }
+
+const HALVES = Float32Array.from({ length: 65536 }, (_, bits) => half(bits));
 
 const ANCHORS = {
   light: {
@@ -94,11 +98,12 @@ function paint(canvas, { values, rows, columns, low, high, root = false, colours
   canvas.height = rows;
   const pen = canvas.getContext("2d");
   const image = pen.createImageData(columns, rows);
-  const table = Array.from({ length: 256 }, (_, i) => colour(colours, i / 255));
+  const table = Array.from({ length: 256 }, (_, i) => colour(colours, i / 255)).flat();
+  const scale = { low, high, root };
   for (let i = 0; i < rows * columns; i++) {
-    if (hidden(Math.floor(i / columns), i % columns) || !Number.isFinite(values[i])) continue;
-    const share = Math.min(Math.max(shareOf(values[i], { low, high, root }), 0), 1);
-    image.data.set(table[Math.round(share * 255)], 4 * i);
+    if (!Number.isFinite(values[i]) || hidden(Math.floor(i / columns), i % columns)) continue;
+    const at = 3 * Math.round(255 * Math.min(Math.max(shareOf(values[i], scale), 0), 1));
+    for (let part = 0; part < 3; part++) image.data[4 * i + part] = table[at + part];
     image.data[4 * i + 3] = 255;
   }
   pen.putImageData(image, 0, 0);
