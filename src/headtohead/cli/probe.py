@@ -18,6 +18,7 @@ from headtohead.cli.terminal import note, out, show_table
 if TYPE_CHECKING:
     from torch import nn
 
+    from headtohead.data.contracts import SplitName
     from headtohead.examining.finished import FinishedRun
     from headtohead.examining.probe.subject import Subject
 
@@ -176,7 +177,7 @@ def _subject(given: argparse.Namespace, opened: FinishedRun) -> Subject:
         return of_text(opened, given.text, given.second, given.target)
     if given.image is not None:
         return of_image(opened, Path(given.image))
-    split = given.split or "test"
+    split: SplitName = given.split or "test"
     given.rows = given.rows or range(min(_FIRST_ROWS, len(opened.data.split(split))))
     return of_rows(opened, split, given.rows)
 
