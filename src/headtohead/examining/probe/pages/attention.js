@@ -159,7 +159,7 @@ function showStrips(row) {
   const choose = (i) => change({ query: i }, "cell");
   const shaded = `Shaded by how much query ${state.query} looks there; choose another query here`;
   if (picture()) {
-    strips.replaceChildren(el("h3", {}, `Where query ${state.query} looks; point at a patch to choose another`), overPicture(row));
+    strips.replaceChildren(el("h3", {}, `Where query ${state.query} looks; press a patch to choose another`), overPicture(row));
   } else if (kind().queries === kind().keys) {
     strips.replaceChildren(el("h3", {}, shaded), strip(side(kind().keys), row, state.query, choose));
   } else {
@@ -182,8 +182,8 @@ function veil(canvas, row, scale) {
   const veiled = pen.createImageData(columns, rows);
   for (let i = 0; i < rows * columns; i++) {
     const share = Math.min(Math.abs(row[leading + i]) / scale, 1);
-    veiled.data.set([255, 96 + 90 * share, 40], 4 * i);
-    veiled.data[4 * i + 3] = 15 + 150 * share;
+    veiled.data.set([255, 110, 40], 4 * i);
+    veiled.data[4 * i + 3] = 15 + 165 * share;
   }
   pen.putImageData(veiled, 0, 0);
 }
