@@ -175,7 +175,7 @@ def test_the_first_weights_can_come_from_another_run(tmp_path: Path) -> None:
 def test_weights_of_another_shape_are_refused_with_their_names(tmp_path: Path) -> None:
     first = train(parts(tmp_path, max_steps=1))
     identity = Identity(output_dir=tmp_path, init_from=first.path)
-    with pytest.raises(ValueError, match=r"init_from=.* does not fit this model.*\n.*embedding\.weight"):
+    with pytest.raises(ValueError, match=r"init_from=.* does not fit this model: embedding\.weight is 29 x 16 there and 29 x 8 here"):
         train(parts(tmp_path, identity=identity, make_model=partial(make_model, d_model=8)))
 
 

@@ -32,7 +32,9 @@ def trained(folder: RunFolder, family: str, *, classes: tuple[str, ...] = (), **
     """A model whose weights the run holds as its best."""
     model = redraw(small_model(family, **changes))
     assert isinstance(model, Architecture)
-    save_weights(model, folder.checkpoints / BEST, step=1, metrics={}, class_names=classes)
+    head = type(model.head).__name__
+    path = folder.checkpoints / BEST
+    save_weights(model.state_dict(), path, step=1, metrics={}, head=head, class_names=classes)
     return model
 
 

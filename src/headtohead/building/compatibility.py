@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from headtohead.building import spreading
 from headtohead.building.choices import choices
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.sources import class_value
@@ -173,6 +174,7 @@ def _devices(view: View) -> Iterator[str]:
     devices = view.trainer.get("devices", 1) * view.trainer.get("num_nodes", 1)
     if devices > 1 and view.trainer.get("strategy") == "single":
         yield f"trainer.devices={devices} needs trainer=ddp, which divides batches among them: choose it, or 1 device"
+    devices //= view.trainer.get("tensor_parallel", 1)
     batch, accumulate = view.data.get("batch_size"), view.trainer.get("accumulate", 1)
     if batch is not None and batch < devices * accumulate:
         yield (
@@ -244,4 +246,5 @@ RULES: tuple[Rule, ...] = (
     _schedule,
     _batch_statistics,
     _starting_points,
+    *spreading.rules(),
 )

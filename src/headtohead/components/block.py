@@ -59,6 +59,10 @@ class Block(Component):
             wiring=self.wiring.initial_state(batch_size, device=device, dtype=dtype),
         )
 
+    def read(self, context: Context) -> State:
+        """What the cross mixer reads of the memory, once for all steps."""
+        return State() if self.cross is None else self.cross.read(context)
+
     def step(
         self, x: Float[Tensor, "B L D"], state: BlockState, memory: State, context: Context
     ) -> tuple[Float[Tensor, "B L D"], BlockState]:

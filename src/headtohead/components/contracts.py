@@ -57,6 +57,19 @@ class Costs:
         return Costs(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
+@dataclass(frozen=True)
+class Division:
+    """How tensor parallelism divides a component: which of its linear layers by their outputs, which by their inputs,
+    so that what lies between them needs no other device's part."""
+
+    by_output: tuple[str, ...]
+    by_input: tuple[str, ...]
+    most: int
+    """How many there are of what a device gets whole ones of; the number of devices must divide it."""
+    unit: str
+    """What these are."""
+
+
 class Component(nn.Module, ABC):
     """A module that can say what it costs."""
 
@@ -75,6 +88,10 @@ class Component(nn.Module, ABC):
     def own_matrices(self) -> Iterator[Tensor]:
         """Those of the parameters held itself that an initialisation draws like any linear layer's; none by default."""
         return iter(())
+
+    def division(self) -> Division | None:
+        """None, the default, means whole on every device."""
+        return None
 
 
 @dataclass(frozen=True)

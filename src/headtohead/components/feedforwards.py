@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.contracts import CostQuery, Costs, FeedForward
+from headtohead.components.contracts import CostQuery, Costs, Division, FeedForward
 from headtohead.components.linears import ResidualLinear
 
 
@@ -65,6 +65,10 @@ class DenseFeedForward(FeedForward):
     def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
         hidden = self.act(self.up(x)) if self.gate is None else self.act(self.gate(x)) * self.up(x)
         return self.down(F.dropout(hidden, self.dropout, self.training))
+
+    def division(self) -> Division:
+        by_output = ("up",) if self.gate is None else ("gate", "up")
+        return Division(by_output, ("down",), most=self.inner, unit="inner channels")
 
     def costs(self, query: CostQuery) -> Costs:
         n, gated = query.length, self.gate is not None

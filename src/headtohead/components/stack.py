@@ -192,7 +192,7 @@ class Stack(Component):
         if self.reads_scores:
             context = self._scores_of_step(x, state, context)
         if self.has_cross and not state.memories:
-            state.memories = [block.cross.read(context) for block in self.layers if block.cross is not None]
+            state.memories = [block.read(context) for block in self.layers]
         memories = state.memories or [State()] * self.num_layers
         for layer, block in enumerate(self.layers):
             own = self._of_layer(context, layer, x)

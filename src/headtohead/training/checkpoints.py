@@ -11,8 +11,6 @@ from pytorch_lightning.plugins.io import TorchCheckpointIO
 from torch import Tensor
 from typing_extensions import override
 
-from headtohead.architectures.contracts import Architecture
-
 LAST = "last.ckpt"
 BEST = "best.ckpt"
 
@@ -52,11 +50,17 @@ def last_step(run: Path) -> int:
 
 
 def save_weights(
-    model: Architecture, path: Path, *, step: int, metrics: Mapping[str, float], class_names: Sequence[str] = ()
+    weights: Mapping[str, Tensor],
+    path: Path,
+    *,
+    step: int,
+    metrics: Mapping[str, float],
+    head: str,
+    class_names: Sequence[str] = (),
 ) -> None:
     """The model alone, as it was evaluated, and what its head is for."""
-    content = {"model": model.state_dict(), "step": step, "metrics": dict(metrics)}
-    save({**content, "head": type(model.head).__name__, "class_names": list(class_names)}, path)
+    content = {"model": dict(weights), "step": step, "metrics": dict(metrics)}
+    save({**content, "head": head, "class_names": list(class_names)}, path)
 
 
 def load_best(run: Path | str) -> dict[str, Any]:

@@ -6,12 +6,13 @@ import torch
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.components.contracts import Norm
+from headtohead.training.parallelism import check_division
 from headtohead.training.parts import Parts, Settings
 
 
 def check_settings(parts: Parts) -> None:
     settings = parts.settings
-    for name in ("max_steps", "devices", "num_nodes", "accumulate", "log_every", "validate_every"):
+    for name in ("max_steps", "devices", "num_nodes", "accumulate", "log_every", "validate_every", "tensor_parallel"):
         _at_least_one(name, getattr(settings, name))
     for name in ("validation_batches", "patience"):
         if getattr(settings, name) is not None:
@@ -23,22 +24,24 @@ def check_settings(parts: Parts) -> None:
     if settings.accelerator == "gpu" and not torch.cuda.is_available():
         raise ValueError("trainer.accelerator=gpu, and torch sees no GPU here: use trainer=auto or trainer=cpu")
     _check_devices(settings)
-    smallest = settings.devices * settings.num_nodes * settings.accumulate
+    smallest = settings.num_replicas * settings.accumulate
     if parts.data.batch_size < smallest:
         raise ValueError(
-            f"data.batch_size={parts.data.batch_size} cannot be split over {settings.devices * settings.num_nodes} "
-            f"devices in trainer.accumulate={settings.accumulate} parts each: give {smallest} or more"
+            f"data.batch_size={parts.data.batch_size} cannot be split over {settings.num_replicas} devices in "
+            f"trainer.accumulate={settings.accumulate} parts each: give {smallest} or more"
         )
 
 
 def check_model(model: Architecture, settings: Settings) -> None:
     """Batch statistics are of what one device sees at once, so that splitting a batch would change the result."""
+    if settings.tensor_parallel > 1:
+        check_division(model, settings.tensor_parallel)
     if not any(isinstance(module, Norm) and module.keeps_statistics for module in model.modules()):
         return
-    if settings.strategy == "ddp":
+    if settings.num_replicas > 1:
         raise ValueError(
-            "model/norm=batch_norm takes its statistics over one device's share of a batch, so trainer=ddp would "
-            "change what is trained: use one device, or another norm"
+            f"model/norm=batch_norm takes its statistics over one device's share of a batch, so "
+            f"trainer.devices={settings.devices} would change what is trained: use one device, or another norm"
         )
     if settings.accumulate > 1:
         raise ValueError(
@@ -48,6 +51,22 @@ def check_model(model: Architecture, settings: Settings) -> None:
 
 
 def _check_devices(settings: Settings) -> None:
+    devices = settings.devices * settings.num_nodes
+    if devices % settings.tensor_parallel:
+        raise ValueError(
+            f"trainer.tensor_parallel={settings.tensor_parallel} does not divide trainer.devices={devices}: each copy "
+            "of the model takes as many devices as divide it"
+        )
+    if settings.tensor_parallel > 1 and settings.strategy != "model_parallel":
+        raise ValueError(
+            f"trainer.tensor_parallel={settings.tensor_parallel} needs trainer=tensor_parallel or trainer=fsdp, not "
+            f"trainer.strategy={settings.strategy}"
+        )
+    if settings.strategy == "model_parallel" and settings.weight_averaging is not None:
+        raise ValueError(
+            f"trainer.weight_averaging={settings.weight_averaging} keeps a copy of all weights, which "
+            "trainer.strategy=model_parallel spreads over devices: set it to null, or use trainer=ddp"
+        )
     if settings.strategy == "single" and settings.devices * settings.num_nodes > 1:
         raise ValueError(
             f"trainer.devices={settings.devices} needs trainer=ddp: trainer.strategy=single trains on one device"

@@ -15,6 +15,7 @@ from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSource, Split, SplitName
 from headtohead.data.order import EpochOrder, device_share, evaluation_batches
 from headtohead.tasks.contracts import Task
+from headtohead.training.distributed import Replicas, replicas_of
 from headtohead.training.parts import Settings
 from headtohead.training.seeds import EVALUATION_SEED
 
@@ -133,15 +134,16 @@ class RunData(LightningDataModule):
     def train_dataloader(self) -> Timed:
         split = self._source.split("train")
         order = EpochOrder(split, batch_size=self._source.batch_size, seed=self._seed)
-        if order.batch_size < self._world_size:
-            raise ValueError(f"the train split has {len(split)} rows for {self._world_size} devices: use fewer devices")
+        replicas = self._replicas
+        if order.batch_size < replicas.size:
+            raise ValueError(f"the train split has {len(split)} rows for {replicas.size} devices: use fewer devices")
         steps = Steps(
             split,
             self._task,
             order,
             seed=self._seed,
-            rank=self._rank,
-            world_size=self._world_size,
+            rank=replicas.rank,
+            world_size=replicas.size,
             accumulate=self._settings.accumulate,
         )
         return Timed(self._loader(steps, Stretch(self._settings, self._current_step)))
@@ -158,12 +160,13 @@ class RunData(LightningDataModule):
         return batch.to(device, self.trainer.lightning_module.dtype)  # type: ignore[arg-type]
 
     def _evaluation(self, name: SplitName) -> DataLoader[StepBatch]:
+        replicas = self._replicas
         batches = EvaluationBatches(
             self._source.split(name),
             self._task,
             batch_size=self._source.batch_size,
-            rank=self._rank,
-            world_size=self._world_size,
+            rank=replicas.rank,
+            world_size=replicas.size,
         )
         return self._loader(batches, None)
 
@@ -180,11 +183,6 @@ class RunData(LightningDataModule):
         )
 
     @property
-    def _rank(self) -> int:
+    def _replicas(self) -> Replicas:
         assert self.trainer is not None
-        return self.trainer.global_rank
-
-    @property
-    def _world_size(self) -> int:
-        assert self.trainer is not None
-        return self.trainer.world_size
+        return replicas_of(self.trainer)

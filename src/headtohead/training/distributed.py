@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
 from lightning_fabric.utilities.rank_zero import rank_zero_only
+from pytorch_lightning import Trainer
+from pytorch_lightning.strategies import ModelParallelStrategy
 from torch import Tensor
+from torch.distributed import ProcessGroup
+
+from headtohead.training.parallelism import REPLICAS
 
 
 def is_main_process() -> bool:
@@ -20,20 +26,46 @@ def is_distributed() -> bool:
     return dist.is_available() and dist.is_initialized()
 
 
-def sum_over_devices(tensor: Tensor) -> Tensor:
-    if is_distributed():
-        tensor = tensor.clone()
-        dist.all_reduce(tensor)
-    return tensor
+@dataclass(frozen=True)
+class Replicas:
+    """The copies of the model, each with its share of every batch; devices that divide a copy's layers read the same
+    share and count once."""
+
+    rank: int = 0
+    size: int = 1
+    group: ProcessGroup | None = None
+    """One device of each copy; None means all devices."""
+
+    def summed(self, tensor: Tensor) -> Tensor:
+        """Over all copies."""
+        if is_distributed():
+            tensor = tensor.clone()
+            dist.all_reduce(tensor, group=self.group)
+        return tensor
+
+    def sums(self, values: Sequence[float], device: torch.device) -> list[float]:
+        """Each number summed over all copies, exactly for whole numbers."""
+        if not is_distributed():
+            return list(values)
+        tensor = torch.tensor(values, dtype=torch.float64, device=device)
+        dist.all_reduce(tensor, group=self.group)
+        return tensor.tolist()
 
 
-def sums(values: Sequence[float], device: torch.device) -> list[float]:
-    """Each number summed over all processes, exactly for whole numbers."""
-    if not is_distributed():
-        return list(values)
-    tensor = torch.tensor(values, dtype=torch.float64, device=device)
-    dist.all_reduce(tensor)
-    return tensor.tolist()
+def replicas_of(trainer: Trainer) -> Replicas:
+    """Known once the processes have met."""
+    if not isinstance(trainer.strategy, ModelParallelStrategy):
+        return Replicas(trainer.global_rank, trainer.world_size)
+    mesh = trainer.strategy.device_mesh[REPLICAS]
+    return Replicas(mesh.get_local_rank(), mesh.size(), mesh.get_group())
+
+
+def joined(heads: Tensor, group: ProcessGroup, device: torch.device) -> Tensor:
+    """[B, H, ...] with the heads of every process of the group, in their order."""
+    own = heads.to(device).contiguous()
+    of_each = [torch.empty_like(own) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(of_each, own, group=group)
+    return torch.cat(of_each, dim=1).cpu()
 
 
 def largest(values: Sequence[float], device: torch.device) -> list[float]:

@@ -15,6 +15,7 @@ from headtohead.training.meter import Meter
 from headtohead.training.module import TrainingModule, own
 from headtohead.training.outcomes import Diverged, Interrupted
 from headtohead.training.session import Session
+from headtohead.training.sharding import load_whole, whole_state
 from headtohead.training.signals import StopRequest
 
 _log = logging.getLogger(__name__)
@@ -58,12 +59,14 @@ class Keeper(Callback):
             raise Diverged("validation/loss", results["loss"], state.step)
         if state.judge(results[task.monitor], task.direction, settings.min_delta):
             state.best_metrics = dict(results)
+            weights = whole_state(module.model)
             if trainer.is_global_zero:
                 save_weights(
-                    module.model,
+                    weights,
                     self._session.checkpoints / BEST,
                     step=state.step,
                     metrics=results,
+                    head=type(module.model.head).__name__,
                     class_names=module.class_names,
                 )
         if module.average is not None:
@@ -78,7 +81,7 @@ class Keeper(Callback):
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """What is tested is what validation selected."""
         best = trainer.strategy.broadcast(str(self._session.checkpoints / BEST))
-        own(pl_module).model.load_state_dict(load(Path(best))["model"])
+        load_whole(own(pl_module).model, load(Path(best))["model"])
 
     def _decide(self, trainer: Trainer, module: TrainingModule) -> None:
         state, settings = module.state, module.settings

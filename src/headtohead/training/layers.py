@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from headtohead.training.sharding import local, square_norms
+
 
 def layer_of(name: str) -> str:
     """The layer that a parameter's name lies in: up to its first number, else all but the parameter's own word."""
@@ -33,23 +35,23 @@ class LayerNorms:
             for layer, parameter in zip(self._layers, self.parameters, strict=True)
             if parameter.grad is not None
         ]
-        return _norms([layer for layer, _ in found], [gradient for _, gradient in found])
+        gradients = [gradient for _, gradient in found]
+        return _norms([layer for layer, _ in found], [local(gradient) for gradient in gradients], gradients)
 
     def snapshot(self) -> list[Tensor]:
-        """The weights as they are, to measure an update against."""
-        return [parameter.detach().clone() for parameter in self.parameters]
+        """The weights as they are, to measure an update against: of each, what this device holds."""
+        return [local(parameter.detach()).clone() for parameter in self.parameters]
 
     def updates(self, before: Sequence[Tensor]) -> dict[str, float]:
         """How far the weights have moved since the snapshot."""
-        now = [parameter.detach() for parameter in self.parameters]
-        return _norms(self._layers, list(torch._foreach_sub(now, list(before))))
+        now = [local(parameter.detach()) for parameter in self.parameters]
+        return _norms(self._layers, list(torch._foreach_sub(now, list(before))), self.parameters)
 
 
-def _norms(layers: Sequence[str], tensors: Sequence[Tensor]) -> dict[str, float]:
-    if not tensors:
+def _norms(layers: Sequence[str], parts: Sequence[Tensor], like: Sequence[Tensor]) -> dict[str, float]:
+    if not parts:
         return {}
-    squares = torch.stack([norm.double() for norm in torch._foreach_norm(list(tensors))]).square().tolist()
     sums: dict[str, float] = {}
-    for layer, square in zip(layers, squares, strict=True):
+    for layer, square in zip(layers, square_norms(parts, like).tolist(), strict=True):
         sums[layer] = sums.get(layer, 0.0) + square
     return {layer: math.sqrt(total) for layer, total in sums.items()}

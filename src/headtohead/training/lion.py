@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from headtohead.training.sharding import local
+
 
 class Lion(Optimizer):
     """c = b1 m + (1 - b1) g; w <- w - lr (sign(c) + decay w); m <- b2 m + (1 - b2) g: one tensor of state a weight."""
@@ -39,6 +41,7 @@ class Lion(Optimizer):
     def _update(self, weights: list[Tensor], gradients: list[Tensor], group: dict[str, Any]) -> None:
         lr, (for_step, for_memory) = group["lr"], group["betas"]
         momenta = [self._momentum(weight) for weight in weights]
+        weights, gradients, momenta = ([local(held) for held in of] for of in (weights, gradients, momenta))
         directions = torch._foreach_lerp(momenta, gradients, 1 - for_step)
         torch._foreach_sign_(directions)
         if group["weight_decay"]:

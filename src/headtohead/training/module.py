@@ -11,21 +11,25 @@ from pytorch_lightning import LightningModule
 from pytorch_lightning.plugins import MixedPrecision
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
-from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
+from torchmetrics import Metric
 
 from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.architectures.costs import ledger
 from headtohead.data.batch import Batch
 from headtohead.training.averaging import WeightAverage
 from headtohead.training.data_module import StepBatch
-from headtohead.training.distributed import sum_over_devices, sums
+from headtohead.training.distributed import Replicas, replicas_of
 from headtohead.training.layers import LayerNorms
 from headtohead.training.outcomes import Diverged
+from headtohead.training.parallelism import parallelise
 from headtohead.training.parts import Parts
 from headtohead.training.seeds import seed_step
+from headtohead.training.sharding import clip_gradients, is_sharded
 from headtohead.training.state import RunState
 from headtohead.training.window import LossWindow
+
+_KERNELS = {"fused", "foreach"}
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ class TrainingModule(LightningModule):
         self.average: WeightAverage | None = None
         self.scaler: torch.amp.GradScaler | None = None
         """Keeps the gradients of 16-mixed from vanishing."""
+        self.replicas = Replicas()
         self.layer_norms = LayerNorms(model)
         self.gradient_norms: dict[str, float] = {}
         self.update_norms: dict[str, float] = {}
@@ -72,6 +77,7 @@ class TrainingModule(LightningModule):
         """What the head's rows stand for."""
         self._make_optimizer = parts.optimizer
         self._finetuning = parts.finetuning
+        self._kernels: list[dict[str, Any]] = []
         self._factor = parts.schedule(parts.settings.max_steps)
         self._dropout_seed = dropout_seed
         self._loaded_average: list[Tensor] | None = None
@@ -86,14 +92,34 @@ class TrainingModule(LightningModule):
         else:
             super().__setattr__(name, value)
 
+    def setup(self, stage: str) -> None:
+        """The processes have met; the metrics of devices that divide one model count once."""
+        del stage
+        self.replicas = replicas_of(self.trainer)
+        for metric in self.task.modules():
+            if isinstance(metric, Metric):
+                metric.process_group = self.replicas.group
+
+    def configure_model(self) -> None:
+        """Asked for before training and before the test."""
+        if self.settings.strategy == "model_parallel" and not is_sharded(self.model):
+            assert self.device_mesh is not None
+            parallelise(self.model, self.device_mesh)
+            self.layer_norms = LayerNorms(self.model)
+
     def configure_optimizers(self) -> Optimizer:
         optimizer = self._make_optimizer(self.model)
         self._finetuning.scale_rates(optimizer, self.model)
         for group in optimizer.param_groups:
             group.setdefault("initial_lr", group["lr"])
+            if self.settings.tensor_parallel > 1:  # kernels for many tensors take plain ones or divided ones, not both
+                group.update(dict.fromkeys(_KERNELS & group.keys(), False))
+        self._kernels = [{name: group[name] for name in _KERNELS & group.keys()} for group in optimizer.param_groups]
         return optimizer
 
     def on_train_start(self) -> None:
+        for group, kernels in zip(self.trainer.strategy.optimizers[0].param_groups, self._kernels, strict=True):
+            group.update(kernels)  # not those of the devices that a checkpoint was made on
         plugin = self.trainer.precision_plugin
         self.scaler = plugin.scaler if isinstance(plugin, MixedPrecision) else None
         if self.settings.weight_averaging is not None:
@@ -108,7 +134,7 @@ class TrainingModule(LightningModule):
     def training_step(self, batch: StepBatch, batch_idx: int) -> None:
         del batch_idx
         state = self.state
-        seed_step(self._dropout_seed, state.step, self.global_rank, self.device)
+        seed_step(self._dropout_seed, state.step, self.replicas.rank, self.device)
         self.work = self._agree(batch)
         self.window.add(self._backward(batch))
         self._update(self.trainer.strategy.optimizers[0])
@@ -122,7 +148,7 @@ class TrainingModule(LightningModule):
 
     def read_losses(self) -> list[float]:
         """The losses since the last logged step, waited for; the first that is no number ends the run."""
-        losses = self.window.read(sum_over_devices)
+        losses = self.window.read(self.replicas.summed)
         ago = self.window.first_bad()
         if ago is not None:
             raise Diverged("train/loss", losses[-1 - ago], self.state.step - ago)
@@ -135,7 +161,7 @@ class TrainingModule(LightningModule):
             loss = self.task.loss(self.model, part)
             counts.append(loss.count)
             share = loss.total / max(1, self.work.scored)
-            self._differentiate(share * self.trainer.world_size, last=place == len(batch.parts))
+            self._differentiate(share * self.replicas.size, last=place == len(batch.parts))
             shares.append(share.detach())
         if not self._count_is_checked:
             self._check_count(int(sum(counts)), batch)
@@ -151,7 +177,8 @@ class TrainingModule(LightningModule):
             )
 
     def _differentiate(self, loss: Tensor, *, last: bool) -> None:
-        """Devices exchange gradients once per step, after its last part; DDP then has their mean."""
+        """Copies exchange gradients once per step, after its last part, and then have their mean; where weights are
+        sharded, after every part, so that none holds the gradients of all."""
         if self.scaler is not None:
             loss = self.scaler.scale(loss)
         strategy = self.trainer.strategy
@@ -171,7 +198,7 @@ class TrainingModule(LightningModule):
             self.gradient_norms = self.layer_norms.gradients()
             before = self.layer_norms.snapshot()
         if self.settings.gradient_clip is not None:
-            clip_grad_norm_(self.layer_norms.parameters, self.settings.gradient_clip)
+            clip_gradients(self.layer_norms.parameters, self.settings.gradient_clip)
         if self.scaler is None:
             optimizer.step()
         else:
@@ -184,7 +211,7 @@ class TrainingModule(LightningModule):
     def _agree(self, batch: StepBatch) -> StepWork:
         flops = sum(map(self._flops_of, batch.parts, batch.scored_by_part))
         own = (batch.scored, batch.samples, batch.tokens, flops, float(self.stop_wanted))
-        scored, samples, tokens, total_flops, stop = sums(own, self.device)
+        scored, samples, tokens, total_flops, stop = self.replicas.sums(own, self.device)
         return StepWork(int(scored), int(samples), int(tokens), total_flops, stop > 0)
 
     def _flops_of(self, part: Batch, num_scored: int) -> int:

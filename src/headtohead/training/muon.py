@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch.distributed.tensor import DTensor, Replicate
 from torch.optim import Optimizer
 from torch.optim.adamw import adamw
 
 from headtohead.training.lion import with_gradients
+from headtohead.training.sharding import as_part, divided, local, whole
 
 Scale = Literal["match_adamw", "original"]
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
@@ -66,21 +66,23 @@ class Muon(Optimizer):
 
     def _orthogonal_step(self, weights: list[Tensor], gradients: list[Tensor], group: dict[str, Any]) -> None:
         lr, momentum = group["lr"], group["momentum"]
-        momenta = [self._tensor(weight, "momentum_buffer") for weight in weights]
+        momenta = [local(self._tensor(weight, "momentum_buffer")) for weight in weights]
+        gradients = [local(gradient) for gradient in gradients]
         torch._foreach_lerp_(momenta, gradients, 1 - momentum)
-        wanted = list(torch._foreach_lerp(gradients, momenta, momentum)) if group["nesterov"] else momenta
+        wanted = torch._foreach_lerp(gradients, momenta, momentum) if group["nesterov"] else momenta
         if group["weight_decay"]:
-            torch._foreach_mul_(weights, 1 - lr * group["weight_decay"])
-        for weight, update in zip(weights, orthogonalised(wanted, group["num_iterations"]), strict=True):
-            weight.add_(update.to(weight.dtype), alpha=-lr * _size(weight, group["scale"]))
+            torch._foreach_mul_([local(weight) for weight in weights], 1 - lr * group["weight_decay"])
+        updates = [as_part(update, weight) for update, weight in zip(wanted, weights, strict=True)]
+        for weight, update in zip(weights, orthogonalised(updates, group["num_iterations"]), strict=True):
+            local(weight).add_(local(update).to(weight.dtype), alpha=-lr * _size(weight, group["scale"]))
 
     def _adamw_step(self, weights: list[Tensor], gradients: list[Tensor], group: dict[str, Any]) -> None:
         steps = [self._step_count(weight) for weight in weights]
         adamw(
-            weights,
-            gradients,
-            [self._tensor(weight, "exp_avg") for weight in weights],
-            [self._tensor(weight, "exp_avg_sq") for weight in weights],
+            [local(weight) for weight in weights],
+            [local(gradient) for gradient in gradients],
+            [local(self._tensor(weight, "exp_avg")) for weight in weights],
+            [local(self._tensor(weight, "exp_avg_sq")) for weight in weights],
             [],
             steps,
             foreach=True,
@@ -113,15 +115,15 @@ def orthogonalised(updates: list[Tensor], num_iterations: int) -> list[Tensor]:
 
     What is sharded over devices is put together first, since orthogonality is of the whole matrix.
     """
-    whole = [update.full_tensor() if isinstance(update, DTensor) else update for update in updates]
+    matrices = [whole(update) for update in updates]
     found: dict[int, Tensor] = {}
     by_shape: dict[tuple[torch.Size, torch.device], list[int]] = {}
-    for place, update in enumerate(whole):
+    for place, update in enumerate(matrices):
         by_shape.setdefault((update.shape, update.device), []).append(place)
     for places in by_shape.values():
-        together = newton_schulz(torch.stack([whole[place].flatten(1) for place in places]), num_iterations)
+        together = newton_schulz(torch.stack([matrices[place].flatten(1) for place in places]), num_iterations)
         found |= dict(zip(places, together.unbind(0), strict=True))
-    return [_as_held(found[place].view(whole[place].shape), update) for place, update in enumerate(updates)]
+    return [divided(found[place].view(matrices[place].shape), update) for place, update in enumerate(updates)]
 
 
 def newton_schulz(matrices: Tensor, num_iterations: int) -> Tensor:
@@ -150,13 +152,3 @@ def _size(weight: Tensor, scale: Scale) -> float:
     Jordan has it."""
     rows, columns = weight.shape[0], weight[0].numel()
     return 0.2 * math.sqrt(max(rows, columns)) if scale == "match_adamw" else math.sqrt(max(1.0, rows / columns))
-
-
-def _as_held(whole: Tensor, like: Tensor) -> Tensor:
-    """The part that this device holds of a sharded tensor."""
-    if not isinstance(like, DTensor):
-        return whole
-    everywhere = [Replicate()] * like.device_mesh.ndim
-    return DTensor.from_local(whole, like.device_mesh, everywhere, run_check=False).redistribute(
-        placements=like.placements
-    )

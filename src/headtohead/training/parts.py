@@ -28,7 +28,9 @@ class Settings:
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
     devices: int = 1
     num_nodes: int = 1
-    strategy: Literal["single", "ddp"] = "single"
+    strategy: Literal["single", "ddp", "model_parallel"] = "single"
+    tensor_parallel: int = 1
+    """Among how many devices each layer is divided, under model_parallel; over what is left, weights are sharded."""
     accumulate: int = 1
     """Into how many parts a device's share of a batch is split, to fit its memory; the result stays the same."""
     gradient_clip: float | None = 1.0
@@ -56,6 +58,11 @@ class Settings:
     """Rows of which a run shows what the model makes of them, some ten times and at the end."""
     keep_checkpoints: Literal["all", "best", "none"] = "all"
     """What stays on disk of a finished run."""
+
+    @property
+    def num_replicas(self) -> int:
+        """Devices, or groups of them, that take a share of each batch."""
+        return self.devices * self.num_nodes // self.tensor_parallel
 
     def logs_at(self, step: int) -> bool:
         """The first step too: its loss shows whether the model starts as it should."""

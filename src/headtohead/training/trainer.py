@@ -10,12 +10,13 @@ from pathlib import Path
 
 import torch
 from pytorch_lightning import Callback, Trainer
-from pytorch_lightning.strategies import DDPStrategy
+from pytorch_lightning.strategies import Strategy
 
 from headtohead.training.checkpoints import AtomicCheckpoints
 from headtohead.training.logger import RunLogger
 from headtohead.training.parts import Settings
 from headtohead.training.precision import Precision
+from headtohead.training.strategies import Copies, Spread
 
 _NOISE = (
     "The .*dataloader.* does not have many workers",
@@ -39,12 +40,11 @@ def make_trainer(
 ) -> Trainer:
     """A trainer that neither shows, saves nor selects anything by itself; steps and stops are the callbacks' matter."""
     device = device_of(settings)
-    backend = "gloo" if device.type == "cpu" else None
     return Trainer(
         accelerator="gpu" if device.type == "cuda" else "cpu",
         devices=settings.devices,
         num_nodes=settings.num_nodes,
-        strategy=DDPStrategy(process_group_backend=backend) if settings.strategy == "ddp" else "auto",
+        strategy=_strategy(settings, "gloo" if device.type == "cpu" else "nccl"),
         precision=precision.name,
         logger=logger,
         callbacks=list(callbacks),
@@ -60,6 +60,19 @@ def make_trainer(
         enable_model_summary=False,
         default_root_dir=folder,
     )
+
+
+def _strategy(settings: Settings, backend: str) -> Strategy | str:
+    if settings.strategy == "ddp":
+        return Copies(process_group_backend=backend)
+    if settings.strategy == "model_parallel":
+        return Spread(
+            data_parallel_size=settings.num_replicas,
+            tensor_parallel_size=settings.tensor_parallel,
+            save_distributed_checkpoint=False,
+            process_group_backend=backend,
+        )
+    return "auto"
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headtohead.components.attending import Attends, softmax_weights
-from headtohead.components.contracts import Context, CostQuery, Costs, Mixer, State
+from headtohead.components.contracts import Context, CostQuery, Costs, Division, Mixer, State
 from headtohead.components.linears import ResidualLinear, ScoreLinear
 from headtohead.components.norms import RmsScale
 from headtohead.components.scores import as_bias, causal_mask, fill
@@ -38,8 +38,9 @@ def attend(
     )
 
 
-def split_heads(x: Float[Tensor, "B L D"], num_heads: int) -> Float[Tensor, "B H L K"]:
-    return x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+def split_heads(x: Float[Tensor, "B L E"], width: int) -> Float[Tensor, "B H L K"]:
+    """All heads, or those that this device has where they are divided among several."""
+    return x.unflatten(-1, (-1, width)).transpose(1, 2)
 
 
 def merge_heads(x: Float[Tensor, "B H L K"]) -> Float[Tensor, "B L D"]:
@@ -68,6 +69,8 @@ class KeyValueState(State):
             raise ValueError(
                 f"{end} tokens do not fit a state made for max_length={self.keys.shape[2]}: make it longer"
             )
+        if k.shape[1] < self.keys.shape[1]:  # the other heads are on other devices
+            self.keys, self.values = self.keys[:, : k.shape[1]], self.values[:, : k.shape[1]]
         self.keys[:, :, self.length : end] = k
         self.values[:, :, self.length : end] = v
         self.length = end
@@ -121,9 +124,9 @@ class SoftmaxAttention(Mixer, Attends):
 
     def project(self, x: Float[Tensor, "B L D"], context: Context) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values by head, normed and rotated as asked."""
-        q = split_heads(self.query(x), self.num_heads)
-        k = split_heads(self.key(x), self.num_kv_heads)
-        v = split_heads(self.value(x), self.num_kv_heads)
+        q = split_heads(self.query(x), self.head_width)
+        k = split_heads(self.key(x), self.head_width)
+        v = split_heads(self.value(x), self.head_width)
         if self.query_norm is not None and self.key_norm is not None:
             q, k = self.query_norm(q), self.key_norm(k)
         if context.encoding is not None and context.rotation is not None:
@@ -159,6 +162,12 @@ class SoftmaxAttention(Mixer, Attends):
         _, _, v = self.project(x, context)
         v = v.repeat_interleave(self.num_heads // self.num_kv_heads, dim=1)
         return self.output(merge_heads(weights.to(v.dtype) @ v))
+
+    def division(self) -> Division | None:
+        """Every device has whole heads; the gains of normed queries and keys belong to all, and keep them together."""
+        if self.query_norm is not None:
+            return None
+        return Division(("query", "key", "value"), ("output",), most=self.num_kv_heads, unit="heads of keys and values")
 
     def initial_state(
         self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headtohead.components.attending import Attends, softmax_weights
-from headtohead.components.contracts import Context, CostQuery, Costs, CrossMixer, State
+from headtohead.components.contracts import Context, CostQuery, Costs, CrossMixer, Division, State
 from headtohead.components.linears import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.softmax_attention import attend, head_width, merge_heads, split_heads
 from headtohead.components.scores import as_bias
@@ -51,19 +51,22 @@ class SoftmaxCrossAttention(CrossMixer, Attends):
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         return self.step(x, self.read(context), context)
 
+    def division(self) -> Division:
+        return Division(("query", "key", "value"), ("output",), most=self.num_kv_heads, unit="heads of keys and values")
+
     def read(self, context: Context) -> MemoryState:
         memory, valid = context.memory, context.memory_valid
         if memory is None:
             raise ValueError("a cross mixer needs context.memory: give the decoder what the encoder made")
-        k = split_heads(self.key(memory), self.num_kv_heads)
-        v = split_heads(self.value(memory), self.num_kv_heads)
+        k = split_heads(self.key(memory), self.head_width)
+        v = split_heads(self.value(memory), self.head_width)
         bias = None if valid is None else as_bias(valid[:, None, None, :], k.dtype)
         return MemoryState(memory.shape[1], k, v, bias)
 
     def step(self, x: Float[Tensor, "B L D"], state: State, context: Context) -> Float[Tensor, "B L D"]:
         del context
         assert isinstance(state, MemoryState) and state.keys is not None and state.values is not None
-        q = split_heads(self.query(x), self.num_heads)
+        q = split_heads(self.query(x), self.head_width)
         dropout = self.dropout if self.training else 0.0
         y = attend(q, state.keys, state.values, bias=state.bias, causal=False, scale=self.scale, dropout=dropout)
         return self.output(merge_heads(y))
@@ -74,7 +77,7 @@ class SoftmaxCrossAttention(CrossMixer, Attends):
         del causal
         state = self.read(context)
         assert state.keys is not None
-        q = split_heads(self.query(x), self.num_heads)
+        q = split_heads(self.query(x), self.head_width)
         return softmax_weights(q, state.keys, bias=state.bias, scale=self.scale)
 
     def mixed(

@@ -1,0 +1,96 @@
+"""What cannot be combined with a model spread over devices, with the reason and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from headtohead.building.view import View
+
+PRECISIONS = ("32-true", "bf16-true", "bf16-mixed")
+"""Those that Lightning's strategy for such models takes."""
+
+
+def rules() -> tuple[Callable[[View], Iterator[str]], ...]:
+    return (_devices, _precision, _weight_averaging, _compile, _heads, _scores, _noise)
+
+
+def _parts(view: View) -> int:
+    parts: int = view.trainer.get("tensor_parallel", 1)
+    return parts
+
+
+def _is_spread(view: View) -> bool:
+    return bool(view.trainer.get("strategy") == "model_parallel")
+
+
+def _devices(view: View) -> Iterator[str]:
+    devices, parts = view.trainer.get("devices", 1) * view.trainer.get("num_nodes", 1), _parts(view)
+    if parts > 1 and not _is_spread(view):
+        yield (
+            f"trainer.tensor_parallel={parts} divides layers among devices, and {view.chosen('trainer')} does not: "
+            "use trainer=tensor_parallel, or trainer=fsdp for both"
+        )
+    if devices % parts:
+        yield (
+            f"trainer.devices={devices} cannot be grouped by trainer.tensor_parallel={parts}, the devices that one "
+            "copy of the model takes: give a multiple of it"
+        )
+
+
+def _precision(view: View) -> Iterator[str]:
+    name = view.config["precision"].get("name")
+    if _is_spread(view) and name not in PRECISIONS:
+        yield (
+            f"precision={name} cannot be had with {view.chosen('trainer')}, whose strategy takes "
+            f"{', '.join(PRECISIONS)}: choose one of these, or trainer=ddp"
+        )
+
+
+def _weight_averaging(view: View) -> Iterator[str]:
+    decay = view.trainer.get("weight_averaging")
+    if _is_spread(view) and decay is not None:
+        yield (
+            f"trainer.weight_averaging={decay} keeps a second copy of all weights, which {view.chosen('trainer')} "
+            "spreads over devices to have none: set it to null, or use trainer=ddp"
+        )
+
+
+def _compile(view: View) -> Iterator[str]:
+    if _is_spread(view) and view.trainer.get("compile"):
+        yield (
+            f"trainer.compile=true makes one graph of the model, and {view.chosen('trainer')} must put weights "
+            "together between its layers: set it to false, or use trainer=ddp"
+        )
+
+
+def _heads(view: View) -> Iterator[str]:
+    parts = _parts(view)
+    heads = view.model.get("num_heads", parts)
+    nodes = [(f"{side.path}.mixer", side.nodes.get("mixer", {})) for side in view.sides()]
+    for path, node in [*nodes, ("model.cross", view.model.get("cross") or {})]:
+        groups = node.get("num_kv_heads") or heads
+        if groups % parts:
+            field = f"{path}.num_kv_heads" if node.get("num_kv_heads") else "model.num_heads"
+            yield (
+                f"trainer.tensor_parallel={parts} cannot divide {field}={groups} evenly: give {field} a multiple of "
+                f"{parts}, or use trainer=fsdp trainer.tensor_parallel=1"
+            )
+
+
+def _scores(view: View) -> Iterator[str]:
+    for side in view.sides():
+        if _parts(view) > 1 and side.can("position", "biases_scores"):
+            yield (
+                f"{view.chosen('model/position')} biases the scores of all heads, and trainer.tensor_parallel="
+                f"{_parts(view)} gives each device some of them: use model/position=rotary, learned, sinusoidal or "
+                "none, or trainer=fsdp trainer.tensor_parallel=1"
+            )
+
+
+def _noise(view: View) -> Iterator[str]:
+    dropout = view.model.get("dropout")
+    if _parts(view) > 1 and dropout:
+        yield (
+            f"model.dropout={dropout} would draw the same noise for each device's part of a layer under "
+            f"trainer.tensor_parallel={_parts(view)}: set it to 0, or use trainer=fsdp trainer.tensor_parallel=1"
+        )

@@ -1,0 +1,59 @@
+"""A model spread over devices: its layers divided (Shoeybi et al. 2019, https://arxiv.org/abs/1909.08053), and its
+weights sharded (Rajbhandari et al. 2020, https://arxiv.org/abs/1910.02054; torch's FSDP2)."""
+
+from __future__ import annotations
+
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel, parallelize_module
+
+from headtohead.architectures.contracts import Architecture
+from headtohead.components.block import Block
+from headtohead.components.contracts import Component, Position
+
+REPLICAS, PARTS = "data_parallel", "tensor_parallel"
+"""The dimensions of the mesh, as Lightning names them."""
+
+
+def parallelise(model: Architecture, mesh: DeviceMesh) -> None:
+    """First each layer is divided, then what every device has of it is sharded over the replicas."""
+    if mesh[PARTS].size() > 1:
+        for module in model.modules():
+            if isinstance(module, Component):
+                _divide(module, mesh[PARTS])
+    if mesh[REPLICAS].size() > 1:
+        blocks = [module for module in model.modules() if isinstance(module, Block)]
+        for block in blocks:
+            fully_shard(block, mesh=mesh[REPLICAS])
+        fully_shard(model, mesh=mesh[REPLICAS])
+        # What is called besides forward must find the weights put together, too.
+        for name in {"features", "greedy"} & set(dir(model)):
+            register_fsdp_forward_method(model, name)
+        for block in blocks:
+            register_fsdp_forward_method(block, "read")
+            register_fsdp_forward_method(block, "step")
+
+
+def check_division(model: Architecture, parts: int) -> None:
+    """Raises ValueError where the layers of a model cannot be divided into so many parts."""
+    for path, module in model.named_modules():
+        if isinstance(module, Position) and module.biases_scores:
+            raise ValueError(
+                f"trainer.tensor_parallel={parts} gives each device some of the heads, and {type(module).__name__} "
+                "biases the scores of all: use model/position=rotary, learned, sinusoidal or none, or trainer=fsdp"
+            )
+        division = module.division() if isinstance(module, Component) else None
+        if division is not None and division.most % parts:
+            raise ValueError(
+                f"trainer.tensor_parallel={parts} cannot divide {path} ({type(module).__name__}), which has "
+                f"{division.most} {division.unit}: choose a divisor of that, or trainer=fsdp"
+            )
+
+
+def _divide(component: Component, mesh: DeviceMesh) -> None:
+    division = component.division()
+    if division is None:
+        return
+    plan: dict[str, ParallelStyle] = {name: ColwiseParallel() for name in division.by_output}
+    plan |= {name: RowwiseParallel() for name in division.by_input}
+    parallelize_module(component, mesh, plan)

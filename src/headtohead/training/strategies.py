@@ -1,0 +1,106 @@
+"""Lightning's strategies for several devices; the checkpoints do not tell how many devices there were."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from pytorch_lightning.strategies import DDPStrategy, ModelParallelStrategy
+from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
+from torch.optim import Optimizer
+from typing_extensions import override
+
+from headtohead.training.sharding import divided, load_whole, whole, whole_state
+
+_MEETINGS = itertools.count()
+
+
+class Copies(DDPStrategy):
+    """A copy of the model on every device."""
+
+    @override
+    def setup_environment(self) -> None:
+        _meet(self)
+        super().setup_environment()
+
+
+class Spread(ModelParallelStrategy):
+    """A model in parts. State is put together before it is saved and divided after it was read: a run goes on with any
+    number of devices."""
+
+    @override
+    def setup_environment(self) -> None:
+        _meet(self)
+        super().setup_environment()
+
+    @property
+    @override
+    def lightning_restore_optimizer(self) -> bool:
+        return True
+
+    @override
+    def lightning_module_state_dict(self) -> dict[str, Any]:
+        assert self.lightning_module is not None
+        return {name: held.cpu() for name, held in whole_state(self.lightning_module).items()}
+
+    @override
+    def load_model_state_dict(self, checkpoint: Mapping[str, Any], strict: bool = True) -> None:
+        assert strict and self.lightning_module is not None
+        load_whole(self.lightning_module, checkpoint["state_dict"])
+
+    @override
+    def optimizer_state(self, optimizer: Optimizer) -> dict[str, Any]:
+        state = optimizer.state_dict()
+        return {**state, "state": {place: _whole_values(held) for place, held in state["state"].items()}}
+
+    @override
+    def load_optimizer_state_dict(self, checkpoint: Mapping[str, Any]) -> None:
+        for optimizer, saved in zip(self.optimizers, checkpoint["optimizer_states"], strict=True):
+            weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+            places = [place for group in saved["param_groups"] for place in group["params"]]
+            by_place = dict(zip(places, weights, strict=True))
+            state = {place: _divided_values(held, by_place[place]) for place, held in saved["state"].items()}
+            optimizer.load_state_dict({**saved, "state": state})
+
+    @override
+    def load_checkpoint(self, checkpoint_path: Any, weights_only: bool | None = None) -> dict[str, Any]:
+        del weights_only
+        torch.cuda.empty_cache()
+        return self.checkpoint_io.load_checkpoint(self.broadcast(checkpoint_path))
+
+
+def _meet(strategy: Copies | Spread) -> None:
+    """The processes of a run find each other, under a name of its own: torch's caches can keep the meeting place of an
+    earlier run of the same processes, where another would read what that one left."""
+    if dist.is_initialized():
+        return
+    environment = strategy.cluster_environment
+    assert environment is not None
+    strategy.set_world_ranks()
+    os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = environment.main_address, str(environment.main_port)
+    rank, size = environment.global_rank(), environment.world_size()
+    place, _, _ = next(rendezvous("env://", rank=rank, world_size=size))
+    dist.init_process_group(
+        strategy.process_group_backend,
+        store=dist.PrefixStore(f"run_{next(_MEETINGS)}", place),  # type: ignore[attr-defined]
+        rank=rank,
+        world_size=size,
+        device_id=None if strategy.root_device.type == "cpu" else strategy.root_device,
+    )
+
+
+def _whole_values(state: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: whole(held).cpu() if isinstance(held, Tensor) else held for name, held in state.items()}
+
+
+def _divided_values(state: Mapping[str, Any], weight: Tensor) -> dict[str, Any]:
+    """What an optimizer holds for each number of a weight lies where the weight does."""
+    return {
+        name: divided(held, weight) if isinstance(held, Tensor) and held.shape == weight.shape else held
+        for name, held in state.items()
+    }
