@@ -51,9 +51,11 @@ def test_train_ends_with_the_table_and_where_the_record_is(capsys: pytest.Captur
     assert f"record: {record}" in shown.err
     assert "h2h compare outputs/default" in shown.err
     assert "finished" in shown.out and "loss" in shown.out
+    assert all(word in shown.out for word in ("metric", "baseline", "perplexity", "bits per byte"))
     stored = json.loads(record.read_text())
     assert stored["status"] == "finished" and stored["config"]["model"]["vocab_size"] > 0
     assert stored["costs"]["totals"]["parameters"] > 0
+    assert stored["metrics"]["test"].keys() == stored["baselines"].keys(), "every metric has its baseline"
     assert main(["compare", "outputs"]) == 0
     assert stored["name"][:20] in capsys.readouterr().out
     assert main(["compare", "outputs", "--metric", "lss"]) == 2
