@@ -15,6 +15,7 @@ from headtohead.examining.doctor.attention import attention
 from headtohead.examining.doctor.causality import causality
 from headtohead.examining.doctor.contracts import Check, Finding, not_applicable
 from headtohead.examining.doctor.data import data
+from headtohead.examining.doctor.forward import forward
 from headtohead.examining.doctor.gradients import gradients
 from headtohead.examining.doctor.initial_loss import initial_loss
 from headtohead.examining.doctor.learning_rate import learning_rate
@@ -27,25 +28,27 @@ from headtohead.examining.doctor.padding import padding
 from headtohead.examining.doctor.parameters import parameters
 from headtohead.examining.doctor.patient import Patient
 from headtohead.examining.doctor.rows import rows
+from headtohead.training.devices import threads
 
 __all__ = ["CHECKS", "Check", "Diagnosis", "Finding", "Patient", "chosen", "examine"]
 
-_APART = ("modes", "rows")
+_APART = ("forward", "modes", "rows")
 CHECKS: tuple[Check, ...] = (
     Check("data", "can the batches be learnt from?", data),
-    Check("modes", "is evaluation exact?", modes),
-    Check("rows", "are the rows of a batch apart?", rows, needs=("modes",)),
+    Check("forward", "does a forward pass give numbers?", forward, needs=("data",)),
+    Check("modes", "is evaluation exact?", modes, needs=("forward",)),
+    Check("rows", "are the rows of a batch apart?", rows, needs=("forward", "modes")),
     Check("causality", "is the future hidden where it must be?", causality, needs=_APART),
     Check("memory", "does the decoder read its source?", memory, needs=_APART),
     Check("packing", "are documents in one row apart?", packing, needs=(*_APART, "causality")),
     Check("padding", "is padding ignored?", padding, needs=(*_APART, "causality", "memory")),
     Check("order", "does the order of tokens matter?", order, needs=(*_APART, "memory")),
     Check("attention", "can attention choose?", attention, needs=(*_APART, "memory")),
-    Check("initial_loss", "does the loss start at that of one who knows nothing?", initial_loss, needs=("data",)),
-    Check("parameters", "can every parameter learn?", parameters, needs=("data", "memory")),
-    Check("gradients", "do gradients reach every layer?", gradients, needs=("data", "memory", "parameters")),
-    Check("learning_rate", "does the model stand the learning rate?", learning_rate, needs=("data",)),
-    Check("overfitting", "can it learn one batch by heart?", overfitting, needs=("data",)),
+    Check("initial_loss", "does the loss start at that of one who knows nothing?", initial_loss, needs=("forward",)),
+    Check("parameters", "can every parameter learn?", parameters, needs=("forward", "memory")),
+    Check("gradients", "do gradients reach every layer?", gradients, needs=("forward", "memory", "parameters")),
+    Check("learning_rate", "does the model stand the learning rate?", learning_rate, needs=("forward",)),
+    Check("overfitting", "can it learn one batch by heart?", overfitting, needs=("forward",)),
 )
 """In the order of what can be told from what: a check comes after those whose faults would reach it too."""
 
@@ -114,7 +117,7 @@ def _finding(check: Check, patient: Patient, known: dict[str, Finding]) -> Findi
 
 def _answer(check: Check, patient: Patient) -> Finding:
     devices = [patient.device] if patient.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
+    with threads(patient.parts.settings.threads), torch.random.fork_rng(devices=devices):
         torch.manual_seed(0)
         try:
             return check.answer(patient)

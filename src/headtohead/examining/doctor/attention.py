@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.components.attending import Attends
-from headtohead.components.contracts import CrossMixer
+from headtohead.components.contracts import Context, CrossMixer
 from headtohead.components.linears import ScoreLinear
 from headtohead.examining.doctor.calls import SAME, Call, calls
 from headtohead.examining.doctor.contracts import Finding, not_applicable
@@ -99,9 +99,10 @@ def _misnamed(patient: Patient) -> Finding | None:
         for call in calls(patient.exact, patient.example, (Attends,)):
             part, y = call.part, call.again()
             assert isinstance(part, Attends)
+            context = call.context or Context()
             masks = (None,) if isinstance(part, CrossMixer) else (None, True, False)
-            weights = [part.attention(call.x, call.context, causal=causal) for causal in masks]
-            if all(difference(part.mixed(own, call.x, call.context), y) > SAME for own in weights):
+            weights = [part.attention(call.x, context, causal=causal) for causal in masks]
+            if all(difference(part.mixed(own, call.x, context), y) > SAME for own in weights):
                 says = f"forward of {call.name} mixes by other weights than its attention() names"
                 return Finding("fault", says, "look for another scale, mask or bias in one of the two")
     return None
@@ -125,8 +126,9 @@ def _spreads(patient: Patient) -> Iterator[Spread]:
         part = call.part
         assert isinstance(part, Attends)
         if part.sums_to_one:
-            memory = call.context.memory
-            context = call.context if memory is None else replace(call.context, memory=drawn(memory))
+            context = call.context or Context()
+            if context.memory is not None:
+                context = replace(context, memory=drawn(context.memory))
             weights = part.attention(drawn(call.x), context)
             yield Spread(call, _deviations(weights), call.x.shape[-1] // weights.shape[1])
 

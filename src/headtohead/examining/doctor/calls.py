@@ -10,11 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from headtohead.architectures.contracts import Architecture
-from headtohead.components.contracts import Context, CrossMixer, Mixer, Norm
+from headtohead.components.contracts import Context, CrossMixer, FeedForward, Mixer, Norm
 from headtohead.examining.laws.subject import difference
 
-MIXING: tuple[type[nn.Module], ...] = (Mixer, CrossMixer, Norm)
-"""Parts that may see more than one token at a time."""
+PARTS: tuple[type[nn.Module], ...] = (Mixer, CrossMixer, Norm, FeedForward)
 SAME = 1e-5
 """Relative differences in double precision that are rounding, single precision inside a part included."""
 
@@ -26,7 +25,8 @@ class Call:
     path: str
     part: nn.Module
     x: Tensor
-    context: Context
+    context: Context | None
+    """What else it was given; a feed-forward is given nothing."""
 
     @property
     def name(self) -> str:
@@ -34,27 +34,28 @@ class Call:
 
     def again(self, x: Tensor | None = None, context: Context | None = None) -> Tensor:
         """Its outputs for these inputs, or for others."""
+        context = self.context if context is None else context
         torch.manual_seed(0)
         with torch.no_grad():
-            y: Tensor = self.part(self.x if x is None else x, self.context if context is None else context)
+            y: Tensor = self.part(self.x if x is None else x, *(() if context is None else (context,)))
         return y
 
 
-def calls(model: Architecture, inputs: Mapping[str, Tensor], kinds: tuple[type[nn.Module], ...] = MIXING) -> list[Call]:
+def calls(model: Architecture, inputs: Mapping[str, Tensor], kinds: tuple[type[nn.Module], ...] = PARTS) -> list[Call]:
     """Every call of a part of these kinds, in its order; the model's mode is left as it is."""
     found: list[Call] = []
 
     def recorder(path: str) -> Any:
-        def record(part: nn.Module, given: tuple[Any, ...]) -> None:
-            if len(given) == 2 and isinstance(given[1], Context):
-                found.append(Call(path, part, given[0], given[1]))
+        def record(part: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+            given = (*given, *named.values())
+            found.append(Call(path, part, given[0], given[1] if len(given) > 1 else None))
 
         return record
 
     handles = []
     for path, part in model.named_modules():
         if isinstance(part, kinds):
-            handles.append(part.register_forward_pre_hook(recorder(path)))
+            handles.append(part.register_forward_pre_hook(recorder(path), with_kwargs=True))
     try:
         torch.manual_seed(0)
         with torch.no_grad():
@@ -73,6 +74,13 @@ def looking_ahead(model: Architecture, inputs: Mapping[str, Tensor], place: int,
             other[:, place] += torch.randn_like(other[:, place])
             if difference(call.again(other)[:, :place], call.again()[:, :place]) > SAME:
                 yield call.name
+
+
+def spoiling(model: Architecture, inputs: Mapping[str, Tensor]) -> Iterator[str]:
+    """Names of the parts that make numbers which are none out of numbers that are."""
+    for call in calls(model, inputs):
+        if call.x.isfinite().all() and not call.again().isfinite().all():
+            yield call.name
 
 
 def blamed(names: list[str]) -> str:

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from headtohead.data.batch import IGNORED, Batch
-from headtohead.examining.doctor.contracts import Finding
+from headtohead.examining.doctor.contracts import Finding, Verdict
 from headtohead.examining.doctor.patient import Patient
 
+Complaint = tuple[Verdict, str, str]
 _NUM_BATCHES = 4
 _LARGE = 20.0
 """Pixels normalised to variance 1, or scaled to [0, 1], never reach it; 0 to 255 does."""
@@ -25,7 +26,7 @@ def data(patient: Patient) -> Finding:
     batches = [patient.batch(step) for step in range(_NUM_BATCHES)]
     measured = {"scored_share": _scored_share(batches)}
     for verdict, says, advice in _complaints(patient, batches, measured):
-        return Finding(verdict, says, advice, measured)  # type: ignore[arg-type]
+        return Finding(verdict, says, advice, measured)
     targets = torch.cat([_targets(batch) for batch in batches])
     says = (
         f"{len(targets)} targets in {len(batches)} batches, {len(targets.unique())} different ones; inputs are in range"
@@ -33,19 +34,17 @@ def data(patient: Patient) -> Finding:
     return Finding("ok", says, "", measured)
 
 
-def _complaints(
-    patient: Patient, batches: Sequence[Batch], measured: dict[str, float]
-) -> Iterator[tuple[str, str, str]]:
+def _complaints(patient: Patient, batches: Sequence[Batch], measured: dict[str, float]) -> Iterator[Complaint]:
     """The gravest first."""
     yield from _about_inputs(patient, batches, measured)
     targets = torch.cat([_targets(batch) for batch in batches])
     if not len(targets):
         yield "fault", f"no target counts in {len(batches)} batches", "look at how the data marks what is scored"
         return
-    spec = patient.parts.data.spec()
-    limit = spec.num_classes if patient.parts.task.head in ("classifier", "tagger") else spec.vocab_size
-    if limit and not 0 <= int(targets.min()) <= int(targets.max()) < max(limit, spec.max_length):
-        yield "fault", f"targets reach from {targets.min()} to {targets.max()}, of {limit}", "number them from 0"
+    limit = _num_outputs(patient)
+    if not 0 <= int(targets.min()) <= int(targets.max()) < limit:
+        says = f"targets reach from {targets.min()} to {targets.max()}, and the head knows 0 to {limit - 1}"
+        yield "fault", says, "number them from 0, and set model.num_classes=null, which takes the data's"
     copied = max((_copied(batch) for batch in batches), default=0.0)
     measured["targets_equal_to_their_input"] = copied
     if copied > _MAJORITY:
@@ -61,9 +60,7 @@ def _complaints(
         yield "warning", says, "select by a metric that counts classes alike, or balance the data"
 
 
-def _about_inputs(
-    patient: Patient, batches: Sequence[Batch], measured: dict[str, float]
-) -> Iterator[tuple[str, str, str]]:
+def _about_inputs(patient: Patient, batches: Sequence[Batch], measured: dict[str, float]) -> Iterator[Complaint]:
     for batch in batches:
         if batch.images is not None:
             yield from _about_images(batch.images, measured)
@@ -82,7 +79,7 @@ def _about_inputs(
             yield "warning", f"{unknown / total:.0%} of the tokens are unknown", "take data.tokenizer=byte or bpe"
 
 
-def _about_images(images: Tensor, measured: dict[str, float]) -> Iterator[tuple[str, str, str]]:
+def _about_images(images: Tensor, measured: dict[str, float]) -> Iterator[Complaint]:
     if not images.isfinite().all():
         yield (
             "fault",
@@ -103,6 +100,13 @@ def _targets(batch: Batch) -> Tensor:
     assert batch.targets is not None, "a task's view has targets"
     flat = batch.targets.flatten()
     return flat[flat != IGNORED]
+
+
+def _num_outputs(patient: Patient) -> int:
+    """What a target is chosen from: classes, places of a row, or tokens."""
+    settings, head = patient.config["model"], patient.parts.task.head
+    name = {"classifier": "num_classes", "tagger": "num_classes", "span": "max_length"}.get(head, "vocab_size")
+    return int(settings[name])
 
 
 def _scored_share(batches: Sequence[Batch]) -> float:

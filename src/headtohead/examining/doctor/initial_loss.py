@@ -26,9 +26,6 @@ def initial_loss(patient: Patient) -> Finding:
     found, expected = course.loss(), _of_equal_logits(patient, course)
     measured = {"loss": found, "loss_of_equal_logits": expected}
     size = f"ln({math.exp(expected):.0f})"
-    if not math.isfinite(found):
-        advice = "look at `data` for numbers that are none, and take precision=32-true and a smaller initialisation"
-        return Finding("fault", f"the loss is {found} before the first step", advice, measured)
     excess = found - expected
     if excess > max(_ABOVE, _SHARE_ABOVE * expected):
         says = (

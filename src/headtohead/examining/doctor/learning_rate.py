@@ -8,15 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from headtohead.examining.doctor.contracts import Finding
+from headtohead.examining.doctor.contracts import Finding, Verdict
 from headtohead.examining.doctor.patient import Patient
 from headtohead.examining.doctor.steps import Course
 
 _LOWEST, _PER_DECADE, _DECADES = 1e-5, 8, 8
-_RISE, _RISE_AT_LEAST = 1.3, 0.2
-"""What counts as going up: a share of the loss at the start, and as many nats."""
+_GIVEN_BACK, _AT_LEAST = 0.5, 0.2
+"""The loss has gone up when it gave back half of what it had won, and some more nats, which noise does not give."""
 _MARGIN = 3.0
-"""A rate so far above the one at which the loss went up is too high; up to it, warm-up may save it."""
+"""A rate so far above the one at which the loss went up is too high; up to it, only where it does not learn."""
+_NUM_STEPS = 60
 _TOO_LOW = 300.0
 """Times below the suggestion."""
 
@@ -31,7 +32,7 @@ class RangeTest:
 
     @property
     def limit(self) -> float:
-        """The largest rate at which the loss did not go up; infinite where it never did."""
+        """The rate at which the loss went up; infinite where it never did."""
         return self.rates[-1] if self.went_up else math.inf
 
     @property
@@ -47,14 +48,14 @@ def range_test(patient: Patient) -> RangeTest:
     course = Course(patient, patient.few)
     rates = [_LOWEST * 10 ** (place / _PER_DECADE) for place in range(_PER_DECADE * _DECADES + 1)]
     losses: list[float] = []
-    limit = math.inf
+    went_up = False
     for place, loss in enumerate(course.losses(len(rates), lambda step: rates[step] / course.rate)):
         patient.note(f"learning rate {rates[place]:.0e}, loss {loss:.2f}")
         losses.append(loss)
-        limit = _RISE * losses[0] + _RISE_AT_LEAST
-        if not loss <= limit:
+        lowest = min(losses[:-1], default=loss)
+        went_up = not loss <= lowest + _GIVEN_BACK * (losses[0] - lowest) + _AT_LEAST
+        if went_up:
             break
-    went_up = not losses[-1] <= limit
     # The loss before a step is what the step before left.
     after = [loss if math.isfinite(loss) else math.inf for loss in losses[1:]]
     return RangeTest(rates[: len(after)], after, went_up)
@@ -69,14 +70,22 @@ def learning_rate(patient: Patient) -> Finding:
     measured = {"rate": rate, "suggestion": test.suggestion}
     if math.isfinite(test.limit):
         measured["limit"] = test.limit
-    if rate > test.limit:
-        says = f"optimizer.lr={rate:g} is {rate / test.limit:.3g} times {test.limit:.1g}, where the loss goes up"
-        verdict = "fault" if rate > _MARGIN * test.limit else "warning"
-        return Finding(verdict, says, f"lower optimizer.lr, to about {test.suggestion:g}", measured)  # type: ignore[arg-type]
+    if rate > _MARGIN * test.limit or (rate > test.limit and not _falls(patient)):
+        says = f"optimizer.lr={rate:g} is {rate / test.limit:.2g} times {test.limit:.1g}, where the loss goes up"
+        verdict: Verdict = "fault" if rate > _MARGIN * test.limit else "warning"
+        return Finding(verdict, says, f"lower optimizer.lr, to about {test.suggestion:g}", measured)
     if rate < test.suggestion / _TOO_LOW:
         says = f"optimizer.lr={rate:g} hardly moves the loss, which falls fastest near {10 * test.suggestion:g}"
         return Finding("warning", says, f"raise optimizer.lr, to about {test.suggestion:g}", measured)
-    stands = f"the loss goes up from {test.limit:.1g}" if test.went_up else "the loss never goes up"
-    return Finding(
-        "ok", f"{rate:g}; {stands}, and a tenth of the rate with the lowest is {test.suggestion:g}", "", measured
-    )
+    stands = f"goes up near {test.limit:.1g}" if test.went_up else "never goes up"
+    says = f"optimizer.lr={rate:g}; raised step by step, the loss is lowest at {10 * test.suggestion:g} and {stands}"
+    return Finding("ok", says, "", measured)
+
+
+def _falls(patient: Patient) -> bool:
+    """Whether the loss of the batch comes to its half at the configured rate."""
+    course = Course(patient, patient.few)
+    start = course.loss()
+    for _ in course.losses(_NUM_STEPS, lambda _: 1.0):
+        pass
+    return course.loss() < 0.5 * start

@@ -15,6 +15,10 @@ NUM_STEPS = 300
 _LOOK_EVERY = 10
 _LEFT = 0.2
 """The share of the loss above its floor that may be left."""
+_LOST, _PATIENCE = 2.0, 100
+"""A share of the loss that does not come back after so many steps."""
+_HARDLY = 0.9
+"""So much left at every learning rate is no question of time."""
 _STILL = 0.02
 """The share by which a loss must fall, or rise, to have moved at all."""
 
@@ -49,7 +53,8 @@ def learn(patient: Patient, rate: float | None = None) -> Learnt:
         if step % _LOOK_EVERY == 0 or not math.isfinite(loss):
             end = course.loss()
             patient.note(f"step {step} of {NUM_STEPS}, loss {end:.2f}")
-            if not math.isfinite(end) or Learnt(start, end, lowest, step).left < _LEFT:
+            left = Learnt(start, end, lowest, step).left
+            if left < _LEFT or not math.isfinite(end) or (left > _LOST and step >= _PATIENCE):
                 break
     return Learnt(start, end, lowest, step)
 
@@ -70,21 +75,24 @@ def overfitting(patient: Patient) -> Finding:
 
 
 def _diagnosed(patient: Patient, rate: float, learnt: Learnt, measured: dict[str, float]) -> Finding:
+    """Too high a rate, a rate that another one beats, or none that helps."""
     test = range_test(patient)
-    better = test.suggestion
-    if not learnt.left < 1 + _STILL or rate > test.limit:
-        how = "diverges" if not learnt.left < 1 + _STILL else "is not learnt"
-        says = f"it {how} at optimizer.lr={rate:g}: {learnt}"
-        advice = f"lower optimizer.lr, to about {min(better, rate / 10):g}"
-        return Finding("fault", says, advice, measured)
+    diverges = not learnt.left < 1 + _STILL
+    if diverges or rate > test.limit:
+        says = f"it {'diverges' if diverges else 'is not learnt'} at optimizer.lr={rate:g}: {learnt}"
+        return Finding("fault", says, f"lower optimizer.lr, to about {min(test.suggestion, rate / 10):g}", measured)
+    better = test.suggestion if not 0.3 < test.suggestion / rate < 3 else 3 * rate
     second = learn(patient, better)
-    measured |= {"loss_at_suggested_rate": second.end}
+    measured |= {"other_rate": better, "loss_at_other_rate": second.end}
     moves = "it does not move" if learnt.left > 1 - _STILL else "it moves, but stays above"
     if second.left < _LEFT:
-        word = "raise" if better > rate else "lower"
+        way = "raise" if better > rate else "lower"
         says = f"{moves} at optimizer.lr={rate:g}, and is learnt at {better:g}: {learnt}"
-        return Finding("warning", says, f"{word} optimizer.lr, to about {better:g}, or train for longer", measured)
-    advice = "look at the checks above: weights that are frozen or get no gradient, order that is not seen"
-    if learnt.left <= 1 - _STILL and second.left <= 0.5:
-        return Finding("warning", f"{moves}: {learnt}", "give it more width or more steps; " + advice, measured)
-    return Finding("fault", f"{moves}, whatever the learning rate: {learnt}", advice, measured)
+        return Finding("warning", says, f"{way} optimizer.lr, to about {better:g}, or train for longer", measured)
+    says = f"{moves} at optimizer.lr={rate:g} (and at {better:g}, with {second.end:.2f}): {learnt}"
+    if min(learnt.left, second.left) > _HARDLY:
+        advice = (
+            "look for weights that get no gradient, inputs that say nothing of the targets, a loss of something else"
+        )
+        return Finding("fault", says, advice, measured)
+    return Finding("warning", says, "train for longer, or widen the model; its kind may not suit the task", measured)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.heads import Classifier
+from headtohead.components.contracts import Context
 from headtohead.examining.doctor.calls import SAME, blamed, calls
 from headtohead.examining.doctor.contracts import Finding, not_applicable
 from headtohead.examining.doctor.patient import Patient
@@ -118,8 +119,8 @@ def _to_blame(patient: Patient, padded: Padded) -> str:
 def _reading_padding(model: Architecture, inputs: Mapping[str, Tensor], valid: Tensor) -> Iterator[str]:
     """Names of the parts whose outputs at real tokens change with what they are given elsewhere."""
     for call in calls(model, inputs):
-        context = call.context
-        if context.valid is not None and torch.equal(context.valid, valid):
+        context = call.context or Context()
+        if call.x.shape[:2] == valid.shape and context.memory is None:
             other = call.x + torch.randn_like(call.x) * ~valid[..., None]
             if difference(call.again(other)[valid], call.again()[valid]) > SAME:
                 yield call.name

@@ -27,7 +27,7 @@ from headtohead.training.trainer import device_of
 NUM_ROWS = 4
 LENGTH = 24
 """Of the random inputs that structure is examined on, where the model takes as much."""
-NUM_MEMORISED_ROWS, NUM_MEMORISED_TOKENS = 16, 512
+NUM_MEMORISED_ROWS, NUM_MEMORISED_TOKENS = 16, 256
 """Of the batch that is learnt by heart."""
 
 
