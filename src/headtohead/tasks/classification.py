@@ -70,7 +70,7 @@ class Classification(Task):
         sums, scores = self.sums.read(stage), self.scores.read(stage)
         loss = mean(sums["loss"], sums["samples"], "sample")
         self._confusion[stage] = scores.pop("confusion").tolist()
-        return {"loss": loss, **{name: float(value) for name, value in scores.items()}}
+        return {"loss": loss} | {name: float(scores[name]) for name in self.metrics if name in scores}
 
     def baseline(self, spec: DataSpec) -> dict[str, float]:
         """The largest class named always, so that nothing is found of the others; chance where no shares are known."""

@@ -40,6 +40,11 @@ class MaskedLanguageModellingWithNextSentence(MaskedLanguageModelling):
         self.pair_sums = PerStage(lambda: Sums("loss", "correct", "pairs"))
 
     def bind(self, spec: DataSpec) -> Task:
+        if spec.num_texts != 2:
+            raise ValueError(
+                "task=masked_lm_next_sentence reads labelled pairs of sentences, and a row of this data is one text: "
+                f"choose data of sentence pairs, such as {_SUCH_AS}, or task=masked_lm."
+            )
         if spec.num_classes != 2:
             raise ValueError(
                 f"task=masked_lm_next_sentence tells two kinds of pairs apart, and this data has {spec.num_classes} "
@@ -48,11 +53,7 @@ class MaskedLanguageModellingWithNextSentence(MaskedLanguageModelling):
         return super().bind(spec)
 
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
-        if batch.token_types is None or batch.targets is None:
-            raise ValueError(
-                "task=masked_lm_next_sentence reads labelled pairs of sentences, and a row of this data is one text: "
-                f"choose data of sentence pairs, such as {_SUCH_AS}, or task=masked_lm."
-            )
+        assert batch.token_types is not None and batch.targets is not None, "bind checks the data"
         return replace(super().view(batch, seed=seed, epoch=epoch), labels=batch.targets)
 
     def loss(self, model: Architecture, batch: Batch) -> Loss:
