@@ -109,12 +109,9 @@ class Run:
                 trainer.fit(module, datamodule=data, ckpt_path=checkpoint)
 
     def _probers(self) -> list[Prober]:
-        """One, or none where none is wanted, or where every device has but some of the heads."""
+        """One, or none where none is wanted."""
         parts = self.parts
         wanted = parts.probe.is_on
-        if wanted and parts.settings.tensor_parallel > 1:
-            _log.info("heads lie on several devices: h2h probe draws the attention maps when the run is finished")
-            wanted = False
         return [Prober(self.session, self._meter, parts.probe, parts.data, parts.task)] if wanted else []
 
     def test(self) -> None:
