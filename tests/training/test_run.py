@@ -17,10 +17,13 @@ from pytorch_lightning.plugins import MixedPrecision
 from runs import NUM_ROWS, TinyData, curve, losses, make_model, parts
 
 from headtohead.components.checkpointing import Checkpointing
+from headtohead.components.mixers.softmax_attention import SoftmaxAttention
 from headtohead.components.norms import BatchNorm
+from headtohead.components.positions.alibi import Alibi
 from headtohead.tracking.store import RunFolder
 from headtohead.training.checkpoints import load, load_weights
 from headtohead.training.optimizers import adamw
+from headtohead.training.parallelism import check_division
 from headtohead.training.parts import Identity
 from headtohead.training.precision import Precision
 from headtohead.training.run import train
@@ -175,7 +178,9 @@ def test_the_first_weights_can_come_from_another_run(tmp_path: Path) -> None:
 def test_weights_of_another_shape_are_refused_with_their_names(tmp_path: Path) -> None:
     first = train(parts(tmp_path, max_steps=1))
     identity = Identity(output_dir=tmp_path, init_from=first.path)
-    with pytest.raises(ValueError, match=r"init_from=.* does not fit this model: embedding\.weight is 29 x 16 there and 29 x 8 here"):
+    with pytest.raises(
+        ValueError, match=r"does not fit this model: embedding\.weight is 29 x 16 there and 29 x 8 here"
+    ):
         train(parts(tmp_path, identity=identity, make_model=partial(make_model, d_model=8)))
 
 
@@ -250,3 +255,37 @@ def test_loss_scaling_changes_what_float16_can_hold_not_what_is_trained(
     later = curve(record.path, "gradient_norm/embedding")[skipped]
     assert later == pytest.approx(curve(exact.path, "gradient_norm/embedding")[0], rel=0.5), "norms are unscaled"
     assert curve(record.path)[-1] == pytest.approx(curve(exact.path)[-1], abs=0.15)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"tensor_parallel": 2}, r"trainer\.tensor_parallel=2 needs trainer=tensor_parallel"),
+        ({"tensor_parallel": 2, "devices": 3, "strategy": "model_parallel"}, r"does not divide trainer\.devices=3"),
+        ({"strategy": "model_parallel", "weight_averaging": 0.9}, r"weight_averaging=0\.9 keeps a copy"),
+    ],
+)
+def test_what_cannot_be_spread_is_refused(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        train(parts(tmp_path, **{"devices": 2, **changes}))
+    assert not (tmp_path / "default").exists(), "before the run has a folder"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"position": Alibi}, "Alibi biases the scores of all"),
+        ({"num_heads": 1}, r"cannot divide stack\.blocks\.0\.mixer \(SoftmaxAttention\), which has 1 heads"),
+        ({"d_model": 17, "num_heads": 1}, "cannot divide"),
+    ],
+)
+def test_a_model_that_cannot_be_divided_is_refused(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        check_division(make_model(**changes), 2)
+
+
+def test_normed_queries_keep_an_attention_whole() -> None:
+    mixer = partial(SoftmaxAttention, qk_norm=True)
+    model = make_model(mixer=mixer, num_heads=1)
+    check_division(model, 2)
+    assert model.stack.layers[0].mixer.division() is None

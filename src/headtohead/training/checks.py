@@ -38,10 +38,10 @@ def check_model(model: Architecture, settings: Settings) -> None:
         check_division(model, settings.tensor_parallel)
     if not any(isinstance(module, Norm) and module.keeps_statistics for module in model.modules()):
         return
-    if settings.num_replicas > 1:
+    if settings.strategy != "single":
         raise ValueError(
-            f"model/norm=batch_norm takes its statistics over one device's share of a batch, so "
-            f"trainer.devices={settings.devices} would change what is trained: use one device, or another norm"
+            "model/norm=batch_norm takes its statistics over one device's share of a batch, so "
+            f"trainer.strategy={settings.strategy} would change what is trained: use one device, or another norm"
         )
     if settings.accumulate > 1:
         raise ValueError(
