@@ -34,11 +34,12 @@ TAGS = DataSpec(
     class_names=TAG_NAMES,
     class_shares=(0.5, 0.2, 0.1, 0.15, 0.05),
 )
-QUESTIONS = DataSpec(kind="questions", vocab_size=VOCAB_SIZE, max_length=20, decode=decode)
+QUESTIONS = DataSpec(kind="questions", num_texts=2, vocab_size=VOCAB_SIZE, max_length=20, decode=decode)
 NEXT = DataSpec(
     kind="labelled_text",
     vocab_size=VOCAB_SIZE,
     max_length=20,
+    num_texts=2,
     num_classes=2,
     class_names=("next", "random"),
     class_shares=(0.6, 0.4),

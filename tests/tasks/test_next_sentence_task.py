@@ -15,7 +15,7 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.tasks.masked_lm import MaskedLanguageModelling
 from headtohead.tasks.next_sentence import MaskedLanguageModellingWithNextSentence
-from small_batches import NEXT, decode, head, language_batch, sentence_pair_batch, tail
+from small_batches import NEXT, decode, head, sentence_pair_batch, tail
 from small_models import VOCAB_SIZE, redraw, small_model
 
 
@@ -121,9 +121,8 @@ def test_samples_show_both_sentences_and_what_is_said_of_the_pair() -> None:
 
 def test_data_without_pairs_or_with_other_classes_is_refused_with_what_to_choose() -> None:
     task = MaskedLanguageModellingWithNextSentence().bind(NEXT)
-    single = replace(language_batch(), targets=torch.zeros(6, dtype=torch.long))
     with pytest.raises(ValueError, match=r"a row of this data is one text: choose .* data\.relation=next"):
-        task.view(single, seed=0, epoch=0)
+        task.bind(replace(NEXT, num_texts=1))
     with pytest.raises(ValueError, match="this data has 3 classes"):
         task.bind(replace(NEXT, num_classes=3))
     seen = task.bind(NEXT).view(sentence_pair_batch(), seed=0, epoch=0)

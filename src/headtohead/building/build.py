@@ -15,6 +15,7 @@ from hydra.utils import instantiate
 from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.architectures.costs import Ledger, ledger
 from headtohead.building.data_fit import check_kind, fit
+from headtohead.building.errors import ConfigurationError
 from headtohead.building.sizes import as_read, sample_size
 from headtohead.building.sources import class_value
 from headtohead.building.starting import as_started, check_start, path_of, tokenizer_to_take
@@ -36,7 +37,10 @@ def build_data(config: Mapping[str, Any]) -> DataSource:
 def build_task(config: Mapping[str, Any], spec: DataSpec) -> Task:
     check_kind(config, spec)
     task: Task = _make(config["task"])
-    return task.bind(spec)
+    try:
+        return task.bind(spec)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from error
 
 
 def build_model(config: Mapping[str, Any], *, device: torch.device | str | None = None) -> Architecture:

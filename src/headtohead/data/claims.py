@@ -39,7 +39,7 @@ def claim_pairs(generator: np.random.Generator) -> Iterator[tuple[str, str, str]
     """Without end: a premise, a claim, and their relation.
 
     The claim is about a thing of the premise, and takes its value from there, whatever its label: which words both have
-    says nothing, who has what says it all.
+    says nothing, what is said of which thing says it all.
     """
     while True:
         things, *values = (

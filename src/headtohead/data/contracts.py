@@ -34,6 +34,8 @@ class DataSpec:
     max_target_length: int = 0
     num_scored: int | None = None
     """Targets of a row that count, where the data itself says which (answers); None means all."""
+    num_texts: int = 1
+    """Of a row; two are told apart by token types."""
     num_classes: int = 0
     """Of labels, or of tags."""
     class_names: tuple[str, ...] = ()

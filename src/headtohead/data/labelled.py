@@ -62,6 +62,7 @@ class LabelledForm(Form[Labelled | LabelledPair]):
         names = tuple(content.facts["class_names"])
         return DataSpec(
             kind=self.kind,
+            num_texts=2 if "first" in content.tables["train"] else 1,
             max_length=longest(content, "tokens"),
             num_classes=len(names),
             class_names=names,

@@ -1,5 +1,5 @@
-"""Pairs of sentences whose relation no bag of words tells: whether the first says what the second says, or whether the
-second goes on with the story of the first."""
+"""Pairs of sentences whose relation their words by themselves tell little of: whether the first says what the second
+says, or whether the second goes on with the story of the first."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class QuestionForm(Form[Question]):
             )
 
     def spec(self, content: Prepared) -> DataSpec:
-        return DataSpec(kind=self.kind, max_length=longest(content, "tokens"))
+        return DataSpec(kind=self.kind, num_texts=2, max_length=longest(content, "tokens"))
 
     def rows(self, source: TextSource, name: SplitName, table: Table) -> QuestionRows:
         first, spans = numbers(table, "first"), numbers(table, "span")
