@@ -248,6 +248,20 @@ for probe in (ProbeSettings(every=4), ProbeSettings(at_end=False)):
 
 
 @pytest.mark.slow
+def test_a_model_spread_over_two_processes_shows_the_maps_of_one(tmp_path: Path) -> None:
+    """Weights sharded, and layers divided so that each process has one of the two heads."""
+    program = """
+for parallel in (1, 2):
+    tell(train(parts(folder, make_model=still, strategy="model_parallel", devices=2, tensor_parallel=parallel)))
+"""
+    alone = train(parts(tmp_path, make_model=partial(make_model, dropout=0.0)))
+    for record in records_of(program, tmp_path):
+        for name in ("stack.0.mixer", "stack.1.mixer"):
+            one, two = (read_maps(attention_of(run) / "step_000012" / f"{name}.npz").maps for run in (alone, record))
+            assert torch.allclose(one.weights, two.weights, atol=1e-3)
+
+
+@pytest.mark.slow
 def test_a_compiled_run_is_probed_and_trained_as_without(tmp_path: Path) -> None:
     program = """
 from headtohead.training.parts import ProbeSettings

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 from pytorch_lightning import Callback, LightningModule, Trainer
+from pytorch_lightning.strategies import ModelParallelStrategy
 from torch import Tensor
 from typing_extensions import override
 
@@ -23,8 +24,10 @@ from headtohead.probing.labels import Labels, axis_labels
 from headtohead.probing.montage import montage
 from headtohead.probing.statistics import Statistics, head_statistics
 from headtohead.tasks.contracts import Task
+from headtohead.training.distributed import joined
 from headtohead.training.meter import Meter
 from headtohead.training.module import TrainingModule, own
+from headtohead.training.parallelism import PARTS
 from headtohead.training.parts import ProbeSettings
 from headtohead.training.seeds import EVALUATION_SEED
 from headtohead.training.session import Session
@@ -83,11 +86,28 @@ class Prober(Callback):
         average = module.average
         weights = nullcontext() if average is None else average.applied()  # those that are evaluated
         with weights, trainer.precision_plugin.forward_context():
-            maps = attention_maps(module.model, inputs)
+            maps = self._maps(trainer, module, inputs)
             if self._settings.without_mask:
-                maps = [*maps, *_without_mask(attention_maps(module.model, inputs, causal=False), maps)]
+                maps = [*maps, *_without_mask(self._maps(trainer, module, inputs, causal=False), maps)]
         if trainer.is_global_zero:
             self._tell(maps, inputs, module.state)
+
+    def _maps(
+        self, trainer: Trainer, module: TrainingModule, inputs: dict[str, Tensor], *, causal: bool | None = None
+    ) -> list[AttentionMaps]:
+        """Of all heads, also where layers are divided and a device has some of them."""
+        maps = attention_maps(module.model, inputs, causal=causal)
+        if module.settings.tensor_parallel == 1:
+            return maps
+        parts = attending(module.model)
+        assert isinstance(trainer.strategy, ModelParallelStrategy)
+        group = trainer.strategy.device_mesh[PARTS].get_group()
+        return [
+            one
+            if parts[one.name].division() is None
+            else replace(one, weights=joined(one.weights, group, module.device))
+            for one in maps
+        ]
 
     def _tell(self, maps: Sequence[AttentionMaps], inputs: dict[str, Tensor], state: RunState) -> None:
         """Pictures, archives and statistics."""
