@@ -44,6 +44,13 @@ def test_keys_and_values_are_two_halves_of_the_vocabulary() -> None:
     assert set(tokens[:, 16:].ravel().tolist()) == set(range(5, 45))
 
 
+def test_values_alone_are_answers_and_share_these_alike() -> None:
+    spec = AssociativeRecall(**SIZES, length=40, num_pairs=8, vocab_size=45).spec()
+    for shares, most in ((spec.answer_shares, 0.07), (spec.last_answer_shares, 0.12)):
+        assert len(shares) == 20 and sum(shares) == pytest.approx(1)
+        assert most > shares[0] >= shares[-1] > 0
+
+
 def test_keys_are_asked_for_at_distances_of_the_power_law() -> None:
     source = AssociativeRecall(**{**SIZES, "num_train": 20_000}, length=42, num_pairs=1, vocab_size=200, power=0.01)
     _, targets = rows_of(source)

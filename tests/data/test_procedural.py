@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -78,6 +79,23 @@ def test_kind_and_counts_are_those_of_the_rows(made: Made, form: dict[str, str])
             assert np.allclose(spec.class_shares, counts / counts.sum())
             assert len(spec.class_names) == spec.num_classes
     assert spec.num_scored == (max(asked) if asked else None)
+
+
+def test_shares_of_answers_are_those_of_the_train_rows() -> None:
+    source = SOURCES["sort"]()
+    spec, answers = source.spec(), [row.asked for row in language_rows(source, "train")]
+    asked = [[symbol for symbol in row if symbol] for row in answers]
+    for shares, counts in (
+        (spec.answer_shares, Counter(itertools.chain.from_iterable(asked))),
+        (spec.last_answer_shares, Counter(row[-1] for row in asked)),
+    ):
+        assert shares == pytest.approx([count / counts.total() for _, count in counts.most_common()])
+    assert spec.last_answer_shares[0] > 0.25, "the largest of many numbers is mostly a large one"
+
+
+def test_parity_is_guessed_half_of_the_time() -> None:
+    shares = WordProblem(**FEW, length=9).spec().answer_shares
+    assert len(shares) == 2 and shares[0] == pytest.approx(0.5, abs=0.05)
 
 
 @every_form

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -67,10 +69,17 @@ def test_plain_text_has_no_answers_to_match() -> None:
     assert not {"exact_match", "last_accuracy"} & set(task.baseline(LANGUAGE))
 
 
-def test_baselines_are_of_every_token_alike() -> None:
+def test_baselines_are_of_every_token_alike_where_no_shares_are_known() -> None:
     baseline = CausalLanguageModelling().baseline(ANSWERS)
     assert baseline["last_accuracy"] == 1 / VOCAB_SIZE
     assert baseline["exact_match"] == pytest.approx(1 / VOCAB_SIZE**2)
+
+
+def test_baselines_are_of_the_most_frequent_answer_and_not_of_tokens_that_answer_nothing() -> None:
+    coins = replace(ANSWERS, answer_shares=(0.5, 0.5), last_answer_shares=(0.75, 0.25))
+    assert CausalLanguageModelling().baseline(coins) == pytest.approx(
+        {"loss": np.log(2), "perplexity": 2, "token_accuracy": 0.5, "exact_match": 0.25, "last_accuracy": 0.75}
+    )
 
 
 @pytest.mark.parametrize("monitor", ["exact_match", "last_accuracy"])

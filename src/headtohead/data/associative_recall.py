@@ -4,10 +4,12 @@ the keys again at distances that follow a power law; each asks for its value."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
+from headtohead.data.answers import spec_of_answers
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.caching import Prepared
 from headtohead.data.contracts import SPLIT_NAMES, DataError, DataSpec, SplitName
@@ -75,7 +77,11 @@ class AssociativeRecall(CachedSource):
         return Prepared(tables)
 
     def describe_rows(self) -> DataSpec:
-        return DataSpec(kind="language", vocab_size=self.vocab_size, max_length=self.length, num_scored=self.num_pairs)
+        targets = self.content.tables["train"]["targets"]
+        assert isinstance(targets, np.ndarray)
+        asked = np.nonzero(targets != IGNORED)
+        answered = spec_of_answers(asked[0], targets[asked], max_length=self.length, num_scored=self.num_pairs)
+        return replace(answered, vocab_size=self.vocab_size)
 
     def open_split(self, name: SplitName) -> AnsweredRows:
         tokens, targets = (self.content.tables[name][column] for column in ("tokens", "targets"))

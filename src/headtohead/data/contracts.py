@@ -34,6 +34,10 @@ class DataSpec:
     max_target_length: int = 0
     num_scored: int | None = None
     """Targets of a row that count, where the data itself says which (answers); None means all."""
+    answer_shares: tuple[float, ...] = ()
+    """How often each different answer occurs in the train split, the most frequent first; empty without answers."""
+    last_answer_shares: tuple[float, ...] = ()
+    """The same of the last answers of the rows."""
     num_texts: int = 1
     """Of a row; two are told apart by token types."""
     num_classes: int = 0

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from headtohead.data.answers import spec_of_answers
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.caching import Prepared
 from headtohead.data.contracts import SPLIT_NAMES, DataError, DataSpec, Split, SplitName
@@ -73,7 +74,12 @@ class ProceduralSource(CachedSource):
             return LabelledForm().spec(self.content)
         asked = [ragged(self.content.tables[name], "targets") for name in SPLIT_NAMES]
         most = max(int(np.add.reduceat(rows.values != PAD, rows.offsets[:-1]).max()) for rows in asked)
-        return DataSpec("language", max_length=longest(self.content, "tokens"), num_scored=most)
+        trained = ragged(self.content.tables["train"], "targets")
+        places = np.flatnonzero(trained.values != PAD)
+        rows = np.searchsorted(trained.offsets, places, side="right")
+        return spec_of_answers(
+            rows, trained.values[places], max_length=longest(self.content, "tokens"), num_scored=most
+        )
 
     def open_split(self, name: SplitName) -> Split:
         table = self.content.tables[name]

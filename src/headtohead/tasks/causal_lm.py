@@ -12,6 +12,7 @@ from torch import Tensor
 from headtohead.architectures.contracts import Architecture
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
+from headtohead.tasks.class_labels import guess_from
 from headtohead.tasks.contracts import Decode, Task
 from headtohead.tasks.sums import PerStage, Sums
 from headtohead.tasks.token_prediction import TokenPrediction, placed, targets_of
@@ -110,12 +111,21 @@ class CausalLanguageModelling(TokenPrediction):
         return results
 
     def baseline(self, spec: DataSpec) -> dict[str, float]:
-        """Every token alike."""
-        size = spec.vocab_size
-        tokens = {"loss": math.log(size), "perplexity": float(size), "token_accuracy": 1 / size}
+        """Every token alike; of answers the most frequent one always, each by itself in the longest row."""
+        any_answer = guess_from(spec.answer_shares, spec.vocab_size)
+        tokens = {
+            "loss": any_answer.loss,
+            "perplexity": math.exp(any_answer.loss),
+            "token_accuracy": any_answer.accuracy,
+        }
         if spec.num_scored is None:
             return tokens
-        return {**tokens, "exact_match": size ** -float(spec.num_scored), "last_accuracy": 1 / size}
+        last_answer = guess_from(spec.last_answer_shares, spec.vocab_size)
+        return {
+            **tokens,
+            "exact_match": any_answer.accuracy**spec.num_scored,
+            "last_accuracy": last_answer.accuracy,
+        }
 
     def measured_baseline(self, stage: Literal["validation", "test"]) -> dict[str, float]:
         """Every token alike: how many bytes a token stands for, only texts tell."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -26,8 +27,14 @@ class Guess:
 
 
 def guess(spec: DataSpec) -> Guess:
-    """From the shares in the train split; classes count alike where these are unknown."""
-    shares = spec.class_shares or (1 / spec.num_classes,) * spec.num_classes
+    """Of a class, from the shares in the train split."""
+    return guess_from(spec.class_shares, spec.num_classes)
+
+
+def guess_from(shares: Sequence[float], count: int) -> Guess:
+    """One of so many, which count alike where their shares are unknown."""
+    if not shares:
+        return Guess(loss=math.log(count), accuracy=1 / count)
     return Guess(loss=-sum(share * math.log(share) for share in shares if share), accuracy=max(shares))
 
 
