@@ -89,6 +89,12 @@ def test_answers_cannot_select_a_checkpoint_where_data_brings_none(monitor: str)
     CausalLanguageModelling(monitor=monitor).bind(ANSWERS)
 
 
+def test_bytes_cannot_select_a_checkpoint_where_answers_are_no_text() -> None:
+    with pytest.raises(ValueError, match=r"task\.monitor=bits_per_byte measures text, and the answers of this data"):
+        CausalLanguageModelling(monitor="bits_per_byte").bind(ANSWERS)
+    CausalLanguageModelling(monitor="bits_per_byte").bind(LANGUAGE)
+
+
 def test_samples_show_the_answers_beside_what_the_model_says() -> None:
     task, model, batch, said = half_right()
     for row, sample in enumerate(task.samples(model, batch, decode)):

@@ -52,6 +52,11 @@ class CausalLanguageModelling(TokenPrediction):
             raise ValueError(
                 f"task.monitor={self.monitor} judges answers, and this data brings none: choose loss or token_accuracy."
             )
+        if self.monitor == "bits_per_byte" and spec.num_scored is not None:
+            raise ValueError(
+                "task.monitor=bits_per_byte measures text, and the answers of this data stand for no bytes: choose "
+                "loss, token_accuracy, exact_match or last_accuracy."
+            )
         self.has_answers = spec.num_scored is not None
         return super().bind(spec)
 
