@@ -18,7 +18,6 @@ from PIL import Image
 from programs import records_of
 from runs import curve, make_model, parts
 
-from conftest import refuse_warnings
 from headtohead.components.norms import BatchNorm
 from headtohead.probing.archive import read_maps
 from headtohead.probing.attention import attention_maps
@@ -31,6 +30,7 @@ from headtohead.training.parts import Parts, ProbeSettings
 from headtohead.training.precision import Precision
 from headtohead.training.run import train
 from silent_mixer import RunningMean
+from strict_probe import PROBER, refuse_warnings
 
 OFF = ProbeSettings(at_end=False)
 OFTEN = ProbeSettings(every=1, samples=3)
@@ -180,10 +180,9 @@ def test_a_model_without_attention_is_trained_as_ever_and_says_so_once(
 @pytest.fixture
 def as_for_users() -> Iterator[None]:
     """Without the strictness of the tests."""
-    logger = logging.getLogger(prober.__name__)
-    logger.removeFilter(refuse_warnings)
+    PROBER.removeFilter(refuse_warnings)
     yield
-    logger.addFilter(refuse_warnings)
+    PROBER.addFilter(refuse_warnings)
 
 
 @pytest.mark.usefixtures("as_for_users")
