@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from data.small_texts import GivenSamples
+from headtohead.data import texts
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataError
 from headtohead.data.labelled import LabelledForm
@@ -221,3 +222,9 @@ def test_batches_of_like_length_can_be_switched_off(form: Any, samples: list[Any
     batch = batch_of(GivenSamples(form, samples))
     assert lengths is not None and batch.valid is not None and lengths.tolist() == batch.valid.sum(1).tolist()
     assert GivenSamples(form, samples, bucket_by_length=False).split("train").lengths() is None
+
+
+def test_tokenizer_is_trained_once_and_then_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = GivenSamples(LabelledForm(), PAIRS, tokenizer="bpe").tokenizer
+    monkeypatch.setattr(texts, "train_tokenizer", None)
+    assert GivenSamples(LabelledForm(), PAIRS, tokenizer="bpe").tokenizer == first

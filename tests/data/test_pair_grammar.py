@@ -82,10 +82,11 @@ def test_bag_of_words_tells_little(relation: Any, most: float) -> None:
     assert model.fit(*marked("train")).score(*marked("test")) < most
 
 
-def test_claims_take_their_words_from_the_premise() -> None:
+def test_claims_take_their_words_from_premises_of_several_things() -> None:
     for premise, claim, _ in pairs("entailment", num_train=500)["train"]:
         said = claim[FIRST_THING.search(claim).start() :]  # type: ignore[union-attr]
-        assert set(said.split()) - {"not"} <= set(premise.split())
+        if " , the " in premise[FIRST_THING.search(premise).start() :]:  # type: ignore[union-attr]
+            assert set(said.split()) - {"not"} <= set(premise.split())
 
 
 def test_rows_are_pairs_with_token_types() -> None:

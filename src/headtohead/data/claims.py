@@ -19,10 +19,10 @@ VALUES = (
     ("in the kitchen", "in the garden", "in the attic", "in the cellar", "in the office"),
 )
 """Colours and places: what may be said of a thing."""
-PREMISES: tuple[tuple[tuple[int, ...], ...], ...] = (((0, 1), (0,)), ((0, 1), (1,)), ((0, 1), (0,), (1,)))
+PREMISES: tuple[tuple[tuple[int, ...], ...], ...] = (((0,),), ((0, 1), (0,)), ((0, 1), (1,)), ((0, 1), (0,), (1,)))
 """Whether colour or place or both are said of each thing."""
-SHARES = (0.5, 0.2, 0.3)
-"""How common each kind of premise is."""
+SHARES = (0.2, 0.35, 0.15, 0.3)
+"""How common each kind of premise is. The first needs no memory of what is said of which thing."""
 NEGATED_SHARES = {ENTAILMENT: 0.1, NEUTRAL: 0.1, CONTRADICTION: 0.4}
 """As in collections of this kind, a negation hints at a contradiction, and a place, of which premises say less, at
 neither: without any hint at all, learning finds no beginning."""
@@ -38,8 +38,8 @@ Fact = tuple[int, int, int]
 def claim_pairs(generator: np.random.Generator) -> Iterator[tuple[str, str, str]]:
     """Without end: a premise, a claim, and their relation.
 
-    The claim is about a thing of the premise, and takes its value from there, whatever its label: which words both have
-    says nothing, what is said of which thing says it all.
+    The claim is about a thing of the premise and takes its value from there where it can, whatever its label: which
+    words both have says little, what is said of which thing says it all.
     """
     while True:
         things, *values = (
@@ -57,24 +57,26 @@ def claim_pairs(generator: np.random.Generator) -> Iterator[tuple[str, str, str]
             facts = [fact for clause in clauses for fact in clause]
             label = LABELS[labels[row]]
             stated = _DENIED[label] if negated[row] else label
-            claim = _claim(facts, stated, float(picks[row]))
+            claim = _claim(facts, stated, float(picks[row]), [next(rest) for rest in unused])
             premise = " , ".join(_clause(clauses[place]) for place in np.argsort(orders[row][: len(clauses)]))
             said_of_it = _clause([claim], " not" if negated[row] else "")
             first, second = (OPENINGS[place] for place in openings[row])
             yield f"{first}{premise} .", f"{second}{said_of_it} .", label
 
 
-def _claim(facts: Sequence[Fact], relation: str, pick: float) -> Fact:
-    """One of those that have this relation to the facts, made of their things and values."""
+def _claim(facts: Sequence[Fact], relation: str, pick: float, unsaid: Sequence[int]) -> Fact:
+    """One of those that have this relation to the facts, with a value that they have, or else with an unsaid one."""
     if relation == ENTAILMENT:
-        claims = list(facts)
-    else:
-        known = {(thing, kind) for thing, kind, _ in facts}
-        things = sorted({thing for thing, *_ in facts})
-        recombined = [(thing, kind, value) for thing in things for _, kind, value in facts]
-        new = [claim for claim in recombined if claim not in facts]
+        return facts[int(pick * len(facts))]
+    known = {(thing, kind) for thing, kind, _ in facts}
+    things = sorted({thing for thing, *_ in facts})
+    said = [(kind, value) for _, kind, value in facts]
+    for values in (said, enumerate(unsaid)):
+        new = sorted({(thing, kind, value) for kind, value in values for thing in things} - set(facts))
         claims = [claim for claim in new if (claim[:2] in known) == (relation == CONTRADICTION)]
-    return claims[int(pick * len(claims))]
+        if claims:
+            return claims[int(pick * len(claims))]
+    raise AssertionError(f"{facts} leave nothing to claim")
 
 
 def _clause(facts: Sequence[Fact], negation: str = "") -> str:
