@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch.distributed.fsdp import FSDPModule
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.components.contracts import Norm
@@ -62,6 +63,8 @@ def _check_devices(settings: Settings) -> None:
             f"trainer.tensor_parallel={settings.tensor_parallel} needs trainer=tensor_parallel or trainer=fsdp, not "
             f"trainer.strategy={settings.strategy}"
         )
+    if settings.strategy == "model_parallel" and "set_reshard_after_forward" not in dir(FSDPModule):
+        raise ValueError("trainer.strategy=model_parallel needs a newer torch: upgrade it, or use trainer=ddp")
     if settings.strategy == "model_parallel" and settings.weight_averaging is not None:
         raise ValueError(
             f"trainer.weight_averaging={settings.weight_averaging} keeps a copy of all weights, which "

@@ -76,12 +76,20 @@ class Steps(Dataset[StepBatch]):
 
 
 class EvaluationBatches(Dataset[StepBatch]):
-    """Item n is this device's share of the n-th batch of a split, in order, each row once over all devices."""
+    """Item n is this device's share of the n-th batch of a split, in order, each row once over all devices.
 
-    def __init__(self, split: Split, task: Task, *, batch_size: int, rank: int, world_size: int) -> None:
+    Devices that hold a model together must all take part in every batch: a last one with too few rows for that is
+    read with the one before it.
+    """
+
+    def __init__(
+        self, split: Split, task: Task, *, batch_size: int, rank: int, world_size: int, limit: int | None = None
+    ) -> None:
         self._split, self._task = split, task
-        shares = evaluation_batches(len(split), batch_size=batch_size, rank=rank, world_size=world_size)
-        self._batches = [rows for rows in shares if len(rows)]
+        shares = list(evaluation_batches(len(split), batch_size=batch_size, rank=rank, world_size=world_size))
+        last, self._batches = len(split) % batch_size, shares[:limit]
+        if 0 < last < world_size and len(self._batches) == len(shares) > 1:
+            self._batches[-2:] = [np.concatenate(shares[-2:])]
 
     def __len__(self) -> int:
         return len(self._batches)
@@ -135,7 +143,7 @@ class RunData(LightningDataModule):
         split = self._source.split("train")
         order = EpochOrder(split, batch_size=self._source.batch_size, seed=self._seed)
         replicas = self._replicas
-        if order.batch_size < replicas.size:
+        if order.batch_size < replicas.size * self._parts:
             raise ValueError(f"the train split has {len(split)} rows for {replicas.size} devices: use fewer devices")
         steps = Steps(
             split,
@@ -160,13 +168,16 @@ class RunData(LightningDataModule):
         return batch.to(device, self.trainer.lightning_module.dtype)  # type: ignore[arg-type]
 
     def _evaluation(self, name: SplitName) -> DataLoader[StepBatch]:
-        replicas = self._replicas
+        replicas, split = self._replicas, self._source.split(name)
+        if len(split) < replicas.size:
+            raise ValueError(f"the {name} split has {len(split)} rows for {replicas.size} devices: use fewer devices")
         batches = EvaluationBatches(
-            self._source.split(name),
+            split,
             self._task,
             batch_size=self._source.batch_size,
             rank=replicas.rank,
             world_size=replicas.size,
+            limit=self._settings.validation_batches if name == "validation" else None,
         )
         return self._loader(batches, None)
 
@@ -181,6 +192,11 @@ class RunData(LightningDataModule):
             persistent_workers=workers > 0,
             pin_memory=self.trainer.strategy.root_device.type == "cuda",
         )
+
+    @property
+    def _parts(self) -> int:
+        """How many parts each device's share must have: devices that hold a model together read as many each."""
+        return self._settings.accumulate if self._settings.strategy == "model_parallel" else 1
 
     @property
     def _replicas(self) -> Replicas:

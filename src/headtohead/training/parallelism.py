@@ -3,8 +3,13 @@ weights sharded (Rajbhandari et al. 2020, https://arxiv.org/abs/1910.02054; torc
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel, parallelize_module
 
 from headtohead.architectures.contracts import Architecture
@@ -26,12 +31,35 @@ def parallelise(model: Architecture, mesh: DeviceMesh) -> None:
         for block in blocks:
             fully_shard(block, mesh=mesh[REPLICAS])
         fully_shard(model, mesh=mesh[REPLICAS])
-        # What is called besides forward must find the weights put together, too.
-        for name in {"features", "greedy"} & set(dir(model)):
-            register_fsdp_forward_method(model, name)
-        for block in blocks:
-            register_fsdp_forward_method(block, "read")
-            register_fsdp_forward_method(block, "step")
+        register_fsdp_forward_method(model, "features")
+        if "greedy" in dir(model):
+            _gather_for(model, "greedy")
+
+
+def _gather_for(model: Architecture, name: str) -> None:
+    """A method that may take more steps on one device than on another: it finds all weights, and asks for none."""
+    original = getattr(model, name)
+
+    @wraps(original)
+    def method(*args: Any, **inputs: Any) -> Any:
+        with _gathered(model):
+            return original(*args, **inputs)
+
+    setattr(model, name, method)
+
+
+@contextmanager
+def _gathered(model: Architecture) -> Iterator[None]:
+    modules = {path: module for path, module in model.named_modules() if isinstance(module, FSDPModule)}
+    for module in modules.values():
+        module.set_reshard_after_forward(False, recurse=False)
+        module.unshard()
+    try:
+        yield
+    finally:
+        for path, module in modules.items():
+            module.reshard()
+            module.set_reshard_after_forward(bool(path), recurse=False)  # as fully_shard has it, the outermost not
 
 
 def check_division(model: Architecture, parts: int) -> None:
