@@ -14,6 +14,9 @@ examples:
   h2h train model=encoder_only task=masked_lm            another family and its objective
   h2h train model/position=alibi model/norm=rms_norm     other parts
   h2h train trainer=ddp trainer.devices=2                two processes
+  h2h train trainer=fsdp                                 two processes that share the weights
+  h2h train task=classification data=sentence_grammar init_from=run:outputs/default/RUN finetuning=head_only
+                                                         another task, from the weights of a run
   h2h train resume_from=outputs/default/RUN              go on with an interrupted run
   h2h train --cfg job                                    show the configuration, train nothing
   h2h train --config-dir my_conf experiment=mine         with YAML files of your own
