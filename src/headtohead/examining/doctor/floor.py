@@ -6,6 +6,7 @@ import math
 from collections import Counter, defaultdict
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from headtohead.data.batch import IGNORED, Batch
@@ -23,6 +24,13 @@ def floor(batch: Batch, causal_field: Literal["tokens", "decoder_tokens"] | None
     total = sum(count for counts in seen.values() for count in counts.values())
     lost = sum(-count * math.log(count / sum(counts.values())) for counts in seen.values() for count in counts.values())
     return lost / max(1, total)
+
+
+def blind(batch: Batch) -> float:
+    """The loss of one who sees no input, and knows how often each target occurs in the batch."""
+    assert batch.targets is not None, "a task's view has targets"
+    counts = batch.targets[batch.targets != IGNORED].unique(return_counts=True)[1].double()
+    return float(torch.special.entr(counts / counts.sum()).sum())
 
 
 def _visible(batch: Batch, row: int, place: int, causal_field: str | None) -> bytes:

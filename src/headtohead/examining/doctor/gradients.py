@@ -37,8 +37,10 @@ def gradients(patient: Patient) -> Finding:
         )
     sizes = {name: _size(stream) for name, stream in streams}
     stacks = {_stack(name): [other for other in sizes if _stack(other) == _stack(name)] for name in sizes}
-    if not sizes or total == 0:
-        return not_applicable("no stack of blocks" if not sizes else "no gradient at all: see `parameters`")
+    # A stack that is read through gains of 0 has no gradient yet, as it should (ReZero).
+    stacks = {stack: names for stack, names in stacks.items() if any(sizes[name] for name in names)}
+    if not stacks:
+        return not_applicable("no stack of blocks has a gradient yet")
     ratios = {stack: _ratio([sizes[name] for name in names]) for stack, names in stacks.items()}
     worst = max(ratios, key=lambda stack: ratios[stack])
     ratio, deepest = ratios[worst], stacks[worst]

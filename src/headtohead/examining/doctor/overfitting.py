@@ -6,19 +6,19 @@ import math
 from dataclasses import dataclass
 
 from headtohead.examining.doctor.contracts import Finding
-from headtohead.examining.doctor.floor import floor
+from headtohead.examining.doctor.floor import blind, floor
 from headtohead.examining.doctor.learning_rate import range_test
 from headtohead.examining.doctor.patient import Patient
 from headtohead.examining.doctor.steps import Course
 
 NUM_STEPS = 300
 _LOOK_EVERY = 10
-_LEFT = 0.2
-"""The share of the loss above its floor that may be left."""
-_LOST, _PATIENCE = 2.0, 100
+_LEFT, _LEFT_AT_END = 0.2, 1 / 3
+"""The share of the loss above its floor at which a batch counts as learnt; after the last step more may be left."""
+_LOST, _PATIENCE = 2.0, 60
 """A share of the loss that does not come back after so many steps."""
-_HARDLY = 0.9
-"""So much left at every learning rate is no question of time."""
+_BLIND = 0.97
+"""Of the loss of one who knows the frequencies alone: ending above it means that nothing of the input was used."""
 _STILL = 0.02
 """The share by which a loss must fall, or rise, to have moved at all."""
 
@@ -69,7 +69,7 @@ def overfitting(patient: Patient) -> Finding:
     learnt = learn(patient)
     measured = {"loss_at_start": learnt.start, "loss": learnt.end, "lowest_possible": learnt.lowest_possible}
     measured["steps"] = learnt.num_steps
-    if learnt.left < _LEFT:
+    if learnt.left < _LEFT_AT_END:
         return Finding("ok", str(learnt), "", measured)
     return _diagnosed(patient, course.rate, learnt, measured)
 
@@ -85,14 +85,14 @@ def _diagnosed(patient: Patient, rate: float, learnt: Learnt, measured: dict[str
     second = learn(patient, better)
     measured |= {"other_rate": better, "loss_at_other_rate": second.end}
     moves = "it does not move" if learnt.left > 1 - _STILL else "it moves, but stays above"
-    if second.left < _LEFT:
+    if second.left < _LEFT_AT_END:
         way = "raise" if better > rate else "lower"
         says = f"{moves} at optimizer.lr={rate:g}, and is learnt at {better:g}: {learnt}"
         return Finding("warning", says, f"{way} optimizer.lr, to about {better:g}, or train for longer", measured)
     says = f"{moves} at optimizer.lr={rate:g} (and at {better:g}, with {second.end:.2f}): {learnt}"
-    if min(learnt.left, second.left) > _HARDLY:
-        advice = (
-            "look for weights that get no gradient, inputs that say nothing of the targets, a loss of something else"
-        )
+    unseen = blind(patient.few)
+    if min(learnt.end, second.end) > _BLIND * unseen:
+        says = f"{says}; {unseen:.2f} is reached by knowing nothing but how often each target occurs"
+        advice = "look for what hides the input from the outputs, or their gradient from the weights"
         return Finding("fault", says, advice, measured)
     return Finding("warning", says, "train for longer, or widen the model; its kind may not suit the task", measured)

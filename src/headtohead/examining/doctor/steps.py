@@ -47,9 +47,9 @@ class Course:
             seed_step(seed, step, 0, self._patient.device)
             yield self._step(factor(step))
 
-    def loss(self) -> float:
-        """In evaluation, where labels are not smoothed."""
-        self.model.eval()
+    def loss(self, *, training: bool = False) -> float:
+        """Without gradients; in evaluation labels are not smoothed."""
+        self.model.train(training)
         with torch.no_grad(), self._casting():
             return float(self._patient.parts.task.loss(self.model, self.batch).mean)
 
