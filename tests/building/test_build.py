@@ -166,6 +166,21 @@ def test_name_tells_what_is_not_the_default(overrides: list[str], name: str) -> 
     assert compose_checked("train", overrides)["name"] == name
 
 
+@pytest.mark.parametrize(
+    ("task", "data", "says"),
+    [
+        ("seq2seq model=encoder_decoder", "copy", "data=copy is language: choose data.form=pairs, other data"),
+        ("classification", "dyck", "data=dyck is language: choose data.form=labelled, other data"),
+        ("classification", "copy", "data=copy is language: choose other data"),
+        ("causal_lm", "sort data.form=pairs", "is pairs_of_text: choose data.form=language, data.form=slots, other"),
+    ],
+)
+def test_form_of_problems_that_fits_the_task_is_named(task: str, data: str, says: str) -> None:
+    few = ["data.num_train=40", "data.num_validation=4", "data.num_test=4"]
+    with pytest.raises(ConfigurationError, match=says):
+        h2h.build_parts(h2h.compose("train", [*f"task={task} data={data}".split(), *few]))
+
+
 def test_unknown_root_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="tran is not a root configuration: did you mean train"):
         compose_checked("tran")

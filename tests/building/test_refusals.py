@@ -76,6 +76,7 @@ VALUES = {
     "tags=a": ["tags=a", "a list"],
     "name=1.5": ["name=1.5", "text"],
     "data.batch_size=0": ["data.batch_size=0", "at least 1"],
+    "data.seed=-1": ["data.seed=-1", "at least 0 and at most 4294967295"],
     "data.batch_size=many": ["data.batch_size=many", "a whole number"],
 }
 CHOICES = {

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from headtohead.building.errors import ConfigurationError
+from headtohead.building.sources import class_value
 from headtohead.building.view import View
 from headtohead.data.contracts import DataSpec
+from headtohead.data.problems import KIND_OF_FORM
 
 
 def fit(config: Mapping[str, Any], spec: DataSpec) -> dict[str, Any]:
@@ -32,9 +34,10 @@ def check_kind(config: Mapping[str, Any], spec: DataSpec) -> None:
     view = View(config)
     kinds = view.task_value("data_kinds")
     if kinds and spec.kind not in kinds:
+        forms = [form for form in class_value(view.data["_target_"], "forms") or () if KIND_OF_FORM[form] in kinds]
         raise ConfigurationError(
             f"{view.chosen('task')} reads data of kind {' or '.join(kinds)}, and {view.chosen('data')} is {spec.kind}: "
-            f"choose {'another data.form, ' if 'form' in view.data else ''}other data (h2h list data) or another task "
+            f"choose {''.join(f'data.form={form}, ' for form in forms)}other data (h2h list data) or another task "
             f"(h2h list task)"
         )
 

@@ -20,11 +20,16 @@ class Range:
         return over and (value < self.high if self.below else value <= self.high)
 
     def wants(self) -> str:
-        low = f"{'above' if self.above else 'at least'} {self.low:g}"
-        high = f"{'below' if self.below else 'at most'} {self.high:g}"
+        low = f"{'above' if self.above else 'at least'} {_told(self.low)}"
+        high = f"{'below' if self.below else 'at most'} {_told(self.high)}"
         if math.isinf(self.high):
             return low
         return high if math.isinf(self.low) else f"{low} and {high}"
+
+
+def _told(number: float) -> str:
+    """A whole number to its last digit."""
+    return str(number) if isinstance(number, int) else f"{number:g}"
 
 
 COUNT = Range(low=1)

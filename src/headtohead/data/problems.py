@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from headtohead.data.contracts import DataError, SplitName
+from headtohead.data.contracts import DataError, DataKind, SplitName
 from headtohead.data.randomness import mix
 from headtohead.data.storage import Ragged, Table, smallest_integer
 from headtohead.data.tokenizers import PAD, SPECIAL_TOKENS, framed
@@ -16,6 +16,13 @@ from headtohead.data.tokenizers import PAD, SPECIAL_TOKENS, framed
 FIRST_ID = len(SPECIAL_TOKENS)
 """Of what prompts and answers are made of."""
 ProblemForm = Literal["language", "slots", "pairs", "labelled"]
+KIND_OF_FORM: dict[ProblemForm, DataKind] = {
+    "language": "language",
+    "slots": "language",
+    "pairs": "pairs_of_text",
+    "labelled": "labelled_text",
+}
+"""What rows of each form are to a task."""
 Layout = Literal["after", "along"]
 """Where the answer of a language row stands: after the prompt, or one answer beside each token of the prompt."""
 
