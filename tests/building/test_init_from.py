@@ -18,8 +18,8 @@ from headtohead.tracking.record import RunRecord
 
 SMALL = [
     "data.num_train=60", "data.num_validation=20", "data.num_test=20", "data.batch_size=4", "model.d_model=16",
-    "model/position=rotary", "model.num_heads=2", "model.num_layers=1", "trainer=cpu", "trainer.max_steps=2", "trainer.validate_every=2",
-    "trainer.progress_bar=false", "tracking=none", "probe.at_end=false",
+    "model/position=rotary", "model.num_heads=2", "model.num_layers=1", "trainer=cpu", "trainer.max_steps=2",
+    "trainer.validate_every=2", "trainer.progress_bar=false", "tracking=none", "probe.at_end=false",
 ]  # fmt: skip
 CORPUS = ["model=encoder_only", "task=masked_lm", "data=grammar_lm", "data.tokenizer=char", "data.context_length=8"]
 REVIEWS = ["model=encoder_only", "task=classification", "data=sentence_grammar"]
