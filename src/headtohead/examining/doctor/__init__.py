@@ -108,9 +108,7 @@ def _finding(check: Check, patient: Patient, known: dict[str, Finding]) -> Findi
         needed = {name: _finding(_BY_NAME[name], patient, known) for name in check.needs}
         broken = [name for name, finding in needed.items() if finding.verdict == "fault"]
         known[check.name] = (
-            not_applicable(f"cannot be told before the fault is gone that `{broken[0]}` found")
-            if broken
-            else _answer(check, patient)
+            not_applicable(f"not told: it needs `{broken[0]}` to be well") if broken else _answer(check, patient)
         )
     return known[check.name]
 

@@ -88,3 +88,8 @@ def blamed(names: list[str]) -> str:
     if not names:
         return "the architecture itself"
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def tiny(change: float) -> str:
+    """A relative difference that is rounding, or nothing."""
+    return f"{change:.0e}" if change else "0"

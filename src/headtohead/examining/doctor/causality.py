@@ -5,10 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headtohead.examining.doctor.calls import SAME, blamed, looking_ahead
+from headtohead.examining.doctor.calls import SAME, blamed, looking_ahead, tiny
 from headtohead.examining.doctor.contracts import Finding, not_applicable
 from headtohead.examining.doctor.patient import Patient
 from headtohead.examining.laws.subject import difference
+
+MODES = ("evaluation", "training")
 
 
 def causality(patient: Patient) -> Finding:
@@ -22,7 +24,7 @@ def causality(patient: Patient) -> Finding:
     worst = max(leaks, key=lambda mode: leaks[mode])
     if not leaks[worst] > SAME:
         return Finding(
-            "ok", f"no output before a changed token moves (largest change {leaks[worst]:.0e})", "", measured
+            "ok", f"no output before a changed token moves (largest change {tiny(leaks[worst])})", "", measured
         )
     patient.exact.train(worst == "training")
     below = "decoder." if field == "decoder_tokens" else ""
@@ -33,9 +35,6 @@ def causality(patient: Patient) -> Finding:
         return Finding("warning", says, advice, measured)
     advice = "mask what comes later with minus infinity before the softmax, or use model/mixer=softmax_attention"
     return Finding("fault", says, advice, measured)
-
-
-MODES = ("evaluation", "training")
 
 
 def _places(length: int) -> list[int]:
@@ -67,5 +66,5 @@ def _both_ways(patient: Patient) -> Finding:
     measured = {"largest_change_in_evaluation": change}
     if change > SAME:
         return Finding("ok", f"reads both ways: a changed token moves outputs before it by {change:.0%}", "", measured)
-    says = f"an encoder that never looks ahead: a changed token moves no output before it (largest change {change:.0e})"
+    says = f"an encoder that never looks ahead: a changed token moves no output before it ({tiny(change)})"
     return Finding("warning", says, "build its mixer with causal=false, as the stack asks for", measured)

@@ -13,7 +13,7 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.components.block import Block
 from headtohead.examining.doctor.contracts import Finding, not_applicable
 from headtohead.examining.doctor.patient import Patient
-from headtohead.examining.doctor.steps import Course
+from headtohead.examining.doctor.steps import Trial, as_started
 from headtohead.training.layers import LayerNorms
 
 _UNEVEN, _LOST = 1e2, 1e4
@@ -22,10 +22,10 @@ _UNEVEN, _LOST = 1e2, 1e4
 
 def gradients(patient: Patient) -> Finding:
     """Of the stream as it leaves each block; layers whose parameters get numbers that are none are named."""
-    course = Course(patient, patient.few)
-    with _watched(course.model) as streams:
-        course.differentiate()
-    norms = LayerNorms(course.model).gradients()
+    trial = Trial(patient, patient.few, as_started(patient))
+    with _watched(trial.model) as streams:
+        trial.differentiate()
+    norms = LayerNorms(trial.model).gradients()
     total = math.sqrt(sum(norm**2 for norm in norms.values()))
     measured = {"gradient_norm": total}
     if bad := [layer for layer, norm in norms.items() if not math.isfinite(norm)]:
@@ -51,9 +51,7 @@ def gradients(patient: Patient) -> Finding:
         says = f"the gradient {way} on its way down: {last:.0e} after {deepest[-1]}, {first:.0e} after {deepest[0]}"
         advice = "choose model/residual=pre or deepnorm, a norm, or a smaller initialisation"
         return Finding("fault" if ratio > _LOST else "warning", says, advice, measured)
-    says = (
-        f"they differ by a factor of {ratio:.1f} at most over the layers of a stack; all together have norm {total:.2g}"
-    )
+    says = f"between layers they differ {ratio:.1f} times at most; their norm over all weights is {total:.2g}"
     return Finding("ok", says, "", measured)
 
 

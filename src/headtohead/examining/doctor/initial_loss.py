@@ -9,7 +9,7 @@ import torch
 
 from headtohead.examining.doctor.contracts import Finding, not_applicable
 from headtohead.examining.doctor.patient import Patient
-from headtohead.examining.doctor.steps import Course
+from headtohead.examining.doctor.steps import Trial, as_started
 
 _ABOVE, _SHARE_ABOVE = 1.0, 0.5
 """Logits that deviate by s cost about s^2 / 2: 1 nat is s = 1.4. The half of a large ln(V) is still won back within the
@@ -22,9 +22,9 @@ def initial_loss(patient: Patient) -> Finding:
     if patient.parts.identity.init_from is not None:
         return not_applicable(f"it starts from trained weights: init_from={patient.parts.identity.init_from}")
     batch = patient.batch()
-    course = Course(patient, batch)
+    trial = Trial(patient, batch, as_started(patient))
     # In training: batch norm has no statistics to evaluate with yet.
-    found, expected = course.loss(training=True), _of_equal_logits(patient, course)
+    found, expected = trial.loss(training=True), _of_equal_logits(patient, trial)
     measured = {"loss": found, "loss_of_equal_logits": expected}
     size = f"ln({math.exp(expected):.0f})"
     excess = found - expected
@@ -44,12 +44,12 @@ def initial_loss(patient: Patient) -> Finding:
         return Finding(
             "warning", says, "see that no input holds its own target, and that targets are shifted", measured
         )
-    return Finding("ok", f"{found:.3f}, and {size} = {expected:.3f}", "", measured)
+    return Finding("ok", f"the loss starts at {found:.3f}, and {size} = {expected:.3f}", "", measured)
 
 
-def _of_equal_logits(patient: Patient, course: Course) -> float:
+def _of_equal_logits(patient: Patient, trial: Trial) -> float:
     """Of the same batch, by a model whose every parameter is zero."""
-    blank = Course(patient, course.batch, model=deepcopy(course.model))
+    blank = Trial(patient, trial.batch, deepcopy(trial.model))
     with torch.no_grad():
         for parameter in blank.model.parameters():
             parameter.zero_()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from headtohead.examining.doctor.contracts import Finding, Verdict
+from headtohead.examining.doctor.contracts import Finding, Verdict, not_applicable
 from headtohead.examining.doctor.patient import Patient
 from headtohead.examining.doctor.steps import Course
 
@@ -63,6 +63,8 @@ def range_test(patient: Patient) -> RangeTest:
 
 def learning_rate(patient: Patient) -> Finding:
     """The configured rate, against the range that the test found."""
+    if not any(parameter.requires_grad for parameter in patient.model.parameters()):
+        return not_applicable("every weight is frozen")
     rate = Course(patient, patient.few).rate
     if not rate > 0:
         return Finding("fault", f"optimizer.lr={rate:g} moves nothing", "raise optimizer.lr to 1e-3", {"rate": rate})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headtohead.examining.doctor.calls import SAME
+from headtohead.examining.doctor.calls import SAME, tiny
 from headtohead.examining.doctor.contracts import Finding, not_applicable
 from headtohead.examining.doctor.patient import Patient
 from headtohead.examining.laws.subject import difference
@@ -18,5 +18,5 @@ def memory(patient: Patient) -> Finding:
     measured = {"change": change}
     if change > SAME:
         return Finding("ok", f"another source moves the decoder's outputs by {change:.0%}", "", measured)
-    says = f"the decoder never reads its source: another one moves no output (largest change {change:.0e})"
+    says = f"the decoder never reads its source: another one moves no output (largest change {tiny(change)})"
     return Finding("fault", says, "let the cross mixer take keys and values from context.memory", measured)

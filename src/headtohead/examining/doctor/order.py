@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.vision_transformer import VisionTransformer
 from headtohead.components.stack import Stack
-from headtohead.examining.doctor.calls import SAME
+from headtohead.examining.doctor.calls import SAME, tiny
 from headtohead.examining.doctor.contracts import Finding
 from headtohead.examining.doctor.patient import Patient
 from headtohead.examining.laws.subject import difference
@@ -38,7 +38,7 @@ def _verdict(change: float, what: str) -> Finding:
     measured = {"change": change}
     if change > SAME:
         return Finding("ok", f"permuted {what} move the outputs by {change:.0%}", "", measured)
-    says = f"blind to order: permuted {what} only permute the outputs (largest change {change:.0e})"
+    says = f"blind to order: permuted {what} only permute the outputs (largest change {tiny(change)})"
     return Finding("fault", says, _ADVICE, measured)
 
 
@@ -84,7 +84,7 @@ def _causal(patient: Patient) -> Finding:
         says = f"a layer reads its past as a bag of tokens: permuted, it moves only later layers (by {whole:.0%})"
         advice = f"{_ADVICE}; without, causal layers learn order only through how many tokens each one sees"
         return Finding("warning", says, advice, measured)
-    says = f"blind to order: a permuted past does not move the last output (largest change {whole:.0e})"
+    says = f"blind to order: a permuted past does not move the last output (largest change {tiny(whole)})"
     return Finding("fault", says, f"{_ADVICE}, or a second layer", measured)
 
 

@@ -62,7 +62,7 @@ def learn(patient: Patient, rate: float | None = None) -> Learnt:
 def overfitting(patient: Patient) -> Finding:
     """What stands in the way is told by what happens at another learning rate."""
     if not any(parameter.requires_grad for parameter in patient.model.parameters()):
-        return Finding("fault", "nothing can be trained: every weight is frozen", "see `parameters`")
+        return Finding("fault", "nothing can be trained: every weight is frozen", "let some weights require gradients")
     course = Course(patient, patient.few)
     if not course.rate > 0:
         return Finding("fault", "nothing moves at a learning rate of 0", "raise optimizer.lr to 1e-3")

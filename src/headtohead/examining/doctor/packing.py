@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headtohead.examining.doctor.calls import SAME
+from headtohead.examining.doctor.calls import SAME, tiny
 from headtohead.examining.doctor.contracts import Finding, not_applicable
 from headtohead.examining.doctor.patient import Patient
 from headtohead.examining.laws.subject import difference
@@ -25,7 +25,7 @@ def packing(patient: Patient) -> Finding:
         says = f"a document's outputs change by {change:.0%} when another one stands before it in its row"
         advice = "mask by context.segments and count from context.positions, or pack with data.packing=none"
         return Finding("fault", says, advice, measured)
-    return Finding("ok", f"documents in a row give what they give apart (largest change {change:.0e})", "", measured)
+    return Finding("ok", f"documents in a row give what they give apart (largest change {tiny(change)})", "", measured)
 
 
 def _packed(tokens: Tensor, first: int) -> dict[str, Tensor]:

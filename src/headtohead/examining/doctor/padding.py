@@ -11,7 +11,7 @@ from torch import Tensor
 from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.heads import Classifier
 from headtohead.components.contracts import Context
-from headtohead.examining.doctor.calls import SAME, blamed, calls
+from headtohead.examining.doctor.calls import SAME, blamed, calls, tiny
 from headtohead.examining.doctor.contracts import Finding, not_applicable
 from headtohead.examining.doctor.patient import Patient
 from headtohead.examining.laws.subject import difference
@@ -59,7 +59,7 @@ def padding(patient: Patient) -> Finding:
             return Finding("fault", says, advice, measured)
     largest = max(measured.values())
     return Finding(
-        "ok", f"neither its content nor its amount moves an output (largest change {largest:.0e})", "", measured
+        "ok", f"neither its content nor its amount moves an output (largest change {tiny(largest)})", "", measured
     )
 
 

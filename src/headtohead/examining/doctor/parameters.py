@@ -9,7 +9,7 @@ from torch import nn
 
 from headtohead.examining.doctor.contracts import Finding
 from headtohead.examining.doctor.patient import Patient
-from headtohead.examining.doctor.steps import Course
+from headtohead.examining.doctor.steps import Trial
 from headtohead.training.layers import layer_of
 
 _SHOWN = 3
@@ -41,9 +41,9 @@ def parameters(patient: Patient) -> Finding:
 
 
 def _without_gradient(patient: Patient, names: Sequence[str]) -> list[str]:
-    course = Course(patient, patient.few, model=deepcopy(patient.exact))
-    course.differentiate()
-    held: dict[str, nn.Parameter] = dict(course.model.named_parameters())
+    trial = Trial(patient, patient.few, deepcopy(patient.exact))
+    trial.differentiate()
+    held: dict[str, nn.Parameter] = dict(trial.model.named_parameters())
     gradients = {name: held[name].grad for name in names}
     return [name for name, gradient in gradients.items() if gradient is None or not gradient.any()]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from headtohead.examining.doctor.calls import SAME, blamed, calls
+from headtohead.examining.doctor.calls import SAME, blamed, calls, tiny
 from headtohead.examining.doctor.contracts import Finding
 from headtohead.examining.doctor.patient import Patient
 from headtohead.examining.laws.subject import difference
@@ -30,7 +30,7 @@ def rows(patient: Patient) -> Finding:
     if changes["training"] > SAME:
         says = f"apart in evaluation; in training batch_norm mixes them by design ({changes['training']:.0%})"
         return Finding("ok", says, "", measured)
-    return Finding("ok", f"no row moves another's outputs (largest change {max(changes.values()):.0e})", "", measured)
+    return Finding("ok", f"no row moves another's outputs (largest change {tiny(max(changes.values()))})", "", measured)
 
 
 def _with_others(patient: Patient) -> dict[str, Tensor]:

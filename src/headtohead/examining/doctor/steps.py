@@ -1,4 +1,4 @@
-"""Training steps as a run takes them, without Lightning: the task's loss, the optimizer, clipping and precision."""
+"""Losses, gradients and training steps as a run has them, without Lightning: the task's loss, precision, clipping."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 
 import torch
+from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from headtohead.architectures.contracts import Architecture
@@ -17,28 +18,60 @@ from headtohead.training.seeds import seed_step, seeds_of
 _FORMATS = {"bf16": torch.bfloat16, "16": torch.float16, "64": torch.float64, "32": torch.float32}
 
 
-class Course:
-    """A copy of the model at its start, or another model, on one batch; learning rates are factors on its own."""
+def as_started(patient: Patient) -> Architecture:
+    """A copy of the model at its first step, in the number format that its weights are trained in."""
+    bits, _, kind = patient.parts.precision.on(patient.device.type).name.partition("-")
+    model = deepcopy(patient.model)
+    return model.to(_FORMATS[bits]) if kind == "true" else model
 
-    def __init__(self, patient: Patient, batch: Batch, *, model: Architecture | None = None) -> None:
-        self._patient = patient
-        precision = patient.parts.precision.on(patient.device.type)
-        bits, _, kind = precision.name.partition("-")
-        self._format = _FORMATS[bits] if kind == "mixed" and model is None else None
-        self.model: Architecture = deepcopy(patient.model) if model is None else model
-        if kind == "true" and model is None:
-            self.model.to(_FORMATS[bits])
-        like = next(self.model.parameters())
-        self.batch = batch.map(lambda x: x.to(like.dtype) if x.is_floating_point() else x)
+
+class Trial:
+    """A model, which this may change, on one batch, under the run's autocast."""
+
+    def __init__(self, patient: Patient, batch: Batch, model: Architecture) -> None:
+        self._patient, self.model = patient, model
+        dtype = next(model.parameters()).dtype
+        self.batch = batch.map(lambda x: x.to(dtype) if x.is_floating_point() else x)
+        bits, _, kind = patient.parts.precision.on(patient.device.type).name.partition("-")
+        self._format = _FORMATS[bits] if kind == "mixed" else None
+
+    def loss(self, *, training: bool = False) -> float:
+        """Without gradients; in evaluation labels are not smoothed."""
+        self.model.train(training)
+        with torch.no_grad():
+            return float(self._mean())
+
+    def differentiate(self) -> float:
+        """Leaves the gradients of the loss, in training, with the parameters; returns the loss."""
+        self.model.train()
+        loss = self._mean()
+        if loss.requires_grad:
+            self._backward(loss)
+        return float(loss.detach())
+
+    def _mean(self) -> Tensor:
+        with self._casting():
+            return self._patient.parts.task.loss(self.model, self.batch).mean
+
+    def _backward(self, loss: Tensor) -> None:
+        loss.backward()
+
+    def _casting(self) -> AbstractContextManager[object]:
+        return nullcontext() if self._format is None else torch.autocast(self._patient.device.type, self._format)
+
+
+class Course(Trial):
+    """The model as it starts, trained on one batch; learning rates are factors on the configured one."""
+
+    def __init__(self, patient: Patient, batch: Batch) -> None:
+        super().__init__(patient, batch, as_started(patient))
         self._optimizer = patient.parts.optimizer(self.model)
+        self.rate = float(self._optimizer.param_groups[0]["lr"])
+        """The configured one."""
+        patient.parts.finetuning.scale_rates(self._optimizer, self.model)
         self._peaks = [group["lr"] for group in self._optimizer.param_groups]
-        self._scaler = torch.amp.GradScaler(patient.device.type, enabled=self._format is torch.float16)
         self._trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-
-    @property
-    def rate(self) -> float:
-        """The configured learning rate."""
-        return float(self._peaks[0])
+        self._scaler = torch.amp.GradScaler(patient.device.type, enabled=self._format is torch.float16)
 
     def losses(self, num_steps: int, factor: Callable[[int], float]) -> Iterator[float]:
         """The loss before each step."""
@@ -46,21 +79,6 @@ class Course:
         for step in range(num_steps):
             seed_step(seed, step, 0, self._patient.device)
             yield self._step(factor(step))
-
-    def loss(self, *, training: bool = False) -> float:
-        """Without gradients; in evaluation labels are not smoothed."""
-        self.model.train(training)
-        with torch.no_grad(), self._casting():
-            return float(self._patient.parts.task.loss(self.model, self.batch).mean)
-
-    def differentiate(self) -> float:
-        """Gradients of the loss; returns the loss."""
-        self.model.train()
-        with self._casting():
-            loss = self._patient.parts.task.loss(self.model, self.batch).mean
-        if loss.requires_grad:
-            self._scaler.scale(loss).backward()
-        return float(loss.detach())
 
     def _step(self, factor: float) -> float:
         for group, peak in zip(self._optimizer.param_groups, self._peaks, strict=True):
@@ -75,5 +93,5 @@ class Course:
         self._optimizer.zero_grad()
         return loss
 
-    def _casting(self) -> AbstractContextManager[object]:
-        return nullcontext() if self._format is None else torch.autocast(self._patient.device.type, self._format)
+    def _backward(self, loss: Tensor) -> None:
+        self._scaler.scale(loss).backward()
