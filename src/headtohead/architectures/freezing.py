@@ -35,13 +35,10 @@ def as_trained(model: Architecture, rows: Iterable[CostRow]) -> Iterator[CostRow
 
 def _weights(model: Architecture, path: str) -> Iterator[Tensor]:
     """The parameters at a row's path; none for what the ledger alone has a word for."""
-    found: nn.Module = model
+    found: object = model
     for word in path.removesuffix(".memory").split("."):
-        children = dict(found.named_children())
-        if word not in children:
-            own = dict(found.named_parameters(recurse=False))
-            if word in own:
-                yield own[word]
-            return
-        found = children[word]
-    yield from found.parameters()
+        found = getattr(found, word, None)
+    if isinstance(found, nn.Module):
+        yield from found.parameters()
+    elif isinstance(found, Tensor):
+        yield found
