@@ -220,7 +220,9 @@ def test_impossible_settings_are_refused_before_a_folder_is_made(tmp_path: Path,
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("changes", "word"), [({"accumulate": 2}, "accumulate"), ({"strategy": "ddp"}, "strategy=ddp")])
+@pytest.mark.parametrize(
+    ("changes", "word"), [({"accumulate": 2}, "accumulate"), ({"strategy": "ddp"}, "strategy=ddp")]
+)
 def test_batch_norm_is_refused_where_a_batch_is_split(tmp_path: Path, changes: dict, word: str) -> None:
     with pytest.raises(ValueError, match=rf"model/norm=batch_norm .*trainer.{word}"):
         train(parts(tmp_path, make_model=partial(make_model, norm=BatchNorm), **changes))
