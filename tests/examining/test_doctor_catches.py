@@ -32,8 +32,8 @@ pytestmark = pytest.mark.usefixtures("own_cache")
 HEALTHY = [
     pytest.param(DECODER, id="decoder"),
     pytest.param(CLASSIFIER, id="classifier"),
-    pytest.param(TRANSLATOR, id="translator"),
     pytest.param(IMAGES, id="images"),
+    pytest.param(TRANSLATOR, id="translator", marks=pytest.mark.slow),
     pytest.param(ENCODER, id="encoder", marks=pytest.mark.slow),
     pytest.param(TAGGER, id="tagger", marks=pytest.mark.slow),
     pytest.param(QUESTIONS, id="questions", marks=pytest.mark.slow),
@@ -97,7 +97,7 @@ def test_a_planted_fault_is_found_by_its_own_check_and_by_no_other(
 
 @pytest.mark.parametrize("base", [DECODER, CLASSIFIER], ids=["decoder", "classifier"])
 def test_a_learning_rate_a_thousand_times_too_high_is_named(base: list[str]) -> None:
-    found = findings([*base, "optimizer.lr=1"])
+    found = findings([*base, "optimizer.lr=1"], "attention", "gradients", "learning_rate", "overfitting")
     assert found["learning_rate"].verdict == "fault"
     assert "lower optimizer.lr" in found["learning_rate"].advice
     assert 1e-4 <= found["learning_rate"].measured["suggestion"] <= 1e-2
