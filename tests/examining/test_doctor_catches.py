@@ -136,7 +136,7 @@ SIZES = [
 ]
 STACKS = [
     *(f"model/position={name}" for name in ("sinusoidal", "learned", "rotary", "alibi", "t5_bias", "shaw")),
-    *(f"model/norm={name}" for name in ("rms_norm", "batch_norm", "dynamic_tanh", "adaptive")),
+    *(f"model/norm={name}" for name in ("rms_norm", "batch_norm", "adaptive")),
     *(f"model/residual={name}" for name in ("post", "sandwich", "parallel", "rezero", "layer_scale", "deepnorm")),
     *(f"model/initialisation={name}" for name in ("gpt2", "xavier", "t5")),
 ]
@@ -159,6 +159,16 @@ def test_sizes_and_seeds_raise_no_false_alarm(base: list[str], change: list[str]
 @pytest.mark.parametrize("base", [DECODER, TRANSLATOR], ids=named)
 def test_sane_parts_raise_no_false_alarm(base: list[str], change: str) -> None:
     assert faults(findings([*base, change])) == []
+
+
+@pytest.mark.slow
+def test_a_tanh_for_a_norm_learns_only_where_features_start_large_enough() -> None:
+    """Three hundred steps of a real run tell the same: with gpt2's small weights its loss is twice a layer norm's."""
+    small, usual = (
+        findings([*DECODER, "model/norm=dynamic_tanh", f"model/initialisation={name}"], "overfitting")["overfitting"]
+        for name in ("gpt2", "xavier")
+    )
+    assert small.verdict != "ok" and usual.verdict == "ok"
 
 
 @pytest.mark.slow
@@ -196,8 +206,11 @@ def test_layers_frozen_as_asked_are_no_fault() -> None:
 
 
 def test_a_head_that_starts_too_confident_is_seen_in_the_first_loss() -> None:
-    found = findings([*DECODER, "model.initialisation.std=1.0"], "initial_loss")["initial_loss"]
-    assert found.verdict == "fault" and found.measured["loss"] > 3 * math.log(512)
+    some, much = (
+        findings([*DECODER, f"model.initialisation.std={std}"], "initial_loss")["initial_loss"] for std in (0.3, 1.0)
+    )
+    assert some.verdict == "warning" and some.measured["loss"] > 1.4 * math.log(512)
+    assert much.verdict == "fault" and much.measured["loss"] > 4 * math.log(512)
 
 
 def test_gains_that_start_at_zero_hide_no_parameter_from_its_gradient() -> None:

@@ -11,9 +11,11 @@ from headtohead.examining.doctor.contracts import Finding, not_applicable
 from headtohead.examining.doctor.patient import Patient
 from headtohead.examining.doctor.steps import Trial, as_started
 
-_ABOVE, _SHARE_ABOVE = 1.0, 0.5
-"""Logits that deviate by s cost about s^2 / 2: 1 nat is s = 1.4. The half of a large ln(V) is still won back within the
-first steps, and a head tied to its embedding, which starts by guessing the token it reads, needs it."""
+_ABOVE = 2.5
+"""Nats, or ln(classes) where that is less. Logits that deviate by s cost about s^2 / 2, so this is s = 2.2, won back
+within some steps; a head tied to its embedding, which starts by guessing the token it reads, costs 1 to 2.4."""
+_LOST = 3.0
+"""So many times ln(V) above it are not won back soon."""
 _SHARE_BELOW = 0.25
 
 
@@ -28,7 +30,7 @@ def initial_loss(patient: Patient) -> Finding:
     measured = {"loss": found, "loss_of_equal_logits": expected}
     size = f"ln({math.exp(expected):.0f})"
     excess = found - expected
-    if excess > max(_ABOVE, _SHARE_ABOVE * expected):
+    if excess > min(_ABOVE, expected):
         says = (
             f"the loss starts at {found:.2f}, {excess:.2f} above {size} = {expected:.2f}, as if logits deviated by "
             f"{math.sqrt(2 * excess):.1f}"
@@ -36,7 +38,7 @@ def initial_loss(patient: Patient) -> Finding:
         advice = (
             "start the head smaller: model/initialisation=gpt2, or model.tie_weights=false; look for a lost final norm"
         )
-        return Finding("warning" if excess < 2 * expected + _ABOVE else "fault", says, advice, measured)
+        return Finding("warning" if excess < _LOST * expected else "fault", says, advice, measured)
     if -excess > _SHARE_BELOW * expected:
         says = (
             f"the loss starts at {found:.2f}, {-excess:.2f} below {size} = {expected:.2f}: something tells the answers"

@@ -42,17 +42,18 @@ class Learnt:
         return f"the loss of one batch goes from {self.start:.2f} to {self.end:.2f} in {self.num_steps} steps{low}"
 
 
-def learn(patient: Patient, rate: float | None = None) -> Learnt:
+def learn(patient: Patient, rate: float | None = None, *, patience: int = 1) -> Learnt:
     """At the configured learning rate, or another; ends early where the batch is known, or the loss is no number."""
+    num_steps = patience * NUM_STEPS
     course = Course(patient, patient.few)
     factor = 1.0 if rate is None else rate / course.rate
     lowest = floor(patient.few, patient.causal_field)
     start = end = course.loss()
     step = 0
-    for step, loss in enumerate(course.losses(NUM_STEPS, lambda _: factor), start=1):
+    for step, loss in enumerate(course.losses(num_steps, lambda _: factor), start=1):
         if step % _LOOK_EVERY == 0 or not math.isfinite(loss):
             end = course.loss()
-            patient.note(f"step {step} of {NUM_STEPS}, loss {end:.2f}")
+            patient.note(f"step {step} of {num_steps}, loss {end:.2f}")
             left = Learnt(start, end, lowest, step).left
             if left < _LEFT or not math.isfinite(end) or (left > _LOST and step >= _PATIENCE):
                 break
@@ -82,7 +83,7 @@ def _diagnosed(patient: Patient, rate: float, learnt: Learnt, measured: dict[str
         says = f"it {'diverges' if diverges else 'is not learnt'} at optimizer.lr={rate:g}: {learnt}"
         return Finding("fault", says, f"lower optimizer.lr, to about {min(test.suggestion, rate / 10):g}", measured)
     better = test.suggestion if not 0.3 < test.suggestion / rate < 3 else 3 * rate
-    second = learn(patient, better)
+    second = learn(patient, better, patience=2)
     measured |= {"other_rate": better, "loss_at_other_rate": second.end}
     moves = "it does not move" if learnt.left > 1 - _STILL else "it moves, but stays above"
     if second.left < _LEFT_AT_END:
@@ -93,6 +94,8 @@ def _diagnosed(patient: Patient, rate: float, learnt: Learnt, measured: dict[str
     unseen = blind(patient.few)
     if min(learnt.end, second.end) > _BLIND * unseen:
         says = f"{says}; {unseen:.2f} is reached by knowing nothing but how often each target occurs"
-        advice = "look for what hides the input from the outputs, or their gradient from the weights"
+        advice = (
+            "look for what hides the input or stops the gradient, or try larger weights (model/initialisation=xavier)"
+        )
         return Finding("fault", says, advice, measured)
     return Finding("warning", says, "train for longer, or widen the model; its kind may not suit the task", measured)
