@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from run_folders import OFFLINE, history, new_run
 
 from headtohead.tasks.tables import Table
 from headtohead.tracking.connection import TrackingSettings
 from headtohead.tracking.record import Progress
 from headtohead.tracking.tables import draw_matrix, table_of, write_csv
 from headtohead.tracking.wandb import WandbTracker, start
+from run_folders import OFFLINE, history, new_run
 
 SAMPLES = Table(("text", "score"), (('a "quoted", text\nof two lines', 0.1), ("Grüße", 2)))
 MATRIX = Table(("true, predicted", "cat", "dog"), (("cat", 90, 10), ("dog", 0, 5)), is_matrix=True)

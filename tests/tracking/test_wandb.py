@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from run_folders import IMPATIENT, NUMBERS, OFFLINE, history, log_steps, new_run, told, written
 from wandb_server import WandbServer
 
 from headtohead.tracking.connection import TrackingSettings
 from headtohead.tracking.record import Progress
 from headtohead.tracking.store import RunFolder
 from headtohead.tracking.wandb import NoTracker, Tracker, WandbTracker, start
+from run_folders import IMPATIENT, NUMBERS, OFFLINE, history, log_steps, new_run, told, written
 
 
 def directory_of(tracker: Tracker) -> Path:
