@@ -19,6 +19,7 @@ examples:
   h2h bench model/mixer=softmax_attention model/size=medium bench.measures=[step] bench.lengths=[1024,16384]
   h2h bench bench.batch_sizes=[1,8] bench.compile=[false,true]  other things to vary; the first value is the base
   h2h bench model=vision_transformer task=image_classification data=digits bench.lengths=[64,256,1024]
+  h2h bench data.packing=stream                                 documents that see each other need no mask of their own
   h2h bench --cfg job                                           show all that can be set
 
 Every case runs in a fresh process, the variants in turn. A case that is expected not to fit into memory is left out,
