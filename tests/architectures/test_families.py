@@ -19,6 +19,7 @@ from headtohead.components.positions.none import NoPosition
 from headtohead.components.positions.rotary import Rotary
 from headtohead.components.positions.rotary_2d import Rotary2d
 from headtohead.components.positions.sinusoidal_2d import Sinusoidal2d
+from headtohead.generation.loop import greedy
 from small_models import SIZE, VOCAB_SIZE, exact_model, redraw, small_model
 
 CPU = torch.device("cpu")
@@ -186,7 +187,7 @@ class TestGreedy:
         prefix = prompt
         for _ in range(8):
             prefix = torch.cat([prefix, model(prefix)[:, -1].argmax(-1, keepdim=True)], 1)
-        assert torch.equal(model.greedy(prompt, max_length=8), prefix[:, 4:])
+        assert torch.equal(greedy(model, prompt, max_length=8), prefix[:, 4:])
 
     def test_an_encoder_decoder_writes_what_rerunning_the_whole_prefix_writes(self) -> None:
         model, source = exact("encoder_decoder", position=Rotary), tokens(4, 9)
@@ -195,13 +196,13 @@ class TestGreedy:
         for _ in range(8):
             logits = model(source, valid=valid, decoder_tokens=prefix)
             prefix = torch.cat([prefix, logits[:, -1].argmax(-1, keepdim=True)], 1)
-        assert torch.equal(model.greedy(source, valid, max_length=8, bos_id=1, eos_id=None), prefix[:, 1:])
+        assert torch.equal(greedy(model, source, valid, max_length=8, bos_id=1, eos_id=None), prefix[:, 1:])
 
     def test_a_row_repeats_its_end_while_others_go_on(self) -> None:
         model, source = exact("encoder_decoder"), tokens(6, 9)
-        free = model.greedy(source, None, max_length=7, bos_id=1, eos_id=None)
+        free = greedy(model, source, None, max_length=7, bos_id=1, eos_id=None)
         eos = int(free[0, 2])
-        written = model.greedy(source, None, max_length=7, bos_id=1, eos_id=eos)
+        written = greedy(model, source, None, max_length=7, bos_id=1, eos_id=eos)
         for row, unbounded in zip(written.tolist(), free.tolist(), strict=True):
             end = unbounded.index(eos) if eos in unbounded else 7
             assert row == unbounded[:end] + [eos] * (7 - end)

@@ -20,6 +20,7 @@ from headtohead.components.mixers.softmax_attention import SoftmaxAttention
 from headtohead.components.norms import DynamicTanh, LayerNorm
 from headtohead.examining.counting import counting, saved_bytes
 from headtohead.examining.laws import costs, forms, masking
+from headtohead.generation.loop import greedy
 from small_models import exact_model, redraw, small_model
 
 FAMILIES = ("decoder_only", "encoder_only", "encoder_decoder", "vision_transformer")
@@ -168,7 +169,7 @@ def test_greedy_decoding_with_newer_norms_is_the_whole_forward_again_and_again(k
     row = prompt
     for _ in range(6):
         row = torch.cat([row, model(row)[:, -1:].argmax(-1)], 1)
-    assert torch.equal(model.greedy(prompt, max_length=6), row[:, 4:])
+    assert torch.equal(greedy(model, prompt, max_length=6), row[:, 4:])
 
 
 @pytest.mark.parametrize("causal", [True, False])

@@ -9,8 +9,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headtohead.architectures.checks import check_sizes, required
-from headtohead.architectures.contracts import Architecture, CostRow, InputSize
-from headtohead.architectures.decoding import write_greedily
+from headtohead.architectures.contracts import CostRow, InputSize
+from headtohead.architectures.decoding import Decodes, Decoding, left_padding
 from headtohead.architectures.heads import HeadName, Pooling, make_head
 from headtohead.architectures.stack_rows import stack_rows
 from headtohead.components.contracts import (
@@ -24,10 +24,10 @@ from headtohead.components.contracts import (
     WiringFactory,
 )
 from headtohead.components.embeddings import TokenEmbedding
-from headtohead.components.stack import Stack, StackState
+from headtohead.components.stack import Stack
 
 
-class DecoderOnly(Architecture):
+class DecoderOnly(Decodes):
     """Token embedding, causal stack, head."""
 
     family = "decoder_only"
@@ -100,22 +100,28 @@ class DecoderOnly(Architecture):
         context = Context(valid=valid, segments=segments, positions=positions)
         return self.stack(self.embedding(tokens), context)
 
-    @torch.no_grad()
-    def greedy(self, tokens: Int[Tensor, "B L"], *, max_length: int, eos_id: int | None = None) -> Int[Tensor, "B T"]:
-        """The likeliest continuation of prompts of equal length, `max_length` tokens of it."""
-        dtype = self.embedding.weight.dtype
-        room = tokens.shape[1] + max_length
-        state = self.stack.initial_state(len(tokens), room, device=tokens.device, dtype=dtype)
+    @property
+    def longest_written(self) -> int | None:
+        return self.stack.position.max_length
 
-        def read(new: Int[Tensor, "B L"]) -> Float[Tensor, "B V"]:
-            nonlocal state
-            features, state = self._step(new, state)
-            return self.head(features[:, -1:])[:, 0]
+    def start(
+        self, tokens: Int[Tensor, "B L"], valid: Bool[Tensor, "B L"] | None, *, room: int, bos_id: int
+    ) -> tuple[Float[Tensor, "B V"], Decoding]:
+        del bos_id
+        like = self.embedding.weight
+        stack = self.stack.initial_state(len(tokens), tokens.shape[1] + room, device=like.device, dtype=like.dtype)
+        state = Decoding(stack=stack, padding=left_padding(valid))
+        return self._read(tokens, state, None if state.padding is None else valid), state
 
-        return write_greedily(read, read(tokens), max_length=max_length, eos_id=eos_id)
+    def advance(self, tokens: Int[Tensor, "B L"], state: Decoding) -> Float[Tensor, "B V"]:
+        return self._read(tokens, state, None)
 
-    def _step(self, tokens: Int[Tensor, "B L"], state: StackState) -> tuple[Float[Tensor, "B L D"], StackState]:
-        return self.stack.step(self.embedding(tokens), state, Context())
+    def _read(
+        self, tokens: Int[Tensor, "B L"], state: Decoding, valid: Bool[Tensor, "B L"] | None
+    ) -> Float[Tensor, "B V"]:
+        context = state.context(tokens.shape[1], valid)
+        features, state.stack = self.stack.step(self.embedding(tokens), state.stack, context)
+        return self.head(features[:, -1])
 
     def num_tokens(self, size: InputSize) -> int:
         return size.length

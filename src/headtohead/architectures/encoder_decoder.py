@@ -12,8 +12,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headtohead.architectures.checks import check_sizes, required
-from headtohead.architectures.contracts import Architecture, CostRow, InputSize
-from headtohead.architectures.decoding import write_greedily
+from headtohead.architectures.contracts import CostRow, InputSize
+from headtohead.architectures.decoding import Decodes, Decoding
 from headtohead.architectures.heads import HeadName, make_head
 from headtohead.architectures.stack_rows import stack_rows
 from headtohead.components.contracts import (
@@ -51,10 +51,11 @@ class Side:
         return {"mixers": [chosen.pop("mixer")] * chosen.pop("num_layers"), **chosen}
 
 
-class EncoderDecoder(Architecture):
+class EncoderDecoder(Decodes):
     """Embedding(s), a bidirectional stack for the source, a causal one with cross-attention for the target, head."""
 
     family = "encoder_decoder"
+    reads_source = True
 
     def __init__(
         self,
@@ -129,28 +130,22 @@ class EncoderDecoder(Architecture):
         context = Context(valid=decoder_valid, memory=memory, memory_valid=valid)
         return self.decoder(self.decoder_embedding(decoder_tokens), context)
 
-    @torch.no_grad()
-    def greedy(
-        self,
-        tokens: Int[Tensor, "B S"],
-        valid: Bool[Tensor, "B S"] | None,
-        *,
-        max_length: int,
-        bos_id: int,
-        eos_id: int | None,
-    ) -> Int[Tensor, "B T"]:
-        """The target as the model writes it by itself, `max_length` tokens with the end of sequence repeated."""
-        context = Context(memory=self.encode(tokens, valid), memory_valid=valid)
-        dtype = self.embedding.weight.dtype
-        state = self.decoder.initial_state(len(tokens), max_length, device=tokens.device, dtype=dtype)
+    @property
+    def longest_written(self) -> int | None:
+        return self.decoder.position.max_length
 
-        def read(new: Int[Tensor, "B 1"]) -> Float[Tensor, "B V"]:
-            nonlocal state
-            features, state = self.decoder.step(self.decoder_embedding(new), state, context)
-            return self.head(features)[:, 0]
+    def start(
+        self, tokens: Int[Tensor, "B S"], valid: Bool[Tensor, "B S"] | None, *, room: int, bos_id: int
+    ) -> tuple[Float[Tensor, "B V"], Decoding]:
+        like = self.embedding.weight
+        stack = self.decoder.initial_state(len(tokens), 1 + room, device=like.device, dtype=like.dtype)
+        state = Decoding(stack=stack, memory=self.encode(tokens, valid), memory_valid=valid)
+        return self.advance(torch.full((len(tokens), 1), bos_id, device=tokens.device), state), state
 
-        first = read(torch.full((len(tokens), 1), bos_id, device=tokens.device))
-        return write_greedily(read, first, max_length=max_length, eos_id=eos_id)
+    def advance(self, tokens: Int[Tensor, "B L"], state: Decoding) -> Float[Tensor, "B V"]:
+        context = state.context(tokens.shape[1])
+        features, state.stack = self.decoder.step(self.decoder_embedding(tokens), state.stack, context)
+        return self.head(features[:, -1])
 
     def num_tokens(self, size: InputSize) -> int:
         return size.length + size.decoder_length

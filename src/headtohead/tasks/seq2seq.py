@@ -10,9 +10,10 @@ from jaxtyping import Int
 from torch import Tensor
 
 from headtohead.architectures.contracts import Architecture
-from headtohead.architectures.encoder_decoder import EncoderDecoder
+from headtohead.architectures.decoding import Decodes
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
+from headtohead.generation.loop import greedy
 from headtohead.tasks.contracts import Decode
 from headtohead.tasks.reading import row_text
 from headtohead.tasks.sums import PerStage, Sums
@@ -86,9 +87,12 @@ class SequenceToSequence(TokenPrediction):
     def _written(self, model: Architecture, batch: Batch) -> Int[Tensor, "B T"]:
         """As many tokens as the longest target has, the end of a shorter output repeated."""
         assert batch.tokens is not None, "view checks the tokens"
-        if not isinstance(model, EncoderDecoder):
-            raise ValueError(f"task=seq2seq decodes with model=encoder_decoder, not with {type(model).__name__}.")
-        return model.greedy(
+        if not isinstance(model, Decodes) or not model.reads_source:
+            raise ValueError(
+                f"task=seq2seq decodes with a model such as encoder_decoder, not with {type(model).__name__}."
+            )
+        return greedy(
+            model,
             batch.tokens,
             batch.valid,
             max_length=targets_of(batch).shape[1],

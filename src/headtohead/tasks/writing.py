@@ -9,8 +9,9 @@ from jaxtyping import Int
 from torch import Tensor
 
 from headtohead.architectures.contracts import Architecture
-from headtohead.architectures.decoder_only import DecoderOnly
+from headtohead.architectures.decoding import Decodes
 from headtohead.data.batch import Batch
+from headtohead.generation.loop import greedy
 from headtohead.tasks.contracts import Decode
 
 LONGEST = 64
@@ -42,11 +43,11 @@ def continuations(model: Architecture, batch: Batch, decode: Decode, *, eos_id: 
 @torch.no_grad()
 def write(model: Architecture, prompts: Int[Tensor, "B L"], *, max_length: int, eos_id: int) -> list[list[int]]:
     """Greedily, up to the end of the text."""
-    if not isinstance(model, DecoderOnly):
-        raise ValueError(f"a text is continued by model=decoder_only, not by {type(model).__name__}.")
+    if not isinstance(model, Decodes) or model.reads_source:
+        raise ValueError(f"a text is continued by a model such as decoder_only, not by {type(model).__name__}.")
     if max_length < 1:
         return [[] for _ in prompts]
-    return [until(ids, eos_id) for ids in model.greedy(prompts, max_length=max_length, eos_id=eos_id).tolist()]
+    return [until(ids, eos_id) for ids in greedy(model, prompts, max_length=max_length, eos_id=eos_id).tolist()]
 
 
 def until(ids: list[int], eos_id: int) -> list[int]:

@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from headtohead.architectures.encoder_decoder import EncoderDecoder
+from headtohead.architectures.decoding import Decodes
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import DataError, DataSource, DataSpec, SplitName
 from headtohead.data.storage import Ragged
 from headtohead.data.texts import TextSource
 from headtohead.data.tokenizers import UNK, shortened
 from headtohead.examining.finished import FinishedRun
+from headtohead.generation.loop import greedy
 from headtohead.training.seeds import EVALUATION_SEED
 
 _MASK = re.compile(r"(<mask>)")
@@ -112,11 +113,11 @@ class _Reader:
 
     def _greedy(self, batch: Batch) -> list[int]:
         model = self.run.model
-        if not isinstance(model, EncoderDecoder) or batch.tokens is None:
+        if not isinstance(model, Decodes) or not model.reads_source or batch.tokens is None:
             raise DataError("give --target: this model does not write one by itself")
         spec = self.spec
-        written = model.greedy(
-            batch.tokens, None, max_length=self._longest("max_target_length"), bos_id=spec.bos_id, eos_id=spec.eos_id
+        written = greedy(
+            model, batch.tokens, max_length=self._longest("max_target_length"), bos_id=spec.bos_id, eos_id=spec.eos_id
         )[0].tolist()
         end = written.index(spec.eos_id) if spec.eos_id in written else len(written) - 1
         self.remarks.append(f"no --target: the decoder reads what it writes itself, {self.data.decode(written)!r}")
