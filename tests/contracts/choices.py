@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 CONF = Path(__file__).parents[2] / "conf" / "model"
-GROUPS = ("mixer", "cross", "position", "norm", "residual", "feedforward", "initialisation")
+GROUPS = ("mixer", "local", "cross", "position", "norm", "residual", "feedforward", "initialisation")
 
 
 def files(group: str) -> list[Path]:

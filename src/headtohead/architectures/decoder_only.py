@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -11,7 +11,9 @@ from torch import Tensor
 from headtohead.architectures.checks import check_sizes, required
 from headtohead.architectures.contracts import CostRow, InputSize
 from headtohead.architectures.decoding import Decodes, Decoding, left_padding
-from headtohead.architectures.heads import HeadName, Pooling, make_head
+from headtohead.architectures.heads import HeadName, make_head
+from headtohead.architectures.patterns import mixers_by_layer
+from headtohead.architectures.pooling import Pooling
 from headtohead.architectures.stack_rows import stack_rows
 from headtohead.components.contracts import (
     Context,
@@ -24,6 +26,7 @@ from headtohead.components.contracts import (
     WiringFactory,
 )
 from headtohead.components.embeddings import TokenEmbedding
+from headtohead.components.mixers.identity import Identity
 from headtohead.components.stack import Stack
 
 
@@ -39,6 +42,9 @@ class DecoderOnly(Decodes):
         num_heads: int,
         *,
         mixer: MixerFactory,
+        pattern: Sequence[str] | None = None,
+        mixers: Mapping[str, MixerFactory] | None = None,
+        local: MixerFactory = Identity,
         position: PositionFactory,
         norm: NormFactory,
         residual: WiringFactory,
@@ -63,7 +69,8 @@ class DecoderOnly(Decodes):
         self.stack = Stack(
             d_model,
             num_heads=num_heads,
-            mixers=[mixer] * num_layers,
+            mixers=mixers_by_layer(num_layers, mixer, pattern, mixers),
+            local=local,
             position=position,
             norm=norm,
             residual=residual,

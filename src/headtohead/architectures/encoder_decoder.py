@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from headtohead.architectures.checks import check_sizes, required
 from headtohead.architectures.contracts import CostRow, InputSize
 from headtohead.architectures.decoding import Decodes, Decoding
 from headtohead.architectures.heads import HeadName, make_head
+from headtohead.architectures.patterns import mixers_by_layer
 from headtohead.architectures.stack_rows import stack_rows
 from headtohead.components.contracts import (
     Context,
@@ -30,6 +31,7 @@ from headtohead.components.contracts import (
     WiringFactory,
 )
 from headtohead.components.embeddings import TokenEmbedding
+from headtohead.components.mixers.identity import Identity
 from headtohead.components.stack import Stack
 
 
@@ -39,16 +41,21 @@ class Side:
 
     num_layers: int | None = None
     mixer: MixerFactory | None = None
+    pattern: Sequence[str] | None = None
+    local: MixerFactory | None = None
     position: PositionFactory | None = None
     norm: NormFactory | None = None
     residual: WiringFactory | None = None
     feedforward: FeedForwardFactory | None = None
 
-    def parts(self, shared: Side) -> dict[str, Any]:
-        """What a stack is made of."""
+    def parts(self, shared: Side, mixers: Mapping[str, MixerFactory] | None) -> dict[str, Any]:
+        """What a stack is made of; a mixer of its own puts the shared pattern out of force."""
         names = (field.name for field in fields(self))
         chosen = {name: getattr(shared if getattr(self, name) is None else self, name) for name in names}
-        return {"mixers": [chosen.pop("mixer")] * chosen.pop("num_layers"), **chosen}
+        pattern, mixer = chosen.pop("pattern"), chosen.pop("mixer")
+        if self.mixer is not None and self.pattern is None:
+            pattern = None
+        return {"mixers": mixers_by_layer(chosen.pop("num_layers"), mixer, pattern, mixers), **chosen}
 
 
 class EncoderDecoder(Decodes):
@@ -64,6 +71,9 @@ class EncoderDecoder(Decodes):
         num_heads: int,
         *,
         mixer: MixerFactory,
+        pattern: Sequence[str] | None = None,
+        mixers: Mapping[str, MixerFactory] | None = None,
+        local: MixerFactory = Identity,
         cross: CrossFactory,
         position: PositionFactory,
         norm: NormFactory,
@@ -81,12 +91,13 @@ class EncoderDecoder(Decodes):
         share_embeddings: bool = True,
         tie_weights: bool = True,
         head_bias: bool = False,
+        scale_logits: bool = False,
         scale_embedding: bool = False,
         embedding_norm: bool = False,
     ) -> None:
         super().__init__()
         vocab_size = required("vocab_size", vocab_size, "it comes from data with tokens, or is given by number")
-        shared = Side(num_layers, mixer, position, norm, residual, feedforward)
+        shared = Side(num_layers, mixer, pattern, local, position, norm, residual, feedforward)
         source, target = (own or Side() for own in (encoder, decoder))
         for own in (source, target):
             check_sizes(d_model, num_layers if own.num_layers is None else own.num_layers, num_heads)
@@ -100,9 +111,9 @@ class EncoderDecoder(Decodes):
         )
         embed = partial(TokenEmbedding, d_model, vocab_size, scale=scale_embedding)
         self.embedding = embed()
-        self.encoder = stack(**source.parts(shared), causal=False, max_length=max_length)
+        self.encoder = stack(**source.parts(shared, mixers), causal=False, max_length=max_length)
         self.decoder_embedding = self.embedding if share_embeddings else embed()
-        self.decoder = stack(**target.parts(shared), cross=cross, causal=True, max_length=max_target_length)
+        self.decoder = stack(**target.parts(shared, mixers), cross=cross, causal=True, max_length=max_target_length)
         self.head = make_head(
             head,
             d_model,
@@ -113,6 +124,7 @@ class EncoderDecoder(Decodes):
             bias=head_bias,
             pooling="last",
             dropout=dropout,
+            scale_logits=scale_logits,
         )
         initialisation(self)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -10,7 +10,9 @@ from torch import Tensor
 
 from headtohead.architectures.checks import check_sizes, required
 from headtohead.architectures.contracts import Architecture, CostRow, InputSize
-from headtohead.architectures.heads import HeadName, Pooling, make_head
+from headtohead.architectures.heads import HeadName, make_head
+from headtohead.architectures.patterns import mixers_by_layer
+from headtohead.architectures.pooling import PoolerName, Pooling
 from headtohead.architectures.stack_rows import stack_rows
 from headtohead.components.contracts import (
     Context,
@@ -23,6 +25,8 @@ from headtohead.components.contracts import (
     WiringFactory,
 )
 from headtohead.components.embeddings import SegmentEmbedding, TokenEmbedding
+from headtohead.components.feedforwards import Activation
+from headtohead.components.mixers.identity import Identity
 from headtohead.components.stack import Stack
 
 
@@ -38,6 +42,9 @@ class EncoderOnly(Architecture):
         num_heads: int,
         *,
         mixer: MixerFactory,
+        pattern: Sequence[str] | None = None,
+        mixers: Mapping[str, MixerFactory] | None = None,
+        local: MixerFactory = Identity,
         position: PositionFactory,
         norm: NormFactory,
         residual: WiringFactory,
@@ -48,11 +55,13 @@ class EncoderOnly(Architecture):
         head: HeadName = "masked_language_model",
         num_classes: int | None = None,
         pooling: Pooling = "cls",
+        pooler: PoolerName = "none",
         num_segments: int = 2,
         dropout: float = 0.0,
         drop_path: float = 0.0,
         tie_weights: bool = True,
         head_bias: bool = True,
+        head_activation: Activation = "gelu",
         scale_embedding: bool = False,
         embedding_norm: bool = False,
     ) -> None:
@@ -64,7 +73,8 @@ class EncoderOnly(Architecture):
         self.stack = Stack(
             d_model,
             num_heads=num_heads,
-            mixers=[mixer] * num_layers,
+            mixers=mixers_by_layer(num_layers, mixer, pattern, mixers),
+            local=local,
             position=position,
             norm=norm,
             residual=residual,
@@ -84,6 +94,8 @@ class EncoderOnly(Architecture):
             tied_to=self.embedding.weight if tie_weights else None,
             bias=head_bias,
             pooling=pooling,
+            pooler=pooler,
+            activation=head_activation,
             dropout=dropout,
         )
         initialisation(self)

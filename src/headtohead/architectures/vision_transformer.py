@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from headtohead.architectures.checks import check_sizes, required
 from headtohead.architectures.contracts import Architecture, CostRow, InputSize
 from headtohead.architectures.heads import HeadName, make_head
+from headtohead.architectures.patterns import mixers_by_layer
 from headtohead.architectures.stack_rows import stack_rows
 from headtohead.components.contracts import (
     Context,
@@ -24,6 +25,7 @@ from headtohead.components.contracts import (
     WiringFactory,
 )
 from headtohead.components.embeddings import ClassToken, PatchEmbedding
+from headtohead.components.mixers.identity import Identity
 from headtohead.components.stack import Stack
 
 
@@ -39,6 +41,9 @@ class VisionTransformer(Architecture):
         num_heads: int,
         *,
         mixer: MixerFactory,
+        pattern: Sequence[str] | None = None,
+        mixers: Mapping[str, MixerFactory] | None = None,
+        local: MixerFactory = Identity,
         position: PositionFactory,
         norm: NormFactory,
         residual: WiringFactory,
@@ -60,7 +65,8 @@ class VisionTransformer(Architecture):
         self.stack = Stack(
             d_model,
             num_heads=num_heads,
-            mixers=[mixer] * num_layers,
+            mixers=mixers_by_layer(num_layers, mixer, pattern, mixers),
+            local=local,
             position=position,
             norm=norm,
             residual=residual,

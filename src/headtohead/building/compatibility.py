@@ -111,6 +111,8 @@ def _position_and_mixer(view: View) -> Iterator[str]:
 
 def _name(view: View, side: Side, slot: str) -> str:
     """How this side's choice was made: its own, else the shared one."""
+    if slot == "mixer" and side.mixer_group is not None:
+        return view.chosen(side.mixer_group)
     own = f"model/{slot}@{side.path}.{slot}"
     return view.chosen(own if own in (view.config.get("choices") or {}) else f"model/{slot}")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from headtohead.building.choices import choice_names, groups
 from headtohead.building.errors import ConfigurationError, nearest, one_of, unknown
+from headtohead.building.patterns import named_mixers
 
 _OVERRIDE = re.compile(r"(?P<sign>\+\+|\+|~|)(?P<key>[^=\s~+][^=\s]*)(?:=(?P<value>.*))?", re.DOTALL)
 _PLAIN = re.compile(r"[\w.-]+")
@@ -20,7 +21,8 @@ _PLAIN = re.compile(r"[\w.-]+")
 def prepare(overrides: Sequence[str], config_dir: str | Path | None = None) -> list[str]:
     """The overrides as Hydra shall read them; refuses what no file on disk can answer."""
     known = set(groups(config_dir))
-    return [_prepare_one(override, known, config_dir) for override in overrides]
+    complete = [*named_mixers(overrides, config_dir), *overrides]
+    return [_prepare_one(override, known, config_dir) for override in complete]
 
 
 def key_of(override: str) -> str:

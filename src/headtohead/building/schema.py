@@ -136,6 +136,8 @@ class _Checker:
         if isinstance(value, Mapping) and "_target_" not in value and (record := _record_of(kind)) is not None:
             fields = _fields(record.target, Slot(()))
             return value if fields is None else self._mapping(path, group, value, fields)
+        if isinstance(value, Mapping) and "_target_" not in value:  # parts by name
+            return {key: self._part(f"{path}.{key}", group, entry) for key, entry in value.items()}
         return self._part(path, group, value)
 
     def _part(self, path: str, group: str, value: Any) -> Any:

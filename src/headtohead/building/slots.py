@@ -30,6 +30,8 @@ SLOTS: dict[str, Slot] = {
         giver="the task",
     ),
     "model/mixer": Slot(("headtohead.components",), _DIMENSIONS),
+    "model/mixers": Slot(("headtohead.components",), _DIMENSIONS),
+    "model/local": Slot(("headtohead.components",), _DIMENSIONS),
     "model/cross": Slot(("headtohead.components",), _DIMENSIONS),
     "model/position": Slot(("headtohead.components",), _DIMENSIONS | {"grid"}),
     "model/norm": Slot(("headtohead.components",), frozenset({"d_model"})),

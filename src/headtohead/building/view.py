@@ -8,7 +8,7 @@ from typing import Any
 
 from headtohead.building.sources import arguments, class_value
 
-STACK_SLOTS = ("mixer", "position", "norm", "residual", "feedforward")
+STACK_SLOTS = ("mixer", "local", "position", "norm", "residual", "feedforward")
 _CAUSAL: dict[str, tuple[tuple[str, bool], ...]] = {
     "decoder_only": (("", True),),
     "encoder_only": (("", False),),
@@ -20,11 +20,14 @@ _CAUSAL: dict[str, tuple[tuple[str, bool], ...]] = {
 
 @dataclass(frozen=True)
 class Side:
-    """One stack of a model: its direction, and the nodes in force (its own, else the shared ones)."""
+    """One stack of a model: its direction, and the nodes in force (its own, else the shared ones); of a stack with a
+    pattern there is one for each of its mixers."""
 
     path: str
     causal: bool
     nodes: Mapping[str, Mapping[str, Any]]
+    mixer_group: str | None = None
+    """Where a pattern has this mixer from."""
 
     def can(self, slot: str, name: str) -> Any:
         """A class variable of the class in this slot."""
@@ -64,4 +67,10 @@ class View:
             own = self.model.get(key) or {}
             nodes = {slot: own.get(slot) or self.model.get(slot) for slot in STACK_SLOTS}
             path = f"model.{key}" if key else "model"
-            yield Side(path, causal, {slot: node for slot, node in nodes.items() if node})
+            present = {slot: node for slot, node in nodes.items() if node}
+            pattern = own.get("pattern") or (None if own.get("mixer") else self.model.get("pattern"))
+            if not pattern:
+                yield Side(path, causal, present)
+            for name in dict.fromkeys(pattern or ()):
+                mixer = (self.model.get("mixers") or {}).get(name, {})
+                yield Side(path, causal, {**present, "mixer": mixer}, f"model/mixer@model.mixers.{name}")

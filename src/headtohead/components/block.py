@@ -1,4 +1,4 @@
-"""One block: a mixer, where there is a memory a cross mixer, and a feed-forward, wired to the residual stream."""
+"""One block: a mixer, where there is a memory a cross mixer, and mostly a feed-forward, wired to the stream."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ from headtohead.components.contracts import (
     Sublayer,
     Wiring,
 )
+from headtohead.components.feedforwards import NoFeedForward
 
 
 @dataclass
 class BlockState(State):
-    """What the mixer and the wiring carry from one decoding step to the next."""
+    """What the mixer, the feed-forward and the wiring carry from one decoding step to the next."""
 
     mixer: State = field(default_factory=State)
+    feedforward: State = field(default_factory=State)
     wiring: State = field(default_factory=State)
 
 
@@ -48,7 +50,13 @@ class Block(Component):
             return lambda h: mixer(h, context)
 
         sublayers = [wrapped(mixer) for mixer in (self.mixer, self.cross) if mixer is not None]
-        return self.wiring(x, [*sublayers, self.feedforward], context)
+        if self.has_feedforward:
+            sublayers.append(lambda h: self.feedforward(h, context))
+        return self.wiring(x, sublayers, context)
+
+    @property
+    def has_feedforward(self) -> bool:
+        return not isinstance(self.feedforward, NoFeedForward)
 
     def initial_state(
         self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype
@@ -56,6 +64,7 @@ class Block(Component):
         """An empty state with room for `max_length` tokens."""
         return BlockState(
             mixer=self.mixer.initial_state(batch_size, max_length, device=device, dtype=dtype),
+            feedforward=self.feedforward.initial_state(batch_size, device=device, dtype=dtype),
             wiring=self.wiring.initial_state(batch_size, device=device, dtype=dtype),
         )
 
@@ -72,10 +81,16 @@ class Block(Component):
             y, state.mixer = self.mixer.step(h, state.mixer, context)
             return y
 
+        def feed(h: Tensor) -> Tensor:
+            y, state.feedforward = self.feedforward.step(h, state.feedforward, context)
+            return y
+
         sublayers: list[Sublayer] = [mix]
         if (cross := self.cross) is not None:
             sublayers.append(lambda h: cross.step(h, memory, context))
-        x, state.wiring = self.wiring.step(x, [*sublayers, self.feedforward], state.wiring, context)
+        if self.has_feedforward:
+            sublayers.append(feed)
+        x, state.wiring = self.wiring.step(x, sublayers, state.wiring, context)
         return x, state
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, Costs]]:

@@ -161,6 +161,12 @@ class Mixer(Component):
     can_be_bidirectional: ClassVar[bool] = True
     reads_scores: ClassVar[bool] = False
     """True for mixers with a query-key score, which alone can be rotated or biased by a position encoding."""
+    shares_scores: ClassVar[bool] = True
+    """False where a mixer makes masks and biases for the pairs that it looks at, instead of reading those of all pairs
+    in `context.allowed` and `context.bias`."""
+    reads_one_way: ClassVar[bool] = False
+    """True for a recurrence, which reads every row from its first token to its last, whatever `causal` asks for; the
+    stack makes a bidirectional one of two."""
 
     causal: bool
 
@@ -284,11 +290,21 @@ class Norm(Component):
 
 
 class FeedForward(Component):
-    """Works on every token by itself: x[B, L, D] -> y[B, L, D]."""
+    """Works on every token by itself, or with a glance at the token before: x[B, L, D] -> y[B, L, D]."""
 
     @abstractmethod
-    def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         """Same shape out as in."""
+
+    def initial_state(self, batch_size: int, *, device: torch.device, dtype: torch.dtype) -> State:
+        """What decoding starts with; nothing for one that treats every token by itself."""
+        del batch_size, device, dtype
+        return State()
+
+    def step(self, x: Float[Tensor, "B L D"], state: State, context: Context) -> tuple[Float[Tensor, "B L D"], State]:
+        """The next tokens, given the state of all before."""
+        y: Tensor = self(x, context)
+        return y, state
 
 
 class Wiring(Component):
@@ -331,5 +347,5 @@ NormFactory = Callable[[int], Norm]
 FeedForwardFactory = Callable[..., FeedForward]
 """feedforward(d_model, dropout=p)"""
 WiringFactory = Callable[..., Wiring]
-"""residual(norm, d_model, num_layers=N, num_sublayers=2 or 3, dropout=p, drop_path=q)"""
+"""residual(norm, d_model, num_layers=N, num_sublayers=1, 2 or 3, dropout=p, drop_path=q)"""
 Initialisation = Callable[[nn.Module], None]

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.contracts import CostQuery, Costs, Division, FeedForward
+from headtohead.components.contracts import Context, CostQuery, Costs, Division, FeedForward
 from headtohead.components.linears import ResidualLinear
 
 
@@ -62,7 +62,8 @@ class DenseFeedForward(FeedForward):
         self.up = nn.Linear(d_model, inner, bias=bias)
         self.down = ResidualLinear(inner, d_model, bias=bias)
 
-    def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        del context
         hidden = self.act(self.up(x)) if self.gate is None else self.act(self.gate(x)) * self.up(x)
         return self.down(F.dropout(hidden, self.dropout, self.training))
 
@@ -81,6 +82,23 @@ class DenseFeedForward(FeedForward):
             forward_flops=2 * n * self.d_model * self.inner * (3 if gated else 2),
             activation_bytes=n * (self.d_model + inner_tensors * self.inner) * query.bytes_per_element,
         )
+
+
+class NoFeedForward(FeedForward):
+    """A block without one, as those of Mamba (Gu and Dao 2023, https://arxiv.org/abs/2312.00752)."""
+
+    def __init__(self, d_model: int, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        del d_model, dropout
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        """What is added to the stream: nothing. Blocks leave it out."""
+        del context
+        return torch.zeros_like(x)
+
+    def costs(self, query: CostQuery) -> Costs:
+        del query
+        return Costs()
 
 
 def inner_width(d_model: int, multiple: float, *, two_thirds: bool) -> int:

@@ -23,6 +23,7 @@ from headtohead.components.contracts import (
     CrossFactory,
     FeedForwardFactory,
     Grid,
+    Mixer,
     MixerFactory,
     Norm,
     NormFactory,
@@ -31,6 +32,17 @@ from headtohead.components.contracts import (
     State,
     WiringFactory,
 )
+from headtohead.components.feedforwards import NoFeedForward
+from headtohead.components.mixers.both_ways import both_ways
+from headtohead.components.mixers.identity import Identity
+from headtohead.components.mixers.preceded import preceded
+
+
+def _directed(mixer: MixerFactory, *, d_model: int, num_heads: int, causal: bool, dropout: float) -> Mixer:
+    """A mixer for this direction: where a recurrence is to see both sides, two of it."""
+    make = partial(mixer, d_model, num_heads=num_heads, causal=causal, dropout=dropout)
+    made = make()
+    return both_ways(made, make()) if made.reads_one_way and not causal else made
 
 
 @dataclass
@@ -53,8 +65,9 @@ class StackState(State):
 class Stack(Component):
     """add positions, then blocks, then a final norm where the wiring needs one.
 
-    `mixers` holds one factory per layer. `embedding_norm` normalises the tokens after positions were added (BERT,
-    BLOOM); dropout follows. Drop path grows linearly from 0 at the first block to `drop_path` at the last.
+    `mixers` holds one factory per layer, and `local` makes what precedes each. `embedding_norm` normalises the tokens
+    after positions were added (BERT, BLOOM); dropout follows. Drop path grows linearly from 0 at the first block to
+    `drop_path` at the last.
     """
 
     checkpointing: Checkpointing = Checkpointing()
@@ -69,6 +82,7 @@ class Stack(Component):
         norm: NormFactory,
         residual: WiringFactory,
         feedforward: FeedForwardFactory,
+        local: MixerFactory = Identity,
         cross: CrossFactory | None = None,
         causal: bool,
         max_length: int | None,
@@ -85,18 +99,21 @@ class Stack(Component):
         if not self.position.shared_by_layers:
             self.positions.extend(place() for _ in mixers[1:])
         self.embedding_norm = norm(d_model) if embedding_norm else None
-        wire = partial(residual, norm, d_model, num_layers=len(mixers), num_sublayers=2 if cross is None else 3)
-        self.blocks = nn.ModuleList(
-            Block(
-                mixer(d_model, num_heads=num_heads, causal=causal, dropout=dropout),
-                None if cross is None else cross(d_model, num_heads=num_heads, dropout=dropout),
-                feedforward(d_model, dropout=dropout),
-                wire(dropout=dropout, drop_path=drop_path * layer / max(1, len(mixers) - 1)),
-            )
-            for layer, mixer in enumerate(mixers)
-        )
+        wire = partial(residual, norm, d_model, num_layers=len(mixers), dropout=dropout)
+        self.blocks = nn.ModuleList()
+        for layer, mixer in enumerate(mixers):
+            make = partial(_directed, d_model=d_model, num_heads=num_heads, causal=causal, dropout=dropout)
+            mixing = preceded(make(local), make(mixer))
+            crossing = None if cross is None else cross(d_model, num_heads=num_heads, dropout=dropout)
+            feeding = feedforward(d_model, dropout=dropout)
+            num_sublayers = 1 + (crossing is not None) + (not isinstance(feeding, NoFeedForward))
+            depth = layer / max(1, len(mixers) - 1)
+            wiring = wire(num_sublayers=num_sublayers, drop_path=drop_path * depth)
+            self.blocks.append(Block(mixing, crossing, feeding, wiring))
         self.final_norm = norm(d_model) if self.layers[-1].wiring.needs_final_norm else None
-        self.reads_scores = any(block.mixer.reads_scores for block in self.layers)
+        mixing_parts = [part for part in self.modules() if isinstance(part, Mixer)]
+        self.reads_scores = any(part.reads_scores for part in mixing_parts)
+        self.shares_scores = any(part.reads_scores and part.shares_scores for part in mixing_parts)
         self.has_cross = cross is not None
         self.keeps_statistics = any(isinstance(part, Norm) and part.keeps_statistics for part in self.modules())
 
@@ -112,8 +129,10 @@ class Stack(Component):
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         context = self._placed(context, 0, x.shape[1], x.device)
         x = self._embed(x, context)
-        if self.reads_scores:
+        if self.shares_scores:
             context = scores.fill(context, x, causal=self.causal)
+        elif self.reads_scores:
+            context = scores.with_scores(context, None, scores.compute_dtype(x))
         policy = self._policy()
         for layer, block in enumerate(self.layers):
             own = self._of_layer(context, layer, x)
@@ -163,6 +182,8 @@ class Stack(Component):
         if self.position.shared_by_layers or not self.reads_scores:
             return context
         position = cast(Position, self.positions[layer])
+        if not self.shares_scores:
+            return context.with_encoding(position)
         return scores.with_scores(context.with_encoding(position), context.allowed, scores.compute_dtype(x))
 
     def initial_state(
@@ -189,8 +210,10 @@ class Stack(Component):
             raise ValueError("segments cannot be decoded step by step: give each document a row of its own")
         context = self._placed(context, state.length, x.shape[1], x.device)
         x = self._embed(x, context, state)
-        if self.reads_scores:
+        if self.shares_scores:
             context = self._scores_of_step(x, state, context)
+        elif self.reads_scores:
+            context = scores.with_scores(context, None, scores.compute_dtype(x))
         if self.has_cross and not state.memories:
             state.memories = [block.read(context) for block in self.layers]
         memories = state.memories or [State()] * self.num_layers

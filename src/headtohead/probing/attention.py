@@ -86,12 +86,14 @@ def attention_maps(
 
 
 def attending(model: nn.Module) -> dict[str, Attends]:
-    """Every part of a model that has attention, by the name of its maps."""
-    return {
-        name.replace("blocks.", ""): part
-        for name, part in _architecture(model).named_modules()
-        if isinstance(part, Attends)
-    }
+    """Every part of a model that has attention, by the name of its maps; not the parts that such a part is made of."""
+    found: dict[str, Attends] = {}
+    inner: set[nn.Module] = set()
+    for name, part in _architecture(model).named_modules():
+        if isinstance(part, Attends) and part not in inner:
+            found[name.replace("blocks.", "").replace(".mixer.mixer", ".mixer")] = part
+            inner.update(part.modules())
+    return found
 
 
 def _architecture(model: nn.Module) -> Architecture:

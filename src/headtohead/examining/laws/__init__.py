@@ -25,6 +25,7 @@ LAWS: tuple[Law, ...] = (
     masking.causality,
     masking.padding_invariance,
     masking.packed_documents,
+    masking.left_padding,
     attending.explicit_attention,
     costs.declared_parameters,
     costs.declared_flops,
@@ -38,6 +39,6 @@ def applies(law: Law, *, causal: bool, dtype: torch.dtype, has_slow_twin: bool) 
     """Whether a law has anything to say: about single precision, decoding, or a twin."""
     if law in (forms.autocast, costs.declared_activations):
         return dtype == torch.float32
-    if law is costs.declared_state:
+    if law in (costs.declared_state, masking.left_padding):
         return causal
     return law is not forms.slow_twin or has_slow_twin

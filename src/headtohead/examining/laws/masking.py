@@ -69,6 +69,30 @@ def packed_documents(subject: Subject) -> None:
     require_equal(packed, apart, "packed documents must give what they give apart")
 
 
+def left_padding(subject: Subject) -> None:
+    """Prompts of unequal length, padded on the left, are decoded together as each is alone."""
+    stack = subject.build()
+    x, context = subject.inputs(stack)
+    room = subject.length - 4
+    lengths = torch.tensor([room, room - 3, 1])[: subject.num_rows]
+    valid = torch.arange(room) >= room - lengths[:, None]
+    places = (valid.long().cumsum(1) - 1).clamp(min=0)
+    state = stack.initial_state(subject.num_rows, subject.length, device=x.device, dtype=subject.dtype)
+    with torch.no_grad():
+        prompt = replace(context, valid=valid, positions=places)
+        parts = [stack.step(x[:, :room], state, prompt)[0]]
+        for step in range(room, subject.length):
+            now = replace(context, positions=(lengths + step - room)[:, None])
+            y, state = stack.step(x[:, step : step + 1], state, now)
+            parts.append(y)
+        together = torch.cat(parts, dim=1)
+        for row, length in enumerate(lengths.tolist()):
+            own = None if context.memory is None else context.memory[row : row + 1]
+            alone = stack(x[row : row + 1, room - length :], Context(memory=own))
+            says = "a prompt padded on the left must be continued as it is alone"
+            require_equal(together[row, room - length :], alone[0], says)
+
+
 def permutation(stack: Stack, x: Tensor, context: Context, order: Tensor) -> tuple[Tensor, Tensor]:
     """Outputs for permuted tokens, and permuted outputs."""
     with torch.no_grad():

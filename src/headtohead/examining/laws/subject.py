@@ -147,7 +147,8 @@ class Through(FeedForward):
         super().__init__()
         del d_model, dropout
 
-    def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        del context
         return x
 
     def costs(self, query: CostQuery) -> Costs:

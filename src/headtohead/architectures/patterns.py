@@ -1,0 +1,30 @@
+"""Which mixer each layer has: one for all, or a pattern repeated from the first layer to the last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from headtohead.components.contracts import MixerFactory
+
+
+def mixers_by_layer(
+    num_layers: int,
+    mixer: MixerFactory,
+    pattern: Sequence[str] | None = None,
+    mixers: Mapping[str, MixerFactory] | None = None,
+) -> list[MixerFactory]:
+    """`pattern` names entries of `mixers`, layer by layer, and starts again when it ends; None has `mixer` in all."""
+    if not pattern:
+        return [mixer] * num_layers
+    known = mixers or {}
+    for name in pattern:
+        if name not in known:
+            raise ValueError(
+                f"model.pattern names {name}, and model.mixers has {', '.join(sorted(known)) or 'none'}: "
+                f"add it by +model/mixer@model.mixers.{name}=CHOICE"
+            )
+    if len(pattern) > num_layers:
+        raise ValueError(
+            f"model.pattern holds {len(pattern)} layers and model.num_layers={num_layers}: give at least as many layers"
+        )
+    return [known[pattern[layer % len(pattern)]] for layer in range(num_layers)]

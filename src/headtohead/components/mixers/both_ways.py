@@ -1,0 +1,97 @@
+"""A bidirectional mixer made of two recurrences, one for each direction, as in bidirectional recurrent networks
+(Schuster and Paliwal 1997, https://doi.org/10.1109/78.650093); their outputs are added."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from headtohead.components.attending import Attends
+from headtohead.components.contracts import Context, CostQuery, Costs, Mixer, State
+from headtohead.components.mixers.documents import reordered, reversed_order
+
+
+class BothWays(Mixer):
+    """forward(x) + reversed(backward(reversed(x))), the real tokens of every row reversed."""
+
+    can_be_causal = False
+
+    def __init__(self, forwards: Mixer, backwards: Mixer) -> None:
+        super().__init__()
+        self.causal = False
+        self.forwards, self.backwards = forwards, backwards
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        order = reversed_order(context.valid, x.shape[1], x.device)
+        y = self.backwards(reordered(x, order), _read_in(order, context))
+        return self.forwards(x, _one_way(context)) + reordered(y, order)
+
+    def initial_state(self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype) -> State:
+        del batch_size, max_length, device, dtype
+        raise ValueError("a mixer that reads both ways cannot decode step by step: use a causal one")
+
+    def step(self, x: Float[Tensor, "B L D"], state: State, context: Context) -> tuple[Float[Tensor, "B L D"], State]:
+        del x, state, context
+        raise ValueError("a mixer that reads both ways cannot decode step by step: use a causal one")
+
+    def costs(self, query: CostQuery) -> Costs:
+        """Nothing is carried from token to token: no token is final before the last one is read."""
+        return replace(self.forwards.costs(query) + self.backwards.costs(query), state_elements=0)
+
+
+class BothWaysAttending(BothWays, Attends):
+    """One whose directions can name their weights: heads of the one, then of the other."""
+
+    sums_to_one = False
+
+    def attention(
+        self, x: Float[Tensor, "B L D"], context: Context, *, causal: bool | None = None
+    ) -> Float[Tensor, "B H L M"]:
+        order = reversed_order(context.valid, x.shape[1], x.device)
+        forwards, backwards = self._directions()
+        there = forwards.attention(x, _one_way(context))
+        back = backwards.attention(reordered(x, order), _read_in(order, context))
+        weights = torch.cat((there, _turned(back, order)), dim=1)
+        return weights.tril() if causal else weights
+
+    def mixed(
+        self, weights: Float[Tensor, "B H L M"], x: Float[Tensor, "B L D"], context: Context
+    ) -> Float[Tensor, "B L D"]:
+        order = reversed_order(context.valid, x.shape[1], x.device)
+        forwards, backwards = self._directions()
+        there, back = weights.chunk(2, dim=1)
+        y = backwards.mixed(_turned(back, order), reordered(x, order), _read_in(order, context))
+        return forwards.mixed(there, x, _one_way(context)) + reordered(y, order)
+
+    def _directions(self) -> tuple[Attends, Attends]:
+        assert isinstance(self.forwards, Attends) and isinstance(self.backwards, Attends)
+        return self.forwards, self.backwards
+
+
+def both_ways(forwards: Mixer, backwards: Mixer) -> BothWays:
+    """Of two mixers of the same class."""
+    kind = BothWaysAttending if isinstance(forwards, Attends) else BothWays
+    return kind(forwards, backwards)
+
+
+def _one_way(context: Context) -> Context:
+    """What one direction may know; masks and biases are for mixers with scores."""
+    return replace(context, causal=True, rotation=None, allowed=None, bias=None)
+
+
+def _read_in(order: Int[Tensor, "#B L"], context: Context) -> Context:
+    def turned(of_tokens: Tensor | None) -> Tensor | None:
+        if of_tokens is None:
+            return None
+        return reordered(of_tokens.expand(max(len(of_tokens), len(order)), -1), order)
+
+    return replace(_one_way(context), segments=turned(context.segments), positions=turned(context.positions))
+
+
+def _turned(weights: Float[Tensor, "B H L M"], order: Int[Tensor, "#B L"]) -> Float[Tensor, "B H L M"]:
+    """Queries and keys in the other order."""
+    by_query = reordered(weights.transpose(1, 2), order).transpose(1, 2)
+    return reordered(by_query.permute(0, 3, 1, 2), order).permute(0, 2, 3, 1)

@@ -1,0 +1,34 @@
+"""The mixer that mixes nothing: every token stays what it is."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headtohead.components.contracts import Context, CostQuery, Costs, Mixer, State
+
+
+class Identity(Mixer):
+    """y = x; before another mixer, the stack leaves it out."""
+
+    def __init__(self, d_model: int, *, num_heads: int, causal: bool, dropout: float = 0.0) -> None:
+        super().__init__()
+        del d_model, num_heads, dropout
+        self.causal = causal
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        del context
+        return x
+
+    def initial_state(self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype) -> State:
+        del batch_size, max_length, device, dtype
+        return State()
+
+    def step(self, x: Float[Tensor, "B L D"], state: State, context: Context) -> tuple[Float[Tensor, "B L D"], State]:
+        del context
+        return x, state
+
+    def costs(self, query: CostQuery) -> Costs:
+        del query
+        return Costs()

@@ -1,0 +1,56 @@
+"""A mixer with a local one before it: a short convolution or a token shift shows every token its neighbours first
+(Poli et al. 2023, https://arxiv.org/abs/2302.10866; Arora et al. 2023, https://arxiv.org/abs/2312.04927)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headtohead.components.contracts import Context, CostQuery, Costs, Mixer, State
+from headtohead.components.mixers.identity import Identity
+
+
+@dataclass
+class PrecededState(State):
+    """What both carry from one decoding step to the next."""
+
+    local: State = field(default_factory=State)
+    mixer: State = field(default_factory=State)
+
+
+class Preceded(Mixer):
+    """mixer(local(x))."""
+
+    def __init__(self, local: Mixer, mixer: Mixer) -> None:
+        super().__init__()
+        self.local, self.mixer, self.causal = local, mixer, mixer.causal
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        return self.mixer(self.local(x, context), context)
+
+    def initial_state(
+        self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype
+    ) -> PrecededState:
+        local, mixer = (
+            part.initial_state(batch_size, max_length, device=device, dtype=dtype) for part in (self.local, self.mixer)
+        )
+        return PrecededState(local=local, mixer=mixer)
+
+    def step(
+        self, x: Float[Tensor, "B L D"], state: State, context: Context
+    ) -> tuple[Float[Tensor, "B L D"], PrecededState]:
+        assert isinstance(state, PrecededState), "a state comes from initial_state"
+        h, state.local = self.local.step(x, state.local, context)
+        y, state.mixer = self.mixer.step(h, state.mixer, context)
+        return y, state
+
+    def costs(self, query: CostQuery) -> Costs:
+        return self.local.costs(query) + self.mixer.costs(query)
+
+
+def preceded(local: Mixer, mixer: Mixer) -> Mixer:
+    """The mixer itself where nothing precedes it."""
+    return mixer if isinstance(local, Identity) else Preceded(local, mixer)
