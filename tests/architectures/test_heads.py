@@ -19,8 +19,8 @@ from headtohead.architectures.heads import (
     Tagger,
     VocabularyHead,
     make_head,
-    pool,
 )
+from headtohead.architectures.pooling import pool
 from headtohead.components.initialisations import gpt2
 from headtohead.components.norms import LayerNorm
 from small_models import redraw, small_model

@@ -13,12 +13,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headtohead.architectures.contracts import Head
+from headtohead.architectures.pooling import known_pooling, make_pooler, pool
 from headtohead.components.contracts import Context, CostQuery, Costs, Norm
+from headtohead.components.feedforwards import ACTIVATIONS, KEEPS_OWN_OUTPUT, Activation
 
 HeadName = Literal[
     "language_model", "masked_language_model", "masked_language_model_and_pair", "classifier", "tagger", "span"
 ]
-Pooling = Literal["cls", "mean", "last"]
 _CLASSES = {"classifier": "labels", "tagger": "tags"}
 
 
@@ -84,14 +85,22 @@ class VocabularyHead(Head):
 
 
 class LanguageModel(VocabularyHead):
-    """Logits of the next token."""
+    """Logits of the next token; with `scale` they are times 1 / sqrt(d_model), as in T5 (Raffel et al. 2020,
+    https://arxiv.org/abs/1910.10683), whose embedding is as large as its weights are."""
+
+    def __init__(
+        self, d_model: int, vocab_size: int, *, tied_to: nn.Parameter | None, bias: bool, scale: bool = False
+    ) -> None:
+        super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias)
+        self.factor = d_model**-0.5 if scale else 1.0
 
     def transform(self, features: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
-        return features
+        return features if self.factor == 1.0 else features * self.factor
 
 
 class MaskedLanguageModel(VocabularyHead):
-    """Dense, GELU, norm, then logits of the hidden token (Devlin et al. 2019, https://arxiv.org/abs/1810.04805)."""
+    """Dense, GELU (or another activation), norm, then logits of the hidden token (Devlin et al. 2019,
+    https://arxiv.org/abs/1810.04805)."""
 
     def __init__(
         self,
@@ -101,21 +110,27 @@ class MaskedLanguageModel(VocabularyHead):
         norm: Callable[[int], Norm],
         tied_to: nn.Parameter | None,
         bias: bool = True,
+        activation: Activation = "gelu",
     ) -> None:
         super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias)
+        if activation not in ACTIVATIONS:
+            raise ValueError(
+                f"head_activation={activation!r} is unknown: choose one of {', '.join(sorted(ACTIVATIONS))}."
+            )
+        self.activation, self.act = activation, ACTIVATIONS[activation]
         self.dense = nn.Linear(d_model, d_model)
         self.norm = norm(d_model)
 
     def transform(self, features: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
-        hidden = F.gelu(self.dense(features))
+        hidden = self.act(self.dense(features))
         # Each token alone: which others are scored beside it must not matter to a norm that sums sequences up.
         return self.norm(hidden.reshape(-1, 1, hidden.shape[-1]), Context(causal=True)).view_as(hidden)
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
         d_model = self.weight.shape[1]
         dense = _linear_costs(d_model, d_model, d_model * d_model + d_model, query)
-        gelu = Costs(activation_bytes=d_model * query.length * query.bytes_per_element)
-        yield "head.dense", "head", dense + gelu
+        kept = 0 if self.activation in KEEPS_OWN_OUTPUT else d_model * query.length * query.bytes_per_element
+        yield "head.dense", "head", dense + Costs(activation_bytes=kept)
         yield "head.norm", "norm", replace(self.norm.costs(replace(query, causal=True)), state_elements=0)
         yield from super().cost_rows(query)
 
@@ -135,9 +150,10 @@ class MaskedLanguageModelAndPair(MaskedLanguageModel):
         tied_to: nn.Parameter | None,
         bias: bool = True,
         pooling: str = "cls",
+        activation: Activation = "gelu",
     ) -> None:
-        super().__init__(d_model, vocab_size, norm=norm, tied_to=tied_to, bias=bias)
-        self.pooling = _known_pooling(pooling)
+        super().__init__(d_model, vocab_size, norm=norm, tied_to=tied_to, bias=bias, activation=activation)
+        self.pooling = known_pooling(pooling)
         self.pooler = nn.Linear(d_model, d_model)
         self.pair = nn.Linear(d_model, 2)
 
@@ -156,11 +172,14 @@ class MaskedLanguageModelAndPair(MaskedLanguageModel):
 
 
 class Classifier(Head):
-    """One vector per sequence, then logits of the classes; `last` is the last valid token."""
+    """One vector per sequence, then logits of the classes; `pooler` is a layer between the two."""
 
-    def __init__(self, d_model: int, num_classes: int, *, pooling: str, dropout: float = 0.0) -> None:
+    def __init__(
+        self, d_model: int, num_classes: int, *, pooling: str, pooler: str = "none", dropout: float = 0.0
+    ) -> None:
         super().__init__()
-        self.pooling = _known_pooling(pooling)
+        self.pooling = known_pooling(pooling)
+        self.pooler = make_pooler(pooler, d_model)
         self.dropout = nn.Dropout(dropout)
         self.linear = nn.Linear(d_model, num_classes)
 
@@ -171,12 +190,16 @@ class Classifier(Head):
         token_types: Int[Tensor, "B L"] | None = None,
     ) -> Float[Tensor, "B C"]:
         del token_types
-        return self.linear(self.dropout(pool(features, valid, self.pooling)))
+        pooled = pool(features, valid, self.pooling)
+        return self.linear(self.dropout(pooled if self.pooler is None else self.pooler(pooled)))
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
         """Once per sequence, however long."""
         num_classes, d_model = self.linear.weight.shape
         once = replace(query, length=1)
+        if self.pooler is not None:
+            kept = Costs(activation_bytes=self.pooler.kept_elements * query.bytes_per_element)
+            yield "head.pooler", "head", _linear_costs(d_model, d_model, d_model * d_model + d_model, once) + kept
         yield "head", "head", _linear_costs(d_model, num_classes, d_model * num_classes + num_classes, once)
 
 
@@ -230,25 +253,6 @@ class Span(Head):
         yield "head", "head", _linear_costs(d_model, 2, 2 * d_model + 2, query)
 
 
-def pool(features: Float[Tensor, "B L D"], valid: Bool[Tensor, "B L"] | None, pooling: str) -> Float[Tensor, "B D"]:
-    """One vector per sequence."""
-    # A copy of one row, since autograd would keep all of the features for a view into them.
-    if pooling == "cls":
-        return features[:, 0].clone()
-    if valid is None:
-        return features[:, -1].clone() if pooling == "last" else features.mean(1)
-    lengths = valid.sum(1)
-    if pooling == "last":
-        return features[torch.arange(len(features), device=features.device), lengths - 1]
-    return (features * valid.unsqueeze(-1)).sum(1) / lengths.clamp(min=1).unsqueeze(-1)
-
-
-def _known_pooling(pooling: str) -> str:
-    if pooling not in get_args(Pooling):
-        raise ValueError(f"pooling={pooling!r} is unknown: choose one of {', '.join(get_args(Pooling))}.")
-    return pooling
-
-
 def make_head(
     name: str,
     d_model: int,
@@ -260,6 +264,9 @@ def make_head(
     bias: bool,
     pooling: str,
     dropout: float,
+    pooler: str = "none",
+    activation: Activation = "gelu",
+    scale_logits: bool = False,
 ) -> Head:
     """The head that a task asks for; what it does not need is left aside."""
     if name not in get_args(HeadName):
@@ -273,13 +280,15 @@ def make_head(
             )
         if name == "tagger":
             return Tagger(d_model, num_classes, dropout=dropout)
-        return Classifier(d_model, num_classes, pooling=pooling, dropout=dropout)
+        return Classifier(d_model, num_classes, pooling=pooling, pooler=pooler, dropout=dropout)
     if not vocab_size:
         raise ValueError(
             f"model.vocab_size is missing: head={name} predicts tokens; give data with tokens, or the number itself."
         )
     if name == "masked_language_model_and_pair":
-        return MaskedLanguageModelAndPair(d_model, vocab_size, norm=norm, tied_to=tied_to, bias=bias, pooling=pooling)
+        return MaskedLanguageModelAndPair(
+            d_model, vocab_size, norm=norm, tied_to=tied_to, bias=bias, pooling=pooling, activation=activation
+        )
     if name == "masked_language_model":
-        return MaskedLanguageModel(d_model, vocab_size, norm=norm, tied_to=tied_to, bias=bias)
-    return LanguageModel(d_model, vocab_size, tied_to=tied_to, bias=bias)
+        return MaskedLanguageModel(d_model, vocab_size, norm=norm, tied_to=tied_to, bias=bias, activation=activation)
+    return LanguageModel(d_model, vocab_size, tied_to=tied_to, bias=bias, scale=scale_logits)

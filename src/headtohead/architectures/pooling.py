@@ -1,0 +1,58 @@
+"""One vector per sequence: which of its tokens it is taken from, and what is made of it before anything is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from headtohead.components.feedforwards import ACTIVATIONS, KEEPS_OWN_OUTPUT, Activation
+
+Pooling = Literal["cls", "mean", "last"]
+PoolerName = Literal["none", "tanh", "gelu", "gelu_tanh", "relu"]
+_ACTIVATION_OF: dict[str, Activation] = {"tanh": "tanh", "gelu": "gelu", "gelu_tanh": "gelu_tanh", "relu": "relu"}
+
+
+def pool(features: Float[Tensor, "B L D"], valid: Bool[Tensor, "B L"] | None, pooling: str) -> Float[Tensor, "B D"]:
+    """One vector per sequence; `last` is the last valid token."""
+    # A copy of one row, since autograd would keep all of the features for a view into them.
+    if pooling == "cls":
+        return features[:, 0].clone()
+    if valid is None:
+        return features[:, -1].clone() if pooling == "last" else features.mean(1)
+    lengths = valid.sum(1)
+    if pooling == "last":
+        return features[torch.arange(len(features), device=features.device), lengths - 1]
+    return (features * valid.unsqueeze(-1)).sum(1) / lengths.clamp(min=1).unsqueeze(-1)
+
+
+def known_pooling(pooling: str) -> str:
+    if pooling not in get_args(Pooling):
+        raise ValueError(f"pooling={pooling!r} is unknown: choose one of {', '.join(get_args(Pooling))}.")
+    return pooling
+
+
+class Pooler(nn.Module):
+    """act(W x + b) of the pooled vector, with tanh as in BERT (Devlin et al. 2019, https://arxiv.org/abs/1810.04805)."""
+
+    act: Callable[[Tensor], Tensor]
+
+    def __init__(self, d_model: int, activation: Activation) -> None:
+        super().__init__()
+        self.dense = nn.Linear(d_model, d_model)
+        self.act = ACTIVATIONS[activation]
+        self.kept_elements = 0 if activation in KEEPS_OWN_OUTPUT else d_model
+        """What autograd keeps of one vector, besides what the dense layer and the reader of the result take in."""
+
+    def forward(self, pooled: Float[Tensor, "B D"]) -> Float[Tensor, "B D"]:
+        return self.act(self.dense(pooled))
+
+
+def make_pooler(name: str, d_model: int) -> Pooler | None:
+    """The layer that `pooler` names; None for `none`."""
+    if name not in get_args(PoolerName):
+        raise ValueError(f"pooler={name!r} is unknown: choose one of {', '.join(get_args(PoolerName))}.")
+    return None if name == "none" else Pooler(d_model, _ACTIVATION_OF[name])
