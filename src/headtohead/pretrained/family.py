@@ -1,0 +1,75 @@
+"""What is known of one family of published models: how its configuration composes ours, how its weights become ours."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from headtohead.architectures.heads import HeadName
+from headtohead.pretrained.pieces import Piece
+
+Hub = Mapping[str, Any]
+"""What a checkpoint's config.json says, completed with what its class takes for granted."""
+
+Architectures = Mapping[str, HeadName | None]
+"""The hub's classes, each with the head of ours that its own is; None where it has none that we could take."""
+Accepted = Mapping[str, tuple[Any, ...]]
+"""Fields with the values that we can express."""
+
+
+class InexpressibleError(ValueError):
+    """A model that the other side has no words for; the message says which choice, and the way out."""
+
+
+class Family(ABC):
+    """All that differs from family to family; reading and writing of files is the same for all."""
+
+    model_type: ClassVar[str]
+    """That of config.json."""
+    architectures: ClassVar[Architectures]
+    prefix: ClassVar[str] = ""
+    """What the body's names begin with in a model with a head, and do not in one without."""
+    heads: ClassVar[tuple[str, ...]] = ()
+    """What the names of their heads begin with: left aside where the task has another."""
+    buffers: ClassVar[tuple[str, ...]] = ()
+    """Patterns of names that hold no weights: masks, frequencies, places."""
+    defaults: ClassVar[Hub] = {}
+    """What the class takes for granted where config.json is silent."""
+    accepts: ClassVar[Accepted] = {}
+    """A field that is not among them may have any value."""
+
+    def complete(self, config: Mapping[str, Any]) -> Hub:
+        """config.json with what the class takes for granted; refuses what we cannot express."""
+        hub = {**self.defaults, **config}
+        for field, values in self.accepts.items():
+            if field in hub and hub[field] not in values:
+                allowed = " or ".join(str(value) for value in values)
+                raise InexpressibleError(
+                    f"its config.json has {field}={hub[field]}, and our {self.model_type} knows {allowed} alone: "
+                    "choose another checkpoint"
+                )
+        return hub
+
+    @abstractmethod
+    def overrides(self, hub: Hub, head: HeadName) -> list[str]:
+        """What composes our model, `model=decoder_only model.d_model=768 ...`; refuses what we cannot express."""
+
+    @abstractmethod
+    def pieces(self, hub: Hub) -> Iterator[Piece]:
+        """All weights below the head. Their names are those of a model with a head."""
+
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
+        """The weights of a head of ours; those that are tied to the embedding are not among them."""
+        del hub, head
+        return iter(())
+
+    def tied(self, hub: Hub) -> Mapping[str, str]:
+        """Second names of their weights, each with the first: an older file may hold both."""
+        del hub
+        return {}
+
+    def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
+        """config.json for a model of ours, by its composed configuration; raises InexpressibleError."""
+        del model
+        raise InexpressibleError(f"models are read from the form of {self.model_type}, not written in it")

@@ -1,0 +1,90 @@
+"""GPT-2 (Radford et al. 2019,
+https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+from headtohead.architectures.heads import HeadName
+from headtohead.pretrained.family import Accepted, Architectures, Family, Hub
+from headtohead.pretrained.names import flag, multiple, our_activation
+from headtohead.pretrained.pieces import FusedInBlocks, Piece, Renamed, Transposed
+
+
+class Gpt2(Family):
+    """Matrices have inputs as rows; queries, keys and values are one matrix, block by block."""
+
+    model_type = "gpt2"
+    architectures: ClassVar[Architectures] = {
+        "GPT2LMHeadModel": "language_model",
+        "GPT2Model": None,
+        "GPT2ForSequenceClassification": None,
+        "GPT2ForTokenClassification": None,
+        "GPT2ForQuestionAnswering": None,
+    }
+    prefix = "transformer."
+    heads = ("lm_head.", "score.", "classifier.", "qa_outputs.")
+    buffers = (r"transformer\.h\.\d+\.attn\.(bias|masked_bias)",)
+    defaults: ClassVar[Hub] = {
+        "activation_function": "gelu_new",
+        "n_inner": None,
+        "layer_norm_epsilon": 1e-5,
+        "resid_pdrop": 0.1,
+        "tie_word_embeddings": True,
+    }
+    accepts: ClassVar[Accepted] = {
+        "scale_attn_weights": (True,),
+        "scale_attn_by_inverse_layer_idx": (False,),
+        "add_cross_attention": (False,),
+    }
+
+    def overrides(self, hub: Hub, head: HeadName) -> list[str]:
+        del head
+        width = hub["n_embd"]
+        return [
+            "model=decoder_only",
+            "model/mixer=softmax_attention",
+            "model/position=learned",
+            "model/norm=layer_norm",
+            "model/residual=pre",
+            "model/feedforward=gelu_tanh",
+            f"model.d_model={width}",
+            f"model.num_layers={hub['n_layer']}",
+            f"model.num_heads={hub['n_head']}",
+            f"model.vocab_size={hub['vocab_size']}",
+            f"model.max_length={hub['n_positions']}",
+            f"model.norm.eps={hub['layer_norm_epsilon']}",
+            multiple(hub["n_inner"] or 4 * width, width),
+            f"model.feedforward.activation={our_activation(hub['activation_function'])}",
+            f"model.dropout={hub['resid_pdrop']}",
+            f"model.tie_weights={flag(hub['tie_word_embeddings'])}",
+        ]
+
+    def pieces(self, hub: Hub) -> Iterator[Piece]:
+        yield Renamed("embedding.weight", "transformer.wte.weight")
+        yield Renamed("stack.positions.0.table.weight", "transformer.wpe.weight")
+        for layer in range(hub["n_layer"]):
+            ours, theirs = f"stack.blocks.{layer}", f"transformer.h.{layer}"
+            for place, norm in enumerate(("ln_1", "ln_2")):
+                for kind in ("weight", "bias"):
+                    yield Renamed(f"{ours}.wiring.norms.{place}.{kind}", f"{theirs}.{norm}.{kind}")
+            for kind in ("weight", "bias"):
+                fused = tuple(f"{ours}.mixer.{name}.{kind}" for name in ("query", "key", "value"))
+                yield FusedInBlocks(fused, f"{theirs}.attn.c_attn.{kind}", transposed=True)
+            for our_name, their_name in (
+                ("mixer.output", "attn.c_proj"),
+                ("feedforward.up", "mlp.c_fc"),
+                ("feedforward.down", "mlp.c_proj"),
+            ):
+                yield Transposed(f"{ours}.{our_name}.weight", f"{theirs}.{their_name}.weight")
+                yield Renamed(f"{ours}.{our_name}.bias", f"{theirs}.{their_name}.bias")
+        for kind in ("weight", "bias"):
+            yield Renamed(f"stack.final_norm.{kind}", f"transformer.ln_f.{kind}")
+
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
+        if head == "language_model" and not hub["tie_word_embeddings"]:
+            yield Renamed("head.weight", "lm_head.weight")
+
+    def tied(self, hub: Hub) -> Mapping[str, str]:
+        return {"lm_head.weight": "transformer.wte.weight"} if hub["tie_word_embeddings"] else {}

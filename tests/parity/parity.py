@@ -1,0 +1,185 @@
+"""Our models against published implementations: the same weights, logits and gradients of every parameter.
+
+Every parameter is drawn anew first: fresh norms are 1 and fresh biases 0, which would hide weights that were swapped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+import headtohead as h2h
+from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.heads import HeadName
+from headtohead.building.build import make_model
+from headtohead.pretrained.family import Family
+from headtohead.pretrained.pieces import Piece
+
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 5e-5}
+TASKS: Mapping[HeadName, Sequence[str]] = {
+    "language_model": (),
+    "masked_language_model": ("task=masked_lm", "data=grammar_lm"),
+    "masked_language_model_and_pair": ("task=masked_lm_next_sentence", "data=next_sentence"),
+    "classifier": ("task=classification", "data=sentence_grammar"),
+    "tagger": ("task=tagging", "data=tagging_grammar"),
+    "span": ("task=span_qa", "data=qa_grammar"),
+}
+REPORTS: list[Report] = []
+"""Of all models compared in this process, for docs/parity.md."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """The largest differences; those of gradients over the largest entry of the reference's, where that is above 1."""
+
+    logits: float
+    gradients: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a comparison found."""
+
+    name: str
+    reference: str
+    errors: Mapping[torch.dtype, Errors]
+    num_tensors: int
+    """Parameters compared, as tensors; all there are."""
+    num_weights: int
+    remark: str = ""
+
+
+class Promoted(TorchFunctionMode):
+    """What a reference casts to 32 bits inside stays in 64."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func is torch.Tensor.float:
+            return args[0].double()
+        args = tuple(_promoted(arg) for arg in args)
+        return func(*args, **{name: _promoted(arg) for name, arg in (kwargs or {}).items()})
+
+
+def _promoted(argument: Any) -> Any:
+    return torch.float64 if argument is torch.float32 else argument
+
+
+@contextmanager
+def exactly(dtype: torch.dtype) -> Iterator[None]:
+    """Numbers are of this type wherever nothing else is said."""
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with Promoted() if dtype == torch.float64 else nullcontext():
+            yield
+    finally:
+        torch.set_default_dtype(usual)
+
+
+@torch.no_grad()
+def redraw(model: nn.Module, seed: int = 0) -> None:
+    """Every parameter from a normal distribution; the same numbers in every type."""
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        scale = parameter[0].numel() ** -0.5 if parameter.ndim > 1 else 0.5
+        drawn = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+        parameter.copy_(scale * drawn)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model of `transformers`, and what it is asked."""
+
+    family: Family
+    reference: Callable[[Any], nn.Module]
+    """From its configuration; eager attention, where there is a choice, is the caller's to set."""
+    config: Any
+    theirs: Mapping[str, Tensor]
+    """Inputs by the reference's names."""
+    ours: Mapping[str, Tensor]
+    """The same by ours."""
+    head: HeadName = "language_model"
+    scored: Tensor | None = None
+    """Which logits are compared; None means all."""
+    overrides: tuple[str, ...] = ()
+    logits_of: Callable[[Any], Tensor] = lambda output: output.logits
+
+
+def check(name: str, case: Case, *, remark: str = "") -> Report:
+    """Raises where logits or gradients differ, or where a parameter of either side is not covered."""
+    errors, num_tensors, num_weights = {}, 0, 0
+    for dtype, tolerance in TOLERANCE.items():
+        theirs, ours, pieces = both(case, dtype)
+        num_tensors = len(list(ours.parameters()))
+        num_weights = sum(parameter.numel() for parameter in ours.parameters())
+        found = errors[dtype] = _compared(theirs, ours, pieces, case, dtype)
+        assert max(found.logits, found.gradients) < tolerance, f"{name} in {dtype}: {found}"
+    report = Report(name, type(theirs).__name__, errors, num_tensors, num_weights, remark)
+    REPORTS.append(report)
+    return report
+
+
+def both(case: Case, dtype: torch.dtype) -> tuple[nn.Module, Architecture, list[Piece]]:
+    """The reference with weights drawn anew, ours with the same weights, and how they lie in each other."""
+    with exactly(dtype):
+        theirs = case.reference(case.config).eval().to(dtype)
+        redraw(theirs)
+        hub = case.family.complete(case.config.to_dict())
+        config = h2h.compose(
+            "train", [*TASKS[case.head], *case.family.overrides(hub, case.head), "model.dropout=0", *case.overrides]
+        )
+        ours = make_model(config).eval().to(dtype)
+    pieces = [*case.family.pieces(hub), *case.family.head_pieces(hub, case.head)]
+    _check_cover(theirs, ours, pieces)
+    weights = theirs.state_dict()
+    taken = {name: tensor for piece in pieces for name, tensor in piece.take(weights).items()}
+    ours.load_state_dict(taken, strict=False)
+    for piece in pieces:  # back again
+        for their_name, tensor in piece.give(taken).items():
+            assert tensor.shape == weights[their_name].shape, their_name
+    return theirs, ours, pieces
+
+
+def _check_cover(theirs: nn.Module, ours: nn.Module, pieces: Sequence[Piece]) -> None:
+    """Every parameter of either side is in exactly one piece; `named_parameters` leaves second names out."""
+    for model, names in (
+        (theirs, [name for piece in pieces for name in piece.theirs]),
+        (ours, [name for piece in pieces for name in piece.ours]),
+    ):
+        assert len(set(names)) == len(names), "a name in two pieces"
+        assert set(names) == {name for name, _ in model.named_parameters()}
+
+
+def _compared(theirs: nn.Module, ours: nn.Module, pieces: Sequence[Piece], case: Case, dtype: torch.dtype) -> Errors:
+    with exactly(dtype):
+        expected = case.logits_of(theirs(**_of_type(case.theirs, dtype)))
+        found = ours(**_of_type(case.ours, dtype))
+        assert expected.dtype == found.dtype == dtype
+        if case.scored is not None:
+            expected, found = expected[case.scored], found[case.scored]
+        direction = torch.randn(expected.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+        direction = direction.to(dtype)
+        for logits in (expected, found):
+            (logits * direction).sum().backward()
+    gradients = {name: parameter.grad for name, parameter in theirs.named_parameters()}
+    missing = [name for name, gradient in gradients.items() if gradient is None]
+    assert not missing, f"the reference gives no gradient to {missing}"
+    own = {name: parameter.grad for name, parameter in ours.named_parameters()}
+    worst = 0.0
+    for piece in pieces:
+        for name, wanted in piece.take({name: gradients[name] for name in piece.theirs}).items():
+            gradient = own[name]
+            assert gradient is not None, name
+            worst = max(worst, float((gradient - wanted).abs().max() / wanted.abs().max().clamp(min=1.0)))
+    return Errors(float((found - expected).detach().abs().max()), worst)
+
+
+def _of_type(inputs: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
+    return {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in inputs.items()}

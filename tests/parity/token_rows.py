@@ -1,0 +1,19 @@
+"""Rows of tokens for the comparisons, by both sides' names: one full row, one padded on the right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+VOCABULARY = 37
+LENGTH = 11
+
+
+def token_rows(length: int = LENGTH, vocabulary: int = VOCABULARY) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
+    """As the reference is asked, and as we are."""
+    tokens = torch.randint(5, vocabulary, (2, length), generator=torch.Generator().manual_seed(3))
+    valid = torch.ones(2, length, dtype=torch.bool)
+    valid[1, length - 3 :] = False
+    return {"input_ids": tokens, "attention_mask": valid.long()}, {"tokens": tokens, "valid": valid}
