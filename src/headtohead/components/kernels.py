@@ -169,7 +169,7 @@ def _is_installed(package: str) -> bool:
 def _loaded(module: str, name: str) -> Callable[..., Any] | None:
     """The function; None, with a warning, where the installed package cannot give it."""
     try:
-        return getattr(import_module(module), name)  # type: ignore[no-any-return]
+        return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         package = PROJECTS[module.partition(".")[0]]
         warnings.warn(f"{package} is installed but gives no {module}.{name} ({error}): torch computes", stacklevel=2)
