@@ -17,6 +17,7 @@ from headtohead.components.block import Block
 from headtohead.components.contracts import Component
 from headtohead.components.embeddings import ClassToken, SegmentEmbedding, TokenEmbedding
 from headtohead.components.linears import ResidualLinear, ScoreLinear
+from headtohead.components.mixers import recurrence
 from headtohead.components.mixers.softmax_attention import SoftmaxAttention
 from headtohead.components.mixers.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.components.stack import Stack
@@ -78,6 +79,8 @@ def _redraw(model: nn.Module, matrix: Callable[[Tensor], object], table: Callabl
                 nn.init.zeros_(module.bias)
         elif isinstance(module, TABLES):
             table(module.weight)
+        elif isinstance(module, nn.RNNBase):
+            recurrence.start(module)
         elif isinstance(module, Component):
             module.reset_parameters()
             for weight in module.own_matrices():

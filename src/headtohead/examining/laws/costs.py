@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from headtohead.components.contracts import Context, CostQuery
 from headtohead.components.stack import Stack
@@ -51,11 +51,12 @@ def declared_activations(subject: Subject) -> None:
     """What autograd keeps of one sequence, within 5 %.
 
     A position bias with parameters makes the fused kernel fall back to explicit scores on a CPU, not on a GPU: there
-    the declaration speaks of the GPU, and is not counted here.
+    the declaration speaks of the GPU, and is not counted here. Nor is an LSTM's, for which oneDNN keeps on a CPU a
+    workspace that follows no rule.
     """
     stack = subject.build().train()
     biases = stack.position.biases_scores and any(p.requires_grad for p in stack.position.parameters())
-    if biases:
+    if biases or any(isinstance(module, nn.LSTM) for module in stack.modules()):
         return
     x, context = _one_row(subject, stack)
     with saved_bytes(stack) as kept:
