@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from headtohead.architectures.decoding import Decodes, Decoding
+from headtohead.architectures.decoding import Decodes, Decoding, select_rows
+from headtohead.generation.choosing import Chooser
+from headtohead.generation.prompts import as_batch
+from headtohead.generation.strategy import Strategy
 
 Choose = Callable[[Float[Tensor, "B V"]], Int[Tensor, " B"]]
 """One token for every row, given the logits."""
@@ -23,6 +26,35 @@ def steps(
         yield token
         if left > 1:
             logits = model.advance(token[:, None], state)
+
+
+@torch.inference_mode()
+def stream(
+    model: Decodes,
+    prompts: Sequence[Sequence[int]],
+    how: Strategy,
+    *,
+    bos_id: int,
+    has_ended: Callable[[int, int], bool],
+) -> Iterator[list[tuple[int, int]]]:
+    """The next token of every row that goes on, step by step: (row, token). Rows are the samples of the first prompt,
+    then those of the second, and so on; `has_ended` is told each row and token, and says which token was the last."""
+    device = next(model.parameters()).device
+    tokens, valid = as_batch(prompts, model, device)
+    logits, state = model.start(tokens, valid, room=how.max_new_tokens, bos_id=bos_id)
+    choose = Chooser(how, prompts, vocab_size=logits.shape[-1], device=device)
+    if how.num_samples > 1:
+        rows = torch.arange(len(prompts), device=device).repeat_interleave(how.num_samples)
+        select_rows(state, rows)
+        logits = logits[rows]
+    going = list(range(len(logits)))
+    for written in steps(model, logits, state, choose=choose, max_new_tokens=how.max_new_tokens):
+        column = written.tolist()
+        new = [(row, column[row]) for row in going]
+        yield new
+        going = [row for row, token in new if not has_ended(row, token)]
+        if not going:
+            return
 
 
 @torch.no_grad()

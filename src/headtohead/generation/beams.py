@@ -1,0 +1,149 @@
+"""Beam search: the likeliest text, sought among the likeliest beginnings (Lowerre 1976,
+https://stacks.stanford.edu/file/druid:rq916rn6924/rq916rn6924.pdf), by log-probability per length^penalty
+(Wu et al. 2016, https://arxiv.org/abs/1609.08144)."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from headtohead.architectures.decoding import Decodes, select_rows
+from headtohead.generation.choosing import seen_tokens
+from headtohead.generation.prompts import as_batch
+from headtohead.generation.sampling import with_repetition_penalty
+from headtohead.generation.strategy import Strategy
+
+_NEVER = float("-inf")
+
+
+@dataclass(frozen=True, order=True)
+class Found:
+    """A text with what the search thinks of it."""
+
+    score: float
+    """Its log-probability, divided by its length to the power of the penalty."""
+    tokens: tuple[int, ...] = field(compare=False)
+    ended: bool = field(compare=False)
+    """Whether it ended by itself."""
+
+
+class _Finds:
+    """The best ended texts of one prompt."""
+
+    def __init__(self, how: Strategy) -> None:
+        self.how, self.best = how, list[Found]()
+
+    def add(self, log_probability: float, tokens: Sequence[int], *, ended: bool) -> None:
+        score = log_probability / len(tokens) ** self.how.length_penalty
+        heapq.heappush(self.best, Found(score, tuple(tokens), ended))
+        if len(self.best) > self.how.beams:
+            heapq.heappop(self.best)
+
+    def beyond_reach(self, log_probability: float, num_tokens: int) -> bool:
+        """Whether no text that goes on from one of this log-probability can be better: more tokens only lower it, and a
+        positive penalty forgives the longest most."""
+        longest = self.how.max_new_tokens if self.how.length_penalty > 0 else num_tokens
+        return (
+            len(self.best) == self.how.beams
+            and self.best[0].score >= log_probability / longest**self.how.length_penalty
+        )
+
+
+class _Beams:
+    """What the search keeps: for every prompt `beams` rows of the batch, the likeliest first."""
+
+    def __init__(
+        self,
+        prompts: Sequence[Sequence[int]],
+        how: Strategy,
+        ends: Collection[int],
+        vocab_size: int,
+        device: torch.device,
+    ) -> None:
+        self.how, self.num = how, how.beams
+        self.finds = [_Finds(how) for _ in prompts]
+        self.rows = torch.arange(len(prompts) * self.num, device=device)
+        self.first = self.rows.view(len(prompts), self.num)[:, :1]
+        self.written = torch.zeros(len(self.rows), 0, dtype=torch.long, device=device)
+        # All beams of a prompt begin alike: only the first may go on from there.
+        self.sums = torch.full((len(prompts), self.num), _NEVER, dtype=torch.float64, device=device)
+        self.sums[:, 0] = 0.0
+        self.ending = torch.zeros(vocab_size, dtype=torch.bool, device=device)
+        self.ending[list(ends)] = True
+        # As many as are sure to leave enough that go on, each beam having one way to end for every ending token.
+        self.num_candidates = self.num * min(1 + len(ends), vocab_size)
+        self.seen = None
+        if how.repetition_penalty != 1.0:
+            self.seen = seen_tokens(prompts, vocab_size, device).repeat_interleave(self.num, dim=0)
+
+    def go_on(self, logits: Float[Tensor, "R V"]) -> Int[Tensor, " R"]:
+        """Writes one more token in every row; the rows that these go on from."""
+        if self.seen is not None:
+            logits = with_repetition_penalty(logits, self.seen, self.how.repetition_penalty)
+        sums = self.sums.view(-1, 1) + logits.log_softmax(-1, dtype=torch.float64)
+        values, places = sums.view(*self.sums.shape[:1], -1).topk(self.num_candidates, dim=-1)
+        sources, chosen = self.first + places // logits.shape[-1], places % logits.shape[-1]
+        stops = self.ending[chosen]
+        self._take_ended(values, sources, chosen, stops)
+        self.sums, order = values.masked_fill(stops, _NEVER).topk(self.num, dim=-1)
+        kept, tokens = (part.gather(1, order).flatten() for part in (sources, chosen))
+        self.written = torch.cat([self.written[kept], tokens[:, None]], dim=1)
+        if self.seen is not None:
+            self.seen = self.seen[kept].scatter_(1, tokens[:, None], True)
+        return kept
+
+    def _take_ended(
+        self,
+        values: Float[Tensor, "P C"],
+        sources: Int[Tensor, "P C"],
+        chosen: Int[Tensor, "P C"],
+        stops: Bool[Tensor, "P C"],
+    ) -> None:
+        """Those that end now and are among the best of all ways to go on."""
+        for prompt, rank in stops[:, : self.num].nonzero().tolist():
+            value = float(values[prompt, rank])
+            if value > _NEVER:
+                row = self.written[sources[prompt, rank]].tolist()
+                self.finds[prompt].add(value, [*row, int(chosen[prompt, rank])], ended=True)
+
+    def take_unended(self) -> None:
+        """Those that there was no more room for; they compete with the ended ones."""
+        texts = self.written.view(*self.sums.shape, -1).tolist()
+        for one, values, rows in zip(self.finds, self.sums.tolist(), texts, strict=True):
+            for value, row in zip(values, rows, strict=True):
+                if value > _NEVER:
+                    one.add(value, row, ended=False)
+
+    def are_done(self) -> bool:
+        num_tokens = self.written.shape[1]
+        best = zip(self.finds, self.sums[:, 0].tolist(), strict=True)
+        return num_tokens == self.how.max_new_tokens or all(one.beyond_reach(s, num_tokens) for one, s in best)
+
+
+@torch.inference_mode()
+def search(
+    model: Decodes, prompts: Sequence[Sequence[int]], how: Strategy, *, bos_id: int, ends: Collection[int]
+) -> list[list[Found]]:
+    """For every prompt the best texts found, at most `how.num_samples`, the best one first; a text holds the token that
+    ended it."""
+    device = next(model.parameters()).device
+    tokens, valid = as_batch(prompts, model, device)
+    logits, state = model.start(tokens, valid, room=how.max_new_tokens, bos_id=bos_id)
+    beams = _Beams(prompts, how, ends, logits.shape[-1], device)
+    of_prompt = beams.rows // beams.num
+    select_rows(state, of_prompt)
+    logits = logits[of_prompt]
+    while True:
+        kept = beams.go_on(logits)
+        if beams.are_done():
+            break
+        if not torch.equal(kept, beams.rows):
+            select_rows(state, kept)
+        logits = model.advance(beams.written[:, -1:], state)
+    beams.take_unended()
+    return [sorted(one.best, reverse=True)[: how.num_samples] for one in beams.finds]

@@ -1,0 +1,63 @@
+"""How a model writes: the likeliest token, a drawn one, or several texts side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """The likeliest token each time, unless a temperature, top_k or top_p ask for draws, or beams for a search."""
+
+    max_new_tokens: int = 128
+    temperature: float | None = None
+    """What logits are divided by before a draw; 0 is the likeliest token."""
+    top_k: int | None = None
+    """Draw from so many of the likeliest tokens."""
+    top_p: float | None = None
+    """Draw from the fewest tokens that hold this share of the probability."""
+    repetition_penalty: float = 1.0
+    """Above 1, tokens of the prompt and of what is written become less likely."""
+    beams: int = 1
+    """Texts that a search keeps side by side."""
+    length_penalty: float = 1.0
+    """A search divides the log-probability of a text by its number of tokens to this power."""
+    num_samples: int = 1
+    """Texts for each prompt: draws, or the best of a search."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for field, least in (("max_new_tokens", 1), ("top_k", 1), ("beams", 1), ("num_samples", 1)):
+            value = getattr(self, field)
+            if value is not None and value < least:
+                raise ValueError(f"{field}={value} must be at least {least}")
+        if self.temperature is not None and not self.temperature >= 0:
+            raise ValueError(f"temperature={self.temperature} must be 0 (the likeliest token) or more")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p={self.top_p} is no share of the probability: choose 0 < top_p <= 1")
+        if not self.repetition_penalty > 0:
+            raise ValueError(f"repetition_penalty={self.repetition_penalty} must be above 0; 1 changes nothing")
+        self._check_together()
+
+    def _check_together(self) -> None:
+        if self.beams > 1 and self.draws:
+            raise ValueError(
+                f"beams={self.beams} search for the likeliest text, and temperature, top_k and top_p draw one: "
+                "leave either out"
+            )
+        if self.beams == 1 and self.num_samples > 1 and not self.draws:
+            raise ValueError(
+                f"num_samples={self.num_samples} texts of the likeliest tokens would be the same text: "
+                "give a temperature, top_k or top_p to draw them, or beams"
+            )
+        if 1 < self.beams < self.num_samples:
+            raise ValueError(
+                f"num_samples={self.num_samples} is more than beams={self.beams} can find: give more beams"
+            )
+
+    @property
+    def draws(self) -> bool:
+        """Whether tokens are drawn."""
+        if self.temperature is not None:
+            return self.temperature > 0
+        return self.top_k is not None or self.top_p is not None
