@@ -17,3 +17,10 @@ def token_rows(length: int = LENGTH, vocabulary: int = VOCABULARY) -> tuple[Mapp
     valid = torch.ones(2, length, dtype=torch.bool)
     valid[1, length - 3 :] = False
     return {"input_ids": tokens, "attention_mask": valid.long()}, {"tokens": tokens, "valid": valid}
+
+
+def pair_rows(length: int = LENGTH) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
+    """The same rows as pairs of sentences; the second begins at the fifth token."""
+    theirs, ours = token_rows(length)
+    second = (torch.arange(length) >= 4).long().expand(2, length)
+    return {**theirs, "token_type_ids": second}, {**ours, "token_types": second}

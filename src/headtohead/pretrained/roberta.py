@@ -1,0 +1,58 @@
+"""RoBERTa (Liu et al. 2019, https://arxiv.org/abs/1907.11692)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from headtohead.architectures.heads import HeadName
+from headtohead.pretrained.bert_like import BertLike, renamed
+from headtohead.pretrained.family import Hub
+from headtohead.pretrained.pieces import Piece
+
+
+class RobertaLike(BertLike):
+    """Places are counted from the one after padding's; the masked head is one module, and so is the classifier."""
+
+    def first_place(self, hub: Hub) -> int:
+        """Padding has a place of its own, which no token that counts ever sees."""
+        return int(hub["pad_token_id"]) + 1
+
+    def heading(self, hub: Hub) -> list[str]:
+        """The masked head has an exact GELU whatever the layers have."""
+        del hub
+        return ["model.head_activation=gelu", "model.pooler=tanh"]
+
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
+        if head == "masked_language_model":
+            transform = ("lm_head.dense", "lm_head.layer_norm")
+            yield from self.masked_head(hub, transform, "lm_head.decoder.weight", "lm_head.bias")
+        elif head == "classifier":
+            yield from renamed("head.pooler.dense", "classifier.dense")
+            yield from renamed("head.linear", "classifier.out_proj")
+        elif head == "tagger":
+            yield from renamed("head.linear", "classifier")
+        elif head == "span":
+            yield from renamed("head.linear", "qa_outputs")
+
+    def tied(self, hub: Hub) -> Mapping[str, str]:
+        second = {"lm_head.decoder.bias": "lm_head.bias"}
+        if hub["tie_word_embeddings"]:
+            second["lm_head.decoder.weight"] = f"{self.prefix}embeddings.word_embeddings.weight"
+        return second
+
+
+class Roberta(RobertaLike):
+    """One kind of sentence, and no pooler in what was published."""
+
+    model_type = "roberta"
+    architectures = {  # noqa: RUF012
+        "RobertaForMaskedLM": "masked_language_model",
+        "RobertaForSequenceClassification": "classifier",
+        "RobertaForTokenClassification": "tagger",
+        "RobertaForQuestionAnswering": "span",
+        "RobertaForMultipleChoice": None,
+        "RobertaModel": None,
+    }
+    prefix = "roberta."
+    heads = ("lm_head.", "classifier.", "qa_outputs.", "roberta.pooler.")
+    defaults = {**BertLike.defaults, "pad_token_id": 1}  # noqa: RUF012

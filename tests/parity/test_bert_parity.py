@@ -1,0 +1,87 @@
+"""BERT and RoBERTa against `transformers`, with every head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from token_rows import LENGTH, VOCABULARY, pair_rows
+from torch import nn
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+    RobertaConfig,
+    RobertaForMaskedLM,
+    RobertaForSequenceClassification,
+)
+
+from headtohead.architectures.heads import HeadName
+from headtohead.pretrained.bert import Bert
+from headtohead.pretrained.family import Family
+from headtohead.pretrained.roberta import Roberta
+from parity import Case, check
+
+SIZES: dict[str, Any] = {
+    "vocab_size": VOCABULARY, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3,
+    "intermediate_size": 40, "attn_implementation": "eager",
+}  # fmt: skip
+CLASSES = ("model.num_classes=3",)
+
+
+def bert(reference: Callable[[Any], nn.Module], head: HeadName, **changes: Any) -> Case:
+    config = BertConfig(**SIZES, max_position_embeddings=LENGTH + 2, num_labels=3, **changes)
+    return pairs(Bert(), reference, config, head)
+
+
+def roberta(reference: Callable[[Any], nn.Module], head: HeadName, **changes: Any) -> Case:
+    """The table has a row for padding and one before it, and places for two tokens more than there are."""
+    config = RobertaConfig(**SIZES, max_position_embeddings=LENGTH + 4, type_vocab_size=2, num_labels=3, **changes)
+    return pairs(Roberta(), reference, config, head)
+
+
+def pairs(family: Family, reference: Callable[[Any], nn.Module], config: Any, head: HeadName) -> Case:
+    theirs, ours = pair_rows()
+    scored = None if head == "classifier" else ours["valid"]
+    sized = CLASSES if head in ("classifier", "tagger") else ()
+    return Case(family, reference, config, theirs, ours, head=head, scored=scored, overrides=sized)
+
+
+@pytest.mark.parametrize("activation", ["gelu", "gelu_new"])
+def test_bert_restores_hidden_tokens_as_its_reference_does(activation: str) -> None:
+    name = "BERT, masked LM" if activation == "gelu" else "BERT, masked LM, GELU by tanh"
+    check(name, bert(BertForMaskedLM, "masked_language_model", hidden_act=activation))
+
+
+def test_bert_classifies_sequences_as_its_reference_does() -> None:
+    check("BERT, classification", bert(BertForSequenceClassification, "classifier"))
+
+
+def test_bert_tags_tokens_as_its_reference_does() -> None:
+    check("BERT, tagging", bert(BertForTokenClassification, "tagger"))
+
+
+def spans(output: Any) -> torch.Tensor:
+    return torch.stack([output.start_logits, output.end_logits], dim=-1)
+
+
+def test_bert_looks_for_answers_as_its_reference_does_where_one_may_lie() -> None:
+    theirs, ours = pair_rows()
+    config = BertConfig(**SIZES, max_position_embeddings=LENGTH + 2)
+    scored = ours["valid"] & (ours["token_types"] == 1)
+    case = Case(
+        Bert(), BertForQuestionAnswering, config, theirs, ours, head="span", scored=scored, logits_of=spans
+    )  # fmt: skip
+    check("BERT, spans", case, remark="compared where an answer may lie; ours rules out all other places")
+
+
+def test_roberta_restores_hidden_tokens_as_its_reference_does() -> None:
+    check("RoBERTa, masked LM", roberta(RobertaForMaskedLM, "masked_language_model"))
+
+
+def test_roberta_classifies_sequences_as_its_reference_does() -> None:
+    check("RoBERTa, classification", roberta(RobertaForSequenceClassification, "classifier"))
