@@ -1,0 +1,232 @@
+"""y_t = q_t S_t with S_t = exp(g_t) S_(t-1) + k_t^T v_t, in chunks: inside a chunk as masked attention, from chunk to
+chunk by its state (Hua et al. 2022, https://arxiv.org/abs/2202.10447; Sun et al. 2023, https://arxiv.org/abs/2307.08621;
+Dao and Gu 2024, https://arxiv.org/abs/2405.21060).
+
+Linear attention, retention, Mamba-2 and the mLSTM are this recurrence with keys, gates and values of their own. The
+decay is one number per head and token, fixed or made from the data.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+def decayed_sums(
+    q: Float[Tensor, "B H L K"],
+    k: Float[Tensor, "B H L K"],
+    v: Float[Tensor, "B H L P"],
+    log_decay: Float[Tensor, "#B #H #L"] | None = None,
+    *,
+    state: Float[Tensor, "B H K P"] | None = None,
+    starts: Bool[Tensor, "B L"] | None = None,
+    chunk_size: int = 64,
+) -> tuple[Float[Tensor, "B H L P"], Float[Tensor, "B H K P"]]:
+    """Outputs and the last state, in float32 at least.
+
+    `log_decay` None means that nothing is forgotten; one with a single token holds for all, and gets no gradient.
+    `starts` says before which tokens everything is.
+    """
+    exact = torch.promote_types(v.dtype, torch.float32)
+    length = v.shape[2]
+    num_chunks = -(-length // chunk_size)
+    width = -(-length // num_chunks)
+    missing = num_chunks * width - length
+    q, k, v = (F.pad(t.to(exact), (0, 0, 0, missing)).contiguous() for t in (q, k, v))
+    if log_decay is not None:
+        log_decay = log_decay.to(exact)
+        if missing or log_decay.shape[2] == length:  # what is added at the end forgets nothing
+            log_decay = F.pad(log_decay.expand(-1, -1, length), (0, missing))
+    if starts is not None:
+        starts = F.pad(starts, (0, missing))
+    y, last = _DecayedSums.apply(q, k, v, log_decay, state, starts, width)
+    return y[:, :, :length], last
+
+
+def decayed_step(
+    q: Float[Tensor, "B H 1 K"],
+    k: Float[Tensor, "B H 1 K"],
+    v: Float[Tensor, "B H 1 P"],
+    log_decay: Float[Tensor, "#B #H 1"] | None,
+    state: Float[Tensor, "B H K P"],
+) -> tuple[Float[Tensor, "B H 1 P"], Float[Tensor, "B H K P"]]:
+    """The recurrence itself, for one token; in the state's type."""
+    q, k, v = (t.to(state.dtype) for t in (q, k, v))
+    if log_decay is not None:
+        state = state * log_decay.to(state.dtype).exp()[..., None]
+    with without_autocast(state):
+        state = state + k.mT @ v
+        return q @ state, state
+
+
+def without_autocast(x: Tensor) -> AbstractContextManager[object]:
+    """Sums over thousands of tokens are not for eight bits."""
+    kind = x.device.type
+    return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()
+
+
+@dataclass(frozen=True)
+class _Factors:
+    """What is left of a token's share, by chunk (C of them, c tokens each): at other tokens of its chunk, at its end;
+    of the state before the chunk at its tokens and at its end."""
+
+    within: Float[Tensor, "#B #H #C c c"]
+    to_end: Float[Tensor, "#B #H #C c 1"]
+    from_start: Float[Tensor, "#B #H #C c 1"]
+    across: Float[Tensor, "#B #H #C 1 1"]
+
+
+def _factors(
+    log_decay: Float[Tensor, "#B #H #L"] | None, starts: Bool[Tensor, "B L"] | None, width: int, like: Tensor
+) -> _Factors | None:
+    """None where nothing is forgotten: then the causal mask is all."""
+    if log_decay is None and starts is None:
+        return None
+    if log_decay is None:
+        sums = like.new_zeros(1, 1, 1, width)
+    elif log_decay.shape[2] == 1:
+        sums = (log_decay * torch.arange(1, width + 1, device=like.device))[:, :, None]
+    else:
+        sums = log_decay.unflatten(2, (-1, width)).cumsum(-1)
+    later = torch.ones(width, width, dtype=torch.bool, device=like.device).triu_(1)
+    within = (sums[..., :, None] - sums[..., None, :]).masked_fill_(later, float("-inf")).exp_()
+    to_end, from_start = (sums[..., -1:] - sums).exp_(), sums.exp()
+    if starts is not None:
+        number = starts.unflatten(1, (-1, width)).cumsum(-1)[:, None]
+        within = within * (number[..., :, None] == number[..., None, :])
+        to_end, from_start = to_end * (number == number[..., -1:]), from_start * (number == 0)
+    return _Factors(within, to_end[..., None], from_start[..., None], from_start[..., -1:, None])
+
+
+class _DecayedSums(torch.autograd.Function):
+    """Keeps queries, keys, values and the states before the chunks; all else is made again for the gradients."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        log_decay: Tensor | None,
+        state: Tensor | None,
+        starts: Tensor | None,
+        width: int,
+    ) -> tuple[Tensor, Tensor]:
+        chunks = (*q.shape[:2], q.shape[2] // width, width)
+        factors = _factors(log_decay, starts, width, v)
+        kept_q, kept_k = _kept(q, k, factors)
+        with without_autocast(v):
+            own = torch.bmm(_chunked(kept_k, width).mT, _chunked(v, width)).view(*chunks[:3], q.shape[-1], v.shape[-1])
+            before, last = _carried(own, factors, state)
+            weights = _masked(torch.bmm(_chunked(q, width), _chunked(k, width).mT), factors, chunks)
+            y = torch.bmm(weights, _chunked(v, width)).baddbmm_(_chunked(kept_q, width), before.flatten(0, 2))
+        y = y.view(v.shape)
+        decay_matters = log_decay is not None and log_decay.shape[2] > 1 and ctx.needs_input_grad[3]
+        if decay_matters:
+            ctx.save_for_backward(q, k, v, log_decay, starts, before, y, last)
+        else:
+            ctx.save_for_backward(q, k, v, log_decay, starts, before, None, None)
+        ctx.width = width
+        return y, last
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Tensor, d_last: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, log_decay, starts, before, y, last = ctx.saved_tensors
+        width = ctx.width
+        chunks = (*q.shape[:2], q.shape[2] // width, width)
+        dy = dy.contiguous()
+        factors = _factors(log_decay, starts, width, v)
+        kept_q, kept_k = _kept(q, k, factors)
+        q_, k_, v_, dy_ = (_chunked(t, width) for t in (q, k, v, dy))
+        before = before.flatten(0, 2)
+        with without_autocast(v):
+            wanted = torch.bmm(_chunked(kept_q, width).mT, dy_).view(*chunks[:3], q.shape[-1], v.shape[-1])
+            after, d_state = _carried_back(wanted, factors, d_last)
+            after = after.flatten(0, 2)
+            weights = _masked(torch.bmm(q_, k_.mT), factors, chunks)
+            dv = torch.bmm(weights.mT, dy_).baddbmm_(_chunked(kept_k, width), after)
+            d_weights = _masked(torch.bmm(dy_, v_.mT, out=weights), factors, chunks)
+            dq, dk = torch.bmm(dy_, before.mT), torch.bmm(v_, after.mT)
+            if factors is not None:
+                dq.view(*chunks, -1).mul_(factors.from_start)
+                dk.view(*chunks, -1).mul_(factors.to_end)
+            dq.baddbmm_(d_weights, k_)
+            dk.baddbmm_(d_weights.mT, q_)
+        dq, dk, dv = dq.view(q.shape), dk.view(k.shape), dv.view(v.shape)
+        d_decay = None if y is None else _of_decay(y, dy, v, dv, last, d_last).sum_to_size(log_decay.shape)
+        return dq, dk, dv, d_decay, d_state if ctx.needs_input_grad[4] else None, None, None
+
+
+def _chunked(x: Float[Tensor, "B H L K"], width: int) -> Float[Tensor, "N c K"]:
+    return x.view(-1, width, x.shape[-1])
+
+
+def _kept(
+    q: Float[Tensor, "B H L K"], k: Float[Tensor, "B H L K"], factors: _Factors | None
+) -> tuple[Float[Tensor, "B H L K"], Float[Tensor, "B H L K"]]:
+    """What a query sees of the state before its chunk, what a key leaves to the state after it."""
+    if factors is None:
+        return q, k
+    width = factors.to_end.shape[-2]
+    pairs = ((q, factors.from_start), (k, factors.to_end))
+    seen, left = ((x.unflatten(2, (-1, width)) * factor).view(x.shape) for x, factor in pairs)
+    return seen, left
+
+
+def _masked(
+    weights: Float[Tensor, "N c c"], factors: _Factors | None, chunks: tuple[int, ...]
+) -> Float[Tensor, "N c c"]:
+    """In place."""
+    if factors is None:
+        return weights.tril_()
+    weights.view(*chunks, -1).mul_(factors.within)
+    return weights
+
+
+def _carried(
+    own: Float[Tensor, "B H C K P"], factors: _Factors | None, state: Float[Tensor, "B H K P"] | None
+) -> tuple[Float[Tensor, "B H C K P"], Float[Tensor, "B H K P"]]:
+    """The states before every chunk, and after the last."""
+    before = torch.empty_like(own)
+    last = torch.zeros_like(own[:, :, 0]) if state is None else state.to(own.dtype)
+    across = _by_chunk(factors, own.shape[2])
+    for chunk in range(own.shape[2]):
+        before[:, :, chunk] = last
+        decay = across[chunk]
+        last = own[:, :, chunk] + last if decay is None else torch.addcmul(own[:, :, chunk], last, decay)
+    return before, last
+
+
+def _carried_back(
+    wanted: Float[Tensor, "B H C K P"], factors: _Factors | None, d_last: Float[Tensor, "B H K P"]
+) -> tuple[Float[Tensor, "B H C K P"], Float[Tensor, "B H K P"]]:
+    """The gradients of the states after every chunk, and before the first."""
+    after = torch.empty_like(wanted)
+    first = d_last
+    across = _by_chunk(factors, wanted.shape[2])
+    for chunk in reversed(range(wanted.shape[2])):
+        after[:, :, chunk] = first
+        decay = across[chunk]
+        first = wanted[:, :, chunk] + first if decay is None else torch.addcmul(wanted[:, :, chunk], first, decay)
+    return after, first
+
+
+def _by_chunk(factors: _Factors | None, num_chunks: int) -> list[Tensor] | list[None]:
+    if factors is None:
+        return [None] * num_chunks
+    return list(factors.across.expand(-1, -1, num_chunks, -1, -1).unbind(2))
+
+
+def _of_decay(y: Tensor, dy: Tensor, v: Tensor, dv: Tensor, last: Tensor, d_last: Tensor) -> Float[Tensor, "B H L"]:
+    """A pair's share decays by every token between: what goes out at or after one, less what came in there."""
+    passing = (y * dy).sum(-1) - (v * dv).sum(-1)
+    passing[:, :, -1] += (last * d_last).sum((-1, -2))
+    return passing.flip(2).cumsum(2).flip(2)
