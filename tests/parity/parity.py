@@ -84,10 +84,10 @@ def exactly(dtype: torch.dtype) -> Iterator[None]:
 
 
 @torch.no_grad()
-def redraw(model: nn.Module, seed: int = 0) -> None:
+def redraw(model: nn.Module, seed: int = 0, constants: Sequence[str] = ()) -> None:
     """Every parameter from a normal distribution; the same numbers in every type."""
     generator = torch.Generator().manual_seed(seed)
-    for parameter in model.parameters():
+    for parameter in [*model.parameters(), *map(model.get_buffer, constants)]:
         scale = parameter[0].numel() ** -0.5 if parameter.ndim > 1 else 0.5
         drawn = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
         parameter.copy_(scale * drawn)
@@ -110,6 +110,12 @@ class Case:
     """Which logits are compared; None means all."""
     overrides: tuple[str, ...] = ()
     logits_of: Callable[[Any], Tensor] = lambda output: output.logits
+    asked: Callable[[Architecture, Mapping[str, Tensor]], Tensor] = lambda model, inputs: model(**inputs)
+    """What ours gives for the same."""
+    constants: tuple[str, ...] = ()
+    """Buffers of the reference that are parameters of ours; they are drawn anew too, and have no gradient there."""
+    on_disk: Callable[[str], str] = lambda name: name
+    """The name that a file has for a parameter of the reference, where the two differ."""
 
 
 def check(name: str, case: Case, *, remark: str = "") -> Report:
@@ -130,15 +136,15 @@ def both(case: Case, dtype: torch.dtype) -> tuple[nn.Module, Architecture, list[
     """The reference with weights drawn anew, ours with the same weights, and how they lie in each other."""
     with exactly(dtype):
         theirs = case.reference(case.config).eval().to(dtype)
-        redraw(theirs)
+        redraw(theirs, constants=case.constants)
         hub = case.family.complete(case.config.to_dict())
         config = h2h.compose(
             "train", [*TASKS[case.head], *case.family.overrides(hub, case.head), "model.dropout=0", *case.overrides]
         )
         ours = make_model(config).eval().to(dtype)
     pieces = [*case.family.pieces(hub), *case.family.head_pieces(hub, case.head)]
-    _check_cover(theirs, ours, pieces)
-    weights = theirs.state_dict()
+    _check_cover(_learnt(theirs, case), dict(ours.named_parameters()), pieces)
+    weights = {case.on_disk(name): tensor for name, tensor in theirs.state_dict().items()}
     taken = {name: tensor for piece in pieces for name, tensor in piece.take(weights).items()}
     ours.load_state_dict(taken, strict=False)
     for piece in pieces:  # back again
@@ -147,20 +153,26 @@ def both(case: Case, dtype: torch.dtype) -> tuple[nn.Module, Architecture, list[
     return theirs, ours, pieces
 
 
-def _check_cover(theirs: nn.Module, ours: nn.Module, pieces: Sequence[Piece]) -> None:
-    """Every parameter of either side is in exactly one piece; `named_parameters` leaves second names out."""
-    for model, names in (
+def _learnt(theirs: nn.Module, case: Case) -> dict[str, Tensor]:
+    """The reference's parameters by their names in a file; `named_parameters` leaves second names out."""
+    constants = {name: theirs.get_buffer(name) for name in case.constants}
+    return {case.on_disk(name): tensor for name, tensor in theirs.named_parameters()} | constants
+
+
+def _check_cover(theirs: Mapping[str, Tensor], ours: Mapping[str, Tensor], pieces: Sequence[Piece]) -> None:
+    """Every parameter of either side is in exactly one piece."""
+    for learnt, names in (
         (theirs, [name for piece in pieces for name in piece.theirs]),
         (ours, [name for piece in pieces for name in piece.ours]),
     ):
         assert len(set(names)) == len(names), "a name in two pieces"
-        assert set(names) == {name for name, _ in model.named_parameters()}
+        assert set(names) == set(learnt)
 
 
-def _compared(theirs: nn.Module, ours: nn.Module, pieces: Sequence[Piece], case: Case, dtype: torch.dtype) -> Errors:
+def _compared(theirs: nn.Module, ours: Architecture, pieces: Sequence[Piece], case: Case, dtype: torch.dtype) -> Errors:
     with exactly(dtype):
         expected = case.logits_of(theirs(**_of_type(case.theirs, dtype)))
-        found = ours(**_of_type(case.ours, dtype))
+        found = case.asked(ours, _of_type(case.ours, dtype))
         assert expected.dtype == found.dtype == dtype
         if case.scored is not None:
             expected, found = expected[case.scored], found[case.scored]
@@ -168,12 +180,14 @@ def _compared(theirs: nn.Module, ours: nn.Module, pieces: Sequence[Piece], case:
         direction = direction.to(dtype)
         for logits in (expected, found):
             (logits * direction).sum().backward()
-    gradients = {name: parameter.grad for name, parameter in theirs.named_parameters()}
-    missing = [name for name, gradient in gradients.items() if gradient is None]
+    gradients = {name: tensor.grad for name, tensor in _learnt(theirs, case).items()}
+    missing = [name for name, gradient in gradients.items() if gradient is None and name not in case.constants]
     assert not missing, f"the reference gives no gradient to {missing}"
     own = {name: parameter.grad for name, parameter in ours.named_parameters()}
     worst = 0.0
     for piece in pieces:
+        if any(name in case.constants for name in piece.theirs):
+            continue
         for name, wanted in piece.take({name: gradients[name] for name in piece.theirs}).items():
             gradient = own[name]
             assert gradient is not None, name
