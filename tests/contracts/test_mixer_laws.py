@@ -14,8 +14,11 @@ VARIANTS: dict[str, list[dict]] = {
     "softmax_attention": [
         {"num_kv_heads": 2, "bias": False},
         {"num_kv_heads": 1, "qk_norm": True, "scale": 0.1},
-        {"output_bias": False},
+        {"head_width": 6, "num_kv_heads": 2, "output_bias": False},
     ],
+    "lstm": [{"bias": False}],
+    "short_conv": [{"kernel": 3, "bias": False}, {"kernel": 1}, {"kernel": 7, "start": "identity"}],
+    "linear_attention": [{"chunk_size": 4, "bias": False}],
 }
 """Options to try besides the defaults."""
 MIXERS = [(name, options) for name in names("mixer") for options in ({}, *VARIANTS.get(name, []))]

@@ -1,0 +1,167 @@
+"""Attention whose weights are products of positive features, f(q) f(k)^T / sum over keys: linear in the length, since
+sum f(k)^T v can be made first (Katharopoulos et al. 2020, https://arxiv.org/abs/2006.16236).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from headtohead.components.attending import Attends
+from headtohead.components.contracts import Context, CostQuery, Costs, Mixer, State
+from headtohead.components.linears import ResidualLinear, ScoreLinear
+from headtohead.components.mixers.chunked_decay import decayed_step, decayed_sums, without_autocast
+from headtohead.components.mixers.documents import by_document, starts
+from headtohead.components.mixers.softmax_attention import equal_share, merge_heads, split_heads
+from headtohead.components.scores import allowed_pairs
+
+
+@dataclass
+class SumState(State):
+    """The sum over the tokens read so far of f(k)^T v, and of f(k) in its last column."""
+
+    sums: Float[Tensor, "B H K P"] | None = None
+
+
+class KernelAttention(Mixer, Attends):
+    """f(q_t) sum_s f(k_s)^T v_s / f(q_t) sum_s f(k_s)^T, over the tokens before and at t, or over all."""
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        num_heads: int,
+        causal: bool,
+        dropout: float,
+        num_features: int,
+        bias: bool,
+        chunk_size: int,
+    ) -> None:
+        super().__init__()
+        del dropout  # there are no weights to drop
+        if chunk_size < 1:
+            raise ValueError(f"chunk_size={chunk_size} is no number of tokens: use 64, or another above 0")
+        self.d_model, self.num_heads, self.causal, self.chunk_size = d_model, num_heads, causal, chunk_size
+        self.head_width, self.num_features = equal_share(d_model, num_heads), num_features
+        self.query = ScoreLinear(d_model, d_model, bias=bias)
+        self.key = ScoreLinear(d_model, d_model, bias=bias)
+        self.value = nn.Linear(d_model, d_model, bias=bias)
+        self.output = ResidualLinear(d_model, d_model, bias=bias)
+
+    @abstractmethod
+    def query_features(self, q: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
+        """None below 0; a factor of all features of a token changes nothing."""
+
+    @abstractmethod
+    def key_features(self, k: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
+        """None below 0."""
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        q, k, v = self.project(x, context)
+        y = self.means_before(q, k, v, context) if self.causal else self.means_of_all(q, k, v, context)
+        return self.output(merge_heads(y.to(v.dtype)))
+
+    def project(self, x: Float[Tensor, "B L D"], context: Context) -> tuple[Tensor, Tensor, Tensor]:
+        """Features of queries and keys, none where a key is padding, in float32 at least; and values."""
+        exact = torch.promote_types(x.dtype, torch.float32)
+        q, k, v = (split_heads(part(x), self.head_width) for part in (self.query, self.key, self.value))
+        with without_autocast(x):
+            q, k = self.query_features(q.to(exact)), self.key_features(k.to(exact))
+        if context.valid is not None:
+            k = k * context.valid[:, None, :, None]
+        return q, k, v
+
+    def means_before(self, q: Tensor, k: Tensor, v: Tensor, context: Context) -> Float[Tensor, "B H L K"]:
+        sums, _ = decayed_sums(q, k, _with_ones(v), starts=starts(context), chunk_size=self.chunk_size)
+        return _means(sums)
+
+    def means_of_all(self, q: Tensor, k: Tensor, v: Tensor, context: Context) -> Float[Tensor, "B H L K"]:
+        rows = by_document(merge_heads(torch.cat((q, k, v.to(q.dtype)), dim=-1)), context)
+        if rows is not None:
+            parts = split_heads(rows.x, 2 * self.num_features + self.head_width)
+            q, k, v = parts.split((self.num_features, self.num_features, self.head_width), dim=-1)
+        with without_autocast(q):
+            y = _means(q @ (k.mT @ _with_ones(v.to(k.dtype))))
+        return y if rows is None else split_heads(rows.back(merge_heads(y)), self.head_width)
+
+    def attention(
+        self, x: Float[Tensor, "B L D"], context: Context, *, causal: bool | None = None
+    ) -> Float[Tensor, "B H L M"]:
+        q, k, _ = self.project(x, context)
+        causal = self.causal if causal is None else causal
+        allowed = allowed_pairs(context, x.shape[1], causal=causal, explicit=True, device=x.device)
+        assert allowed is not None, "an explicit mask was asked for"
+        with without_autocast(q):
+            weights = (q @ k.mT) * allowed
+        total = weights.sum(-1, keepdim=True)
+        return weights / (total + (total == 0))
+
+    def mixed(
+        self, weights: Float[Tensor, "B H L M"], x: Float[Tensor, "B L D"], context: Context
+    ) -> Float[Tensor, "B L D"]:
+        _, _, v = self.project(x, context)
+        return self.output(merge_heads(weights.to(v.dtype) @ v))
+
+    def initial_state(self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype) -> SumState:
+        del max_length
+        shape = (batch_size, self.num_heads, self.num_features, self.head_width + 1)
+        return SumState(0, torch.zeros(shape, device=device, dtype=torch.promote_types(dtype, torch.float32)))
+
+    def step(
+        self, x: Float[Tensor, "B L D"], state: State, context: Context
+    ) -> tuple[Float[Tensor, "B L D"], SumState]:
+        assert isinstance(state, SumState) and state.sums is not None, "a state comes from initial_state"
+        q, k, v = self.project(x, context)
+        if x.shape[1] == 1:
+            sums, state.sums = decayed_step(q, k, _with_ones(v), None, state.sums)
+        else:
+            sums, state.sums = decayed_sums(q, k, _with_ones(v), state=state.sums, chunk_size=self.chunk_size)
+        state.length += x.shape[1]
+        return self.output(merge_heads(_means(sums).to(v.dtype))), state
+
+    def costs(self, query: CostQuery) -> Costs:
+        """As the recurrence: one product makes the sums, one reads them."""
+        n, d = query.length, self.d_model
+        return Costs.of(
+            self,
+            forward_flops=8 * n * d * d + 4 * n * d * self.num_features + self.feature_flops(n),
+            state_elements=self.num_heads * self.num_features * (self.head_width + 1),
+            activation_bytes=self.kept_bytes(query),
+        )
+
+    def feature_flops(self, length: int) -> int:
+        """What making features of queries and keys costs."""
+        del length
+        return 0
+
+    def kept_bytes(self, query: CostQuery) -> int:
+        """Input and output of the projections in their own type; in float32 what features are made of, features, values
+        and sums with the columns of ones, totals, and the sums before every chunk or at the end."""
+        n, d, heads = query.length, self.d_model, self.num_heads
+        features, sums = heads * self.num_features, heads * self.num_features * (self.head_width + 1)
+        if self.causal:
+            per_token, at_chunks = 2 * (d + heads), -(-n // self.chunk_size) * sums
+        else:
+            per_token, at_chunks = 2 * (d + heads), sums
+        exact = n * (2 * features + per_token + heads) + at_chunks
+        return 2 * n * d * query.bytes_per_element + 4 * (exact + self.kept_of_features(n))
+
+    @abstractmethod
+    def kept_of_features(self, length: int) -> int:
+        """How many numbers autograd keeps for the features of queries and keys, besides these themselves."""
+
+
+def _with_ones(v: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L P"]:
+    """Values, and a column whose sums are the total weights."""
+    return F.pad(v, (0, 1), value=1.0)
+
+
+def _means(sums: Float[Tensor, "B H L P"]) -> Float[Tensor, "B H L K"]:
+    """Zero where there was nothing to look at."""
+    total = sums[..., -1:]
+    return sums[..., :-1] / (total + (total == 0))
