@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 from headtohead.architectures.heads import HeadName
 from headtohead.pretrained.bert_like import BertLike, renamed
-from headtohead.pretrained.family import Hub
+from headtohead.pretrained.family import Architectures, Hub
 from headtohead.pretrained.pieces import Piece
 
 
@@ -14,7 +15,7 @@ class Bert(BertLike):
     """Its pooler belongs to its body there, and to the head that reads it here."""
 
     model_type = "bert"
-    architectures = {  # noqa: RUF012
+    architectures: ClassVar[Architectures] = {
         "BertForMaskedLM": "masked_language_model",
         "BertForPreTraining": "masked_language_model_and_pair",
         "BertForSequenceClassification": "classifier",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.family import Family, Hub
+from headtohead.pretrained.family import Accepted, Family, Hub
 from headtohead.pretrained.names import flag, multiple, our_activation
 from headtohead.pretrained.pieces import OffsetRows, Piece, Renamed
 
@@ -33,14 +33,14 @@ class BertLike(Family):
     """An encoder with norms after each sum and after the embeddings, learned places, and sentences of two kinds."""
 
     buffers = (r".*embeddings\.(position_ids|token_type_ids)",)
-    defaults = {  # noqa: RUF012
+    defaults: ClassVar[Hub] = {
         "hidden_act": "gelu",
         "hidden_dropout_prob": 0.1,
         "layer_norm_eps": 1e-12,
         "type_vocab_size": 2,
         "tie_word_embeddings": True,
     }
-    accepts = {  # noqa: RUF012
+    accepts: ClassVar[Accepted] = {
         "position_embedding_type": ("absolute",),
         "is_decoder": (False,),
         "add_cross_attention": (False,),

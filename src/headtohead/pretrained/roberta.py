@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 from headtohead.architectures.heads import HeadName
 from headtohead.pretrained.bert_like import BertLike, renamed
-from headtohead.pretrained.family import Hub
+from headtohead.pretrained.family import Architectures, Hub
 from headtohead.pretrained.pieces import Piece
 
 
@@ -45,7 +46,7 @@ class Roberta(RobertaLike):
     """One kind of sentence, and no pooler in what was published."""
 
     model_type = "roberta"
-    architectures = {  # noqa: RUF012
+    architectures: ClassVar[Architectures] = {
         "RobertaForMaskedLM": "masked_language_model",
         "RobertaForSequenceClassification": "classifier",
         "RobertaForTokenClassification": "tagger",
@@ -55,4 +56,4 @@ class Roberta(RobertaLike):
     }
     prefix = "roberta."
     heads = ("lm_head.", "classifier.", "qa_outputs.", "roberta.pooler.")
-    defaults = {**BertLike.defaults, "pad_token_id": 1}  # noqa: RUF012
+    defaults: ClassVar[Hub] = {**BertLike.defaults, "pad_token_id": 1}

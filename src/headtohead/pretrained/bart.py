@@ -1,0 +1,117 @@
+"""BART (Lewis et al. 2020, https://arxiv.org/abs/1910.13461)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from headtohead.architectures.heads import HeadName
+from headtohead.pretrained.bert_like import renamed
+from headtohead.pretrained.family import Accepted, Architectures, Family, Hub, InexpressibleError
+from headtohead.pretrained.names import flag, multiple, our_activation
+from headtohead.pretrained.pieces import OffsetRows, Piece, Renamed, Reshaped
+
+_ATTENTION = (("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj"), ("output", "out_proj"))
+_OFFSET = 2
+"""Rows of a table of places before that of the first token."""
+
+
+class Bart(Family):
+    """The transformer of 2017 with learned places and a norm after the embeddings; its logits have a bias."""
+
+    model_type = "bart"
+    architectures: ClassVar[Architectures] = {
+        "BartForConditionalGeneration": "language_model",
+        "BartForSequenceClassification": None,
+        "BartForQuestionAnswering": None,
+        "BartModel": None,
+    }
+    prefix = "model."
+    heads = ("lm_head.", "final_logits_bias", "classification_head.", "qa_outputs.")
+    buffers = (r"model\.(encoder|decoder)\.version",)
+    defaults: ClassVar[Hub] = {
+        "activation_function": "gelu",
+        "dropout": 0.1,
+        "scale_embedding": False,
+        "tie_word_embeddings": True,
+    }
+    accepts: ClassVar[Accepted] = {
+        "tie_word_embeddings": (True,),
+        "normalize_before": (False,),
+        "normalize_embedding": (True,),
+        "add_final_layer_norm": (False,),
+        "static_position_embeddings": (False,),
+        "add_bias_logits": (False,),
+    }
+
+    def complete(self, config: Mapping[str, Any]) -> Hub:
+        hub = super().complete(config)
+        for field in ("attention_heads", "ffn_dim"):
+            ours, theirs = hub[f"encoder_{field}"], hub[f"decoder_{field}"]
+            if ours != theirs:
+                raise InexpressibleError(
+                    f"its config.json has encoder_{field}={ours} and decoder_{field}={theirs}, and both sides of ours "
+                    "have the same: choose another checkpoint"
+                )
+        return hub
+
+    def overrides(self, hub: Hub, head: HeadName) -> list[str]:
+        del head
+        width, length = hub["d_model"], hub["max_position_embeddings"]
+        return [
+            "model=encoder_decoder",
+            "model/mixer=softmax_attention",
+            "model/cross=softmax_attention",
+            "model/position=learned",
+            "model/norm=layer_norm",
+            "model/residual=post",
+            "model/feedforward=gelu",
+            f"model.d_model={width}",
+            f"model.num_layers={hub['encoder_layers']}",
+            f"model.decoder.num_layers={hub['decoder_layers']}",
+            f"model.num_heads={hub['encoder_attention_heads']}",
+            f"model.vocab_size={hub['vocab_size']}",
+            f"model.max_length={length}",
+            f"model.max_target_length={length}",
+            "model.norm.eps=1e-5",
+            multiple(hub["encoder_ffn_dim"], width),
+            f"model.feedforward.activation={our_activation(hub['activation_function'])}",
+            f"model.dropout={hub['dropout']}",
+            f"model.scale_embedding={flag(hub['scale_embedding'])}",
+            "model.embedding_norm=true",
+            "model.share_embeddings=true",
+            "model.tie_weights=true",
+            "model.head_bias=true",
+        ]
+
+    def pieces(self, hub: Hub) -> Iterator[Piece]:
+        yield Renamed("embedding.weight", "model.shared.weight")
+        for side in ("encoder", "decoder"):
+            there = f"model.{side}"
+            yield OffsetRows(f"{side}.positions.0.table.weight", f"{there}.embed_positions.weight", _OFFSET)
+            yield from renamed(f"{side}.embedding_norm", f"{there}.layernorm_embedding")
+            for layer in range(hub[f"{side}_layers"]):
+                yield from _block(f"{side}.blocks.{layer}", f"{there}.layers.{layer}", side)
+
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
+        if head == "language_model":
+            size = hub["vocab_size"]
+            yield Reshaped("head.bias", "final_logits_bias", (size,), (1, size))
+
+    def tied(self, hub: Hub) -> Mapping[str, str]:
+        del hub
+        names = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
+        return dict.fromkeys(names, "model.shared.weight")
+
+
+def _block(ours: str, theirs: str, side: str) -> Iterator[Piece]:
+    """One block; the norms come in the order of the sublayers."""
+    sublayers = [("mixer", "self_attn"), *([("cross", "encoder_attn")] if side == "decoder" else [])]
+    for our_name, their_name in sublayers:
+        for our_part, their_part in _ATTENTION:
+            yield from renamed(f"{ours}.{our_name}.{our_part}", f"{theirs}.{their_name}.{their_part}")
+    yield from renamed(f"{ours}.feedforward.up", f"{theirs}.fc1")
+    yield from renamed(f"{ours}.feedforward.down", f"{theirs}.fc2")
+    norms = [*(f"{their_name}_layer_norm" for _, their_name in sublayers), "final_layer_norm"]
+    for place, norm in enumerate(norms):
+        yield from renamed(f"{ours}.wiring.norms.{place}", f"{theirs}.{norm}")

@@ -1,0 +1,117 @@
+"""T5 (Raffel et al. 2020, https://arxiv.org/abs/1910.10683), and its version 1.1 with gates and a head of its own
+(Shazeer 2020, https://arxiv.org/abs/2002.05202)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from headtohead.architectures.heads import HeadName
+from headtohead.pretrained.family import Architectures, Family, Hub
+from headtohead.pretrained.names import flag, multiple, our_activation
+from headtohead.pretrained.pieces import Piece, Renamed
+
+_ATTENTION = (("query", "q"), ("key", "k"), ("value", "v"), ("output", "o"))
+
+
+class T5(Family):
+    """Scores are not divided by anything; every layer of a side adds the bias that the first one there holds."""
+
+    model_type = "t5"
+    architectures: ClassVar[Architectures] = {"T5ForConditionalGeneration": "language_model", "T5Model": None}
+    heads = ("lm_head.",)
+    buffers = (r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",)
+    defaults: ClassVar[Hub] = {
+        "num_decoder_layers": None,
+        "relative_attention_num_buckets": 32,
+        "relative_attention_max_distance": 128,
+        "dropout_rate": 0.1,
+        "layer_norm_epsilon": 1e-6,
+        "feed_forward_proj": "relu",
+    }
+
+    def complete(self, config: Mapping[str, Any]) -> Hub:
+        """The two versions differ in three things together: version 1.1 has a matrix of its own for the vocabulary,
+        and so leaves the logits as they are. Newer files say that of the logits alone."""
+        hub = dict(super().complete(config))
+        tied = hub.get("scale_decoder_outputs", hub.get("tie_word_embeddings", True))
+        return {
+            **hub,
+            "tie_word_embeddings": tied,
+            "num_decoder_layers": hub["num_decoder_layers"] or hub["num_layers"],
+        }
+
+    def overrides(self, hub: Hub, head: HeadName) -> list[str]:
+        del head
+        width, tied = hub["d_model"], flag(hub["tie_word_embeddings"])
+        gated, activation = _activation(hub)
+        attention = ("bias=false", "scale=1.0", f"head_width={hub['d_kv']}")
+        return [
+            "model=encoder_decoder",
+            "model/mixer=softmax_attention",
+            "model/cross=softmax_attention",
+            "model/position=t5_bias",
+            "model/norm=rms_norm",
+            "model/residual=pre",
+            "model/feedforward=relu",
+            f"model.d_model={width}",
+            f"model.num_layers={hub['num_layers']}",
+            f"model.decoder.num_layers={hub['num_decoder_layers']}",
+            f"model.num_heads={hub['num_heads']}",
+            f"model.vocab_size={hub['vocab_size']}",
+            *(f"model.{part}.{said}" for part in ("mixer", "cross") for said in attention),
+            f"model.position.num_buckets={hub['relative_attention_num_buckets']}",
+            f"model.position.max_distance={hub['relative_attention_max_distance']}",
+            f"model.norm.eps={hub['layer_norm_epsilon']}",
+            multiple(hub["d_ff"], width),
+            f"model.feedforward.activation={activation}",
+            f"model.feedforward.gated={flag(gated)}",
+            "model.feedforward.bias=false",
+            f"model.dropout={hub['dropout_rate']}",
+            "model.scale_embedding=false",
+            "model.share_embeddings=true",
+            f"model.tie_weights={tied}",
+            f"model.scale_logits={tied}",
+        ]
+
+    def pieces(self, hub: Hub) -> Iterator[Piece]:
+        yield Renamed("embedding.weight", "shared.weight")
+        for side, num_layers in (("encoder", hub["num_layers"]), ("decoder", hub["num_decoder_layers"])):
+            first = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+            yield Renamed(f"{side}.positions.0.table", first)
+            for layer in range(num_layers):
+                yield from _block(f"{side}.blocks.{layer}", f"{side}.block.{layer}.layer", side, _activation(hub)[0])
+            yield Renamed(f"{side}.final_norm.scale.weight", f"{side}.final_layer_norm.weight")
+
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
+        if head == "language_model" and not hub["tie_word_embeddings"]:
+            yield Renamed("head.weight", "lm_head.weight")
+
+    def tied(self, hub: Hub) -> Mapping[str, str]:
+        names = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"]
+        if hub["tie_word_embeddings"]:
+            names.append("lm_head.weight")
+        return dict.fromkeys(names, "shared.weight")
+
+
+def _block(ours: str, theirs: str, side: str, gated: bool) -> Iterator[Piece]:
+    """One block, whose sublayers are numbered there."""
+    sublayers = [("mixer", "SelfAttention")]
+    if side == "decoder":
+        sublayers.append(("cross", "EncDecAttention"))
+    for place, (our_name, their_name) in enumerate(sublayers):
+        for our_part, their_part in _ATTENTION:
+            yield Renamed(f"{ours}.{our_name}.{our_part}.weight", f"{theirs}.{place}.{their_name}.{their_part}.weight")
+    last = len(sublayers)
+    maps = [("gate", "wi_0"), ("up", "wi_1")] if gated else [("up", "wi")]
+    for our_part, their_part in (*maps, ("down", "wo")):
+        yield Renamed(f"{ours}.feedforward.{our_part}.weight", f"{theirs}.{last}.DenseReluDense.{their_part}.weight")
+    for place in range(last + 1):
+        yield Renamed(f"{ours}.wiring.norms.{place}.scale.weight", f"{theirs}.{place}.layer_norm.weight")
+
+
+def _activation(hub: Hub) -> tuple[bool, str]:
+    """Whether there is a gate, and our name of the activation; `gated-gelu` means the form with a tanh."""
+    kind, _, name = hub["feed_forward_proj"].rpartition("-")
+    gated = kind == "gated"
+    return gated, our_activation("gelu_new" if gated and name == "gelu" else name)

@@ -1,0 +1,108 @@
+"""The vision transformer (Dosovitskiy et al. 2021, https://arxiv.org/abs/2010.11929)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from headtohead.architectures.heads import HeadName
+from headtohead.pretrained.bert_like import renamed
+from headtohead.pretrained.family import Architectures, Family, Hub
+from headtohead.pretrained.names import flag, multiple, our_activation
+from headtohead.pretrained.pieces import Piece, Renamed, Reshaped
+
+_LAYER = (
+    ("mixer.output", "attention.output.dense"),
+    ("wiring.norms.0", "layernorm_before"),
+    ("feedforward.up", "intermediate.dense"),
+    ("feedforward.down", "output.dense"),
+    ("wiring.norms.1", "layernorm_after"),
+)
+
+
+class Vit(Family):
+    """Its convolution over patches is a linear map of each; its class token stands before them."""
+
+    model_type = "vit"
+    architectures: ClassVar[Architectures] = {
+        "ViTForImageClassification": "classifier",
+        "ViTForMaskedImageModeling": None,
+        "ViTModel": None,
+    }
+    prefix = "vit."
+    heads = ("classifier.", "decoder.", "vit.pooler.")
+    buffers = (r"vit\.embeddings\.position_ids",)
+    defaults: ClassVar[Hub] = {
+        "hidden_act": "gelu",
+        "hidden_dropout_prob": 0.0,
+        "layer_norm_eps": 1e-12,
+        "image_size": 224,
+        "patch_size": 16,
+        "num_channels": 3,
+        "qkv_bias": True,
+    }
+
+    def overrides(self, hub: Hub, head: HeadName) -> list[str]:
+        del head
+        width, (height, breadth) = hub["hidden_size"], _pair(hub["image_size"])
+        return [
+            "model=vision_transformer",
+            "model/mixer=softmax_attention",
+            "model/position=learned",
+            "model/norm=layer_norm",
+            "model/residual=pre",
+            "model/feedforward=gelu",
+            f"model.d_model={width}",
+            f"model.num_layers={hub['num_hidden_layers']}",
+            f"model.num_heads={hub['num_attention_heads']}",
+            f"model.image_shape=[{hub['num_channels']},{height},{breadth}]",
+            f"model.patch_size={hub['patch_size']}",
+            f"model.mixer.bias={flag(hub['qkv_bias'])}",
+            "model.mixer.output_bias=true",
+            f"model.norm.eps={hub['layer_norm_eps']}",
+            multiple(hub["intermediate_size"], width),
+            f"model.feedforward.activation={our_activation(hub['hidden_act'])}",
+            f"model.dropout={hub['hidden_dropout_prob']}",
+            "model.pooling=cls",
+        ]
+
+    def pieces(self, hub: Hub) -> Iterator[Piece]:
+        width, patch, channels = hub["hidden_size"], hub["patch_size"], hub["num_channels"]
+        height, breadth = _pair(hub["image_size"])
+        num_places = (height // patch) * (breadth // patch) + 1
+        there = "vit.embeddings"
+        yield Reshaped("class_token.weight", f"{there}.cls_token", (width,), (1, 1, width))
+        yield Reshaped(
+            "stack.positions.0.table.weight",
+            f"{there}.position_embeddings",
+            (num_places, width),
+            (1, num_places, width),
+        )
+        yield Reshaped(
+            "patches.projection.weight",
+            f"{there}.patch_embeddings.projection.weight",
+            (width, channels * patch * patch),
+            (width, channels, patch, patch),
+        )
+        yield Renamed("patches.projection.bias", f"{there}.patch_embeddings.projection.bias")
+        for layer in range(hub["num_hidden_layers"]):
+            ours, theirs = f"stack.blocks.{layer}", f"vit.encoder.layer.{layer}"
+            for name in ("query", "key", "value"):
+                for kind in ("weight", "bias") if hub["qkv_bias"] else ("weight",):
+                    yield Renamed(f"{ours}.mixer.{name}.{kind}", f"{theirs}.attention.attention.{name}.{kind}")
+            for our_name, their_name in _LAYER:
+                yield from renamed(f"{ours}.{our_name}", f"{theirs}.{their_name}")
+        yield from renamed("stack.final_norm", "vit.layernorm")
+
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
+        del hub
+        if head == "classifier":
+            yield from renamed("head.linear", "classifier")
+
+
+def _pair(size: int | Sequence[int]) -> tuple[int, int]:
+    """Height and width."""
+    if isinstance(size, int):
+        return size, size
+    height, width = size
+    return height, width

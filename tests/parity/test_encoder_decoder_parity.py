@@ -1,0 +1,68 @@
+"""T5 in both versions and BART against `transformers`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import torch
+from token_rows import LENGTH, VOCABULARY, token_rows
+from torch import Tensor, nn
+from transformers import BartConfig, BartForConditionalGeneration, T5Config, T5ForConditionalGeneration
+
+from headtohead.pretrained.bart import Bart
+from headtohead.pretrained.t5 import T5
+from parity import Case, check
+
+TASK = ("task=seq2seq", "data=reverse")
+SPECIAL = {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2, "decoder_start_token_id": 0}
+
+
+def both_sides(length: int = LENGTH) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
+    """Sources and targets of other lengths, one of each padded."""
+    source_theirs, source = token_rows(length)
+    target_theirs, target = token_rows(length - 4)
+    theirs = {
+        **source_theirs,
+        "decoder_input_ids": target_theirs["input_ids"],
+        "decoder_attention_mask": target_theirs["attention_mask"],
+    }
+    return theirs, {**source, "decoder_tokens": target["tokens"], "decoder_valid": target["valid"]}
+
+
+def untied(config: Any) -> nn.Module:
+    """Version 1.1 as it was published: the reference's constructor ties whatever it is told."""
+    model = T5ForConditionalGeneration(config)
+    model.lm_head.weight = nn.Parameter(torch.empty_like(model.shared.weight))
+    return model
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_t5_writes_what_its_reference_writes(version: str) -> None:
+    first = version == "1.0"
+    config = T5Config(
+        vocab_size=VOCABULARY, d_model=24, d_kv=8, d_ff=40, num_layers=2, num_decoder_layers=3,
+        num_heads=3 if first else 5, feed_forward_proj="relu" if first else "gated-gelu",
+        tie_word_embeddings=first, relative_attention_num_buckets=8, relative_attention_max_distance=9,
+        attn_implementation="eager", **SPECIAL,
+    )  # fmt: skip
+    theirs, ours = both_sides()
+    reference = T5ForConditionalGeneration if first else untied
+    case = Case(T5(), reference, config, theirs, ours, scored=ours["decoder_valid"], overrides=TASK)
+    check(f"T5 v{version}", case, remark="tied, logits scaled" if first else "gated, untied, heads of another width")
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_bart_writes_what_its_reference_writes(scaled: bool) -> None:
+    config = BartConfig(
+        vocab_size=VOCABULARY, d_model=24, encoder_layers=2, decoder_layers=3, encoder_attention_heads=3,
+        decoder_attention_heads=3, encoder_ffn_dim=40, decoder_ffn_dim=40, max_position_embeddings=LENGTH + 2,
+        scale_embedding=scaled, attn_implementation="eager", forced_eos_token_id=None, **SPECIAL,
+    )  # fmt: skip
+    theirs, ours = both_sides()
+    case = Case(
+        Bart(), BartForConditionalGeneration, config, theirs, ours, scored=ours["decoder_valid"], overrides=TASK,
+        constants=("final_logits_bias",),
+    )  # fmt: skip
+    check("BART" if not scaled else "BART, embedding scaled", case)
