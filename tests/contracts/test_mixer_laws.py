@@ -17,8 +17,9 @@ VARIANTS: dict[str, list[dict]] = {
         {"head_width": 6, "num_kv_heads": 2, "output_bias": False},
     ],
     "lstm": [{"bias": False}],
-    "short_conv": [{"kernel": 3, "bias": False}, {"kernel": 1}, {"kernel": 7, "start": "identity"}],
+    "short_conv": [{"kernel": 3, "bias": False}, {"kernel": 7, "start": "identity"}],
     "linear_attention": [{"chunk_size": 4, "bias": False}],
+    "performer": [{"chunk_size": 4, "num_features": 7}],
 }
 """Options to try besides the defaults."""
 MIXERS = [(name, options) for name in names("mixer") for options in ({}, *VARIANTS.get(name, []))]

@@ -80,7 +80,8 @@ def _pooling(view: View) -> Iterator[str]:
 
 def _heads_divide_width(view: View) -> Iterator[str]:
     width, heads = view.model.get("d_model"), view.model.get("num_heads")
-    if width and heads and width % heads:
+    has_own_width = all(side.nodes.get("mixer", {}).get("head_width") for side in view.sides())
+    if width and heads and width % heads and not has_own_width:
         divisors = [number for number in range(1, min(width, 33)) if width % number == 0]
         yield (
             f"model.num_heads={heads} does not divide model.d_model={width}: "
@@ -125,13 +126,25 @@ def _position_and_width(view: View) -> Iterator[str]:
         if width % multiple:
             yield f"{_name(view, side, 'position')} needs model.d_model to be a multiple of {multiple}, not {width}"
         multiple = side.can("position", "rotated_multiple") or 1
-        fraction, head = position.get("fraction", 1.0), width // heads
+        fraction, head = position.get("fraction", 1.0), position.get("head_width") or width // heads
         rotated = int(head * fraction)
         if rotated < multiple or rotated % multiple:
             share = "" if fraction == 1.0 else f", of which model.position.fraction={fraction} rotates {rotated}"
             yield (
                 f"{_name(view, side, 'position')} rotates a multiple of {multiple} channels, and a head has {head}"
                 f"{share}: change model.d_model, model.num_heads or the fraction"
+            )
+
+
+def _head_widths(view: View) -> Iterator[str]:
+    for side in view.sides():
+        share = view.model.get("d_model", 1) // view.model.get("num_heads", 1)
+        of_mixer, of_position = (side.nodes.get(slot, {}).get("head_width") or share for slot in ("mixer", "position"))
+        if side.can("position", "rotates") and of_mixer != of_position:
+            yield (
+                f"{_name(view, side, 'position')} turns heads of width {of_position}, and those of "
+                f"{_name(view, side, 'mixer')} have {of_mixer}: set {side.path}.position.head_width and "
+                f"{side.path}.mixer.head_width alike"
             )
 
 
@@ -242,6 +255,7 @@ RULES: tuple[Rule, ...] = (
     _direction,
     _position_and_mixer,
     _position_and_width,
+    _head_widths,
     _position_and_grid,
     _buckets,
     _devices,

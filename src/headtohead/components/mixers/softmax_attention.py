@@ -47,7 +47,7 @@ def merge_heads(x: Float[Tensor, "B H L K"]) -> Float[Tensor, "B L D"]:
     return x.transpose(1, 2).flatten(2)
 
 
-def head_width(d_model: int, num_heads: int) -> int:
+def equal_share(d_model: int, num_heads: int) -> int:
     """Width of one head, or the reason why there is none."""
     if num_heads < 1 or d_model % num_heads:
         raise ValueError(f"num_heads={num_heads} does not divide d_model={d_model}: choose a divisor of the width")
@@ -90,24 +90,26 @@ class SoftmaxAttention(Mixer, Attends):
         causal: bool,
         dropout: float = 0.0,
         num_kv_heads: int | None = None,
+        head_width: int | None = None,
         bias: bool = True,
         output_bias: bool | None = None,
         qk_norm: bool = False,
+        qk_norm_eps: float = 1e-6,
         scale: float | None = None,
     ) -> None:
         super().__init__()
-        width = head_width(d_model, num_heads)
+        width = equal_share(d_model, num_heads) if head_width is None else head_width
         self.num_heads, self.num_kv_heads = num_heads, num_heads if num_kv_heads is None else num_kv_heads
         if self.num_kv_heads < 1 or num_heads % self.num_kv_heads:
             raise ValueError(f"num_kv_heads={num_kv_heads} does not divide num_heads={num_heads}: choose a divisor")
         self.d_model, self.head_width, self.causal, self.dropout = d_model, width, causal, dropout
         self.scale = width**-0.5 if scale is None else scale
-        self.query = ScoreLinear(d_model, d_model, bias=bias)
+        self.query = ScoreLinear(d_model, num_heads * width, bias=bias)
         self.key = ScoreLinear(d_model, self.num_kv_heads * width, bias=bias)
         self.value = nn.Linear(d_model, self.num_kv_heads * width, bias=bias)
-        self.output = ResidualLinear(d_model, d_model, bias=bias if output_bias is None else output_bias)
-        self.query_norm = RmsScale(width) if qk_norm else None
-        self.key_norm = RmsScale(width) if qk_norm else None
+        self.output = ResidualLinear(num_heads * width, d_model, bias=bias if output_bias is None else output_bias)
+        self.query_norm = RmsScale(width, eps=qk_norm_eps) if qk_norm else None
+        self.key_norm = RmsScale(width, eps=qk_norm_eps) if qk_norm else None
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         q, k, v = self.project(x, context)
@@ -190,15 +192,16 @@ class SoftmaxAttention(Mixer, Attends):
         return self.output(merge_heads(y)), state
 
     def costs(self, query: CostQuery) -> Costs:
-        n, d, kv = query.length, self.d_model, self.num_kv_heads * self.head_width
-        scores = 2 * n * (n + 1) * d if self.causal else 4 * n * n * d
-        kept = n * (3 * d + 2 * kv) + (n * (d + kv) if self.query_norm is not None else 0)
+        n, d = query.length, self.d_model
+        inner, kv = (heads * self.head_width for heads in (self.num_heads, self.num_kv_heads))
+        scores = 2 * n * (n + 1) * inner if self.causal else 4 * n * n * inner
+        kept = n * (d + 2 * inner + 2 * kv) + (n * (inner + kv) if self.query_norm is not None else 0)
         log_sums = n * self.num_heads * (1 if self.query_norm is None else 2) + (
             n * self.num_kv_heads if self.query_norm is not None else 0
         )
         return Costs.of(
             self,
-            forward_flops=2 * n * d * (2 * d + 2 * kv) + scores,
+            forward_flops=2 * n * d * (2 * inner + 2 * kv) + scores,
             state_elements=2 * n * kv,
             activation_bytes=kept * query.bytes_per_element + 4 * log_sums,
         )

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from headtohead.components.attending import Attends, softmax_weights
 from headtohead.components.contracts import Context, CostQuery, Costs, CrossMixer, Division, State
 from headtohead.components.linears import ResidualLinear, ScoreLinear
-from headtohead.components.mixers.softmax_attention import attend, head_width, merge_heads, split_heads
+from headtohead.components.mixers.softmax_attention import attend, equal_share, merge_heads, split_heads
 from headtohead.components.scores import as_bias
 
 
@@ -33,20 +33,21 @@ class SoftmaxCrossAttention(CrossMixer, Attends):
         num_heads: int,
         dropout: float = 0.0,
         num_kv_heads: int | None = None,
+        head_width: int | None = None,
         bias: bool = True,
         scale: float | None = None,
     ) -> None:
         super().__init__()
-        width = head_width(d_model, num_heads)
+        width = equal_share(d_model, num_heads) if head_width is None else head_width
         self.num_heads, self.num_kv_heads = num_heads, num_heads if num_kv_heads is None else num_kv_heads
         if self.num_kv_heads < 1 or num_heads % self.num_kv_heads:
             raise ValueError(f"num_kv_heads={num_kv_heads} does not divide num_heads={num_heads}: choose a divisor")
         self.d_model, self.head_width, self.dropout = d_model, width, dropout
         self.scale = width**-0.5 if scale is None else scale
-        self.query = ScoreLinear(d_model, d_model, bias=bias)
+        self.query = ScoreLinear(d_model, num_heads * width, bias=bias)
         self.key = ScoreLinear(d_model, self.num_kv_heads * width, bias=bias)
         self.value = nn.Linear(d_model, self.num_kv_heads * width, bias=bias)
-        self.output = ResidualLinear(d_model, d_model, bias=bias)
+        self.output = ResidualLinear(num_heads * width, d_model, bias=bias)
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         return self.step(x, self.read(context), context)
@@ -90,10 +91,12 @@ class SoftmaxCrossAttention(CrossMixer, Attends):
         return self.output(merge_heads(weights.to(v.dtype) @ v))
 
     def costs(self, query: CostQuery) -> Costs:
-        n, m, d, kv = query.length, query.memory_length, self.d_model, self.num_kv_heads * self.head_width
+        n, m, d = query.length, query.memory_length, self.d_model
+        inner, kv = (heads * self.head_width for heads in (self.num_heads, self.num_kv_heads))
+        kept = n * (d + 2 * inner) + 2 * m * kv
         return Costs.of(
             self,
-            forward_flops=4 * n * d * d + 4 * m * d * kv + 4 * n * m * d,
+            forward_flops=4 * n * d * inner + 4 * m * d * kv + 4 * n * m * inner,
             state_elements=2 * m * kv,
-            activation_bytes=(3 * n * d + 2 * m * kv) * query.bytes_per_element + 4 * n * self.num_heads,
+            activation_bytes=kept * query.bytes_per_element + 4 * n * self.num_heads,
         )

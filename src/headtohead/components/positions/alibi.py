@@ -19,16 +19,23 @@ class Alibi(Position):
     slopes: Tensor
 
     def __init__(
-        self, d_model: int, *, num_heads: int, max_length: int | None, causal: bool, grid: Grid | None = None
+        self,
+        d_model: int,
+        *,
+        num_heads: int,
+        max_length: int | None,
+        causal: bool,
+        grid: Grid | None = None,
+        halvings: float = 8.0,
     ) -> None:
         super().__init__()
         del d_model, max_length, causal, grid
-        self.num_heads = num_heads
+        self.num_heads, self.halvings = num_heads, halvings
         self.register_buffer("slopes", torch.empty(num_heads), persistent=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        self.slopes.copy_(torch.tensor(head_slopes(self.num_heads)))
+        self.slopes.copy_(torch.tensor(head_slopes(self.num_heads, self.halvings)))
 
     def bias(
         self,
@@ -45,10 +52,10 @@ class Alibi(Position):
         return Costs(activation_bytes=self.num_heads * query.length**2 * query.bytes_per_element)
 
 
-def head_slopes(num_heads: int) -> list[float]:
-    """2^(-8/H), 2^(-16/H) ... for a power of two; else those of the next lower power, then every second one of the
-    next higher, as in the authors' code."""
+def head_slopes(num_heads: int, halvings: float = 8.0) -> list[float]:
+    """2^(-8/H), 2^(-16/H) ... 2^-8 for a power of two and 8 halvings; for another number of heads those of the next
+    lower power, then every second one of the next higher, as in the authors' code."""
     lower = 2 ** math.floor(math.log2(num_heads))
-    slopes = [2.0 ** (-8.0 * (head + 1) / lower) for head in range(lower)]
-    finer = [2.0 ** (-8.0 * (head + 1) / (2 * lower)) for head in range(2 * lower)]
+    slopes = [2.0 ** (-halvings * (head + 1) / lower) for head in range(lower)]
+    finer = [2.0 ** (-halvings * (head + 1) / (2 * lower)) for head in range(2 * lower)]
     return slopes + finer[0::2][: num_heads - lower]

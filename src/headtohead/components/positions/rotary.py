@@ -33,10 +33,11 @@ class Rotary(Position):
         base: float = 10000.0,
         fraction: float = 1.0,
         pairing: Pairing = "half",
+        head_width: int | None = None,
     ) -> None:
         super().__init__()
         del max_length, causal, grid
-        width = d_model // num_heads
+        width = d_model // num_heads if head_width is None else head_width
         self.rotated = rotated_width(width, fraction, multiple=self.rotated_multiple)
         self.base, self.pairing = base, pairing
         if pairing not in ("half", "interleaved"):

@@ -29,6 +29,7 @@ class RotaryLlama3(ScaledRotary):
         base: float = 10000.0,
         fraction: float = 1.0,
         pairing: Pairing = "half",
+        head_width: int | None = None,
         factor: float = 4.0,
         original_length: int | None = None,
         fast_turns: float = 4.0,
@@ -43,6 +44,7 @@ class RotaryLlama3(ScaledRotary):
             base=base,
             fraction=fraction,
             pairing=pairing,
+            head_width=head_width,
             factor=factor,
         )
         if fast_turns <= slow_turns:

@@ -26,6 +26,7 @@ class ScaledRotary(Rotary):
         base: float = 10000.0,
         fraction: float = 1.0,
         pairing: Pairing = "half",
+        head_width: int | None = None,
         factor: float = 4.0,
     ) -> None:
         super().__init__(
@@ -37,6 +38,7 @@ class ScaledRotary(Rotary):
             base=base,
             fraction=fraction,
             pairing=pairing,
+            head_width=head_width,
         )
         if factor < 1.0:
             raise ValueError(f"model.position.factor={factor} would shorten the context: choose 1 or more")
