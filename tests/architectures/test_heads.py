@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,8 @@ from headtohead.architectures.heads import (
     make_head,
 )
 from headtohead.architectures.pooling import pool
+from headtohead.components.contracts import Context
+from headtohead.components.feedforwards import gelu_tanh
 from headtohead.components.initialisations import gpt2
 from headtohead.components.norms import LayerNorm
 from small_models import redraw, small_model
@@ -125,6 +128,39 @@ def test_the_pair_is_judged_from_one_pooled_vector(pooling: str) -> None:
     plain = MaskedLanguageModel(8, 11, norm=LayerNorm, tied_to=None)
     plain.load_state_dict({name: value for name, value in head.state_dict().items() if name in plain.state_dict()})
     assert torch.equal(head(FEATURES), plain(FEATURES))
+
+
+@pytest.mark.parametrize(("pooler", "activation"), [("tanh", torch.tanh), ("gelu_tanh", gelu_tanh)])
+def test_a_pooler_is_a_dense_layer_and_its_activation_before_the_classes(
+    pooler: str, activation: Callable[[torch.Tensor], torch.Tensor]
+) -> None:
+    head = redraw(Classifier(8, 3, pooling="mean", pooler=pooler))
+    dense, linear = head.get_submodule("pooler.dense"), head.get_submodule("linear")
+    expected = linear(activation(dense(pool(FEATURES, VALID, "mean"))))
+    torch.testing.assert_close(head(FEATURES, VALID), expected)
+    assert Classifier(8, 3, pooling="mean").pooler is None
+
+
+def test_the_masked_head_has_the_activation_it_is_given() -> None:
+    plain = redraw(MaskedLanguageModel(8, 11, norm=LayerNorm, tied_to=None))
+    other = MaskedLanguageModel(8, 11, norm=LayerNorm, tied_to=None, activation="tanh")
+    other.load_state_dict(plain.state_dict())
+    hidden = torch.tanh(other.dense(FEATURES))
+    torch.testing.assert_close(other.transform(FEATURES), other.norm(hidden, Context()))
+    assert not torch.allclose(other(FEATURES), plain(FEATURES))
+
+
+def test_scaled_logits_are_divided_by_the_root_of_the_width() -> None:
+    plain = redraw(LanguageModel(8, 11, tied_to=None, bias=True))
+    scaled = LanguageModel(8, 11, tied_to=None, bias=True, scale=True)
+    scaled.load_state_dict(plain.state_dict())
+    bias = plain.get_parameter("bias")
+    torch.testing.assert_close(scaled(FEATURES) - bias, (plain(FEATURES) - bias) / 8**0.5)
+
+
+def test_an_unknown_pooler_is_refused_with_the_choices() -> None:
+    with pytest.raises(ValueError, match=r"pooler='max' is unknown: choose one of none, tanh, gelu, gelu_tanh, relu"):
+        Classifier(8, 2, pooling="cls", pooler="max")
 
 
 def made(name: str, **changes: Any) -> Head:

@@ -16,6 +16,7 @@ from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.architectures.costs import Totals, ledger
 from headtohead.components.feedforwards import DenseFeedForward
 from headtohead.components.mixers.softmax_attention import SoftmaxAttention
+from headtohead.components.mixers.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.components.positions.learned import Learned
 from headtohead.components.positions.rotary import Rotary
 from headtohead.components.positions.rotary_2d import Rotary2d
@@ -52,12 +53,25 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "decoder_only, classifier": ("decoder_only", {"head": "classifier", "num_classes": 3}),
     "encoder_only": ("encoder_only", {"position": Learned}),
     "encoder_only, classifier, mean": ("encoder_only", {"head": "classifier", "num_classes": 3, "pooling": "mean"}),
+    "encoder_only, classifier with a layer": (
+        "encoder_only",
+        {"head": "classifier", "num_classes": 3, "pooler": "gelu_tanh"},
+    ),
+    "encoder_only, another activation in the head": ("encoder_only", {"head_activation": "tanh"}),
     "encoder_only, tagger": ("encoder_only", {"head": "tagger", "num_classes": 3}),
     "decoder_only, tagger": ("decoder_only", {"head": "tagger", "num_classes": 3}),
     "encoder_only, span": ("encoder_only", {"head": "span"}),
     "decoder_only, span": ("decoder_only", {"head": "span"}),
     "encoder_only, norm after the embedding": ("encoder_only", {"embedding_norm": True}),
     "encoder_decoder": ("encoder_decoder", {}),
+    "encoder_decoder, scaled, heads of another width": (
+        "encoder_decoder",
+        {
+            "scale_logits": True,
+            "mixer": partial(SoftmaxAttention, head_width=5),
+            "cross": partial(SoftmaxCrossAttention, head_width=5),
+        },
+    ),
     "encoder_decoder, two tables": ("encoder_decoder", {"share_embeddings": False, "tie_weights": False}),
     "vision_transformer": ("vision_transformer", {"position": Learned}),
     "vision_transformer, mean": ("vision_transformer", {"pooling": "mean", "position": Rotary2d}),
