@@ -17,6 +17,7 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.components.attending import Attends
 from headtohead.components.contracts import Context, CrossMixer, Grid, Mixer
 from headtohead.components.embeddings import PatchEmbedding
+from headtohead.components.mixers.preceded import Preceded
 
 Source = Literal["tokens", "decoder_tokens", "images"]
 
@@ -86,10 +87,13 @@ def attention_maps(
 
 
 def attending(model: nn.Module) -> dict[str, Attends]:
-    """Every part of a model that has attention, by the name of its maps; not the parts that such a part is made of."""
+    """Every part of a model that has attention, by the name of its maps; not the parts that such a part is made of, nor
+    what is local before a mixer."""
     found: dict[str, Attends] = {}
     inner: set[nn.Module] = set()
     for name, part in _architecture(model).named_modules():
+        if isinstance(part, Preceded):
+            inner.update(part.local.modules())
         if isinstance(part, Attends) and part not in inner:
             found[name.replace("blocks.", "").replace(".mixer.mixer", ".mixer")] = part
             inner.update(part.modules())
