@@ -1,0 +1,136 @@
+"""Sliding-window attention: every token looks at its neighbours alone, at a cost linear in length, forward and backward
+(Beltagy et al. 2020, https://arxiv.org/abs/2004.05150; Jiang et al. 2023, https://arxiv.org/abs/2310.06825)."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from headtohead.components.contracts import Context, CostQuery
+from headtohead.components.mixers.blocks import Blocks, attend_blocks, folded, near, unfolded
+from headtohead.components.mixers.sparse_attention import SparseAttention, score_bias
+
+
+class SlidingWindow(SparseAttention):
+    """Causal: a token sees itself and the window - 1 before it; bidirectional: `window` on each side of it too."""
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        num_heads: int,
+        causal: bool,
+        dropout: float = 0.0,
+        window: int = 128,
+        num_kv_heads: int | None = None,
+        head_width: int | None = None,
+        bias: bool = True,
+        output_bias: bool | None = None,
+        qk_norm: bool = False,
+        qk_norm_eps: float = 1e-6,
+        scale: float | None = None,
+    ) -> None:
+        super().__init__(
+            d_model,
+            num_heads=num_heads,
+            causal=causal,
+            dropout=dropout,
+            num_kv_heads=num_kv_heads,
+            head_width=head_width,
+            bias=bias,
+            output_bias=output_bias,
+            qk_norm=qk_norm,
+            qk_norm_eps=qk_norm_eps,
+            scale=scale,
+        )
+        self.window = required_window(window)
+        self.back = window - 1 if causal else window
+
+    def look(
+        self,
+        q: Float[Tensor, "B H L K"],
+        k: Float[Tensor, "B G L K"],
+        v: Float[Tensor, "B G L K"],
+        context: Context,
+    ) -> Float[Tensor, "B H L K"]:
+        dropout = self.dropout if self.training else 0.0
+        blocks = self.blocks(q.shape[2])
+        by_row = len(q) > 1 and differ_by_row(context, causal=self.causal)
+        queries, keys, values = (folded(t, by_row=by_row) for t in (blocks.queries(q), blocks.keys(k), blocks.keys(v)))
+        bias = self.block_bias(queries, context, blocks, len(q) if by_row else 1)
+        y = attend_blocks(queries, keys, values, bias=bias, scale=self.scale, dropout=dropout)
+        return unfolded(y, len(q), q.shape[2], by_row=by_row)
+
+    def blocks(self, length: int) -> Blocks:
+        return Blocks.around(length, self.window, back=self.back, ahead=0 if self.causal else self.window)
+
+    def block_bias(
+        self, queries: Float[Tensor, "X Y C K"], context: Context, blocks: Blocks, rows: int
+    ) -> Float[Tensor, "#X #Y C S"]:
+        """For every block: who may look at whom in it, and what the position encoding says to that."""
+        at, of = blocks.indices(queries.device)
+        within = near(at, of, back=self.back, ahead=0 if self.causal else self.back)
+        allowed = masked(within & (of >= 0) & (of < blocks.length), context, blocks, rows, causal=self.causal)
+        places, of_keys = block_positions(context, blocks, rows, queries.device)
+        return score_bias(context.encoding, queries, places, of_keys, allowed, self.scale)
+
+    def pattern(
+        self, query_places: Int[Tensor, "#B L"], key_places: Int[Tensor, "#B M"], lengths: Int[Tensor, "#B L"]
+    ) -> Bool[Tensor, "#B L M"]:
+        del lengths
+        return near(query_places[:, :, None], key_places[:, None, :], back=self.back, ahead=self.back)
+
+    def room(self, max_length: int) -> int:
+        return min(self.window, max_length)
+
+    def num_pairs(self, length: int) -> int:
+        reach = min(self.back, length - 1)
+        before = reach * length - reach * (reach + 1) // 2
+        return length + before * (1 if self.causal else 2)
+
+    def kept_elements(self, query: CostQuery) -> tuple[int, int]:
+        """Queries and outputs of whole blocks, one padded copy of keys and values, and the mask of each block."""
+        blocks, groups = self.blocks(query.length), self.num_heads // self.num_kv_heads
+        inner, kv = (heads * self.head_width for heads in (self.num_heads, self.num_kv_heads))
+        mask = groups * blocks.padded_length * blocks.span
+        merged = query.length * inner if groups > 1 else 0
+        return 2 * blocks.padded_length * inner + 2 * blocks.padded_keys * kv + mask + merged, (
+            blocks.padded_length * self.num_heads
+        )
+
+
+def required_window(window: int) -> int:
+    if window < 1:
+        raise ValueError(f"window={window} lets no token look anywhere: choose 1 or more")
+    return window
+
+
+def differ_by_row(context: Context, *, causal: bool) -> bool:
+    """Whether rows need masks or biases of their own; causal rows keep away from padding, which is on the right."""
+    biases = context.encoding is not None and context.encoding.biases_scores
+    return biases or context.segments is not None or (context.valid is not None and not causal)
+
+
+def masked(
+    within: Bool[Tensor, "N C S"], context: Context, blocks: Blocks, rows: int, *, causal: bool
+) -> Bool[Tensor, "X 1 C S"]:
+    """The pairs of each block that padding and documents leave; one mask per block, for each of `rows`."""
+    allowed = within.expand(rows, -1, -1, -1)
+    if context.valid is not None and not causal:
+        allowed = allowed & blocks.of_keys(context.valid)[:, :, None]
+    if context.segments is not None:
+        same = blocks.of_queries(context.segments)[..., None] == blocks.of_keys(context.segments)[:, :, None]
+        allowed = allowed & same
+    return allowed.flatten(0, 1)[:, None]
+
+
+def block_positions(
+    context: Context, blocks: Blocks, rows: int, device: torch.device
+) -> tuple[Int[Tensor, "X C"], Int[Tensor, "X S"]]:
+    """Where the queries and the keys of each block stand."""
+    positions = context.positions
+    if positions is None:
+        positions = torch.arange(blocks.length, device=device)[None]
+    positions = positions[:rows].expand(rows, -1)
+    return blocks.of_queries(positions).flatten(0, 1), blocks.of_keys(positions).flatten(0, 1)
