@@ -16,10 +16,16 @@ VARIANTS: dict[str, list[dict]] = {
         {"num_kv_heads": 1, "qk_norm": True, "scale": 0.1},
         {"head_width": 6, "num_kv_heads": 2, "output_bias": False},
     ],
+    "sliding_window": [{"window": 3}, {"window": 4, "num_kv_heads": 2, "head_width": 6, "qk_norm": True}],
     "lstm": [{"bias": False}],
     "short_conv": [{"kernel": 3, "bias": False}, {"kernel": 7, "start": "identity"}],
     "linear_attention": [{"chunk_size": 4, "bias": False}],
+    "retention": [{"chunk_size": 4, "value_factor": 1}],
     "performer": [{"chunk_size": 4, "num_features": 7}],
+    "mamba": [{"state": 3, "rank": 2, "conv": 3, "bias": True, "conv_bias": False}],
+    "rg_lru": [{"expand": 1.5, "conv": 2}],
+    "min_gru": [{"expand": 1.5, "bias": False}],
+    "min_lstm": [{"expand": 1.5, "bias": False}],
 }
 """Options to try besides the defaults."""
 MIXERS = [(name, options) for name in names("mixer") for options in ({}, *VARIANTS.get(name, []))]

@@ -26,6 +26,8 @@ class CostQuery:
     bytes_per_element: int = 4
     causal: bool = False
     """Whether a token knows of those before it alone; a stack says it of itself."""
+    biased_heads: int = 0
+    """How many heads the position encoding biases, for mixers that make biases themselves; a stack says it."""
 
 
 @dataclass(frozen=True)

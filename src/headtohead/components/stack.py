@@ -93,7 +93,8 @@ class Stack(Component):
     ) -> None:
         super().__init__()
         assert mixers, "a stack has at least one layer"
-        self.d_model, self.causal, self.dropout, self.num_layers = d_model, causal, dropout, len(mixers)
+        self.d_model, self.num_heads, self.num_layers = d_model, num_heads, len(mixers)
+        self.causal, self.dropout = causal, dropout
         place = partial(position, d_model, num_heads=num_heads, max_length=max_length, causal=causal, grid=grid)
         self.positions = nn.ModuleList([place()])
         if not self.position.shared_by_layers:
@@ -124,7 +125,7 @@ class Stack(Component):
     @property
     def position(self) -> Position:
         """The encoding, or that of the first layer where each has its own."""
-        return cast(Position, self.positions[0])
+        return cast(Position, next(iter(self.positions)))
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         context = self._placed(context, 0, x.shape[1], x.device)
@@ -175,7 +176,7 @@ class Stack(Component):
             x = self.embedding_norm(x, context)
         elif self.embedding_norm is not None and state is not None:
             x, state.embedding_norm = self.embedding_norm.step(x, state.embedding_norm, context)
-        return F.dropout(x, self.dropout, self.training)
+        return F.dropout(x, self.dropout) if self.training else x
 
     def _of_layer(self, context: Context, layer: int, x: Tensor) -> Context:
         """The context itself, or one with the layer's own encoding."""
@@ -247,9 +248,13 @@ class Stack(Component):
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
         """Path, kind and costs of every part; their sum is the stack. What is recomputed keeps only its input."""
-        query = replace(query, causal=self.causal)
+        biased_heads = self.num_heads if self.position.biases_scores else 0
+        query = replace(query, causal=self.causal, biased_heads=biased_heads)
         for index, position in enumerate(cast(list[Position], list(self.positions))):
-            yield f"positions.{index}", "position", position.costs(query)
+            costs = position.costs(query)
+            if biased_heads and not self.shares_scores:  # each mixer declares the biases that it makes
+                costs = replace(costs, activation_bytes=0)
+            yield f"positions.{index}", "position", costs
         if self.embedding_norm is not None:
             yield "embedding_norm", "norm", self.embedding_norm.costs(query)
         policy, stream = self.checkpointing, query.length * self.d_model * query.bytes_per_element

@@ -93,7 +93,7 @@ class SlidingWindow(SparseAttention):
         """Queries and outputs of whole blocks, one padded copy of keys and values, and the mask of each block."""
         blocks, groups = self.blocks(query.length), self.num_heads // self.num_kv_heads
         inner, kv = (heads * self.head_width for heads in (self.num_heads, self.num_kv_heads))
-        mask = groups * blocks.padded_length * blocks.span
+        mask = max(query.biased_heads, groups) * blocks.padded_length * blocks.span
         merged = query.length * inner if groups > 1 else 0
         return 2 * blocks.padded_length * inner + 2 * blocks.padded_keys * kv + mask + merged, (
             blocks.padded_length * self.num_heads
