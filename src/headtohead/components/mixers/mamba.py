@@ -1,0 +1,218 @@
+"""Mamba: a state space whose step, input and output each token chooses (Gu and Dao 2023,
+https://arxiv.org/abs/2312.00752); parameters are laid out as published.
+
+E inner channels, N states of each, R rank of the step size.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from headtohead.components.attending import Attends
+from headtohead.components.contracts import Component, Context, CostQuery, Costs, State
+from headtohead.components.kernels import SELECTIVE_SCAN, Accelerated, FastKernel, MambaKernel
+from headtohead.components.linears import ResidualLinear
+from headtohead.components.mixers.causal_convolution import CausalConvolution
+from headtohead.components.mixers.documents import starts
+from headtohead.components.mixers.implicit import applied, decayed
+from headtohead.components.mixers.scan import exact, full_precision
+from headtohead.components.mixers.selective_scan import chunks, selective_scan
+
+LEAST_STEP, MOST_STEP, STEP_FLOOR = 1e-3, 1e-1, 1e-4
+
+
+@dataclass
+class MambaState(State):
+    """The states of all channels, and the last inputs of the convolution."""
+
+    hidden: Float[Tensor, "B E N"] | None = None
+    tail: Float[Tensor, "B T E"] | None = None
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What the tokens chose: values, gates, step sizes, and how they write to the state (B) and read from it (C)."""
+
+    value: Float[Tensor, "B L E"]
+    gate: Float[Tensor, "B L E"]
+    step: Float[Tensor, "B L E"]
+    B: Float[Tensor, "B L N"]
+    C: Float[Tensor, "B L N"]
+
+
+class StepProjection(Component):
+    """R -> E, whose bias starts so that step sizes lie between 0.001 and 0.1."""
+
+    def __init__(self, rank: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width, rank))
+        self.bias = nn.Parameter(torch.empty(width))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """The bias is what softplus takes to a step drawn evenly on a logarithmic scale."""
+        width, rank = self.weight.shape
+        nn.init.uniform_(self.weight, -(rank**-0.5), rank**-0.5)
+        log_least, log_most = math.log(LEAST_STEP), math.log(MOST_STEP)
+        step = (torch.rand(width, device=self.bias.device) * (log_most - log_least) + log_least).exp()
+        step = step.clamp(min=STEP_FLOOR)
+        with torch.no_grad():
+            self.bias.copy_(step + torch.log(-torch.expm1(-step)))
+
+    def forward(self, low: Float[Tensor, "B L R"]) -> Float[Tensor, "B L E"]:
+        """softplus in float32 at least."""
+        return F.softplus(exact(F.linear(low, self.weight)) + self.bias)
+
+    def costs(self, query: CostQuery) -> Costs:
+        width, rank = self.weight.shape
+        return Costs.of(
+            self,
+            forward_flops=2 * query.length * width * rank,
+            activation_bytes=query.length * width * max(4, query.bytes_per_element),
+        )
+
+
+class Mamba(Accelerated, Attends):
+    """h_t = exp(dt_t A) h_{t-1} + dt_t B_t v_t, y_t = C_t h_t + D v_t, where v is convolved and y gated."""
+
+    reads_one_way = True
+    sums_to_one = False
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        num_heads: int,
+        causal: bool,
+        dropout: float = 0.0,
+        state: int = 16,
+        expand: float = 2.0,
+        conv: int = 4,
+        rank: int | None = None,
+        bias: bool = False,
+        conv_bias: bool = True,
+        kernel: MambaKernel = "auto",
+    ) -> None:
+        super().__init__()
+        del num_heads, causal, dropout
+        self.causal, self.d_model, self.width, self.state = True, d_model, int(expand * d_model), state
+        self.rank = math.ceil(d_model / 16) if rank is None else rank
+        self.fast = FastKernel(kernel, SELECTIVE_SCAN)
+        self.in_proj = nn.Linear(d_model, 2 * self.width, bias=bias)
+        self.conv1d = CausalConvolution(self.width, taps=conv, bias=conv_bias)
+        self.x_proj = nn.Linear(self.width, self.rank + 2 * state, bias=False)
+        self.dt_proj = StepProjection(self.rank, self.width)
+        self.A_log = nn.Parameter(torch.empty(self.width, state))
+        self.D = nn.Parameter(torch.empty(self.width))
+        self.out_proj = ResidualLinear(self.width, d_model, bias=bias)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """A = -1, -2, ... -N in every channel, as the real form of S4D; D = 1."""
+        with torch.no_grad():
+            self.A_log.copy_(torch.arange(1, self.state + 1).log().expand_as(self.A_log))
+        nn.init.ones_(self.D)
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        begins = starts(context)
+        chosen = self.select(x, begins)
+        return self.write(self.read(chosen, begins), chosen)
+
+    def select(
+        self,
+        x: Float[Tensor, "B L D"],
+        begins: Bool[Tensor, "B L"] | None = None,
+        state: MambaState | None = None,
+        valid: Bool[Tensor, "B L"] | None = None,
+    ) -> Selection:
+        """What the scan needs; given a state, its convolution goes on from there, and padding leaves no trace."""
+        value, gate = self.in_proj(x).chunk(2, dim=-1)
+        if valid is not None:
+            value = value.masked_fill(~valid[..., None], 0.0)
+        tail = None if state is None else state.tail
+        convolved = F.silu(self.conv1d(value, begins, tail))
+        if state is not None and tail is not None:
+            state.tail = self.conv1d.next_tail(value, tail)
+        low, B, C = self.x_proj(convolved).split([self.rank, self.state, self.state], dim=-1)
+        step = self.dt_proj(low)
+        if valid is not None:
+            step = step.masked_fill(~valid[..., None], 0.0)
+        return Selection(convolved, gate, step, B, C)
+
+    def read(self, chosen: Selection, begins: Bool[Tensor, "B L"] | None) -> Float[Tensor, "B L E"]:
+        """What the tokens read of the states."""
+        v, A = chosen.value, self.rates()
+        if begins is None and (fused := self.fast.function(v)) is not None:
+            v, step, B, C = (t.mT.contiguous() for t in (v, chosen.step.to(v.dtype), chosen.B, chosen.C))
+            y: Tensor = fused(v, step, A, B, C)
+            return y.mT
+        return selective_scan(v, chosen.step, A, chosen.B, chosen.C, begins=begins)[0]
+
+    def rates(self) -> Float[Tensor, "E N"]:
+        """A: how fast each state forgets."""
+        return -exact(self.A_log).exp()
+
+    def write(self, y: Float[Tensor, "B L E"], chosen: Selection) -> Float[Tensor, "B L D"]:
+        y = y + self.D.to(y.dtype) * chosen.value
+        return self.out_proj(y * F.silu(chosen.gate))
+
+    def attention(
+        self, x: Float[Tensor, "B L D"], context: Context, *, causal: bool | None = None
+    ) -> Float[Tensor, "B H L M"]:
+        """C_t exp(A (dt_{s+1} + ... + dt_t)) B_s dt_s of every channel; the recurrence has no other direction."""
+        del causal
+        begins = starts(context)
+        chosen, A = self.select(x, begins), self.rates()
+        with full_precision(x):
+            weights = sum(
+                decayed(chosen.step * A[:, n], begins)
+                * (exact(chosen.C[:, None, :, None, n]) * exact(chosen.B[:, None, None, :, n]))
+                for n in range(self.state)
+            )
+            assert isinstance(weights, Tensor)
+            return weights * chosen.step.mT[:, :, None]
+
+    def mixed(
+        self, weights: Float[Tensor, "B H L M"], x: Float[Tensor, "B L D"], context: Context
+    ) -> Float[Tensor, "B L D"]:
+        chosen = self.select(x, starts(context))
+        return self.write(applied(weights, exact(chosen.value)).to(chosen.value.dtype), chosen)
+
+    def initial_state(
+        self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype
+    ) -> MambaState:
+        del max_length
+        exact_dtype = torch.promote_types(dtype, torch.float32)
+        hidden = torch.zeros(batch_size, self.width, self.state, device=device, dtype=exact_dtype)
+        return MambaState(hidden=hidden, tail=self.conv1d.initial_tail(batch_size, device=device, dtype=dtype))
+
+    def step(
+        self, x: Float[Tensor, "B L D"], state: State, context: Context
+    ) -> tuple[Float[Tensor, "B L D"], MambaState]:
+        assert isinstance(state, MambaState), "a state comes from initial_state"
+        chosen = self.select(x, None, state, context.valid)
+        y, state.hidden = selective_scan(
+            chosen.value, chosen.step, self.rates(), chosen.B, chosen.C, state=state.hidden
+        )
+        state.length += x.shape[1]
+        return self.write(y, chosen), state
+
+    def costs(self, query: CostQuery) -> Costs:
+        """What tokens write to the states and read from them counts; the decay of the states is elementwise."""
+        n, d, e, s, r = query.length, self.d_model, self.width, self.state, self.rank
+        inside = self.conv1d.costs(query) + self.dt_proj.costs(query)
+        products = 6 * n * d * e + 2 * n * e * (r + 2 * s) + 4 * n * e * s
+        kept = n * (d + 8 * e + r + 2 * s) + e * s * (2 + len(chunks(n)))
+        own = Costs.of(
+            self,
+            forward_flops=products,
+            state_elements=e * s,
+            activation_bytes=kept * query.bytes_per_element,
+        )
+        return own + replace(inside, parameters=0, active_parameters=0)

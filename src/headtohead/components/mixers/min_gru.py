@@ -1,0 +1,67 @@
+"""minGRU: a GRU whose gates do not know its state (Feng et al. 2024, https://arxiv.org/abs/2410.01201), so that all
+states come of one scan.
+
+E inner channels.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from headtohead.components.contracts import CostQuery, Costs
+from headtohead.components.linears import ResidualLinear
+from headtohead.components.mixers.gated_recurrence import GatedRecurrence, Gates, RecurrentState
+from headtohead.components.mixers.scan import exact
+
+
+def positive(x: Tensor) -> Tensor:
+    """The paper's g, smooth and above 0: x + 1/2, or sigmoid(x) below 0."""
+    return torch.where(x >= 0, x + 0.5, torch.sigmoid(x))
+
+
+class MinGru(GatedRecurrence):
+    """h_t = (1 - z_t) h_{t-1} + z_t g(v_t), then a linear map to the model's width."""
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        num_heads: int,
+        causal: bool,
+        dropout: float = 0.0,
+        expand: float = 1.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        del num_heads, causal, dropout
+        self.causal, self.d_model, self.width = True, d_model, int(expand * d_model)
+        self.update = nn.Linear(d_model, self.width, bias=bias)
+        self.candidate = nn.Linear(d_model, self.width, bias=bias)
+        self.output = ResidualLinear(self.width, d_model, bias=bias)
+
+    def gates(
+        self,
+        x: Float[Tensor, "B L D"],
+        begins: Bool[Tensor, "B L"] | None,
+        state: RecurrentState | None = None,
+        valid: Bool[Tensor, "B L"] | None = None,
+    ) -> Gates:
+        del begins, state, valid
+        z = exact(self.update(x))
+        return Gates(-F.softplus(z), torch.sigmoid(z), positive(exact(self.candidate(x))))
+
+    def write(self, h: Float[Tensor, "B L E"], gates: Gates) -> Float[Tensor, "B L D"]:
+        del gates
+        return self.output(h)
+
+    def costs(self, query: CostQuery) -> Costs:
+        n, d, e = query.length, self.d_model, self.width
+        return Costs.of(
+            self,
+            forward_flops=6 * n * d * e,
+            state_elements=e,
+            activation_bytes=n * (d + 6 * e) * query.bytes_per_element + n * e,
+        )
