@@ -17,6 +17,8 @@ VARIANTS: dict[str, list[dict]] = {
         {"head_width": 6, "num_kv_heads": 2, "output_bias": False},
     ],
     "sliding_window": [{"window": 3}, {"window": 4, "num_kv_heads": 2, "head_width": 6, "qk_norm": True}],
+    "bahdanau": [{"score_width": 5}],
+    "luong": [{"score": "dot"}, {"score": "concat"}],
     "lstm": [{"bias": False}],
     "short_conv": [{"kernel": 3, "bias": False}, {"kernel": 7, "start": "identity"}],
     "linear_attention": [{"chunk_size": 4, "bias": False}],
@@ -29,7 +31,7 @@ VARIANTS: dict[str, list[dict]] = {
 }
 """Options to try besides the defaults."""
 MIXERS = [(name, options) for name in names("mixer") for options in ({}, *VARIANTS.get(name, []))]
-CROSSES = [(name, options) for name in names("cross") for options in ({}, *VARIANTS.get(name, [])[:1])]
+CROSSES = [(name, options) for name in names("cross") for options in ({}, *VARIANTS.get(name, [])[:2])]
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
 
 

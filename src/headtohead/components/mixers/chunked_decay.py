@@ -34,11 +34,12 @@ def decayed_sums(
     `log_decay` None means that nothing is forgotten; one with a single token holds for all, and gets no gradient.
     `starts` says before which tokens everything is.
     """
-    exact = torch.promote_types(v.dtype, torch.float32)
     length = v.shape[2]
-    num_chunks = -(-length // chunk_size)
-    width = -(-length // num_chunks)
-    missing = num_chunks * width - length
+    if length == 1 and state is not None:
+        return _step(q, k, v, log_decay, state)
+    exact = torch.promote_types(v.dtype, torch.float32)
+    padded, num_chunks = padded_length(length, chunk_size)
+    missing, width = padded - length, padded // num_chunks
     q, k, v = (F.pad(t.to(exact), (0, 0, 0, missing)).contiguous() for t in (q, k, v))
     if log_decay is not None:
         log_decay = log_decay.to(exact)
@@ -50,7 +51,13 @@ def decayed_sums(
     return y[:, :, :length], last
 
 
-def decayed_step(
+def padded_length(length: int, chunk_size: int) -> tuple[int, int]:
+    """The length in whole chunks, and their number: as few as `chunk_size` allows, and then as short as they can be."""
+    num_chunks = -(-length // chunk_size)
+    return num_chunks * -(-length // num_chunks), num_chunks
+
+
+def _step(
     q: Float[Tensor, "B H 1 K"],
     k: Float[Tensor, "B H 1 K"],
     v: Float[Tensor, "B H 1 P"],
@@ -64,6 +71,14 @@ def decayed_step(
     with without_autocast(state):
         state = state + k.mT @ v
         return q @ state, state
+
+
+def decay_matrix(
+    log_decay: Float[Tensor, "#B #H #L"] | None, starts: Bool[Tensor, "B L"] | None, length: int, like: Tensor
+) -> Float[Tensor, "#B #H L L"]:
+    """What is left of every token at every other, as one matrix: for looking at."""
+    factors = _factors(log_decay, starts, length, like)
+    return like.new_ones(1, 1, length, length).tril_() if factors is None else factors.within[:, :, 0]
 
 
 def without_autocast(x: Tensor) -> AbstractContextManager[object]:

@@ -5,7 +5,7 @@ sum f(k)^T v can be made first (Katharopoulos et al. 2020, https://arxiv.org/abs
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from headtohead.components.attending import Attends
 from headtohead.components.contracts import Context, CostQuery, Costs, Mixer, State
 from headtohead.components.linears import ResidualLinear, ScoreLinear
-from headtohead.components.mixers.chunked_decay import decayed_step, decayed_sums, without_autocast
+from headtohead.components.mixers.chunked_decay import decayed_sums, padded_length, without_autocast
 from headtohead.components.mixers.documents import by_document, starts
 from headtohead.components.mixers.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.scores import allowed_pairs
@@ -117,25 +117,24 @@ class KernelAttention(Mixer, Attends):
     ) -> tuple[Float[Tensor, "B L D"], SumState]:
         assert isinstance(state, SumState) and state.sums is not None, "a state comes from initial_state"
         q, k, v = self.project(x, context)
-        if x.shape[1] == 1:
-            sums, state.sums = decayed_step(q, k, _with_ones(v), None, state.sums)
-        else:
-            sums, state.sums = decayed_sums(q, k, _with_ones(v), state=state.sums, chunk_size=self.chunk_size)
+        sums, state.sums = decayed_sums(q, k, _with_ones(v), state=state.sums, chunk_size=self.chunk_size)
         state.length += x.shape[1]
         return self.output(merge_heads(_means(sums).to(v.dtype))), state
 
     def costs(self, query: CostQuery) -> Costs:
         """As the recurrence: one product makes the sums, one reads them."""
         n, d = query.length, self.d_model
-        return Costs.of(
+        features = self.feature_flops(n)
+        costs = Costs.of(
             self,
-            forward_flops=8 * n * d * d + 4 * n * d * self.num_features + self.feature_flops(n),
+            forward_flops=8 * n * d * d + 4 * n * d * self.num_features + features,
             state_elements=self.num_heads * self.num_features * (self.head_width + 1),
             activation_bytes=self.kept_bytes(query),
         )
+        return replace(costs, training_flops=costs.training_flops - features)
 
     def feature_flops(self, length: int) -> int:
-        """What making features of queries and keys costs."""
+        """Products with weights that are not trained, for the features of queries and keys."""
         del length
         return 0
 
@@ -143,12 +142,9 @@ class KernelAttention(Mixer, Attends):
         """Input and output of the projections in their own type; in float32 what features are made of, features, values
         and sums with the columns of ones, totals, and the sums before every chunk or at the end."""
         n, d, heads = query.length, self.d_model, self.num_heads
-        features, sums = heads * self.num_features, heads * self.num_features * (self.head_width + 1)
-        if self.causal:
-            per_token, at_chunks = 2 * (d + heads), -(-n // self.chunk_size) * sums
-        else:
-            per_token, at_chunks = 2 * (d + heads), sums
-        exact = n * (2 * features + per_token + heads) + at_chunks
+        rows, chunks = padded_length(n, self.chunk_size) if self.causal else (n, 1)
+        sums = heads * self.num_features * (self.head_width + 1)
+        exact = rows * 2 * (heads * self.num_features + d + heads) + n * heads + chunks * sums
         return 2 * n * d * query.bytes_per_element + 4 * (exact + self.kept_of_features(n))
 
     @abstractmethod

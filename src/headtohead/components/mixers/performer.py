@@ -1,0 +1,100 @@
+"""Attention by random features whose products are exp(q k / sqrt(K)) on average: FAVOR+ (Choromanski et al. 2021,
+https://arxiv.org/abs/2009.14794).
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headtohead.components.checkpointing import is_recomputing
+from headtohead.components.contracts import Context
+from headtohead.components.mixers.kernel_attention import KernelAttention
+from headtohead.components.mixers.softmax_attention import equal_share
+
+
+class Performer(KernelAttention):
+    """f(x) = exp(w x - |x|^2 / 2) for orthogonal directions w, with x = q or k, divided by the fourth root of K.
+
+    The directions are the same for all heads. They are drawn once, or again every `redraw_every` training passes.
+    """
+
+    directions: Tensor
+    num_passes: Tensor
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        num_heads: int,
+        causal: bool,
+        dropout: float = 0.0,
+        bias: bool = True,
+        num_features: int | None = None,
+        redraw_every: int | None = None,
+        chunk_size: int = 64,
+    ) -> None:
+        width = equal_share(d_model, num_heads)
+        if num_features is None:  # as many as the paper's bound asks for
+            num_features = max(1, round(width * math.log(width)))
+        if num_features < 1:
+            raise ValueError(f"num_features={num_features} is no number of features: use null, or 1 or more")
+        if redraw_every is not None and redraw_every < 1:
+            raise ValueError(f"redraw_every={redraw_every} is no number of passes: use null for never, or 1 or more")
+        super().__init__(
+            d_model,
+            num_heads=num_heads,
+            causal=causal,
+            dropout=dropout,
+            num_features=num_features,
+            bias=bias,
+            chunk_size=chunk_size,
+        )
+        self.redraw_every = redraw_every
+        self.register_buffer("directions", torch.empty(num_features, width))
+        self.register_buffer("num_passes", torch.zeros((), dtype=torch.long))
+        self.redraw()
+
+    @torch.no_grad()
+    def redraw(self) -> None:
+        """New directions, as long as Gaussian ones and orthogonal as far as the width allows."""
+        num_features, width = self.directions.shape
+        like = torch.empty(0, device=self.directions.device)
+        num_blocks = -(-num_features // width)
+        orthogonal, _ = torch.linalg.qr(like.new_empty(num_blocks, width, width).normal_())
+        lengths = like.new_empty(num_features, width).normal_().norm(dim=1, keepdim=True)
+        # A new tensor: the old one may be kept for a backward pass to come.
+        self.directions = (orthogonal.mT.flatten(0, 1)[:num_features] * lengths).to(self.directions.dtype)
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        if self.redraw_every is not None and self.training and not is_recomputing():
+            self.num_passes = self.num_passes + 1
+            if int(self.num_passes) % self.redraw_every == 0:
+                self.redraw()
+        return super().forward(x, context)
+
+    def query_features(self, q: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
+        """What all features of a query have in common is left out, and the largest is made 1."""
+        exponents = self._along(q)
+        return (exponents - exponents.detach().amax(-1, keepdim=True)).exp()
+
+    def key_features(self, k: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
+        """No exponent exceeds |w|^2 / 2; half of the most it can be is taken off all, to stay within float32."""
+        most = self.directions.square().sum(-1).max().to(k.dtype) / 2
+        lengths = k.square().sum(-1, keepdim=True) * (0.5 * self.head_width**-0.5)
+        return (self._along(k) - lengths - most / 2).exp()
+
+    def _along(self, x: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
+        return x @ (self.directions.to(x.dtype) * self.head_width**-0.25).mT
+
+    def feature_flops(self, length: int) -> int:
+        return 4 * length * self.d_model * self.num_features
+
+    def kept_of_features(self, length: int) -> int:
+        """The keys for their squares, the directions twice, and features of which the chunks have a copy."""
+        features = self.num_heads * self.num_features
+        copied = 2 * length * features if self.causal else 0
+        return length * self.d_model + 2 * self.directions.numel() + copied
