@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-
-import torch
-from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from collections.abc import Mapping, Sequence
 
 from headtohead.architectures.checks import check_sizes, required
-from headtohead.architectures.contracts import CostRow, InputSize
-from headtohead.architectures.decoding import Decodes, Decoding, left_padding
 from headtohead.architectures.heads import HeadName, make_head
 from headtohead.architectures.patterns import mixers_by_layer
 from headtohead.architectures.pooling import Pooling
-from headtohead.architectures.stack_rows import stack_rows
+from headtohead.architectures.token_stack import TokenStack
 from headtohead.components.contracts import (
-    Context,
-    CostQuery,
     FeedForwardFactory,
     Initialisation,
     MixerFactory,
@@ -30,7 +22,7 @@ from headtohead.components.mixers.identity import Identity
 from headtohead.components.stack import Stack
 
 
-class DecoderOnly(Decodes):
+class DecoderOnly(TokenStack):
     """Token embedding, causal stack, head."""
 
     family = "decoder_only"
@@ -93,51 +85,3 @@ class DecoderOnly(Decodes):
             dropout=dropout,
         )
         initialisation(self)
-
-    def features(
-        self,
-        tokens: Int[Tensor, "B L"],
-        valid: Bool[Tensor, "B L"] | None = None,
-        segments: Int[Tensor, "B L"] | None = None,
-        positions: Int[Tensor, "B L"] | None = None,
-        token_types: Int[Tensor, "B L"] | None = None,
-    ) -> Float[Tensor, "B L D"]:
-        """Which sentence of a pair a token is from, a decoder reads from the tokens themselves."""
-        del token_types
-        context = Context(valid=valid, segments=segments, positions=positions)
-        return self.stack(self.embedding(tokens), context)
-
-    @property
-    def longest_written(self) -> int | None:
-        return self.stack.position.max_length
-
-    def start(
-        self, tokens: Int[Tensor, "B L"], valid: Bool[Tensor, "B L"] | None, *, room: int, bos_id: int
-    ) -> tuple[Float[Tensor, "B V"], Decoding]:
-        del bos_id
-        like = self.embedding.weight
-        stack = self.stack.initial_state(len(tokens), tokens.shape[1] + room, device=like.device, dtype=like.dtype)
-        state = Decoding(stack=stack, padding=left_padding(valid))
-        return self._read(tokens, state, None if state.padding is None else valid), state
-
-    def advance(self, tokens: Int[Tensor, "B L"], state: Decoding) -> Float[Tensor, "B V"]:
-        return self._read(tokens, state, None)
-
-    def _read(
-        self, tokens: Int[Tensor, "B L"], state: Decoding, valid: Bool[Tensor, "B L"] | None
-    ) -> Float[Tensor, "B V"]:
-        context = state.context(tokens.shape[1], valid)
-        features, state.stack = self.stack.step(self.embedding(tokens), state.stack, context)
-        return self.head(features[:, -1])
-
-    def num_tokens(self, size: InputSize) -> int:
-        return size.length
-
-    def cost_rows(self, size: InputSize) -> Iterator[CostRow]:
-        query = CostQuery(length=size.length, bytes_per_element=size.bytes_per_element)
-        yield CostRow("embedding", "embedding", self.embedding.costs(query))
-        yield from stack_rows(self.stack, "stack", query)
-        yield from (CostRow(*row) for row in self.head.cost_rows(self.head.query(size, size.length)))
-
-    def example_inputs(self, size: InputSize, batch_size: int, device: torch.device) -> dict[str, Tensor]:
-        return {"tokens": self.embedding.example(batch_size, size.length, device)}

@@ -14,8 +14,10 @@ _CAUSAL: dict[str, tuple[tuple[str, bool], ...]] = {
     "encoder_only": (("", False),),
     "vision_transformer": (("", False),),
     "encoder_decoder": (("encoder", False), ("decoder", True)),
+    "recurrent": (("", True),),
+    "recurrent_encoder_decoder": (("encoder", False), ("decoder", True)),
 }
-"""The stacks of each family: the key of its settings, and whether it is causal."""
+"""The stacks of each family: the key of its settings, and whether it is causal, unless model.bidirectional says no."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class View:
     def sides(self) -> Iterator[Side]:
         for key, causal in _CAUSAL.get(self.model_value("family"), ()):
             own = self.model.get(key) or {}
+            causal = causal and not self.model.get("bidirectional")
             nodes = {slot: own.get(slot) or self.model.get(slot) for slot in STACK_SLOTS}
             path = f"model.{key}" if key else "model"
             present = {slot: node for slot, node in nodes.items() if node}

@@ -104,6 +104,33 @@ class Pre(NormedWiring):
         return x
 
 
+class NoResidual(NormedWiring):
+    """f(norm(x)): one sublayer after the other, as layers were stacked before residual streams; there is no branch to
+    drop, so that drop path does nothing."""
+
+    needs_final_norm = True
+
+    def __init__(
+        self,
+        norm: NormFactory,
+        d_model: int,
+        *,
+        num_layers: int,
+        num_sublayers: int = 2,
+        dropout: float = 0.0,
+        drop_path: float = 0.0,
+    ) -> None:
+        del drop_path
+        super().__init__(norm, d_model, num_layers=num_layers, num_sublayers=num_sublayers, dropout=dropout)
+
+    def wire(
+        self, x: Float[Tensor, "B L D"], norms: Sequence[Sublayer], sublayers: Sequence[Sublayer]
+    ) -> Float[Tensor, "B L D"]:
+        for norm, sublayer in zip(norms, sublayers, strict=True):
+            x = self.drop(sublayer(norm(x)))
+        return x
+
+
 class Post(NormedWiring):
     """norm(x + f(x)) (Vaswani et al. 2017, https://arxiv.org/abs/1706.03762)."""
 

@@ -68,7 +68,7 @@ class TokenShift(Mixer):
         return aligned.back(self.mix(aligned.x, both[:, :-1])), state
 
     def costs(self, query: CostQuery) -> Costs:
-        """No matrix product; autograd keeps the differences, and where both sides are seen which channel looks where."""
+        """No matrix product; autograd keeps the differences and, both ways, which channel looks where."""
         n, d = query.length, self.d_model
         which = 0 if self.causal else d
         return Costs.of(self, state_elements=d, activation_bytes=n * d * query.bytes_per_element + which)
