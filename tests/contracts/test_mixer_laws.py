@@ -19,6 +19,7 @@ VARIANTS: dict[str, list[dict]] = {
     "sliding_window": [{"window": 3}, {"window": 4, "num_kv_heads": 2, "head_width": 6, "qk_norm": True}],
     "bahdanau": [{"score_width": 5}],
     "luong": [{"score": "dot"}, {"score": "concat"}],
+    "longformer": [{"window": 3, "num_global": 2}],
     "lstm": [{"bias": False}],
     "short_conv": [{"kernel": 3, "bias": False}, {"kernel": 7, "start": "identity"}],
     "linear_attention": [{"chunk_size": 4, "bias": False}],

@@ -72,8 +72,9 @@ class SlidingWindow(SparseAttention):
         at, of = blocks.indices(queries.device)
         within = near(at, of, back=self.back, ahead=0 if self.causal else self.back)
         allowed = masked(within & (of >= 0) & (of < blocks.length), context, blocks, rows, causal=self.causal)
-        places, of_keys = block_positions(context, blocks, rows, queries.device)
-        return score_bias(context.encoding, queries, places, of_keys, allowed, self.scale)
+        positions = row_positions(context, blocks.length, rows, queries.device)
+        places = (found.flatten(0, 1) for found in (blocks.of_queries(positions), blocks.of_keys(positions)))
+        return score_bias(context.encoding, queries, *places, allowed, self.scale)
 
     def pattern(
         self, query_places: Int[Tensor, "#B L"], key_places: Int[Tensor, "#B M"], lengths: Int[Tensor, "#B L"]
@@ -85,9 +86,7 @@ class SlidingWindow(SparseAttention):
         return min(self.window, max_length)
 
     def num_pairs(self, length: int) -> int:
-        reach = min(self.back, length - 1)
-        before = reach * length - reach * (reach + 1) // 2
-        return length + before * (1 if self.causal else 2)
+        return window_pairs(length, self.back, causal=self.causal)
 
     def kept_elements(self, query: CostQuery) -> tuple[int, int]:
         """Queries and outputs of whole blocks, one padded copy of keys and values, and the mask of each block."""
@@ -95,9 +94,8 @@ class SlidingWindow(SparseAttention):
         inner, kv = (heads * self.head_width for heads in (self.num_heads, self.num_kv_heads))
         mask = max(query.biased_heads, groups) * blocks.padded_length * blocks.span
         merged = query.length * inner if groups > 1 else 0
-        return 2 * blocks.padded_length * inner + 2 * blocks.padded_keys * kv + mask + merged, (
-            blocks.padded_length * self.num_heads
-        )
+        kept = 2 * blocks.padded_length * inner + 2 * blocks.padded_keys * kv + mask + merged
+        return kept, blocks.padded_length * self.num_heads
 
 
 def required_window(window: int) -> int:
@@ -125,12 +123,14 @@ def masked(
     return allowed.flatten(0, 1)[:, None]
 
 
-def block_positions(
-    context: Context, blocks: Blocks, rows: int, device: torch.device
-) -> tuple[Int[Tensor, "X C"], Int[Tensor, "X S"]]:
-    """Where the queries and the keys of each block stand."""
-    positions = context.positions
-    if positions is None:
-        positions = torch.arange(blocks.length, device=device)[None]
-    positions = positions[:rows].expand(rows, -1)
-    return blocks.of_queries(positions).flatten(0, 1), blocks.of_keys(positions).flatten(0, 1)
+def row_positions(context: Context, length: int, rows: int, device: torch.device) -> Int[Tensor, "R L"]:
+    """Where the tokens stand, in as many rows as masks are made for."""
+    positions = torch.arange(length, device=device)[None] if context.positions is None else context.positions
+    return positions[:rows].expand(rows, -1)
+
+
+def window_pairs(length: int, back: int, *, causal: bool) -> int:
+    """How many keys all queries of a row find within `back` tokens before them, and after them if not causal."""
+    reach = max(0, min(back, length - 1))
+    before = reach * length - reach * (reach + 1) // 2
+    return length + before * (1 if causal else 2)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -15,61 +15,9 @@ from torch import Tensor
 from headtohead.components.attending import softmax_weights
 from headtohead.components.contracts import Context, CostQuery, Costs, Position, State
 from headtohead.components.mixers.documents import by_document, reordered, starts
+from headtohead.components.mixers.placed_state import PlacedState, empty_state
 from headtohead.components.mixers.softmax_attention import SoftmaxAttention, attend, merge_heads
 from headtohead.components.scores import as_bias, compute_dtype
-
-
-@dataclass
-class PlacedState(State):
-    """Keys and values by their tokens' places among the real tokens of a row, the newest over the oldest."""
-
-    keys: Float[Tensor, "B G M K"] | None = None
-    values: Float[Tensor, "B G M K"] | None = None
-    positions: Int[Tensor, "B M"] | None = None
-    count: Int[Tensor, " B"] | None = None
-    """Real tokens of each row so far."""
-
-    def put(self, k: Float[Tensor, "B G 1 K"], v: Float[Tensor, "B G 1 K"], positions: Int[Tensor, "#B 1"]) -> None:
-        """One token per row, at its place; a place that the next token takes again, if this one is not counted."""
-        keys, values, known, count = self.held(k.shape[1])
-        row, slot = torch.arange(len(k), device=k.device), count % known.shape[1]
-        keys[row, :, slot] = k[:, :, 0].to(keys.dtype)
-        values[row, :, slot] = v[:, :, 0].to(values.dtype)
-        known[row, slot] = positions.expand(len(k), -1)[:, 0]
-
-    def fill(self, k: Float[Tensor, "B G L K"], v: Float[Tensor, "B G L K"], positions: Int[Tensor, "#B L"]) -> None:
-        """The last tokens of a prompt whose real tokens stand on the left; `count` says how many these are."""
-        keys, values, known, count = self.held(k.shape[1])
-        last, room = count[:, None] - 1, known.shape[1]
-        slots = torch.arange(min(room, k.shape[2]), device=k.device)
-        places = (last - (last - slots) % room).clamp(min=0)
-        index = places[:, None, :, None]
-        for cache, new in ((keys, k), (values, v)):
-            cache[:, :, : len(slots)] = new.gather(2, index.expand(-1, k.shape[1], -1, k.shape[3])).to(cache.dtype)
-        known[:, : len(slots)] = positions.expand(len(k), -1).gather(1, places)
-
-    def held(self, num_heads: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """All that is there, of the heads that this device has."""
-        assert self.keys is not None and self.values is not None, "a state comes from initial_state"
-        assert self.positions is not None and self.count is not None, "a state comes from initial_state"
-        if num_heads < self.keys.shape[1]:
-            self.keys, self.values = self.keys[:, :num_heads], self.values[:, :num_heads]
-        return self.keys, self.values, self.positions, self.count
-
-    def places(self, used: int) -> Int[Tensor, "B M"]:
-        """The place of what each of the first slots holds, counted from the token put last; below 0: nothing."""
-        assert self.positions is not None and self.count is not None, "a state comes from initial_state"
-        now = self.count[:, None]
-        return now - (now - torch.arange(used, device=now.device)) % self.positions.shape[1]
-
-
-def empty_state(
-    batch_size: int, num_heads: int, room: int, width: int, *, device: torch.device, dtype: torch.dtype
-) -> PlacedState:
-    shape = (batch_size, num_heads, room, width)
-    keys, values = (torch.zeros(shape, device=device, dtype=dtype) for _ in range(2))
-    positions, count = (torch.zeros(size, device=device, dtype=torch.long) for size in ((batch_size, room), batch_size))
-    return PlacedState(0, keys, values, positions, count)
 
 
 def score_bias(
@@ -215,22 +163,22 @@ class SparseAttention(SoftmaxAttention):
         """The first tokens, all at once."""
         x, context, back = on_the_left(x, context)
         q, k, v = self.project(x, context)
-        _advance(state, context, x.shape[1])
+        state.read(context, x.shape[1])
         state.fill(k, v, positions_of(context, x))
         return back(self.output(merge_heads(self.look(q, k, v, context))))
 
     def one(self, x: Float[Tensor, "B 1 D"], state: PlacedState, context: Context) -> Float[Tensor, "B 1 D"]:
         """The next token, which finds what it may look at in the cache."""
         q, k, v = self.project(x, context)
-        positions = positions_of(context, x)
+        positions, count = positions_of(context, x), state.count
+        assert count is not None, "a state comes from initial_state"
         state.put(k, v, positions)
-        keys, values, known, count = state.held(k.shape[1])
-        used = min(known.shape[1], state.length + 1)
-        places = state.places(used)
+        keys, values, known, _ = state.kept()
+        places = state.places(known.shape[1])
         allowed = (self.pattern(count[:, None], places, count[:, None] + 1) & (places[:, None] >= 0))[:, None]
-        bias = score_bias(context.encoding, q, positions, known[:, :used], allowed, self.scale)
-        _advance(state, context, 1)
-        y = attend(q, keys[:, :, :used], values[:, :, :used], bias=bias, causal=False, scale=self.scale, dropout=0.0)
+        bias = score_bias(context.encoding, q, positions, known, allowed, self.scale)
+        state.read(context, 1)
+        y = attend(q, keys, values, bias=bias, causal=False, scale=self.scale, dropout=0.0)
         return self.output(merge_heads(y))
 
     def costs(self, query: CostQuery) -> Costs:
@@ -258,9 +206,3 @@ def narrowed(context: Context, at: int, length: int) -> Context:
     }
     rotation = None if context.rotation is None else context.rotation[..., at : at + 1, :]
     return replace(context, valid=parts["valid"], positions=parts["positions"], rotation=rotation)
-
-
-def _advance(state: PlacedState, context: Context, length: int) -> None:
-    assert state.count is not None, "a state comes from initial_state"
-    state.length += length
-    state.count = state.count + (length if context.valid is None else context.valid.sum(1))
