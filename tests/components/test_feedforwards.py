@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from contracts.choices import factory, names
-from headtohead.components.contracts import CostQuery
+from headtohead.components.contracts import Context, CostQuery
 from headtohead.components.feedforwards import ACTIVATIONS, DenseFeedForward, inner_width
 from headtohead.examining.counting import counting, saved_bytes
 
@@ -32,7 +32,7 @@ def test_layer_is_its_formula(name: str, gated: bool) -> None:
     layer = DenseFeedForward(6, activation=name, gated=gated, multiple=2.0).double()
     x = torch.randn(2, 3, 6, dtype=torch.float64)
     hidden = FORMULAS[name](layer.gate(x)) * layer.up(x) if gated else FORMULAS[name](layer.up(x))
-    torch.testing.assert_close(layer(x), F.linear(hidden, layer.down.weight, layer.down.bias))
+    torch.testing.assert_close(layer(x, Context()), F.linear(hidden, layer.down.weight, layer.down.bias))
 
 
 def test_two_thirds_gives_a_gated_layer_the_parameters_of_a_plain_one() -> None:
@@ -59,7 +59,7 @@ def test_declared_costs_are_counted_costs_dropout_included(name: str, gated: boo
     layer = DenseFeedForward(8, activation=name, gated=gated, dropout=dropout, multiple=3.0, bias=False)
     x = torch.randn(1, 7, 8, requires_grad=True)
     with counting() as counts, saved_bytes(layer) as kept:
-        y = layer(x)
+        y = layer(x, Context())
     declared = layer.costs(CostQuery(7))
     assert (declared.forward_flops, declared.activation_bytes) == (counts.products, kept())
     with counting() as backward:
@@ -70,6 +70,6 @@ def test_declared_costs_are_counted_costs_dropout_included(name: str, gated: boo
 def test_dropout_acts_in_training_alone() -> None:
     layer = DenseFeedForward(8, dropout=0.5)
     x = torch.randn(1, 3, 8)
-    assert not torch.equal(layer(x), layer(x))
+    assert not torch.equal(layer(x, Context()), layer(x, Context()))
     layer.eval()
-    assert torch.equal(layer(x), layer(x))
+    assert torch.equal(layer(x, Context()), layer(x, Context()))

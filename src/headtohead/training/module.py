@@ -16,6 +16,7 @@ from torchmetrics import Metric
 
 from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.architectures.costs import ledger
+from headtohead.components.auxiliary import parts_with_losses
 from headtohead.data.batch import Batch
 from headtohead.training.averaging import WeightAverage
 from headtohead.training.data_module import StepBatch
@@ -73,6 +74,8 @@ class TrainingModule(LightningModule):
         self.update_norms: dict[str, float] = {}
         self.results: dict[str, float] = {}
         """Of the last evaluation."""
+        self.with_losses = dict(parts_with_losses(model))
+        """Parts that ask for a loss besides the task's, which is not in the loss that is logged."""
         self.class_names = parts.data.spec().class_names
         """What the head's rows stand for."""
         self._make_optimizer = parts.optimizer
@@ -161,11 +164,17 @@ class TrainingModule(LightningModule):
             loss = self.task.loss(self.model, part)
             counts.append(loss.count)
             share = loss.total / max(1, self.work.scored)
-            self._differentiate(share * self.replicas.size, last=place == len(batch.parts))
+            wanted = share + self._auxiliary() * loss.count / max(1, self.work.scored)
+            self._differentiate(wanted * self.replicas.size, last=place == len(batch.parts))
             shares.append(share.detach())
         if not self._count_is_checked:
             self._check_count(int(sum(counts)), batch)
         return shares[0] if len(shares) == 1 else torch.stack(shares).sum()
+
+    def _auxiliary(self) -> Tensor | float:
+        """What parts of the model ask for besides the task's loss, of the pass just made."""
+        losses = [part.take_loss() for part in self.with_losses.values()]
+        return sum((loss for loss in losses if loss is not None), start=0.0)
 
     def _check_count(self, counted: int, batch: StepBatch) -> None:
         """Once: what the task's loss is a sum over must be what its targets promise."""

@@ -75,6 +75,8 @@ class Reporter(Callback):
             values["train/loss_scale"] = module.scaler.get_scale()
         values |= {f"gradient_norm/{layer}": norm for layer, norm in module.gradient_norms.items()}
         values |= {f"update_norm/{layer}": norm for layer, norm in module.update_norms.items()}
+        for name, part in module.with_losses.items():
+            values |= {f"experts/{name}/{figure}": value for figure, value in part.take_figures().items()}
         values |= {f"throughput/{name}": rate for name, rate in rates.items() if rate is not None}
         values["throughput/peak_memory_bytes"] = float(self._peak_memory)
         module.window.clear()

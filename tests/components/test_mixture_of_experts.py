@@ -1,0 +1,125 @@
+"""A mixture of experts against a loop over tokens, its capacity, its losses and its costs."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from headtohead.components.contracts import Context, CostQuery
+from headtohead.components.mixture_of_experts import MixtureOfExperts
+from headtohead.examining.counting import counting, saved_bytes
+
+
+def token_by_token(layer: MixtureOfExperts, x: Tensor) -> Tensor:
+    """The definition: every token asks its best experts, one after the other."""
+    y = torch.zeros_like(x)
+    for row in range(len(x)):
+        for place in range(x.shape[1]):
+            token = x[row, place]
+            probabilities = torch.softmax(layer.router.weight @ token, 0)
+            best = probabilities.topk(layer.experts_per_token).indices.tolist()
+            total = sum(probabilities[e] for e in best) if layer.renormalise else 1.0
+            for expert in best:
+                said = layer.experts[expert](token[None, None], Context())[0, 0]
+                y[row, place] += probabilities[expert] / total * said
+    return y
+
+
+@pytest.mark.parametrize("renormalise", [True, False])
+@pytest.mark.parametrize("gated", [True, False])
+@pytest.mark.parametrize(("num_experts", "experts_per_token"), [(1, 1), (4, 1), (5, 3)])
+def test_tokens_sorted_by_expert_give_what_the_loop_gives(
+    num_experts: int, experts_per_token: int, gated: bool, renormalise: bool
+) -> None:
+    torch.manual_seed(0)
+    layer = MixtureOfExperts(
+        6, num_experts=num_experts, experts_per_token=experts_per_token, gated=gated, renormalise=renormalise
+    ).double()
+    x = torch.randn(2, 7, 6, dtype=torch.float64, requires_grad=True)
+    found, wanted = layer(x, Context()), token_by_token(layer, x)
+    torch.testing.assert_close(found, wanted)
+    parameters = (x, *layer.parameters())
+    for one, other in zip(
+        torch.autograd.grad(found.square().sum(), parameters),
+        torch.autograd.grad(wanted.square().sum(), parameters, materialize_grads=True),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other)
+
+
+def test_capacity_drops_the_latest_tokens_in_training_and_none_in_evaluation() -> None:
+    torch.manual_seed(0)
+    layer = MixtureOfExperts(4, num_experts=2, experts_per_token=1, capacity=1.0, bias=False).double()
+    with torch.no_grad():
+        layer.router.weight.zero_()
+        layer.router.weight[0, 0] = 100.0  # whoever has a positive first number goes to expert 0
+    x = torch.randn(1, 8, 4, dtype=torch.float64)
+    x[..., 0] = x[..., 0].abs() + 0.1
+    y = layer(x, Context())
+    assert (y[0, :4] != 0).any(-1).all() and (y[0, 4:] == 0).all()
+    figures = layer.take_figures()
+    assert figures == {"load_0": 1.0, "load_1": 0.0, "dropped": 0.5}
+    assert (layer.eval()(x, Context()) != 0).any(-1).all()
+
+
+def test_padding_takes_no_room_and_has_no_load() -> None:
+    torch.manual_seed(0)
+    layer = MixtureOfExperts(4, num_experts=2, experts_per_token=1, capacity=1.0).double()
+    x = torch.randn(1, 8, 4, dtype=torch.float64)
+    valid = torch.arange(8)[None] < 4
+    alone = layer(x[:, :4], Context())
+    loss, figures = layer.take_loss(), layer.take_figures()
+    noise = torch.where(valid[..., None], x, 9.0)
+    torch.testing.assert_close(layer(noise, Context(valid=valid))[:, :4], alone)
+    assert layer.take_figures() == figures
+    torch.testing.assert_close(layer.take_loss(), loss)
+
+
+def test_losses_are_their_formulas_and_handed_out_once() -> None:
+    torch.manual_seed(0)
+    layer = MixtureOfExperts(4, num_experts=3, experts_per_token=2, balance_weight=0.5, z_weight=0.25).double()
+    x = torch.randn(2, 5, 4, dtype=torch.float64)
+    layer(x, Context())
+    scores = x.flatten(0, 1) @ layer.router.weight.T
+    chosen = scores.topk(2).indices
+    shares = torch.stack([(chosen == e).double().mean() for e in range(3)])
+    balance = 3 * (shares * scores.softmax(-1).mean(0)).sum()
+    loss = layer.take_loss()
+    torch.testing.assert_close(loss, 0.5 * balance + 0.25 * scores.logsumexp(-1).square().mean())
+    assert layer.take_loss() is None
+    layer.eval()(x, Context())
+    assert layer.take_loss() is None
+
+
+def test_equal_scores_give_the_smallest_balance_loss() -> None:
+    layer = MixtureOfExperts(4, num_experts=4, experts_per_token=1, balance_weight=1.0, z_weight=0.0).double()
+    with torch.no_grad():
+        layer.router.weight.zero_()
+    layer(torch.randn(1, 8, 4, dtype=torch.float64), Context())
+    loss = layer.take_loss()
+    assert loss is not None and math.isclose(loss.item(), 1.0, rel_tol=1e-6)
+
+
+@pytest.mark.parametrize("gated", [True, False])
+def test_declared_costs_are_counted_costs(gated: bool) -> None:
+    layer = MixtureOfExperts(16, num_experts=4, experts_per_token=2, gated=gated)
+    x = torch.randn(1, 11, 16, requires_grad=True)
+    with counting() as forward, saved_bytes(layer) as kept:
+        y = layer(x, Context())
+    declared = layer.costs(CostQuery(11))
+    assert declared.forward_flops == forward.products
+    assert abs(declared.activation_bytes / kept() - 1) < 0.05
+    with counting() as backward:
+        y.sum().backward()
+    assert declared.training_flops == forward.products + backward.products
+    assert declared.parameters == sum(p.numel() for p in layer.parameters())
+    one = sum(p.numel() for p in layer.experts[0].parameters())
+    assert declared.active_parameters == declared.parameters - 2 * one
+
+
+def test_more_experts_per_token_than_there_are_is_refused() -> None:
+    with pytest.raises(ValueError, match="experts_per_token=3 must be between 1 and num_experts=2"):
+        MixtureOfExperts(4, num_experts=2, experts_per_token=3)
