@@ -77,7 +77,8 @@ class Retention(Mixer, Attends):
         exact = torch.promote_types(x.dtype, torch.float32)
         rates = 10000.0 ** -torch.linspace(0, 1, self.head_width // 2, device=x.device, dtype=exact)
         angles = (positions[..., None] * rates)[:, None]
-        q, k = (_turned(split_heads(t, self.head_width).to(exact), angles) for t in (q, k))
+        turn = angles.cos(), angles.sin()
+        q, k = (_turned(split_heads(t, self.head_width).to(exact), *turn) for t in (q, k))
         return q, k * self.head_width**-0.5, split_heads(v, self.value_width)
 
     def log_decay(self, like: Tensor) -> Float[Tensor, "1 H 1"]:
@@ -152,8 +153,9 @@ class Retention(Mixer, Attends):
         )
 
 
-def _turned(x: Float[Tensor, "B H L K"], angles: Float[Tensor, "#B 1 L R"]) -> Float[Tensor, "B H L K"]:
+def _turned(
+    x: Float[Tensor, "B H L K"], cosines: Float[Tensor, "#B 1 L R"], sines: Float[Tensor, "#B 1 L R"]
+) -> Float[Tensor, "B H L K"]:
     """Neighbouring numbers turned as pairs."""
     even, odd = x.unflatten(-1, (-1, 2)).unbind(-1)
-    cosines, sines = angles.cos(), angles.sin()
     return torch.stack((even * cosines - odd * sines, odd * cosines + even * sines), dim=-1).flatten(-2)

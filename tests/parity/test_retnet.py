@@ -1,0 +1,74 @@
+"""Retention against torchscale's, the authors' own (installed with --no-deps: only its retention is imported)."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from headtohead.components.contracts import Context
+from headtohead.components.mixers.retention import Retention
+
+theirs = pytest.importorskip("torchscale.component.multiscale_retention", reason="torchscale is not installed")
+D_MODEL, NUM_HEADS, LENGTH = 32, 4, 70
+NAMES = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "gate": "g_proj", "output": "out_proj"}
+
+
+def pair(dtype: torch.dtype, eps: float) -> tuple[Retention, nn.Module]:
+    """Both with the same weights, drawn anew."""
+    torch.manual_seed(0)
+    options = SimpleNamespace(multiway=False, layernorm_eps=eps)
+    reference = theirs.MultiScaleRetention(options, D_MODEL, 2 * D_MODEL, NUM_HEADS).to(dtype)
+    mixer = Retention(D_MODEL, num_heads=NUM_HEADS, causal=True, eps=eps).to(dtype)
+    with torch.no_grad():
+        for ours, their in NAMES.items():
+            weight = getattr(reference, their).weight
+            weight.copy_(torch.randn(weight.shape, dtype=torch.float64) * weight.shape[1] ** -0.5)
+            getattr(mixer, ours).weight.copy_(weight)
+    return mixer, reference
+
+
+def relative_positions(dtype: torch.dtype) -> tuple[tuple[Tensor, Tensor], Tensor]:
+    """Rotations and decays as the paper has them (its decoder, which holds them, does not import without fairscale)."""
+    places = torch.arange(LENGTH, dtype=dtype)
+    rates = 10000.0 ** -torch.linspace(0, 1, D_MODEL // NUM_HEADS // 2, dtype=dtype)
+    angles = (places[:, None] * rates).repeat_interleave(2, dim=1)
+    decay = 1.0 - 2.0 ** (-5.0 - torch.arange(NUM_HEADS, dtype=dtype))
+    distance = places[:, None] - places
+    mask = torch.where(distance >= 0, decay[:, None, None] ** distance.clamp(min=0), 0.0)
+    return (angles.sin(), angles.cos()), mask / mask.sum(-1, keepdim=True).sqrt()
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 5e-5)], ids=str)
+def test_retention_is_that_of_its_authors(
+    dtype: torch.dtype, tolerance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With eps 0, since ours leaves out the divisions that the norm undoes; the reference casts to float32 inside."""
+    if dtype == torch.float64:
+        monkeypatch.setattr(Tensor, "float", Tensor.double)
+    mixer, reference = pair(dtype, eps=0.0)
+    x, weights = (torch.randn(2, LENGTH, D_MODEL, dtype=dtype) for _ in range(2))
+    inputs = [x.clone().requires_grad_() for _ in range(2)]
+    y = mixer(inputs[0], Context())
+    expected = reference(inputs[1], relative_positions(dtype))
+    assert float((y - expected).detach().abs().max()) < tolerance
+    for output in (y, expected):
+        (output * weights).sum().backward()
+    gradients = [(inputs[0].grad, inputs[1].grad)]
+    gradients += [
+        (getattr(mixer, ours).weight.grad, getattr(reference, their).weight.grad) for ours, their in NAMES.items()
+    ]
+    assert len(gradients) == 1 + len(list(reference.parameters()))
+    for ours, their in gradients:
+        scale = max(1.0, float(their.abs().max()))
+        assert float((ours - their).abs().max()) / scale < tolerance
+
+
+def test_the_usual_eps_changes_little() -> None:
+    mixer, reference = pair(torch.float32, eps=1e-6)
+    x = torch.randn(2, LENGTH, D_MODEL)
+    with torch.no_grad():
+        found = (mixer(x, Context()) - reference(x, relative_positions(torch.float32))).abs().max()
+    assert float(found) < 1e-3
