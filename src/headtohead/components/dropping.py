@@ -23,8 +23,10 @@ class Branch(Component):
         self.d_model, self.num_sublayers, self.dropout, self.drop_path = d_model, num_sublayers, dropout, drop_path
 
     def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
-        x = F.dropout(x, self.dropout, self.training)
-        if not self.training or self.drop_path == 0.0:
+        if not self.training:
+            return x
+        x = F.dropout(x, self.dropout)
+        if self.drop_path == 0.0:
             return x
         keep = 1.0 - self.drop_path
         return x * torch.empty(len(x), 1, 1, dtype=x.dtype, device=x.device).bernoulli_(keep).div_(keep)

@@ -242,6 +242,8 @@ class Stack(Component):
         allowed = None
         if state.valid is not None or keys is not None:
             allowed = scores.causal_mask(length, end, x.device)
+        elif not self.position.rotates:
+            return context
         if state.valid is not None and allowed is not None:
             allowed = allowed & state.valid[:, None, None, :end]
         return scores.with_scores(replace(context, key_positions=keys), allowed, scores.compute_dtype(x))

@@ -54,12 +54,19 @@ def equal_share(d_model: int, num_heads: int) -> int:
     return d_model // num_heads
 
 
+Fused = tuple[Float[Tensor, "E D"], Float[Tensor, " E"] | None]
+"""Weights and biases of several linear maps, one below the other."""
+_NARROW = 1024
+
+
 @dataclass
 class KeyValueState(State):
     """Keys and values of the tokens read so far, in room set aside for all that may come."""
 
     keys: Float[Tensor, "B G M K"] | None = None
     values: Float[Tensor, "B G M K"] | None = None
+    fused: Fused | None = None
+    """What makes queries, keys and values in one product, where that is faster."""
 
     def append(self, k: Float[Tensor, "B G L K"], v: Float[Tensor, "B G L K"]) -> tuple[Tensor, Tensor]:
         """All keys and values, the new ones included."""
@@ -71,10 +78,10 @@ class KeyValueState(State):
             )
         if k.shape[1] < self.keys.shape[1]:  # the other heads are on other devices
             self.keys, self.values = self.keys[:, : k.shape[1]], self.values[:, : k.shape[1]]
-        self.keys[:, :, self.length : end] = k
-        self.values[:, :, self.length : end] = v
+        self.keys.narrow(2, self.length, k.shape[2]).copy_(k)
+        self.values.narrow(2, self.length, k.shape[2]).copy_(v)
         self.length = end
-        return self.keys[:, :, :end], self.values[:, :, :end]
+        return self.keys.narrow(2, 0, end), self.values.narrow(2, 0, end)
 
 
 class SoftmaxAttention(Mixer, Attends):
@@ -124,11 +131,15 @@ class SoftmaxAttention(Mixer, Attends):
         )
         return self.output(merge_heads(y))
 
-    def project(self, x: Float[Tensor, "B L D"], context: Context) -> tuple[Tensor, Tensor, Tensor]:
+    def project(
+        self, x: Float[Tensor, "B L D"], context: Context, fused: Fused | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values by head, normed and rotated as asked."""
-        q = split_heads(self.query(x), self.head_width)
-        k = split_heads(self.key(x), self.head_width)
-        v = split_heads(self.value(x), self.head_width)
+        if fused is None:
+            q, k, v = (split_heads(part(x), self.head_width) for part in (self.query, self.key, self.value))
+        else:
+            shares = (self.num_heads, self.num_kv_heads, self.num_kv_heads)
+            q, k, v = split_heads(F.linear(x, *fused), self.head_width).split(shares, dim=1)
         if self.query_norm is not None and self.key_norm is not None:
             q, k = self.query_norm(q), self.key_norm(k)
         if context.encoding is not None and context.rotation is not None:
@@ -176,13 +187,21 @@ class SoftmaxAttention(Mixer, Attends):
     ) -> KeyValueState:
         shape = (batch_size, self.num_kv_heads, max_length, self.head_width)
         keys, values = (torch.zeros(shape, device=device, dtype=dtype) for _ in range(2))
-        return KeyValueState(0, keys, values)
+        return KeyValueState(0, keys, values, self._fused())
+
+    def _fused(self) -> Fused | None:
+        """Of narrow layers the calls cost more than the products; while weights are trained there is no copy of them."""
+        if not torch.is_inference_mode_enabled() or self.d_model > _NARROW:
+            return None
+        parts = (self.query, self.key, self.value)
+        biases = [part.bias for part in parts if part.bias is not None]
+        return torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None
 
     def step(
         self, x: Float[Tensor, "B L D"], state: State, context: Context
     ) -> tuple[Float[Tensor, "B L D"], KeyValueState]:
         assert isinstance(state, KeyValueState)
-        q, k, v = self.project(x, context)
+        q, k, v = self.project(x, context, state.fused)
         bias, length = self.full_bias(q, context), x.shape[1]
         is_prompt = state.length == 0 and length > 1
         k, v = state.append(k, v)
