@@ -23,12 +23,14 @@ VARIANTS: dict[str, list[dict]] = {
     "lstm": [{"bias": False}],
     "short_conv": [{"kernel": 3, "bias": False}, {"kernel": 7, "start": "identity"}],
     "linear_attention": [{"chunk_size": 4, "bias": False}],
+    "mlstm": [{"chunk_size": 4, "bias": True}],
     "retention": [{"chunk_size": 4, "value_factor": 1}],
     "performer": [{"chunk_size": 4, "num_features": 7}],
     "mamba": [{"state": 3, "rank": 2, "conv": 3, "bias": True, "conv_bias": False}],
     "rg_lru": [{"expand": 1.5, "conv": 2}],
     "min_gru": [{"expand": 1.5, "bias": False}],
     "min_lstm": [{"expand": 1.5, "bias": False}],
+    "gated_linear": [{"chunk_size": 4, "key_ratio": 1.0, "value_ratio": 2.0, "temperature": 1.0}],
 }
 """Options to try besides the defaults."""
 MIXERS = [(name, options) for name in names("mixer") for options in ({}, *VARIANTS.get(name, []))]

@@ -19,7 +19,7 @@ A mixer that a kernel can compute says so in three lines:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -27,7 +27,7 @@ from importlib.util import find_spec
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headtohead.components.contracts import Mixer
@@ -127,6 +127,25 @@ class Accelerated(Mixer):
 def kernels_in_use(model: nn.Module) -> dict[str, str]:
     """The kernel of every mixer in the model that has a choice, by the mixer's path."""
     return {path: part.kernel_in_use for path, part in model.named_modules() if isinstance(part, Accelerated)}
+
+
+def through_fla(
+    function: Callable[..., Any],
+    tensors: Mapping[str, Float[Tensor, "B H L *E"]],
+    starts: Bool[Tensor, "B L"] | None,
+    *,
+    scale: float,
+) -> Float[Tensor, "B H L V"]:
+    """What one of fla's functions makes of whole sequences; packed rows as one row, with the places of documents."""
+    rows = {name: tensor.transpose(1, 2).contiguous() for name, tensor in tensors.items()}
+    if starts is None:
+        y, _ = function(**rows, scale=scale)
+    else:
+        one = {name: row.flatten(0, 1).unsqueeze(0) for name, row in rows.items()}
+        y, _ = function(**one, scale=scale, cu_seqlens=boundaries(starts))
+        y = y.unflatten(1, starts.shape).squeeze(0)
+    mixed: Tensor = y.transpose(1, 2)
+    return mixed
 
 
 def boundaries(starts: Bool[Tensor, "B L"]) -> Int[Tensor, " N"]:

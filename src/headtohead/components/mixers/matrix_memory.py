@@ -1,0 +1,142 @@
+"""What gated linear attention, the delta rule and RWKV-7 share: for each head a matrix that tokens write to, with decay,
+and read from (Schlag et al. 2021, https://arxiv.org/abs/2102.11174)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from headtohead.components.attending import Attends
+from headtohead.components.contracts import Context, State
+from headtohead.components.kernels import Accelerated
+from headtohead.components.mixers.chunked_recurrence import recur, recur_once
+from headtohead.components.mixers.documents import starts
+
+
+@dataclass
+class MemoryState(State):
+    """What decoding carries, whatever the length."""
+
+    matrix: Float[Tensor, "B H K V"] | None = None
+    before: Float[Tensor, "B T E"] | None = None
+    """What the next tokens see of those just before them: a shift of tokens, or a convolution's inputs."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What tokens make of themselves, by head."""
+
+    q: Float[Tensor, "B H L K"]
+    k: Float[Tensor, "B H L K"]
+    v: Float[Tensor, "B H L V"]
+    log_decay: Float[Tensor, "B H L #K"]
+    rate: Float[Tensor, "B H L 1"] | None = None
+    """How much of a value is written; None means all."""
+    reads: Float[Tensor, "B H L K"] | None = None
+    """What is read before writing, of a delta rule, and written at the token's own key or else at `writes`."""
+    writes: Float[Tensor, "B H L K"] | None = None
+    gate: Float[Tensor, "B L E"] | None = None
+    """Of the output."""
+    extra: Float[Tensor, "B L E"] | None = None
+    """What the output holds besides what is read."""
+    seen: Float[Tensor, "B T E"] | None = None
+    """What the tokens to come see of these directly; made in decoding alone."""
+
+    @property
+    def values(self) -> Float[Tensor, "B H L V"]:
+        return self.v if self.rate is None else self.v * self.rate
+
+    @property
+    def delta(self) -> dict[str, Tensor | None]:
+        return {"reads": self.reads, "writes": self.writes}
+
+    def only(self, valid: Bool[Tensor, "B L"]) -> Parts:
+        """Tokens that are not real neither decay nor write."""
+        real = valid[:, None, :, None]
+        reads, writes = (None if part is None else part * real for part in (self.reads, self.writes))
+        return replace(self, k=self.k * real, log_decay=self.log_decay * real, reads=reads, writes=writes)
+
+
+class MatrixMemory(Accelerated, Attends):
+    """Reads from left to right; in chunks for whole sequences and prompts, by the recurrence itself for one token."""
+
+    reads_one_way = True
+    sums_to_one = False
+
+    num_heads: int
+    chunk_size: int
+
+    @abstractmethod
+    def project(
+        self,
+        x: Float[Tensor, "B L D"],
+        begins: Bool[Tensor, "B L"] | None = None,
+        before: Float[Tensor, "B T E"] | None = None,
+    ) -> Parts:
+        """`begins` marks tokens that see none before them; `before` is what decoding kept of those before the first."""
+
+    @abstractmethod
+    def emit(self, y: Float[Tensor, "B H L V"], parts: Parts) -> Float[Tensor, "B L D"]:
+        """The output, from what was read."""
+
+    @abstractmethod
+    def through(
+        self, kernel: Callable[..., Any], parts: Parts, begins: Bool[Tensor, "B L"] | None
+    ) -> Float[Tensor, "B H L V"]:
+        """What is read, by a fast kernel."""
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        begins = starts(context)
+        parts = self.project(x, begins)
+        return self.emit(self.read(parts, begins), parts)
+
+    def read(self, parts: Parts, begins: Bool[Tensor, "B L"] | None) -> Float[Tensor, "B H L V"]:
+        """What whole sequences read of their memory."""
+        kernel = self.fast.function(parts.v)
+        if kernel is not None:
+            return self.through(kernel, parts, begins)
+        y, _ = recur(
+            parts.q, parts.k, parts.values, parts.log_decay, **parts.delta, starts=begins, chunk_size=self.chunk_size
+        )
+        return y.to(parts.v.dtype)
+
+    def attention(
+        self, x: Float[Tensor, "B L D"], context: Context, *, causal: bool | None = None
+    ) -> Float[Tensor, "B H L M"]:
+        """What is read where each token's value is 1 in a place of its own; always of the tokens before."""
+        del causal
+        begins, length = starts(context), x.shape[1]
+        parts = self.project(x, begins)
+        places = torch.eye(length, device=x.device, dtype=parts.q.dtype).expand(*parts.q.shape[:2], -1, -1)
+        values = replace(parts, v=places).values
+        return recur(
+            parts.q, parts.k, values, parts.log_decay, **parts.delta, starts=begins, chunk_size=self.chunk_size
+        )[0]
+
+    def mixed(
+        self, weights: Float[Tensor, "B H L M"], x: Float[Tensor, "B L D"], context: Context
+    ) -> Float[Tensor, "B L D"]:
+        parts = self.project(x, starts(context))
+        return self.emit((weights @ parts.v.to(weights.dtype)).to(parts.v.dtype), parts)
+
+    def step(
+        self, x: Float[Tensor, "B L D"], state: State, context: Context
+    ) -> tuple[Float[Tensor, "B L D"], MemoryState]:
+        assert isinstance(state, MemoryState) and state.matrix is not None, "a state comes from initial_state"
+        if context.valid is not None:  # padding, on the left, is like nothing at all
+            x = x * context.valid[..., None]
+        parts = self.project(x, before=state.before)
+        real = parts if context.valid is None else parts.only(context.valid)
+        given = (real.q, real.k, real.values, real.log_decay)
+        if x.shape[1] == 1:
+            y, state.matrix = recur_once(*given, state.matrix, **real.delta)
+        else:
+            y, state.matrix = recur(*given, **real.delta, state=state.matrix, chunk_size=self.chunk_size)
+        state.before, state.length = parts.seen, state.length + x.shape[1]
+        return self.emit(y.to(parts.v.dtype), parts), state
