@@ -13,8 +13,7 @@ from headtohead.components.attending import softmax_weights
 from headtohead.components.contracts import Context, CostQuery, Costs, Division
 from headtohead.components.linears import ScoreLinear
 from headtohead.components.mixers.blocks import Blocks, attend_blocks, folded, near, unfolded
-from headtohead.components.mixers.longformer_state import LongformerState
-from headtohead.components.mixers.placed_state import Kept, PlacedState, empty_state
+from headtohead.components.mixers.placed_state import FirstAndLastState, PlacedState, empty_state
 from headtohead.components.mixers.sliding_window import (
     differ_by_row,
     masked,
@@ -34,10 +33,11 @@ from headtohead.components.mixers.sparse_attention import (
 
 
 class Longformer(SparseAttention):
-    """The first `num_global` tokens of a document are global, as [CLS] is; a causal one keeps them from the future.
+    """The first `num_global` tokens of a document are global, as [CLS] is.
 
-    Others look at the global tokens and at `window` tokens on each side of them (causal: the window - 1 before) in one
-    softmax, by query, key and value; the global ones by global_query, global_key and global_value.
+    Others look at the global tokens and at `window` tokens on each side of them in one softmax, by query, key and
+    value; the global ones at all tokens, by global_query, global_key and global_value. A causal one looks at the global
+    tokens and at the window - 1 before it: its global tokens see no more than others do, and have no own projections.
     """
 
     def __init__(
@@ -61,55 +61,52 @@ class Longformer(SparseAttention):
             )
         self.window, self.num_global = required_window(window), num_global
         self.back = window - 1 if causal else window
-        self.global_query = ScoreLinear(d_model, d_model, bias=bias)
-        self.global_key = ScoreLinear(d_model, d_model, bias=bias)
-        self.global_value = nn.Linear(d_model, d_model, bias=bias)
+        self.global_query = None if causal else ScoreLinear(d_model, d_model, bias=bias)
+        self.global_key = None if causal else ScoreLinear(d_model, d_model, bias=bias)
+        self.global_value = None if causal else nn.Linear(d_model, d_model, bias=bias)
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         x, context, back = apart(x, context)
-        return back(self.output(merge_heads(self.both(x, context))))
-
-    def both(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B H L K"]:
-        """What the global tokens see, then what the others do."""
-        everything = self.look_everywhere(*self.project_global(x, context), context)
-        return torch.cat((everything, self.look(*self.project(x, context), context)[:, :, self.num_global :]), dim=2)
+        seen = self.look(*self.project(x, context), context)
+        if not self.causal:
+            everything = self.look_everywhere(*self.project_global(x, context), context)
+            seen = torch.cat((everything, seen[:, :, self.num_global :]), dim=2)
+        return back(self.output(merge_heads(seen)))
 
     def project_global(self, x: Float[Tensor, "B L D"], context: Context) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries of the global tokens; keys and values of those that they may look at."""
-        first = x[:, : self.num_global]
-        readable = first if self.causal else x
-        q = self.global_heads(self.global_query, first, context)
-        k = self.global_heads(self.global_key, readable, context)
-        return q, k, self.global_heads(self.global_value, readable, context)
+        """Queries of the global tokens, keys and values of all, for each other."""
+        return self.global_queries(x[:, : self.num_global], context), *self.global_keys(x, context)
 
-    def global_heads(
-        self, projection: nn.Linear, x: Float[Tensor, "B L D"], context: Context
-    ) -> Float[Tensor, "B H L K"]:
-        """One projection of the first tokens by head; queries and keys rotated as asked."""
-        heads = split_heads(projection(x), self.head_width)
-        if projection is self.global_value or context.encoding is None or context.rotation is None:
+    def global_queries(self, x: Float[Tensor, "B T D"], context: Context) -> Float[Tensor, "B H T K"]:
+        assert self.global_query is not None, "a bidirectional one has it"
+        return self.turned(split_heads(self.global_query(x), self.head_width), context)
+
+    def global_keys(self, x: Float[Tensor, "B L D"], context: Context) -> tuple[Tensor, Tensor]:
+        assert self.global_key is not None and self.global_value is not None, "a bidirectional one has them"
+        k, v = (split_heads(made(x), self.head_width) for made in (self.global_key, self.global_value))
+        return self.turned(k, context), v
+
+    def turned(self, heads: Float[Tensor, "B H T K"], context: Context) -> Float[Tensor, "B H T K"]:
+        """Queries or keys of the first tokens, rotated as asked."""
+        if context.encoding is None or context.rotation is None:
             return heads
-        return context.encoding.rotate(heads, context.rotation[..., : x.shape[1], :])
+        return context.encoding.rotate(heads, context.rotation[..., : heads.shape[2], :])
 
     def look_everywhere(
         self,
         q: Float[Tensor, "B H T K"],
-        k: Float[Tensor, "B H M K"],
-        v: Float[Tensor, "B H M K"],
+        k: Float[Tensor, "B H L K"],
+        v: Float[Tensor, "B H L K"],
         context: Context,
     ) -> Float[Tensor, "B H T K"]:
-        """What the global tokens see: all, or if causal those before them."""
-        dropout, num_keys = self.dropout if self.training else 0.0, k.shape[2]
-        bias = None
-        if differ_by_row(context, causal=self.causal):
-            allowed = torch.ones(1, 1, q.shape[2], num_keys, dtype=torch.bool, device=q.device)
-            if self.causal:
-                allowed = allowed.tril()
-            elif context.valid is not None:
-                allowed = allowed & context.valid[:, None, None]
-            positions = positions_of(context, k.transpose(1, 2))[:, :num_keys]
+        """What the global tokens see: all."""
+        dropout, bias = self.dropout if self.training else 0.0, None
+        if differ_by_row(context, causal=False):
+            everybody = torch.ones(1, k.shape[2], dtype=torch.bool, device=q.device)
+            allowed = (everybody if context.valid is None else context.valid)[:, None, None]
+            positions = positions_of(context, k.transpose(1, 2))
             bias = score_bias(context.encoding, q, positions[:, : q.shape[2]], positions, allowed, self.scale)
-        return attend(q, k, v, bias=bias, causal=self.causal, scale=self.scale, dropout=dropout)
+        return attend(q, k, v, bias=bias, causal=False, scale=self.scale, dropout=dropout)
 
     def look(
         self,
@@ -157,32 +154,27 @@ class Longformer(SparseAttention):
     ) -> Bool[Tensor, "#B L M"]:
         del lengths
         at, of = query_places[:, :, None], key_places[:, None, :]
-        return near(at, of, back=self.back, ahead=self.back) | (at < self.num_global) | (of < self.num_global)
+        pairs = near(at, of, back=self.back, ahead=self.back) | (of < self.num_global)
+        return pairs if self.causal else pairs | (at < self.num_global)
 
     def attention(
         self, x: Float[Tensor, "B L D"], context: Context, *, causal: bool | None = None
     ) -> Float[Tensor, "B H L M"]:
-        positions = positions_of(context, x)
-        allowed = self.allowed(x, context, causal=self.causal if causal is None else causal)
-        q, k, _ = self.project(x, context)
-        global_q, global_k = (self.global_heads(made, x, context) for made in (self.global_query, self.global_key))
-        by_others, by_global = (
-            softmax_weights(
-                queries,
-                keys,
-                bias=score_bias(context.encoding, queries, positions, positions, allowed, self.scale),
-                scale=self.scale,
-            )
-            for queries, keys in ((q, k), (global_q, global_k))
-        )
-        return torch.where(self.is_global(x, context), by_global, by_others)
+        by_others = super().attention(x, context, causal=causal)
+        if self.causal:
+            return by_others
+        q, k, positions = self.global_queries(x, context), self.global_keys(x, context)[0], positions_of(context, x)
+        allowed = self.allowed(x, context, causal=bool(causal))
+        bias = score_bias(context.encoding, q, positions, positions, allowed, self.scale)
+        return torch.where(self.is_global(x, context), softmax_weights(q, k, bias=bias, scale=self.scale), by_others)
 
     def mixed(
         self, weights: Float[Tensor, "B H L M"], x: Float[Tensor, "B L D"], context: Context
     ) -> Float[Tensor, "B L D"]:
-        _, _, v = self.project(x, context)
-        global_v = self.global_heads(self.global_value, x, context)
-        by_others, by_global = (weights.to(v.dtype) @ values for values in (v, global_v))
+        if self.causal:
+            return super().mixed(weights, x, context)
+        values = (self.global_keys(x, context)[1], self.project(x, context)[2])
+        by_global, by_others = (weights.to(v.dtype) @ v for v in values)
         return self.output(merge_heads(torch.where(self.is_global(x, context), by_global, by_others)))
 
     def is_global(self, x: Float[Tensor, "B L D"], context: Context) -> Bool[Tensor, "#B 1 L 1"]:
@@ -196,69 +188,55 @@ class Longformer(SparseAttention):
 
     def initial_state(
         self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype
-    ) -> LongformerState:
+    ) -> FirstAndLastState:
         make = partial(empty_state, batch_size, self.num_heads, width=self.head_width, device=device, dtype=dtype)
-        window, first = make(room=self.room(max_length)), min(self.num_global, max_length)
-        caches = (window.keys, window.values, window.positions, window.count)
-        return LongformerState(0, *caches, seen=make(room=first), own=make(room=first))
+        last = make(room=self.room(max_length))
+        first = make(room=min(self.num_global, max_length))
+        return FirstAndLastState(0, last.keys, last.values, last.positions, last.count, first)
 
     def prompt(self, x: Float[Tensor, "B L D"], state: PlacedState, context: Context) -> Float[Tensor, "B L D"]:
-        assert isinstance(state, LongformerState)
+        assert isinstance(state, FirstAndLastState)
         x, context, back = on_the_left(x, context)
         q, k, v = self.project(x, context)
-        own_q, own_k, own_v = self.project_global(x, context)
         state.read(context, x.shape[1])
         state.fill(k, v, positions_of(context, x))
-        for cache, keys, values in ((state.seen, k, v), (state.own, own_k, own_v)):
-            cache.start(keys[:, :, : self.num_global], values[:, :, : self.num_global], positions_of(context, x))
-        others = self.look(q, k, v, context)[:, :, self.num_global :]
-        return back(
-            self.output(merge_heads(torch.cat((self.look_everywhere(own_q, own_k, own_v, context), others), 2)))
-        )
+        state.first.start(k[:, :, : self.num_global], v[:, :, : self.num_global], positions_of(context, x))
+        return back(self.output(merge_heads(self.look(q, k, v, context))))
 
     def one(self, x: Float[Tensor, "B 1 D"], state: PlacedState, context: Context) -> Float[Tensor, "B 1 D"]:
-        assert isinstance(state, LongformerState) and state.count is not None
+        assert isinstance(state, FirstAndLastState)
         q, k, v = self.project(x, context)
-        positions, place = positions_of(context, x), state.count[:, None]
+        positions = positions_of(context, x)
         state.put(k, v, positions)
-        state.seen.put(k, v, positions, first=True)
-        y = self.from_cache(q, [state.seen.first_kept(), state.kept(self.num_global)], positions, context)
-        if state.fewest < self.num_global:  # in some row, this token may be a global one
-            own_q, own_k, own_v = self.project_global(x, context)
-            state.own.put(own_k, own_v, positions, first=True)
-            own = self.from_cache(own_q, [state.own.first_kept()], positions, context)
-            y = torch.where((place < self.num_global)[:, None, None], own, y)
+        state.first.put(k, v, positions, first=True)
+        both = zip(state.first.first_kept(), state.kept(self.num_global), strict=True)
+        keys, values, known, there = (torch.cat(parts, dim=2 if parts[0].dim() == 4 else 1) for parts in both)
         state.read(context, 1)
-        return self.output(merge_heads(y))
-
-    def from_cache(
-        self, q: Float[Tensor, "B H 1 K"], kept: list[Kept], positions: Int[Tensor, "#B 1"], context: Context
-    ) -> Float[Tensor, "B H 1 K"]:
-        """What one query sees of what was kept."""
-        keys, values = (torch.cat(parts, dim=2) for parts in zip(*[one[:2] for one in kept], strict=True))
-        known, there = (torch.cat(parts, dim=1) for parts in zip(*[one[2:] for one in kept], strict=True))
         bias = score_bias(context.encoding, q, positions, known, there[:, None, None], self.scale)
-        return attend(q, keys, values, bias=bias, causal=False, scale=self.scale, dropout=0.0)
+        y = attend(q, keys, values, bias=bias, causal=False, scale=self.scale, dropout=0.0)
+        return self.output(merge_heads(y))
 
     def num_pairs(self, length: int) -> int:
         first = min(self.num_global, length)
         others = length - first
-        by_global = first * (first + 1) // 2 if self.causal else first * length
-        return by_global + others * first + (window_pairs(others, self.back, causal=self.causal) if others else 0)
+        among_first = first * (first + 1) // 2 if self.causal else first * length
+        return among_first + others * first + (window_pairs(others, self.back, causal=self.causal) if others else 0)
 
     def kept_elements(self, query: CostQuery) -> tuple[int, int]:
-        """Of blocks: queries, outputs, keys and values beside the global ones, masks. Of the global tokens the same.
-        And all outputs in one."""
+        """Of blocks: queries, outputs, keys and values beside the global ones, masks. Where global tokens have own
+        projections, the same of these, and all outputs in one."""
         n, d, blocks = query.length, self.d_model, self.blocks(query.length)
         first = min(self.num_global, n)
-        readable, span = first if self.causal else n, first + blocks.span
-        mask = max(query.biased_heads, 1) * blocks.padded_length * span + query.biased_heads * first * readable
-        kept = 2 * d * (blocks.padded_length + blocks.number * span + first + readable) + n * d + mask
+        span, masks = first + blocks.span, max(query.biased_heads, 1)
+        kept = 2 * d * (blocks.padded_length + blocks.number * span) + masks * blocks.padded_length * span
+        if self.causal:
+            return kept, blocks.padded_length * self.num_heads
+        kept += 2 * d * (first + n) + n * d + query.biased_heads * first * n
         return kept, (blocks.padded_length + first) * self.num_heads
 
     def costs(self, query: CostQuery) -> Costs:
-        """The projections of the global tokens besides, and what decoding keeps of these."""
+        """What global tokens take besides: projections of their own, or if causal a part of the state."""
         n, d = query.length, self.d_model
         first = min(self.num_global, n)
-        flops = 2 * d * d * (first + 2 * (first if self.causal else n))
-        return super().costs(query) + Costs(forward_flops=flops, training_flops=3 * flops, state_elements=4 * first * d)
+        flops = 0 if self.causal else 2 * d * d * (first + 2 * n)
+        return super().costs(query) + Costs(forward_flops=flops, training_flops=3 * flops, state_elements=2 * first * d)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float, Int
@@ -103,3 +103,14 @@ def empty_state(
     keys, values = (torch.zeros(shape, device=device, dtype=dtype) for _ in range(2))
     positions, count = (torch.zeros(size, device=device, dtype=torch.long) for size in ((batch_size, room), batch_size))
     return PlacedState(0, keys, values, positions, count)
+
+
+@dataclass
+class FirstAndLastState(PlacedState):
+    """The last tokens, and the first ones apart."""
+
+    first: PlacedState = field(default_factory=PlacedState)
+
+    def read(self, context: Context, length: int) -> None:
+        super().read(context, length)
+        self.first.count = self.count

@@ -18,16 +18,15 @@ class Longformer(fast.Longformer):
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         allowed, positions = self.allowed(x, context, causal=self.causal), positions_of(context, x)
-        (q, k, v), (own_q, own_k, own_v) = self.project(x, context), self.project_global(x, context)
-        first = own_q.shape[2]
-        sides = (
-            (own_q, own_k, own_v, positions[:, :first], allowed[:, :, :first, : own_k.shape[2]]),
-            (q[:, :, first:], k, v, positions[:, first:], allowed[:, :, first:]),
-        )
+        first = 0 if self.causal else min(self.num_global, x.shape[1])
+        q, k, v = self.project(x, context)
+        sides = [(q[:, :, first:], k, v, slice(first, None))]
+        if not self.causal:
+            sides.insert(0, (*self.project_global(x, context), slice(first)))
         seen = []
-        for queries, keys, values, places, pairs in sides:
-            known = positions[:, : keys.shape[2]]
-            bias = score_bias(context.encoding, queries, places, known, pairs, self.scale)
+        for queries, keys, values, at in sides:
+            pairs = allowed[:, :, at]
+            bias = score_bias(context.encoding, queries, positions[:, at], positions, pairs, self.scale)
             bias = bias.expand(len(x), self.num_heads, -1, -1)
             seen.append(one_by_one(queries, keys, values, bias, pairs[:, 0], self.scale))
         return self.output(merge_heads(torch.cat(seen, dim=2)))
