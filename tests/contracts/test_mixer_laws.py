@@ -28,6 +28,7 @@ VARIANTS: dict[str, list[dict]] = {
     "performer": [{"chunk_size": 4, "num_features": 7}],
     "mamba": [{"state": 3, "rank": 2, "conv": 3, "bias": True, "conv_bias": False}],
     "rg_lru": [{"expand": 1.5, "conv": 2}],
+    "rwkv4": [{"expand": 1.5}],
     "min_gru": [{"expand": 1.5, "bias": False}],
     "min_lstm": [{"expand": 1.5, "bias": False}],
     "gated_linear": [{"chunk_size": 4, "key_ratio": 1.0, "value_ratio": 2.0, "temperature": 1.0}],

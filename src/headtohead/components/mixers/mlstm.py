@@ -1,0 +1,221 @@
+"""The LSTM with a matrix for its memory, which can be trained in parallel: mLSTM (Beck et al. 2024,
+https://arxiv.org/abs/2405.04517).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from headtohead.components.attending import Attends
+from headtohead.components.contracts import Context, CostQuery, Costs, Mixer, State
+from headtohead.components.linears import ResidualLinear, ScoreLinear
+from headtohead.components.mixers.chunked_decay import decay_matrix, decayed_sums, padded_length, without_autocast
+from headtohead.components.mixers.documents import starts
+from headtohead.components.mixers.softmax_attention import equal_share, merge_heads, split_heads
+
+FORGETS_NOTHING_YET = 3.0, 6.0
+"""Biases of the forget gates at the start, from the first head to the last."""
+LARGEST_EXPONENT = 80.0
+"""Beyond it float32 ends."""
+
+
+@dataclass
+class MlstmState(State):
+    """Memory and normaliser (its last column), both divided by exp(scale)."""
+
+    memory: Float[Tensor, "B H K P"] | None = None
+    scale: Float[Tensor, "B H"] | None = None
+
+
+@dataclass(frozen=True)
+class Gates:
+    """Of every head and token, such that no exponent is above 0: m_t = max(log f_t + m_(t-1), i_t) is subtracted."""
+
+    let_in: Float[Tensor, "B H L"]
+    """exp(i_t - m_t)"""
+    log_kept: Float[Tensor, "B H L"]
+    """log f_t + m_(t-1) - m_t"""
+    scale: Float[Tensor, "B H L"]
+    """m_t"""
+
+
+class Mlstm(Mixer, Attends):
+    """C_t = f_t C_(t-1) + i_t v_t k_t^T and n_t = f_t n_(t-1) + i_t k_t; h_t = C_t q_t / max(|n_t q_t|, 1).
+
+    i is an exponential and f a sigmoid, one number each per head and token. Heads are normed each by itself, then meet
+    the output gate.
+    """
+
+    sums_to_one = False
+    reads_one_way: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        num_heads: int,
+        causal: bool,
+        dropout: float = 0.0,
+        bias: bool = False,
+        eps: float = 1e-5,
+        chunk_size: int = 64,
+    ) -> None:
+        super().__init__()
+        del causal, dropout  # it reads from left to right, and has no weights to drop
+        self.causal, self.d_model, self.num_heads = True, d_model, num_heads
+        self.head_width, self.eps, self.chunk_size = equal_share(d_model, num_heads), eps, chunk_size
+        self.query = ScoreLinear(d_model, d_model, bias=bias)
+        self.key = ScoreLinear(d_model, d_model, bias=bias)
+        self.value = nn.Linear(d_model, d_model, bias=bias)
+        self.gates = nn.Linear(d_model, 2 * num_heads, bias=False)
+        self.input_bias = nn.Parameter(torch.empty(num_heads))
+        self.forget_bias = nn.Parameter(torch.empty(num_heads))
+        self.output_gate = nn.Linear(d_model, d_model, bias=bias)
+        self.norm_weight = nn.Parameter(torch.empty(d_model))
+        self.output = ResidualLinear(d_model, d_model, bias=bias)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.zeros_(self.input_bias)
+        nn.init.ones_(self.norm_weight)
+        with torch.no_grad():
+            self.forget_bias.copy_(torch.linspace(*FORGETS_NOTHING_YET, self.num_heads))
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        q, k, v = self.project(x)
+        begins = starts(context)
+        gates = self.open_gates(x, begins)
+        sums, _ = self.sums(q, k * gates.let_in[..., None], _with_ones(v), gates.log_kept, begins=begins)
+        return self.gated(_normalised(sums, gates), x)
+
+    def project(self, x: Float[Tensor, "B L D"]) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries and keys, in float32 at least; and values."""
+        exact = torch.promote_types(x.dtype, torch.float32)
+        q, k, v = (split_heads(part(x), self.head_width) for part in (self.query, self.key, self.value))
+        return q.to(exact), k.to(exact) * self.head_width**-0.5, v
+
+    def open_gates(
+        self,
+        x: Float[Tensor, "B L D"],
+        begins: Bool[Tensor, "B L"] | None = None,
+        valid: Bool[Tensor, "B L"] | None = None,
+        scale: Float[Tensor, "B H"] | None = None,
+    ) -> Gates:
+        """What is subtracted is but a unit, the same above and below the line: it takes no part in gradients."""
+        exact = torch.promote_types(x.dtype, torch.float32)
+        with without_autocast(x):
+            i, f = F.linear(x.to(exact), self.gates.weight.to(exact)).mT.chunk(2, dim=1)
+        i = i + self.input_bias[:, None].to(exact)
+        kept = F.logsigmoid(f + self.forget_bias[:, None].to(exact))
+        if valid is not None:  # padding adds nothing, and nothing is forgotten over it
+            i, kept = i.masked_fill(~valid[:, None], float("-inf")), kept.masked_fill(~valid[:, None], 0.0)
+        kept_so_far = kept.cumsum(-1, dtype=torch.float64)
+        i = i - kept_so_far
+        with torch.no_grad():
+            first = i.new_zeros(i.shape[:2]) if scale is None else scale.to(i.dtype)
+            unit = _largest_so_far(torch.cat((first[..., None], i), dim=-1), begins)
+            log_kept = unit[..., :-1] - unit[..., 1:]
+            if begins is not None:
+                log_kept = log_kept.masked_fill(begins[:, None], 0.0)
+        unit = unit[..., 1:]
+        return Gates((i - unit).exp().to(exact), log_kept.to(exact), (kept_so_far + unit).to(exact))
+
+    def sums(
+        self,
+        q: Float[Tensor, "B H L K"],
+        k: Float[Tensor, "B H L K"],
+        v: Float[Tensor, "B H L P"],
+        log_decay: Float[Tensor, "#B #H #L"],
+        *,
+        begins: Bool[Tensor, "B L"] | None = None,
+        state: Float[Tensor, "B H K P"] | None = None,
+    ) -> tuple[Float[Tensor, "B H L P"], Float[Tensor, "B H K P"]]:
+        return decayed_sums(q, k, v, log_decay, state=state, starts=begins, chunk_size=self.chunk_size)
+
+    def gated(self, h: Float[Tensor, "B H L K"], x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+        normed = merge_heads(F.layer_norm(h, (self.head_width,), eps=self.eps))
+        gate = self.output_gate(x).sigmoid()
+        return self.output(gate * (normed * self.norm_weight.to(normed.dtype)).to(gate.dtype))
+
+    def attention(
+        self, x: Float[Tensor, "B L D"], context: Context, *, causal: bool | None = None
+    ) -> Float[Tensor, "B H L M"]:
+        """The one map it has, whatever `causal` says."""
+        del causal
+        q, k, _ = self.project(x)
+        begins = starts(context)
+        gates = self.open_gates(x, begins)
+        with without_autocast(q):
+            weights = q @ (k * gates.let_in[..., None]).mT * decay_matrix(gates.log_kept, begins, x.shape[1], q)
+        return _normalised(torch.cat((weights, weights.sum(-1, keepdim=True)), dim=-1), gates)
+
+    def mixed(
+        self, weights: Float[Tensor, "B H L M"], x: Float[Tensor, "B L D"], context: Context
+    ) -> Float[Tensor, "B L D"]:
+        del context
+        _, _, v = self.project(x)
+        with without_autocast(weights):
+            h = weights @ v.to(weights.dtype)
+        return self.gated(h, x)
+
+    def initial_state(
+        self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype
+    ) -> MlstmState:
+        del max_length
+        exact = torch.promote_types(dtype, torch.float32)
+        memory = torch.zeros(
+            batch_size, self.num_heads, self.head_width, self.head_width + 1, device=device, dtype=exact
+        )
+        return MlstmState(0, memory, torch.zeros(batch_size, self.num_heads, device=device, dtype=exact))
+
+    def step(
+        self, x: Float[Tensor, "B L D"], state: State, context: Context
+    ) -> tuple[Float[Tensor, "B L D"], MlstmState]:
+        assert isinstance(state, MlstmState), "a state comes from initial_state"
+        q, k, v = self.project(x)
+        gates = self.open_gates(x, valid=context.valid, scale=state.scale)
+        sums, state.memory = self.sums(
+            q, k * gates.let_in[..., None], _with_ones(v), gates.log_kept, state=state.memory
+        )
+        state.scale = gates.scale[..., -1]
+        state.length += x.shape[1]
+        return self.gated(_normalised(sums, gates), x), state
+
+    def costs(self, query: CostQuery) -> Costs:
+        """As the recurrence: one product makes the memory, one reads it, the normaliser included."""
+        n, d, heads = query.length, self.d_model, self.num_heads
+        memory = d * (self.head_width + 1)
+        rows, chunks = padded_length(n, self.chunk_size)
+        exact = rows * (4 * d + 3 * heads) + chunks * memory + n * (4 * d + 11 * heads)
+        return Costs.of(
+            self,
+            forward_flops=10 * n * d * d + 4 * n * d * heads + 4 * n * memory,
+            state_elements=memory + heads,
+            activation_bytes=3 * n * d * query.bytes_per_element + 4 * exact,
+        )
+
+
+def _largest_so_far(values: Float[Tensor, "B H L1"], begins: Bool[Tensor, "B L"] | None) -> Float[Tensor, "B H L1"]:
+    """Of each document by itself: those of later documents are lifted above all before them while it is sought."""
+    if begins is None:
+        return values.cummax(-1).values
+    lift = 2.0 * values.masked_fill(values.isinf(), 0.0).abs().max() + 1.0
+    lifts = lift * F.pad(begins, (1, 0)).cumsum(-1)[:, None]
+    return (values + lifts).cummax(-1).values - lifts
+
+
+def _with_ones(v: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L P"]:
+    """Values, and a column whose sums are the normaliser's."""
+    return F.pad(v, (0, 1), value=1.0)
+
+
+def _normalised(sums: Float[Tensor, "B H L P"], gates: Gates) -> Float[Tensor, "B H L K"]:
+    """One, in the unit of the gates, is exp(-m)."""
+    one = (-gates.scale).clamp(max=LARGEST_EXPONENT).exp()
+    return sums[..., :-1] / torch.maximum(sums[..., -1].abs(), one)[..., None]
