@@ -34,10 +34,14 @@ class Family(ABC):
     """What the names of their heads begin with: left aside where the task has another."""
     buffers: ClassVar[tuple[str, ...]] = ()
     """Patterns of names that hold no weights: masks, frequencies, places."""
+    aliases: ClassVar[Mapping[str, str]] = {}
+    """Names that some files have instead of others."""
     defaults: ClassVar[Hub] = {}
     """What the class takes for granted where config.json is silent."""
     accepts: ClassVar[Accepted] = {}
     """A field that is not among them may have any value."""
+    parts: ClassVar[Mapping[str, str]] = {}
+    """The classes that a model of ours must be made of to be written in this form, by the slots they fill."""
 
     def complete(self, config: Mapping[str, Any]) -> Hub:
         """config.json with what the class takes for granted; refuses what we cannot express."""
@@ -50,6 +54,15 @@ class Family(ABC):
                     "choose another checkpoint"
                 )
         return hub
+
+    def check_parts(self, model: Mapping[str, Any]) -> None:
+        """Raises InexpressibleError where a model of ours is made of other classes."""
+        for slot, name in {"": "DecoderOnly", **self.parts}.items():
+            found = choice(model[slot] if slot else model)
+            if found != name:
+                raise InexpressibleError(
+                    f"{'.'.join(filter(None, ('model', slot)))} is {found}, and {self.model_type} has {name}"
+                )
 
     @abstractmethod
     def overrides(self, hub: Hub, head: HeadName) -> list[str]:
@@ -73,3 +86,8 @@ class Family(ABC):
         """config.json for a model of ours, by its composed configuration; raises InexpressibleError."""
         del model
         raise InexpressibleError(f"models are read from the form of {self.model_type}, not written in it")
+
+
+def choice(node: Mapping[str, Any]) -> str:
+    """The class that a node of a configuration builds, without its module."""
+    return str(node.get("_target_", "")).rpartition(".")[2]

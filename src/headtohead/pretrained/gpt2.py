@@ -4,11 +4,11 @@ https://cdn.openai.com/better-language-models/language_models_are_unsupervised_m
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
 from headtohead.pretrained.family import Accepted, Architectures, Family, Hub
-from headtohead.pretrained.names import flag, multiple, our_activation
+from headtohead.pretrained.names import feedforward_width, flag, multiple, our_activation, their_activation
 from headtohead.pretrained.pieces import FusedInBlocks, Piece, Renamed, Transposed
 
 
@@ -37,6 +37,14 @@ class Gpt2(Family):
         "scale_attn_weights": (True,),
         "scale_attn_by_inverse_layer_idx": (False,),
         "add_cross_attention": (False,),
+    }
+
+    parts: ClassVar[Mapping[str, str]] = {
+        "mixer": "SoftmaxAttention",
+        "position": "Learned",
+        "norm": "LayerNorm",
+        "residual": "Pre",
+        "feedforward": "DenseFeedForward",
     }
 
     def overrides(self, hub: Hub, head: HeadName) -> list[str]:
@@ -88,3 +96,20 @@ class Gpt2(Family):
 
     def tied(self, hub: Hub) -> Mapping[str, str]:
         return {"lm_head.weight": "transformer.wte.weight"} if hub["tie_word_embeddings"] else {}
+
+    def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
+        self.check_parts(model)
+        return {
+            "model_type": self.model_type,
+            "architectures": [next(iter(self.architectures))],
+            "n_embd": model["d_model"],
+            "n_layer": model["num_layers"],
+            "n_head": model["num_heads"],
+            "n_inner": feedforward_width(model),
+            "n_positions": model["max_length"],
+            "vocab_size": model["vocab_size"],
+            "activation_function": their_activation(model["feedforward"]["activation"]),
+            "layer_norm_epsilon": model["norm"]["eps"],
+            **dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), model["dropout"]),
+            "tie_word_embeddings": model["tie_weights"],
+        }

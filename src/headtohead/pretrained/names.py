@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from headtohead.components.feedforwards import inner_width
 from headtohead.pretrained.family import InexpressibleError
 
 _ACTIVATIONS = {
@@ -43,6 +44,7 @@ def multiple(inner: int, width: int) -> str:
     return f"model.feedforward.multiple={inner / width}"
 
 
-def choice(node: Mapping[str, Any]) -> str:
-    """The class that a node of a configuration builds, without its module."""
-    return str(node.get("_target_", "")).rpartition(".")[2]
+def feedforward_width(model: Mapping[str, Any]) -> int:
+    """The inner width that a model's configuration asks for."""
+    node = model["feedforward"]
+    return inner_width(model["d_model"], node["multiple"], two_thirds=node["two_thirds"])

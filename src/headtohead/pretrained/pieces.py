@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -75,6 +75,12 @@ class Renamed(OneToOne):
 
     def to_theirs(self, tensor: Tensor) -> Tensor:
         return tensor
+
+
+def renamed(ours: str, theirs: str, kinds: Sequence[str] = ("weight", "bias")) -> Iterator[Piece]:
+    """The weight and the bias of a linear map or a norm, or one of them."""
+    for kind in kinds:
+        yield Renamed(f"{ours}.{kind}", f"{theirs}.{kind}")
 
 
 class Transposed(OneToOne):

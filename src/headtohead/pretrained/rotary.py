@@ -1,0 +1,132 @@
+"""Rotary positions as config.json tells them, in both of its spellings: `rope_theta` beside `rope_scaling`, or
+`rope_parameters` that hold all."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from headtohead.pretrained.family import Hub, InexpressibleError
+
+_log = logging.getLogger(__name__)
+
+
+def rotary_overrides(
+    hub: Hub, *, base: float, width: int, rotated: int | None = None, pairing: str = "half"
+) -> list[str]:
+    """What composes the position; `base` and `rotated` channels are those that hold where `hub` says nothing else."""
+    told = _parameters(hub)
+    kind = told.get("rope_type", told.get("type", "default"))
+    if kind not in _SCALINGS:
+        raise InexpressibleError(
+            f"its rotary scaling {kind} is none of ours: choose a checkpoint with one of {', '.join(_SCALINGS)}"
+        )
+    turned = int(width * told.get("partial_rotary_factor", 1.0)) if rotated is None else rotated
+    choice, options = _SCALINGS[kind](hub, told)
+    options = {"base": float(told.get("rope_theta", base)), "fraction": share(turned, width), **options}
+    if pairing != "half":
+        options["pairing"] = pairing
+    return [f"model/position={choice}", *(f"model.position.{name}={value}" for name, value in options.items())]
+
+
+def share(part: int, whole: int) -> float:
+    """The fraction whose product with `whole`, cut to a whole number, is `part`."""
+    fraction = part / whole
+    return fraction if int(whole * fraction) == part else math.nextafter(fraction, 1.0)
+
+
+def rope_parameters(position: Mapping[str, Any]) -> dict[str, Any]:
+    """`rope_parameters` for a position node of ours."""
+    kind = str(position["_target_"]).rpartition(".")[2]
+    told: dict[str, Any] = {"rope_theta": position["base"], "rope_type": "default"}
+    if kind == "RotaryLinear":
+        told |= {"rope_type": "linear", "factor": position["factor"]}
+    elif kind == "RotaryYarn":
+        told |= {
+            "rope_type": "yarn",
+            "factor": position["factor"],
+            "original_max_position_embeddings": position["original_length"],
+            "beta_fast": position["fast_turns"],
+            "beta_slow": position["slow_turns"],
+        }
+        if position["magnitude"] is not None:
+            told["attention_factor"] = position["magnitude"]
+    elif kind == "RotaryLlama3":
+        told |= {
+            "rope_type": "llama3",
+            "factor": position["factor"],
+            "original_max_position_embeddings": position["original_length"],
+            "high_freq_factor": position["fast_turns"],
+            "low_freq_factor": position["slow_turns"],
+        }
+    elif kind != "Rotary":
+        raise InexpressibleError(f"its position {kind} has no name there: use rotary, linear, yarn or llama3")
+    return told
+
+
+def _parameters(hub: Hub) -> Mapping[str, Any]:
+    whole = hub.get("rope_parameters")
+    if whole is not None:
+        return dict(whole)
+    told = dict(hub.get("rope_scaling") or {})
+    return {"rope_theta": hub["rope_theta"], **told} if "rope_theta" in hub else told
+
+
+def _plain(hub: Hub, told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    del hub, told
+    return "rotary", {}
+
+
+def _linear(hub: Hub, told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    del hub
+    return "rotary_linear", {"factor": float(told["factor"])}
+
+
+def _dynamic(hub: Hub, told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    del told
+    _log.warning(
+        "its rotary scaling follows the length of the text beyond %s tokens, where reading at once and writing step by "
+        "step would differ: here it is plain rotary, equal up to that length",
+        hub["max_position_embeddings"],
+    )
+    return "rotary", {}
+
+
+def _yarn(hub: Hub, told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    if not told.get("truncate", True):
+        raise InexpressibleError("its yarn scaling has truncate=false, and ours has whole pairs as borders")
+    original = _original_length(hub, told)
+    factor = told.get("factor") or hub["max_position_embeddings"] / original
+    magnitude = told.get("attention_factor")
+    if magnitude is None and told.get("mscale") and told.get("mscale_all_dim"):
+        magnitude = _magnitude(factor, told["mscale"]) / _magnitude(factor, told["mscale_all_dim"])
+    return "rotary_yarn", {
+        "factor": float(factor),
+        "original_length": original,
+        "fast_turns": float(told.get("beta_fast") or 32),
+        "slow_turns": float(told.get("beta_slow") or 1),
+        "magnitude": "null" if magnitude is None else float(magnitude),
+    }
+
+
+def _magnitude(factor: float, weight: float) -> float:
+    return 1.0 if factor <= 1.0 else 0.1 * weight * math.log(factor) + 1.0
+
+
+def _llama3(hub: Hub, told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    return "rotary_llama3", {
+        "factor": float(told["factor"]),
+        "original_length": _original_length(hub, told),
+        "fast_turns": float(told["high_freq_factor"]),
+        "slow_turns": float(told["low_freq_factor"]),
+    }
+
+
+def _original_length(hub: Hub, told: Mapping[str, Any]) -> int:
+    field = "original_max_position_embeddings"
+    return int(told.get(field) or hub.get(field) or hub["max_position_embeddings"])
+
+
+_SCALINGS = {"default": _plain, "linear": _linear, "dynamic": _dynamic, "yarn": _yarn, "llama3": _llama3}

@@ -1,0 +1,140 @@
+"""Llama and its kin, GPT-NeoX, GPT-J, BLOOM and MPT against `transformers`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from token_rows import LENGTH, VOCABULARY, token_rows
+from torch import Tensor
+from transformers import (
+    BloomConfig,
+    BloomForCausalLM,
+    GPTJConfig,
+    GPTJForCausalLM,
+    GPTNeoXConfig,
+    GPTNeoXForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MptConfig,
+    MptForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+from transformers.models.bloom import modeling_bloom
+from transformers.models.mpt import modeling_mpt
+
+from headtohead.pretrained.bloom import Bloom
+from headtohead.pretrained.family import Family
+from headtohead.pretrained.gpt_neox import GptNeoX
+from headtohead.pretrained.gptj import GptJ
+from headtohead.pretrained.llama import Llama, Qwen2, Qwen3
+from headtohead.pretrained.mpt import Mpt
+from parity import Case, check
+
+COMMON: dict[str, Any] = {
+    "vocab_size": VOCABULARY, "attn_implementation": "eager", "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0,
+}  # fmt: skip
+SMALL: dict[str, Any] = {
+    **COMMON, "hidden_size": 32, "intermediate_size": 56, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "max_position_embeddings": 4 * LENGTH,
+}  # fmt: skip
+FEWER = LENGTH - 3
+SCALINGS: dict[str, dict[str, Any]] = {
+    "plain rotary": {"rope_type": "default", "rope_theta": 5000.0},
+    "linear scaling": {"rope_type": "linear", "factor": 4.0},
+    "dynamic scaling, within its length": {"rope_type": "dynamic", "factor": 4.0},
+    "yarn": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": FEWER, "beta_fast": 2.0},
+    "yarn with a factor of attention": {
+        "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": FEWER, "attention_factor": 0.7,
+    },
+    "llama 3 scaling": {
+        "rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": FEWER, "low_freq_factor": 0.1,
+        "high_freq_factor": 1.5,
+    },
+}  # fmt: skip
+
+
+def compare(name: str, family: Family, reference: Any, config: Any, remark: str = "") -> None:
+    theirs, ours = token_rows()
+    case = Case(family, reference, config, theirs, ours, scored=ours["valid"], on_disk=name_on_disk(family))
+    check(name, case, remark=remark)
+
+
+def name_on_disk(family: Family) -> Callable[[str], str]:
+    """The reference calls some weights otherwise than files do."""
+    return lambda name: family.aliases.get(name, name)
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_llama_equals_its_reference_with_every_rotary_scaling(scaling: str) -> None:
+    parameters = {"rope_theta": 10000.0, **SCALINGS[scaling]}
+    compare(f"Llama, {scaling}", Llama(), LlamaForCausalLM, LlamaConfig(**SMALL, rope_parameters=parameters))
+
+
+def test_llama_with_biases_and_a_tied_head_equals_its_reference() -> None:
+    config = LlamaConfig(**SMALL, attention_bias=True, mlp_bias=True, tie_word_embeddings=True)
+    compare("Llama, biases, tied head", Llama(), LlamaForCausalLM, config)
+
+
+def test_qwen2_equals_its_reference() -> None:
+    compare("Qwen2", Qwen2(), Qwen2ForCausalLM, Qwen2Config(**SMALL))
+
+
+def test_qwen3_equals_its_reference() -> None:
+    compare("Qwen3", Qwen3(), Qwen3ForCausalLM, Qwen3Config(**SMALL, head_dim=12, rms_norm_eps=1e-5))
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_gpt_neox_equals_its_reference(parallel: bool) -> None:
+    fields = {name: value for name, value in SMALL.items() if name != "num_key_value_heads"}
+    turned = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}
+    config = GPTNeoXConfig(**fields, use_parallel_residual=parallel, rope_parameters=turned)
+    compare("GPT-NeoX" if parallel else "GPT-NeoX, serial", GptNeoX(), GPTNeoXForCausalLM, config)
+
+
+def test_gptj_equals_its_reference() -> None:
+    config = GPTJConfig(**COMMON, n_embd=36, n_layer=2, n_head=3, rotary_dim=8, n_positions=LENGTH)
+    compare("GPT-J", GptJ(), GPTJForCausalLM, config)
+
+
+@pytest.mark.parametrize("num_heads", [4, 6])
+def test_bloom_equals_its_reference(num_heads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(modeling_bloom.BloomGelu, "forward", exact_gelu)
+    config = BloomConfig(**COMMON, hidden_size=24, n_layer=2, n_head=num_heads)
+    remark = "with sqrt(2 / pi) exact; the reference rounds it to 8 digits"
+    compare(f"BLOOM, {num_heads} heads", Bloom(), BloomForCausalLM, config, remark)
+
+
+def exact_gelu(module: object, x: Tensor) -> Tensor:
+    return F.gelu(x, approximate="tanh")
+
+
+def test_bloom_with_its_own_rounded_constant_differs_in_the_ninth_digit() -> None:
+    x = torch.linspace(-3, 3, 61, dtype=torch.float64)
+    error = (modeling_bloom.BloomGelu()(x) - F.gelu(x, approximate="tanh")).abs().max()
+    assert 1e-10 < error < 1e-8
+
+
+@pytest.mark.parametrize("num_heads", [4, 6])
+def test_mpt_equals_its_reference(num_heads: int) -> None:
+    config = MptConfig(**COMMON, d_model=24, n_layers=2, n_heads=num_heads, max_seq_len=LENGTH)
+    compare(f"MPT, {num_heads} heads", Mpt(), MptForCausalLM, config)
+
+
+def test_mpt_with_slopes_and_a_scale_of_its_own_equals_its_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = modeling_mpt.build_mpt_alibi_tensor
+
+    def told(num_heads: int, sequence_length: int, alibi_bias_max: int, device: torch.device) -> Tensor:
+        return original(num_heads, sequence_length, 5, device)
+
+    monkeypatch.setattr(modeling_mpt, "build_mpt_alibi_tensor", told)
+    own = {"alibi_bias_max": 5, "softmax_scale": 0.3}
+    config = MptConfig(**COMMON, d_model=24, n_layers=2, n_heads=6, max_seq_len=LENGTH, attn_config=own)
+    remark = "the reference takes alibi_bias_max for 8 whatever its file says; here it is told"
+    compare("MPT, 6 heads, own slopes and scale", Mpt(), MptForCausalLM, config, remark)
