@@ -25,7 +25,7 @@ TOLERANCE = {torch.float64: 1e-10, torch.float32: 5e-5}
 TASKS: Mapping[HeadName, Sequence[str]] = {
     "language_model": (),
     "masked_language_model": ("task=masked_lm", "data=grammar_lm"),
-    "masked_language_model_and_pair": ("task=masked_lm_next_sentence", "data=next_sentence"),
+    "masked_language_model_and_pair": ("task=masked_lm_next_sentence", "data=pair_grammar", "data.relation=next"),
     "classifier": ("task=classification", "data=sentence_grammar"),
     "tagger": ("task=tagging", "data=tagging_grammar"),
     "span": ("task=span_qa", "data=qa_grammar"),

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from token_rows import LENGTH, VOCABULARY, pair_rows
-from torch import nn
+from torch import Tensor, nn
 from transformers import (
     BertConfig,
     BertForMaskedLM,
+    BertForPreTraining,
     BertForQuestionAnswering,
     BertForSequenceClassification,
     BertForTokenClassification,
@@ -20,7 +22,8 @@ from transformers import (
     RobertaForSequenceClassification,
 )
 
-from headtohead.architectures.heads import HeadName
+from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.heads import HeadName, MaskedLanguageModelAndPair
 from headtohead.pretrained.bert import Bert
 from headtohead.pretrained.family import Family
 from headtohead.pretrained.roberta import Roberta
@@ -57,6 +60,24 @@ def test_bert_restores_hidden_tokens_as_its_reference_does(activation: str) -> N
     check(name, bert(BertForMaskedLM, "masked_language_model", hidden_act=activation))
 
 
+def both_logits(output: Any) -> Tensor:
+    return torch.cat([output.prediction_logits.flatten(1), output.seq_relationship_logits], dim=1)
+
+
+def our_logits(model: Architecture, inputs: Mapping[str, Tensor]) -> Tensor:
+    assert isinstance(model.head, MaskedLanguageModelAndPair)
+    features = model.features(**inputs)
+    return torch.cat([model.head(features).flatten(1), model.head.pair_logits(features, inputs["valid"])], dim=1)
+
+
+def test_bert_restores_tokens_and_judges_pairs_as_its_reference_does() -> None:
+    """Padding's logits are left out: nobody reads them."""
+    case = bert(BertForPreTraining, "masked_language_model_and_pair")
+    tokens = case.ours["valid"][..., None].expand(-1, -1, VOCABULARY).flatten(1)
+    scored = torch.cat([tokens, tokens.new_ones(2, 2)], dim=1)
+    check("BERT, masked LM and pairs", replace(case, scored=scored, logits_of=both_logits, asked=our_logits))
+
+
 def test_bert_classifies_sequences_as_its_reference_does() -> None:
     check("BERT, classification", bert(BertForSequenceClassification, "classifier"))
 
@@ -65,7 +86,7 @@ def test_bert_tags_tokens_as_its_reference_does() -> None:
     check("BERT, tagging", bert(BertForTokenClassification, "tagger"))
 
 
-def spans(output: Any) -> torch.Tensor:
+def spans(output: Any) -> Tensor:
     return torch.stack([output.start_logits, output.end_logits], dim=-1)
 
 

@@ -6,12 +6,22 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.bert_like import renamed
 from headtohead.pretrained.family import Accepted, Architectures, Family, Hub, InexpressibleError
-from headtohead.pretrained.names import flag, multiple, our_activation
-from headtohead.pretrained.pieces import OffsetRows, Piece, Renamed, Reshaped
+from headtohead.pretrained.names import feedforward_width, flag, multiple, our_activation, their_activation
+from headtohead.pretrained.pieces import OffsetRows, Piece, Renamed, Reshaped, renamed
+from headtohead.pretrained.told import (
+    Model,
+    attention_words,
+    block_words,
+    check_words,
+    depth,
+    side_words,
+    told,
+)
 
 _ATTENTION = (("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj"), ("output", "out_proj"))
+_SIDES = ("encoder", "decoder")
+_EPS = 1e-5
 _OFFSET = 2
 """Rows of a table of places before that of the first token."""
 
@@ -73,7 +83,7 @@ class Bart(Family):
             f"model.vocab_size={hub['vocab_size']}",
             f"model.max_length={length}",
             f"model.max_target_length={length}",
-            "model.norm.eps=1e-5",
+            f"model.norm.eps={_EPS}",
             multiple(hub["encoder_ffn_dim"], width),
             f"model.feedforward.activation={our_activation(hub['activation_function'])}",
             f"model.dropout={hub['dropout']}",
@@ -86,7 +96,7 @@ class Bart(Family):
 
     def pieces(self, hub: Hub) -> Iterator[Piece]:
         yield Renamed("embedding.weight", "model.shared.weight")
-        for side in ("encoder", "decoder"):
+        for side in _SIDES:
             there = f"model.{side}"
             yield OffsetRows(f"{side}.positions.0.table.weight", f"{there}.embed_positions.weight", _OFFSET)
             yield from renamed(f"{side}.embedding_norm", f"{there}.layernorm_embedding")
@@ -102,6 +112,38 @@ class Bart(Family):
         del hub
         names = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
         return dict.fromkeys(names, "model.shared.weight")
+
+    def hub_config(self, model: Model) -> dict[str, Any]:
+        words = {
+            "": ("EncoderDecoder",),
+            **block_words("Post"),
+            **attention_words(model),
+            **attention_words(model, "cross"),
+            **side_words(*_SIDES),
+            "position": ("Learned",),
+            "norm.eps": (_EPS,),
+            "embedding_norm": (True,),
+            "share_embeddings": (True,),
+            "tie_weights": (True,),
+            "head_bias": (True,),
+            "scale_logits": (False,),
+            "max_target_length": (model["max_length"],),
+        }
+        check_words(model, self.model_type, words)
+        return {
+            "model_type": self.model_type,
+            "vocab_size": model["vocab_size"],
+            "d_model": model["d_model"],
+            **{f"{side}_layers": depth(model, side) for side in _SIDES},
+            **{f"{side}_attention_heads": model["num_heads"] for side in _SIDES},
+            **{f"{side}_ffn_dim": feedforward_width(model) for side in _SIDES},
+            "max_position_embeddings": model["max_length"],
+            "activation_function": their_activation(told(model, "feedforward.activation")),
+            "dropout": model["dropout"],
+            "attention_dropout": model["dropout"],
+            "scale_embedding": model["scale_embedding"],
+            "is_encoder_decoder": True,
+        }
 
 
 def _block(ours: str, theirs: str, side: str) -> Iterator[Piece]:

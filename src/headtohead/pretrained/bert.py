@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.bert_like import BertLike, renamed
+from headtohead.pretrained.bert_like import BertLike
 from headtohead.pretrained.family import Architectures, Hub
-from headtohead.pretrained.pieces import Piece
+from headtohead.pretrained.pieces import Piece, Renamed, renamed
 
 
 class Bert(BertLike):
@@ -29,10 +29,12 @@ class Bert(BertLike):
     heads = ("cls.", "classifier.", "qa_outputs.", "bert.pooler.")
 
     def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
+        del hub
         if head in ("masked_language_model", "masked_language_model_and_pair"):
             there = "cls.predictions"
-            transform = (f"{there}.transform.dense", f"{there}.transform.LayerNorm")
-            yield from self.masked_head(hub, transform, f"{there}.decoder.weight", f"{there}.bias")
+            yield from renamed("head.dense", f"{there}.transform.dense")
+            yield from renamed("head.norm", f"{there}.transform.LayerNorm")
+            yield Renamed("head.bias", f"{there}.bias")
         if head == "masked_language_model_and_pair":
             yield from renamed("head.pooler", "bert.pooler.dense")
             yield from renamed("head.pair", "cls.seq_relationship")
@@ -45,7 +47,8 @@ class Bert(BertLike):
             yield from renamed("head.linear", "qa_outputs")
 
     def tied(self, hub: Hub) -> Mapping[str, str]:
-        second = {"cls.predictions.decoder.bias": "cls.predictions.bias"}
-        if hub["tie_word_embeddings"]:
-            second["cls.predictions.decoder.weight"] = "bert.embeddings.word_embeddings.weight"
-        return second
+        del hub
+        return {
+            "cls.predictions.decoder.bias": "cls.predictions.bias",
+            "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+        }

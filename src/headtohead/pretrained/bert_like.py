@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
 from headtohead.pretrained.family import Accepted, Family, Hub
-from headtohead.pretrained.names import flag, multiple, our_activation
-from headtohead.pretrained.pieces import OffsetRows, Piece, Renamed
+from headtohead.pretrained.names import feedforward_width, multiple, our_activation, their_activation
+from headtohead.pretrained.pieces import OffsetRows, Piece, Renamed, renamed
+from headtohead.pretrained.told import Model, Words, attention_words, block_words, check_words, labels, told
 
 LAYER = (
     ("mixer.query", "attention.self.query"),
@@ -23,12 +24,6 @@ LAYER = (
 """Our parts of a block and theirs; each has a weight and a bias."""
 
 
-def renamed(ours: str, theirs: str) -> Iterator[Piece]:
-    """The weight and the bias of a linear map or a norm."""
-    for kind in ("weight", "bias"):
-        yield Renamed(f"{ours}.{kind}", f"{theirs}.{kind}")
-
-
 class BertLike(Family):
     """An encoder with norms after each sum and after the embeddings, learned places, and sentences of two kinds."""
 
@@ -38,9 +33,9 @@ class BertLike(Family):
         "hidden_dropout_prob": 0.1,
         "layer_norm_eps": 1e-12,
         "type_vocab_size": 2,
-        "tie_word_embeddings": True,
     }
     accepts: ClassVar[Accepted] = {
+        "tie_word_embeddings": (True,),
         "position_embedding_type": ("absolute",),
         "is_decoder": (False,),
         "add_cross_attention": (False,),
@@ -82,7 +77,7 @@ class BertLike(Family):
             multiple(hub["intermediate_size"], width),
             f"model.feedforward.activation={our_activation(hub['hidden_act'])}",
             f"model.dropout={hub['hidden_dropout_prob']}",
-            f"model.tie_weights={flag(hub['tie_word_embeddings'])}",
+            "model.tie_weights=true",
             "model.embedding_norm=true",
             "model.pooling=cls",
             *self.heading(hub),
@@ -100,11 +95,41 @@ class BertLike(Family):
             for our_name, their_name in (*LAYER, *self.more_of_a_layer):
                 yield from renamed(f"{ours}.{our_name}", f"{theirs}.{their_name}")
 
-    def masked_head(self, hub: Hub, transform: tuple[str, str], decoder: str, bias: str) -> Iterator[Piece]:
-        """The dense layer and norm before the vocabulary, its bias, and its matrix where that is not the embedding."""
-        dense, norm = transform
-        yield from renamed("head.dense", dense)
-        yield from renamed("head.norm", norm)
-        yield Renamed("head.bias", bias)
-        if not hub["tie_word_embeddings"]:
-            yield Renamed("head.weight", decoder)
+    def hub_config(self, model: Model) -> dict[str, Any]:
+        check_words(model, self.model_type, {**self.words(model), **self.mixer_words(model)})
+        activation = their_activation(told(model, "feedforward.activation"))
+        return {
+            "model_type": self.model_type,
+            "vocab_size": model["vocab_size"],
+            "hidden_size": model["d_model"],
+            "num_hidden_layers": model["num_layers"],
+            "num_attention_heads": model["num_heads"],
+            "intermediate_size": feedforward_width(model),
+            "hidden_act": activation,
+            "hidden_dropout_prob": model["dropout"],
+            "attention_probs_dropout_prob": model["dropout"],
+            "max_position_embeddings": model["max_length"] + self.first_place(self.defaults),
+            "type_vocab_size": model["num_segments"],
+            "layer_norm_eps": told(model, "norm.eps"),
+            **labels(model),
+        }
+
+    def words(self, model: Model) -> Words:
+        """What this form can say, the mixer left out."""
+        activation = told(model, "feedforward.activation")
+        return {
+            "": ("EncoderOnly",),
+            **block_words("Post"),
+            "position": ("Learned",),
+            "embedding_norm": (True,),
+            "scale_embedding": (False,),
+            "head_bias": (True,),
+            "tie_weights": (True,),
+            "pooling": ("cls",),
+            "pooler": ("tanh",),
+            "head_activation": (activation,),
+        }
+
+    def mixer_words(self, model: Model) -> Words:
+        """What this form can say of the mixer."""
+        return attention_words(model)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.bert_like import BertLike, renamed
+from headtohead.pretrained.bert_like import BertLike
 from headtohead.pretrained.family import Architectures, Hub
-from headtohead.pretrained.pieces import Piece
+from headtohead.pretrained.pieces import Piece, Renamed, renamed
+from headtohead.pretrained.told import Model, Words
 
 
 class RobertaLike(BertLike):
@@ -23,10 +24,18 @@ class RobertaLike(BertLike):
         del hub
         return ["model.head_activation=gelu", "model.pooler=tanh"]
 
+    def hub_config(self, model: Model) -> dict[str, Any]:
+        return {**super().hub_config(model), "pad_token_id": self.defaults["pad_token_id"]}
+
+    def words(self, model: Model) -> Words:
+        return {**super().words(model), "head_activation": ("gelu",)}
+
     def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
+        del hub
         if head == "masked_language_model":
-            transform = ("lm_head.dense", "lm_head.layer_norm")
-            yield from self.masked_head(hub, transform, "lm_head.decoder.weight", "lm_head.bias")
+            yield from renamed("head.dense", "lm_head.dense")
+            yield from renamed("head.norm", "lm_head.layer_norm")
+            yield Renamed("head.bias", "lm_head.bias")
         elif head == "classifier":
             yield from renamed("head.pooler.dense", "classifier.dense")
             yield from renamed("head.linear", "classifier.out_proj")
@@ -36,10 +45,11 @@ class RobertaLike(BertLike):
             yield from renamed("head.linear", "qa_outputs")
 
     def tied(self, hub: Hub) -> Mapping[str, str]:
-        second = {"lm_head.decoder.bias": "lm_head.bias"}
-        if hub["tie_word_embeddings"]:
-            second["lm_head.decoder.weight"] = f"{self.prefix}embeddings.word_embeddings.weight"
-        return second
+        del hub
+        return {
+            "lm_head.decoder.bias": "lm_head.bias",
+            "lm_head.decoder.weight": f"{self.prefix}embeddings.word_embeddings.weight",
+        }
 
 
 class Roberta(RobertaLike):

@@ -8,8 +8,17 @@ from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
 from headtohead.pretrained.family import Architectures, Family, Hub
-from headtohead.pretrained.names import flag, multiple, our_activation
+from headtohead.pretrained.names import feedforward_width, flag, multiple, our_activation, their_activation
 from headtohead.pretrained.pieces import Piece, Renamed
+from headtohead.pretrained.told import (
+    Model,
+    attention_words,
+    block_words,
+    check_words,
+    depth,
+    side_words,
+    told,
+)
 
 _ATTENTION = (("query", "q"), ("key", "k"), ("value", "v"), ("output", "o"))
 
@@ -92,6 +101,47 @@ class T5(Family):
         if hub["tie_word_embeddings"]:
             names.append("lm_head.weight")
         return dict.fromkeys(names, "shared.weight")
+
+    def hub_config(self, model: Model) -> dict[str, Any]:
+        heads, width = model["num_heads"], model["d_model"]
+        tied, gated = model["tie_weights"], told(model, "feedforward.gated")
+        activation = told(model, "feedforward.activation")
+        plain = {part: attention_words(model, part, bias=False, scale=1.0) for part in ("mixer", "cross")}
+        head_width = told(model, "mixer.head_width") or width // heads
+        own = {f"{part}.head_width": (head_width, *((None,) if head_width * heads == width else ())) for part in plain}
+        words = {
+            "": ("EncoderDecoder",),
+            **block_words("Pre", norm="RmsNorm", bias=False, gated=(True, False)),
+            **plain["mixer"],
+            **plain["cross"],
+            **own,
+            **side_words("encoder", "decoder"),
+            "position": ("T5Bias",),
+            "embedding_norm": (False,),
+            "scale_embedding": (False,),
+            "share_embeddings": (True,),
+            "head_bias": (False,),
+            "scale_logits": (tied,),
+            "feedforward.activation": ("gelu_tanh",) if gated else (activation,),
+        }
+        check_words(model, self.model_type, words)
+        return {
+            "model_type": self.model_type,
+            "vocab_size": model["vocab_size"],
+            "d_model": width,
+            "d_kv": head_width,
+            "d_ff": feedforward_width(model),
+            "num_layers": depth(model, "encoder"),
+            "num_decoder_layers": depth(model, "decoder"),
+            "num_heads": heads,
+            "relative_attention_num_buckets": told(model, "position.num_buckets"),
+            "relative_attention_max_distance": told(model, "position.max_distance"),
+            "dropout_rate": model["dropout"],
+            "layer_norm_epsilon": told(model, "norm.eps"),
+            "feed_forward_proj": "gated-gelu" if gated else their_activation(activation),
+            "is_encoder_decoder": True,
+            "tie_word_embeddings": tied,
+        }
 
 
 def _block(ours: str, theirs: str, side: str, gated: bool) -> Iterator[Piece]:

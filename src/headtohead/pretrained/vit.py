@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.bert_like import renamed
 from headtohead.pretrained.family import Architectures, Family, Hub
-from headtohead.pretrained.names import flag, multiple, our_activation
-from headtohead.pretrained.pieces import Piece, Renamed, Reshaped
+from headtohead.pretrained.names import feedforward_width, flag, multiple, our_activation, their_activation
+from headtohead.pretrained.pieces import Piece, Renamed, Reshaped, renamed
+from headtohead.pretrained.told import Model, attention_words, block_words, check_words, labels, told
 
 _LAYER = (
     ("mixer.output", "attention.output.dense"),
@@ -98,6 +98,36 @@ class Vit(Family):
         del hub
         if head == "classifier":
             yield from renamed("head.linear", "classifier")
+
+    def hub_config(self, model: Model) -> dict[str, Any]:
+        bias = told(model, "mixer.bias")
+        words = {
+            "": ("VisionTransformer",),
+            **block_words("Pre"),
+            **attention_words(model, bias=bias),
+            "mixer.output_bias": (True, *((None,) if bias else ())),
+            "position": ("Learned",),
+            "embedding_norm": (False,),
+            "pooling": ("cls",),
+        }
+        check_words(model, self.model_type, words)
+        channels, height, breadth = model["image_shape"]
+        return {
+            "model_type": self.model_type,
+            "hidden_size": model["d_model"],
+            "num_hidden_layers": model["num_layers"],
+            "num_attention_heads": model["num_heads"],
+            "intermediate_size": feedforward_width(model),
+            "hidden_act": their_activation(told(model, "feedforward.activation")),
+            "hidden_dropout_prob": model["dropout"],
+            "attention_probs_dropout_prob": model["dropout"],
+            "layer_norm_eps": told(model, "norm.eps"),
+            "image_size": height if height == breadth else [height, breadth],
+            "patch_size": model["patch_size"],
+            "num_channels": channels,
+            "qkv_bias": bias,
+            **labels(model),
+        }
 
 
 def _pair(size: int | Sequence[int]) -> tuple[int, int]:

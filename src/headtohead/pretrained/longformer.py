@@ -1,0 +1,61 @@
+"""Longformer (Beltagy et al. 2020, https://arxiv.org/abs/2004.05150)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from headtohead.architectures.heads import HeadName
+from headtohead.pretrained.family import Accepted, Architectures, Hub, InexpressibleError
+from headtohead.pretrained.roberta import Roberta, RobertaLike
+from headtohead.pretrained.told import Model, Words, told
+
+
+class Longformer(RobertaLike):
+    """RoBERTa with windows; the first token is global, as the reference makes it for a classifier.
+
+    For hidden tokens the reference makes none global unless it is told to, which leaves the projections of global
+    tokens idle; for questions it makes all tokens of the question global, so that its head for answers is not ours.
+    """
+
+    model_type = "longformer"
+    architectures: ClassVar[Architectures] = {
+        "LongformerForMaskedLM": "masked_language_model",
+        "LongformerForSequenceClassification": "classifier",
+        "LongformerForTokenClassification": "tagger",
+        "LongformerForQuestionAnswering": None,
+        "LongformerForMultipleChoice": None,
+        "LongformerModel": None,
+    }
+    prefix = "longformer."
+    heads = ("lm_head.", "classifier.", "qa_outputs.", "longformer.pooler.")
+    defaults: ClassVar[Hub] = {**Roberta.defaults, "attention_window": 512}
+    accepts: ClassVar[Accepted] = {**RobertaLike.accepts, "attention_mode": ("longformer",)}
+    more_of_a_layer: ClassVar[tuple[tuple[str, str], ...]] = tuple(
+        (f"mixer.global_{name}", f"attention.self.{name}_global") for name in ("query", "key", "value")
+    )
+
+    def mixing(self, hub: Hub, head: HeadName) -> list[str]:
+        """Their window counts both sides."""
+        del head
+        windows = hub["attention_window"]
+        if not isinstance(windows, int):
+            if len(set(windows)) != 1:
+                raise InexpressibleError(
+                    f"its config.json has attention_window={windows}, and all layers of ours have the same window: "
+                    "choose another checkpoint"
+                )
+            windows = windows[0]
+        return ["model/mixer=longformer", f"model.mixer.window={windows // 2}", "model.mixer.num_global=1"]
+
+    def hub_config(self, model: Model) -> dict[str, Any]:
+        window = 2 * told(model, "mixer.window")
+        return {**super().hub_config(model), "attention_window": [window] * model["num_layers"], "sep_token_id": 2}
+
+    def mixer_words(self, model: Model) -> Words:
+        del model
+        return {
+            "mixer": ("Longformer",),
+            "mixer.num_global": (1,),
+            "mixer.bias": (True,),
+            "mixer.output_bias": (None, True),
+        }

@@ -1,0 +1,170 @@
+"""Encoders and encoder-decoders of ours in the hub's form: `transformers` reads them, and says the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from token_rows import LENGTH, pair_rows
+from torch import Tensor
+from transformers import (
+    BartForConditionalGeneration,
+    BertForMaskedLM,
+    BertForPreTraining,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+    PreTrainedModel,
+    RobertaForMaskedLM,
+    RobertaForSequenceClassification,
+    T5ForConditionalGeneration,
+    ViTForImageClassification,
+)
+
+import headtohead as h2h
+from headtohead.architectures.heads import HeadName
+from headtohead.building.build import make_model
+from headtohead.pretrained.bart import Bart
+from headtohead.pretrained.bert import Bert
+from headtohead.pretrained.family import Family, InexpressibleError
+from headtohead.pretrained.roberta import Roberta
+from headtohead.pretrained.t5 import T5
+from headtohead.pretrained.vit import Vit
+from parity import TASKS, redraw
+
+WIDE = ("model.d_model=24", "model.num_layers=2", "model.num_heads=3", "model.vocab_size=37", "model.max_length=16")
+POST = ("model/residual=post", "model.embedding_norm=true", "model.norm.eps=1e-12", "model.feedforward.multiple=1.5")
+BERT = ("model=encoder_only", *WIDE, *POST, "model.pooler=tanh", "model.num_classes=3")
+SEQ2SEQ = ("task=seq2seq", "data=reverse", "model=encoder_decoder", *WIDE, "model.max_target_length=16")
+T5_PARTS = (
+    "model/position=t5_bias", "model/norm=rms_norm", "model.scale_embedding=false", "model.feedforward.bias=false",
+    *(f"model.{part}.{said}" for part in ("mixer", "cross") for said in ("bias=false", "scale=1.0")),
+    "model.decoder.num_layers=1",
+)  # fmt: skip
+GATED = ("model/feedforward=geglu", "model.feedforward.activation=gelu_tanh", "model.tie_weights=false")
+BART_PARTS = (
+    "model/position=learned", "model/residual=post", "model.embedding_norm=true", "model.head_bias=true",
+    "model/feedforward=gelu",
+)  # fmt: skip
+VIT = (
+    "task=image_classification", "data=digits", "model=vision_transformer", *WIDE[:3], "model.num_classes=5",
+    "model.image_shape=[3,12,8]", "model.patch_size=4", "model.mixer.bias=false", "model.mixer.output_bias=true",
+)  # fmt: skip
+
+
+class Exported(NamedTuple):
+    """A model of ours, and who reads it."""
+
+    family: Family
+    head: HeadName
+    reader: type[PreTrainedModel]
+    overrides: tuple[str, ...]
+
+
+MODELS = {
+    "BERT, masked LM": Exported(Bert(), "masked_language_model", BertForMaskedLM, BERT),
+    "BERT, three kinds of sentences": Exported(
+        Bert(),
+        "masked_language_model",
+        BertForMaskedLM,
+        (*BERT, "model.num_segments=3", "model.feedforward.activation=relu", "model.head_activation=relu"),
+    ),
+    "BERT, with pairs": Exported(Bert(), "masked_language_model_and_pair", BertForPreTraining, BERT),
+    "BERT, classification": Exported(Bert(), "classifier", BertForSequenceClassification, BERT),
+    "BERT, tagging": Exported(Bert(), "tagger", BertForTokenClassification, BERT),
+    "RoBERTa, masked LM": Exported(Roberta(), "masked_language_model", RobertaForMaskedLM, BERT),
+    "RoBERTa, classification": Exported(Roberta(), "classifier", RobertaForSequenceClassification, BERT),
+    "T5 v1.0": Exported(
+        T5(), "language_model", T5ForConditionalGeneration, (*SEQ2SEQ, *T5_PARTS, "model.scale_logits=true")
+    ),
+    "T5 v1.1": Exported(T5(), "language_model", T5ForConditionalGeneration, (*SEQ2SEQ, *T5_PARTS, *GATED)),
+    "BART": Exported(Bart(), "language_model", BartForConditionalGeneration, (*SEQ2SEQ, *BART_PARTS)),
+    "ViT": Exported(Vit(), "classifier", ViTForImageClassification, VIT),
+}
+
+
+def composed(exported: Exported) -> dict[str, Any]:
+    return h2h.compose("train", [*TASKS[exported.head], *exported.overrides])
+
+
+def inputs(exported: Exported) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
+    """Theirs, and ours."""
+    if exported.family.model_type == "vit":
+        images = torch.randn(2, 3, 12, 8, generator=torch.Generator().manual_seed(0))
+        return {"pixel_values": images}, {"images": images}
+    theirs, ours = pair_rows()
+    if exported.head != "language_model":
+        return theirs, ours
+    source = {name: tensor for name, tensor in theirs.items() if name != "token_type_ids"}
+    target = theirs["input_ids"].flip(1)[:, : LENGTH - 3]
+    own = {"tokens": ours["tokens"], "valid": ours["valid"], "decoder_tokens": target}
+    return {**source, "decoder_input_ids": target}, own
+
+
+def write(exported: Exported, config: Mapping[str, Any], weights: Mapping[str, Tensor], folder: Path) -> None:
+    """A folder as the hub has them."""
+    hub = exported.family.hub_config(config["model"])
+    (folder / "config.json").write_text(json.dumps({**hub, "architectures": [exported.reader.__name__]}))
+    full = exported.family.complete(hub)
+    pieces = [*exported.family.pieces(full), *exported.family.head_pieces(full, exported.head)]
+    given = {name: tensor.contiguous() for piece in pieces for name, tensor in piece.give(weights).items()}
+    save_file(given, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_transformers_reads_a_model_of_ours_and_gives_its_logits(name: str, tmp_path: Path) -> None:
+    exported = MODELS[name]
+    config = composed(exported)
+    ours = make_model(config).eval()
+    redraw(ours)
+    write(exported, config, ours.state_dict(), tmp_path)
+    theirs, report = exported.reader.from_pretrained(tmp_path, attn_implementation="eager", output_loading_info=True)
+    assert not any(report.values()), report
+    asked, own = inputs(exported)
+    with torch.no_grad():
+        output, logits = theirs.eval()(**asked), ours(**own)
+    said = output.prediction_logits if exported.head == "masked_language_model_and_pair" else output.logits
+    valid = own.get("valid")
+    if valid is not None and logits.shape[:2] == valid.shape:
+        said, logits = said[valid], logits[valid]
+    assert (said - logits).abs().max() < 5e-5
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_form_composes_the_model_that_it_was_written_for(name: str) -> None:
+    exported = MODELS[name]
+    config = composed(exported)
+    hub = exported.family.complete(exported.family.hub_config(config["model"]))
+    own_task = [said for said in exported.overrides if said.startswith(("task=", "data="))]
+    again = h2h.compose("train", [*TASKS[exported.head], *own_task, *exported.family.overrides(hub, exported.head)])
+    first, second = (make_model(filled(one)) for one in (config, again))
+    assert str(first) == str(second)
+
+
+def filled(config: dict[str, Any]) -> dict[str, Any]:
+    """Numbers of classes come from data, not from a form."""
+    return {**config, "model": {**config["model"], **({"num_classes": 3} if "num_classes" in config["model"] else {})}}
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("BERT, masked LM", "model/residual=pre", "model.residual=Pre .* form of bert, which knows Post alone"),
+        ("BERT, masked LM", "model.tie_weights=false", "model.tie_weights=False .* knows True alone"),
+        ("BERT, masked LM", "model/mixer=linear_attention", "model.mixer=LinearAttention .* SoftmaxAttention"),
+        ("RoBERTa, masked LM", "model.head_activation=relu", "model.head_activation=relu .* form of roberta"),
+        ("T5 v1.0", "model.scale_logits=false", "model.scale_logits=False .* knows True alone"),
+        ("T5 v1.1", "model.feedforward.activation=gelu", "model.feedforward.activation=gelu .* knows gelu_tanh alone"),
+        ("BART", "model/position@model.decoder.position=none", "model.decoder.position=NoPosition .* form of bart"),
+        ("ViT", "model.pooling=mean", "model.pooling=mean .* knows cls alone"),
+    ],
+)
+def test_what_a_form_has_no_word_for_is_refused_with_the_field(name: str, change: str, message: str) -> None:
+    exported = MODELS[name]
+    config = composed(exported._replace(overrides=(*exported.overrides, change)))
+    with pytest.raises(InexpressibleError, match=message):
+        exported.family.hub_config(config["model"])
