@@ -13,7 +13,7 @@ from contracts.choices import agree, can_look, factory, names, slow_twin
 from headtohead.components.stack import Stack
 from headtohead.examining.laws import LAWS, Subject, applies
 
-GROUPS = ("mixer", "position", "norm", "residual", "feedforward")
+GROUPS = ("mixer", "local", "position", "norm", "residual", "feedforward")
 FOR_IMAGES = ("sinusoidal_2d", "rotary_2d")
 
 
@@ -22,6 +22,8 @@ class Combination:
     """One draw: a choice for each group, and how the stack is used."""
 
     choices: tuple[str, ...]
+    second: str
+    """The mixer of the second layer."""
     causal: bool
     cross: str | None
     dtype: torch.dtype
@@ -29,12 +31,15 @@ class Combination:
 
     def __str__(self) -> str:
         use = "causal" if self.causal else "bidirectional"
-        return f"{'-'.join(self.choices)}-{use}-{self.cross}-{str(self.dtype).removeprefix('torch.')}"
+        both = self.choices[0] if self.second == self.choices[0] else f"{self.choices[0]}+{self.second}"
+        return f"{'-'.join((both, *self.choices[1:]))}-{use}-{self.cross}-{str(self.dtype).removeprefix('torch.')}"
 
     def subject(self) -> Subject:
-        mixer, position, norm, residual, feedforward = (
+        mixer, local, position, norm, residual, feedforward = (
             factory(group, name) for group, name in zip(GROUPS, self.choices, strict=True)
         )
+        mixers = [mixer, factory("mixer", self.second)]
+        twins, local_twin = [slow_twin(one) or one for one in mixers], slow_twin(local) or local
         make = partial(
             Stack,
             16,
@@ -46,20 +51,28 @@ class Combination:
             cross=None if self.cross is None else factory("cross", self.cross),
             causal=self.causal,
             max_length=11,
-            grid=(2, 5) if self.choices[1] in FOR_IMAGES else None,
+            grid=(2, 5) if self.choices[2] in FOR_IMAGES else None,
             embedding_norm=self.embedding_norm,
         )
         return Subject(
-            partial(make, mixers=[mixer] * 2),
-            None if (twin := slow_twin(mixer)) is None else partial(make, mixers=[twin] * 2),
+            partial(make, mixers=mixers, local=local),
+            None if twins == mixers else partial(make, mixers=twins, local=local_twin),
             self.dtype,
-            sees_others_in_training=self.choices[2] == "batch_norm",
+            sees_others_in_training=self.choices[3] == "batch_norm",
         )
 
 
 def is_legal(choices: tuple[str, ...]) -> bool:
-    mixer, position = factory("mixer", choices[0]), factory("position", choices[1])
-    return agree(mixer, position) and (choices[1] not in FOR_IMAGES or can_look(mixer, causal=False))
+    mixer, position = factory("mixer", choices[0]), factory("position", choices[2])
+    return agree(mixer, position) and (choices[2] not in FOR_IMAGES or can_look(mixer, causal=False))
+
+
+def draw_second(choices: tuple[str, ...], causal: bool, generator: random.Random) -> str:
+    """In two of five stacks another mixer; where every layer has a table of positions, all must read them."""
+    name = generator.choice(names("mixer"))
+    mixer, position = factory("mixer", name), factory("position", choices[2])
+    fits = can_look(mixer, causal=causal) and (position.func.shared_by_layers or agree(mixer, position))
+    return name if fits and generator.random() < 0.4 else choices[0]
 
 
 def draw(count: int, seed: int) -> list[Combination]:
@@ -74,13 +87,14 @@ def draw(count: int, seed: int) -> list[Combination]:
         choices = tuple(decks[group].pop() for group in GROUPS)
         if not is_legal(choices):
             continue
-        mixer, wanted = factory("mixer", choices[0]), generator.random() < 0.6 and choices[1] not in FOR_IMAGES
+        mixer, wanted = factory("mixer", choices[0]), generator.random() < 0.6 and choices[2] not in FOR_IMAGES
         causal = wanted if can_look(mixer, causal=wanted) else not wanted
         # Without a norm nothing keeps numbers small, and single precision shows it.
-        dtypes = [torch.float64] if choices[2] == "none" else [torch.float64, torch.float32]
+        dtypes = [torch.float64] if choices[3] == "none" else [torch.float64, torch.float32]
         drawn.append(
             Combination(
                 choices,
+                draw_second(choices, causal, generator),
                 causal,
                 cross=generator.choice([None, *names("cross")]) if causal else None,
                 dtype=generator.choice(dtypes),

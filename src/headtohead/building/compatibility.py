@@ -6,6 +6,7 @@ Capabilities are class variables, read from source. A rule gives the sentences o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -100,9 +101,14 @@ def _key_value_heads(view: View) -> Iterator[str]:
 
 
 def _position_and_mixer(view: View) -> Iterator[str]:
-    for side in view.sides():
+    for _, group in groupby(view.sides(), lambda side: side.path):
+        sides = list(group)
+        without = [side for side in sides if side.can("mixer", "reads_scores") is False]
+        if not without:
+            continue
+        side = without[0]
         acts = side.can("position", "rotates") or side.can("position", "biases_scores")
-        if acts and side.can("mixer", "reads_scores") is False:
+        if acts and (len(without) == len(sides) or side.can("position", "shared_by_layers") is False):
             what = "rotates queries and keys" if side.can("position", "rotates") else "biases attention scores"
             yield (
                 f"{_name(view, side, 'position')} {what}, and {_name(view, side, 'mixer')} has none: "
