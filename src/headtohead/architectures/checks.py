@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def check_sizes(d_model: int, num_layers: int, num_heads: int) -> None:
     for name, value in (("d_model", d_model), ("num_layers", num_layers), ("num_heads", num_heads)):
@@ -16,3 +18,12 @@ def required(name: str, value: int | None, what: str) -> int:
     if value < 1:
         raise ValueError(f"model.{name}={value} must be at least 1.")
     return value
+
+
+def checked_shape(image_shape: Sequence[int] | None) -> tuple[int, int, int]:
+    if image_shape is None or len(image_shape) != 3:
+        raise ValueError(
+            f"model.image_shape={image_shape} must be channels, height and width: give data with images, or numbers."
+        )
+    channels, height, width = image_shape
+    return channels, height, width

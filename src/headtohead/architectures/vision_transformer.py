@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headtohead.architectures.checks import check_sizes, required
+from headtohead.architectures.checks import check_sizes, checked_shape, required
 from headtohead.architectures.contracts import Architecture, CostRow, InputSize
 from headtohead.architectures.heads import HeadName, make_head
 from headtohead.architectures.patterns import mixers_by_layer
@@ -60,7 +60,7 @@ class VisionTransformer(Architecture):
     ) -> None:
         super().__init__()
         check_sizes(d_model, num_layers, num_heads)
-        self.patches = PatchEmbedding(d_model, _checked_shape(image_shape), required("patch_size", patch_size, ""))
+        self.patches = PatchEmbedding(d_model, checked_shape(image_shape), required("patch_size", patch_size, ""))
         self.class_token = ClassToken(d_model) if pooling == "cls" else None
         self.stack = Stack(
             d_model,
@@ -115,12 +115,3 @@ class VisionTransformer(Architecture):
     def example_inputs(self, size: InputSize, batch_size: int, device: torch.device) -> dict[str, Tensor]:
         del size
         return {"images": torch.rand(batch_size, *self.patches.image_shape, device=device)}
-
-
-def _checked_shape(image_shape: Sequence[int] | None) -> tuple[int, int, int]:
-    if image_shape is None or len(image_shape) != 3:
-        raise ValueError(
-            f"model.image_shape={image_shape} must be channels, height and width: give data with images, or numbers."
-        )
-    channels, height, width = image_shape
-    return channels, height, width

@@ -38,6 +38,13 @@ KEEPS_OWN_OUTPUT = {"relu", "sigmoid", "tanh"}
 """Activations whose backward pass reads their output; the others keep another tensor of the same size."""
 
 
+def activation_of(name: Activation) -> Callable[[Tensor], Tensor]:
+    """The function of this name, or what names there are."""
+    if name not in ACTIVATIONS:
+        raise ValueError(f"activation={name} is unknown: choose one of {', '.join(sorted(ACTIVATIONS))}")
+    return ACTIVATIONS[name]
+
+
 class DenseFeedForward(FeedForward):
     """down(act(up(x))), or down(act(gate(x)) * up(x))."""
 
@@ -53,11 +60,9 @@ class DenseFeedForward(FeedForward):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        if activation not in ACTIVATIONS:
-            raise ValueError(f"activation={activation} is unknown: choose one of {', '.join(sorted(ACTIVATIONS))}")
         inner = inner_width(d_model, multiple, two_thirds=two_thirds)
         self.d_model, self.inner, self.activation, self.dropout = d_model, inner, activation, dropout
-        self.act = ACTIVATIONS[activation]
+        self.act = activation_of(activation)
         self.gate = nn.Linear(d_model, inner, bias=bias) if gated else None
         self.up = nn.Linear(d_model, inner, bias=bias)
         self.down = ResidualLinear(inner, d_model, bias=bias)

@@ -50,6 +50,18 @@ def xavier(model: nn.Module) -> None:
 
 
 @torch.no_grad()
+def he(model: nn.Module) -> None:
+    """Normal with variance 2/fan-in, which keeps the size of what passes through ReLUs (He et al. 2015,
+    https://arxiv.org/abs/1502.01852); tables normal with variance 1/D."""
+    _redraw(
+        model,
+        lambda weight: nn.init.kaiming_normal_(weight, nonlinearity="relu"),
+        lambda weight: nn.init.normal_(weight, std=weight.shape[-1] ** -0.5),
+    )
+    _scale_branches(model)
+
+
+@torch.no_grad()
 def t5(model: nn.Module) -> None:
     """Normal with variance 1/fan-in; queries such that scores have variance 1 whatever their scale; tables with
     variance 1 (Raffel et al. 2020, https://arxiv.org/abs/1910.10683). A table tied to the head has variance 1/D
@@ -60,7 +72,7 @@ def t5(model: nn.Module) -> None:
     def table(weight: Tensor) -> None:
         nn.init.normal_(weight, std=weight.shape[-1] ** -0.5 if holders[id(weight)] > 1 else 1.0)
 
-    _redraw(model, lambda weight: nn.init.normal_(weight, std=weight.shape[1] ** -0.5), table)
+    _redraw(model, lambda weight: nn.init.normal_(weight, std=weight[0].numel() ** -0.5), table)
     attentions: list[SoftmaxAttention | SoftmaxCrossAttention] = [
         *_of_type(model, SoftmaxAttention),
         *_of_type(model, SoftmaxCrossAttention),
@@ -73,7 +85,7 @@ def t5(model: nn.Module) -> None:
 def _redraw(model: nn.Module, matrix: Callable[[Tensor], object], table: Callable[[Tensor], object]) -> None:
     """Every parameter once; one that its module cannot redraw is an error."""
     for module in model.modules():
-        if isinstance(module, nn.Linear):
+        if isinstance(module, nn.Linear | nn.Conv1d | nn.Conv2d):
             matrix(module.weight)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)

@@ -1,0 +1,135 @@
+"""A multi-layer perceptron (Rumelhart et al. 1986, https://doi.org/10.1038/323533a0) that reads an image, or a text of
+fixed length, as one long vector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, cast
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from headtohead.architectures.checks import check_sizes, checked_shape, required
+from headtohead.architectures.contracts import Architecture, CostRow, InputSize
+from headtohead.architectures.heads import HeadName, make_head
+from headtohead.components.contracts import CostQuery, Costs, Initialisation
+from headtohead.components.dense import DenseLayer
+from headtohead.components.embeddings import TokenEmbedding
+from headtohead.components.feedforwards import Activation
+from headtohead.components.norms import NoNorm
+
+
+class Mlp(Architecture):
+    """Dense layers of one width over all pixels, or over the vectors of all words side by side, then a classifier."""
+
+    family = "mlp"
+
+    def __init__(
+        self,
+        d_model: int,
+        num_layers: int,
+        *,
+        initialisation: Initialisation,
+        num_classes: int | None,
+        vocab_size: int | None,
+        max_length: int | None,
+        image_shape: Sequence[int] | None,
+        activation: Activation = "relu",
+        head: HeadName = "classifier",
+        pooling: Literal["mean"] = "mean",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        check_sizes(d_model, num_layers, 1)
+        self.d_model = d_model
+        self.image_shape = None if image_shape is None else checked_shape(image_shape)
+        self.embedding: TokenEmbedding | None = None
+        if self.image_shape is None:
+            vocab_size = required(
+                "vocab_size", vocab_size, "it comes from data with tokens; of images their shape does"
+            )
+            self.length = required("max_length", max_length, "it comes from data with tokens, or is given by number")
+            self.embedding = TokenEmbedding(d_model, vocab_size)
+            num_inputs = self.length * d_model
+        else:
+            channels, rows, columns = self.image_shape
+            self.length, num_inputs = rows * columns, channels * rows * columns
+        self.layers = nn.ModuleList()
+        for _ in range(num_layers):
+            reads_images = self.embedding is None and not self.layers
+            layer = DenseLayer(num_inputs, d_model, activation=activation, dropout=dropout, reads_images=reads_images)
+            self.layers.append(layer)
+            num_inputs = d_model
+        self.head = make_head(
+            head,
+            d_model,
+            vocab_size=None,
+            num_classes=num_classes,
+            norm=NoNorm,
+            tied_to=None,
+            bias=True,
+            pooling=pooling,
+            dropout=dropout,
+        )
+        initialisation(self)
+
+    def features(
+        self,
+        tokens: Tensor | None = None,
+        valid: Bool[Tensor, "B L"] | None = None,
+        token_types: Tensor | None = None,
+        images: Tensor | None = None,
+    ) -> Float[Tensor, "B 1 D"]:
+        """One vector for the whole sample; the first argument may be images too, where the model is for them."""
+        del token_types
+        given = tokens if images is None else images
+        assert given is not None, "a sample has tokens or images"
+        x = self._pixels(given) if self.embedding is None else self._words(self.embedding(given), valid)
+        for layer in self.layers:
+            x = layer(x)
+        return x[:, None]
+
+    def forward(self, *args: Any, **inputs: Any) -> Tensor:
+        logits: Tensor = self.head(self.features(*args, **inputs))
+        return logits
+
+    def _pixels(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B E"]:
+        if tuple(images.shape[1:]) != self.image_shape:
+            raise ValueError(
+                f"images have shape {tuple(images.shape[1:])}, the model was built for {self.image_shape}."
+            )
+        return images.flatten(1)
+
+    def _words(self, x: Float[Tensor, "B L D"], valid: Bool[Tensor, "B L"] | None) -> Float[Tensor, "B E"]:
+        """Zeros where no word is."""
+        missing = self.length - x.shape[1]
+        if missing < 0:
+            raise ValueError(
+                f"a text of {x.shape[1]} tokens is longer than model.max_length={self.length}, which a perceptron has "
+                "weights for: set it higher, or choose model=text_cnn or recurrent, which read any length."
+            )
+        if valid is not None:
+            x = x * valid[..., None]
+        return F.pad(x, (0, 0, 0, missing)).flatten(1)
+
+    def num_tokens(self, size: InputSize) -> int:
+        """The words, or the pixels."""
+        return self.length if self.embedding is None else size.length
+
+    def cost_rows(self, size: InputSize) -> Iterator[CostRow]:
+        query = CostQuery(length=1, bytes_per_element=size.bytes_per_element)
+        if self.embedding is not None:
+            yield CostRow("embedding", "embedding", self.embedding.costs(CostQuery(length=size.length)))
+        for place, layer in enumerate(cast(list[DenseLayer], list(self.layers))):
+            yield CostRow(f"layers.{place}", "layer", layer.costs(query))
+        left = self.d_model * query.bytes_per_element if layer.leaves_output else 0
+        yield CostRow("features", "activations", Costs(activation_bytes=left))
+        yield from (CostRow(*row) for row in self.head.cost_rows(query))
+
+    def example_inputs(self, size: InputSize, batch_size: int, device: torch.device) -> dict[str, Tensor]:
+        if self.embedding is None:
+            assert self.image_shape is not None
+            return {"images": torch.rand(batch_size, *self.image_shape, device=device)}
+        return {"tokens": self.embedding.example(batch_size, min(size.length, self.length), device)}

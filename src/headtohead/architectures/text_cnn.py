@@ -1,0 +1,81 @@
+"""A convolutional network for sentences (Kim 2014, https://arxiv.org/abs/1408.5882)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from headtohead.architectures.checks import check_sizes, required
+from headtohead.architectures.contracts import Architecture, CostRow, InputSize
+from headtohead.architectures.heads import HeadName, make_head
+from headtohead.components.contracts import CostQuery, Initialisation
+from headtohead.components.convolutions import TextConvolutions
+from headtohead.components.embeddings import TokenEmbedding
+from headtohead.components.norms import NoNorm
+
+
+class TextCnn(Architecture):
+    """Windows of several widths over the words; of each filter the most it finds anywhere; a classifier of these."""
+
+    family = "text_cnn"
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        initialisation: Initialisation,
+        vocab_size: int | None,
+        num_classes: int | None,
+        widths: Sequence[int] = (3, 4, 5),
+        num_filters: int = 100,
+        head: HeadName = "classifier",
+        pooling: Literal["mean"] = "mean",
+        dropout: float = 0.5,
+    ) -> None:
+        super().__init__()
+        check_sizes(d_model, 1, 1)
+        vocab_size = required("vocab_size", vocab_size, "it comes from data with tokens, or is given by number")
+        self.embedding = TokenEmbedding(d_model, vocab_size)
+        self.convolutions = TextConvolutions(d_model, tuple(widths), required("num_filters", num_filters, ""))
+        self.head = make_head(
+            head,
+            self.convolutions.width,
+            vocab_size=None,
+            num_classes=num_classes,
+            norm=NoNorm,
+            tied_to=None,
+            bias=True,
+            pooling=pooling,
+            dropout=dropout,
+        )
+        initialisation(self)
+
+    def features(
+        self,
+        tokens: Int[Tensor, "B L"],
+        valid: Bool[Tensor, "B L"] | None = None,
+        token_types: Int[Tensor, "B L"] | None = None,
+    ) -> Float[Tensor, "B 1 E"]:
+        """One vector for the whole text; which sentence of a pair a token is from, it reads from the tokens."""
+        del token_types
+        return self.convolutions(self.embedding(tokens), valid)[:, None]
+
+    def forward(self, *args: Any, **inputs: Any) -> Tensor:
+        logits: Tensor = self.head(self.features(*args, **inputs))
+        return logits
+
+    def num_tokens(self, size: InputSize) -> int:
+        return size.length
+
+    def cost_rows(self, size: InputSize) -> Iterator[CostRow]:
+        query = CostQuery(length=size.length, bytes_per_element=size.bytes_per_element)
+        yield CostRow("embedding", "embedding", self.embedding.costs(query))
+        yield CostRow("convolutions", "convolution", self.convolutions.costs(query))
+        yield from (CostRow(*row) for row in self.head.cost_rows(query))
+
+    def example_inputs(self, size: InputSize, batch_size: int, device: torch.device) -> dict[str, Tensor]:
+        return {"tokens": self.embedding.example(batch_size, size.length, device)}

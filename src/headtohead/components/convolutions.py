@@ -1,0 +1,191 @@
+"""Convolutions over images and over texts, which know how large the images are that they get, and so what they cost."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from headtohead.components.contracts import Component, Context, CostQuery, Costs, Grid, NormFactory
+from headtohead.components.feedforwards import KEEPS_OWN_OUTPUT, Activation, activation_of
+
+
+class ImageConvolution(Component):
+    """norm(conv(x)), with as many places as the input has, or by stride 2 half as many each way."""
+
+    def __init__(
+        self,
+        num_inputs: int,
+        num_outputs: int,
+        grid: Grid,
+        *,
+        norm: NormFactory,
+        kernel: int = 3,
+        stride: int = 1,
+        reads_images: bool = False,
+    ) -> None:
+        super().__init__()
+        if kernel < 1 or kernel % 2 == 0:
+            raise ValueError(f"kernel={kernel} has no place in its middle: choose an odd number, usually 3")
+        self.conv = nn.Conv2d(num_inputs, num_outputs, kernel, stride, padding=kernel // 2, bias=False)
+        self.norm = norm(num_outputs)
+        self.grid_before, self.reads_images = grid, reads_images
+        rows, columns = ((side - 1) // stride + 1 for side in grid)
+        self.grid = (rows, columns)
+
+    def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D R S"]:
+        y = self.conv(x)
+        return self.norm(y.flatten(2).mT, Context()).mT.unflatten(-1, y.shape[2:])
+
+    def costs(self, query: CostQuery) -> Costs:
+        """Per image, whatever the query's length; images need no gradient, so that backward costs one forward."""
+        places, places_before = self.grid[0] * self.grid[1], self.grid_before[0] * self.grid_before[1]
+        forward = 2 * self.conv.weight.numel() * places
+        kept = self.conv.in_channels * places_before * query.bytes_per_element
+        convolved = Costs.of(self.conv, forward_flops=forward, activation_bytes=kept)
+        if self.reads_images:
+            convolved = replace(convolved, training_flops=2 * forward)
+        return convolved + replace(self.norm.costs(replace(query, length=places)), state_elements=0)
+
+
+class ImageLayer(Component):
+    """One layer of a network for images."""
+
+    keeps_input: bool
+    """Whether its activation keeps what goes in for the backward pass; else it keeps what comes out."""
+
+    @property
+    @abstractmethod
+    def grid(self) -> Grid:
+        """Rows and columns of what comes out."""
+
+
+class ConvolutionLayer(ImageLayer):
+    """act(norm(conv(x)))."""
+
+    def __init__(self, convolution: ImageConvolution, *, activation: Activation) -> None:
+        super().__init__()
+        self.convolution, self.act = convolution, activation_of(activation)
+        self.keeps_input = activation not in KEEPS_OWN_OUTPUT
+
+    @property
+    def grid(self) -> Grid:
+        return self.convolution.grid
+
+    def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D R S"]:
+        return self.act(self.convolution(x))
+
+    def costs(self, query: CostQuery) -> Costs:
+        kept = num_elements(self.convolution) * query.bytes_per_element if self.keeps_input else 0
+        return self.convolution.costs(query) + Costs(activation_bytes=kept)
+
+
+class ResidualConvolutions(ImageLayer):
+    """act(x + conv(act(conv(x)))), each with its norm; where the shape changes, x goes through a convolution of one
+    place (He et al. 2016, https://arxiv.org/abs/1512.03385)."""
+
+    def __init__(
+        self,
+        num_inputs: int,
+        num_outputs: int,
+        grid: Grid,
+        *,
+        norm: NormFactory,
+        kernel: int,
+        stride: int,
+        activation: Activation,
+    ) -> None:
+        super().__init__()
+        self.act, self.keeps_input = activation_of(activation), activation not in KEEPS_OWN_OUTPUT
+        self.first = ImageConvolution(num_inputs, num_outputs, grid, norm=norm, kernel=kernel, stride=stride)
+        self.second = ImageConvolution(num_outputs, num_outputs, self.first.grid, norm=norm, kernel=kernel)
+        changes = stride != 1 or num_inputs != num_outputs
+        self.shortcut = (
+            ImageConvolution(num_inputs, num_outputs, grid, norm=norm, kernel=1, stride=stride) if changes else None
+        )
+
+    @property
+    def grid(self) -> Grid:
+        return self.second.grid
+
+    def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D R S"]:
+        stream = x if self.shortcut is None else self.shortcut(x)
+        return self.act(stream + self.second(self.act(self.first(x))))
+
+    def costs(self, query: CostQuery) -> Costs:
+        """The shortcut reads the tensor that the first convolution keeps."""
+        kept = 2 * num_elements(self.second) * query.bytes_per_element if self.keeps_input else 0
+        costs = self.first.costs(query) + self.second.costs(query) + Costs(activation_bytes=kept)
+        if self.shortcut is None:
+            return costs
+        rows, columns = self.shortcut.grid_before
+        again = self.shortcut.conv.in_channels * rows * columns * query.bytes_per_element
+        return costs + self.shortcut.costs(query) + Costs(activation_bytes=-again)
+
+
+class TextConvolutions(Component):
+    """Convolutions of several widths side by side, each giving the most it finds in the text (Kim 2014,
+    https://arxiv.org/abs/1408.5882). Every window begins at a real token; beyond the end stands nothing."""
+
+    def __init__(self, d_model: int, widths: tuple[int, ...], num_filters: int) -> None:
+        super().__init__()
+        if not widths or min(widths) < 1:
+            raise ValueError(f"model.widths={list(widths)} must be numbers of words, each at least 1: usually [3,4,5]")
+        self.convolutions = nn.ModuleList(nn.Conv1d(d_model, num_filters, width) for width in widths)
+        self.d_model, self.widths, self.num_filters = d_model, widths, num_filters
+
+    @property
+    def width(self) -> int:
+        """Of what comes out."""
+        return len(self.widths) * self.num_filters
+
+    def forward(self, x: Float[Tensor, "B L D"], valid: Bool[Tensor, "B L"] | None) -> Float[Tensor, "B E"]:
+        if valid is not None:
+            x = x * valid[..., None]
+        most = []
+        for width, convolution in zip(self.widths, self.convolutions, strict=True):
+            found = convolution(F.pad(x.mT, (0, width - 1)))
+            if valid is not None:
+                found = found.masked_fill(~valid[:, None, :], float("-inf"))
+            most.append(found.max(-1).values)
+        return F.relu(torch.cat(most, dim=-1))
+
+    def costs(self, query: CostQuery) -> Costs:
+        """Autograd keeps the text, longer by a width less one for each, where the most was, and how much it was."""
+        n, d, filters = query.length, self.d_model, self.num_filters
+        texts = sum(n + width - 1 for width in self.widths) * d * query.bytes_per_element
+        return Costs.of(
+            self,
+            forward_flops=2 * n * d * filters * sum(self.widths),
+            activation_bytes=texts + self.width * (8 + query.bytes_per_element),
+        )
+
+
+def num_elements(convolution: ImageConvolution) -> int:
+    """Numbers that come out for one image."""
+    return convolution.conv.out_channels * convolution.grid[0] * convolution.grid[1]
+
+
+def stages(d_model: int, num_layers: int, num_stages: int) -> Iterator[tuple[int, int]]:
+    """Width and stride of every layer: stages of about equal depth, the last as wide as the model, each before it half
+    as wide; each but the first begins by halving the image."""
+    if num_stages < 1 or num_stages > num_layers:
+        raise ValueError(
+            f"model.num_stages={num_stages} must be at least 1 and at most model.num_layers={num_layers}, since a "
+            "stage has at least one layer"
+        )
+    if d_model % 2 ** (num_stages - 1):
+        raise ValueError(
+            f"model.num_stages={num_stages} halves model.d_model={d_model} at each stage before the last: choose a "
+            f"multiple of {2 ** (num_stages - 1)}, or fewer stages"
+        )
+    previous = 0
+    for layer in range(num_layers):
+        stage = layer * num_stages // num_layers
+        yield d_model // 2 ** (num_stages - 1 - stage), 2 if stage != previous else 1
+        previous = stage

@@ -1,0 +1,86 @@
+"""One small model of each family that is no transformer, made without configurations."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+
+from headtohead.architectures.cnn import Cnn
+from headtohead.architectures.contracts import Architecture, InputSize
+from headtohead.architectures.mlp import Mlp
+from headtohead.architectures.recurrent import Recurrent
+from headtohead.architectures.recurrent_encoder_decoder import RecurrentEncoderDecoder
+from headtohead.architectures.resnet import ResNet
+from headtohead.architectures.text_cnn import TextCnn
+from headtohead.components.feedforwards import NoFeedForward
+from headtohead.components.initialisations import he, xavier
+from headtohead.components.mixers.bahdanau_attention import BahdanauAttention
+from headtohead.components.mixers.gru import Gru
+from headtohead.components.norms import BatchNorm, NoNorm
+from headtohead.components.positions.none import NoPosition
+from headtohead.components.residuals import NoResidual
+from small_models import redraw
+
+VOCAB_SIZE = 29
+SIZE = InputSize(length=11, decoder_length=7)
+IMAGE = (3, 8, 6)
+CELLS: dict[str, Any] = {
+    "d_model": 16,
+    "num_layers": 2,
+    "num_heads": 1,
+    "mixer": Gru,
+    "position": NoPosition,
+    "norm": NoNorm,
+    "residual": NoResidual,
+    "feedforward": NoFeedForward,
+    "initialisation": xavier,
+    "vocab_size": VOCAB_SIZE,
+    "max_length": 32,
+}
+CONVOLUTIONS: dict[str, Any] = {
+    "d_model": 16,
+    "num_layers": 3,
+    "norm": BatchNorm,
+    "initialisation": he,
+    "image_shape": IMAGE,
+    "num_classes": 5,
+}
+DENSE: dict[str, Any] = {"d_model": 16, "num_layers": 2, "initialisation": he, "num_classes": 5}
+WORDS: dict[str, Any] = {"vocab_size": VOCAB_SIZE, "max_length": 11, "image_shape": None}
+PIXELS: dict[str, Any] = {"vocab_size": None, "max_length": None, "image_shape": IMAGE}
+MAKERS: dict[str, Any] = {
+    "recurrent": partial(Recurrent, **CELLS),
+    "recurrent_both_ways": partial(Recurrent, **CELLS, bidirectional=True, head="classifier", num_classes=5),
+    "recurrent_encoder_decoder": partial(
+        RecurrentEncoderDecoder, **CELLS, cross=BahdanauAttention, max_target_length=16
+    ),
+    "cnn": partial(Cnn, **CONVOLUTIONS),
+    "resnet": partial(ResNet, **CONVOLUTIONS),
+    "mlp_of_words": partial(Mlp, **DENSE, **WORDS),
+    "mlp_of_pixels": partial(Mlp, **DENSE, **PIXELS),
+    "text_cnn": partial(
+        TextCnn,
+        d_model=16,
+        initialisation=he,
+        vocab_size=VOCAB_SIZE,
+        num_classes=5,
+        widths=(2, 3, 12),
+        num_filters=6,
+        dropout=0.0,
+    ),
+}
+
+
+def classic_model(name: str, **changes: Any) -> Architecture:
+    torch.manual_seed(0)
+    made: Architecture = MAKERS[name](**changes)
+    return made
+
+
+def exact_classic(name: str, **changes: Any) -> Architecture:
+    """In float64 and evaluation mode, every parameter redrawn."""
+    model = redraw(classic_model(name, **changes).double())
+    assert isinstance(model, Architecture)
+    return model.eval()
