@@ -34,6 +34,11 @@ def _linear_costs(num_inputs: int, num_outputs: int, parameters: int, query: Cos
     )
 
 
+def _noise(dropout: nn.Dropout, d_model: int, query: CostQuery) -> Costs:
+    """What dropout keeps to know what it let through."""
+    return Costs(activation_bytes=d_model * query.length * query.bytes_per_element if dropout.p > 0 else 0)
+
+
 class VocabularyHead(Head):
     """A head whose logits are one matrix product with `weight`, so that a loss may make them chunk by chunk."""
 
@@ -196,7 +201,8 @@ class Classifier(Head):
         if self.pooler is not None:
             kept = Costs(activation_bytes=self.pooler.kept_elements * query.bytes_per_element)
             yield "head.pooler", "head", _linear_costs(d_model, d_model, d_model * d_model + d_model, once) + kept
-        yield "head", "head", _linear_costs(d_model, num_classes, d_model * num_classes + num_classes, once)
+        linear = _linear_costs(d_model, num_classes, d_model * num_classes + num_classes, once)
+        yield "head", "head", linear + _noise(self.dropout, d_model, once)
 
 
 class Tagger(Head):
@@ -218,7 +224,8 @@ class Tagger(Head):
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
         num_classes, d_model = self.linear.weight.shape
-        yield "head", "head", _linear_costs(d_model, num_classes, d_model * num_classes + num_classes, query)
+        linear = _linear_costs(d_model, num_classes, d_model * num_classes + num_classes, query)
+        yield "head", "head", linear + _noise(self.dropout, d_model, query)
 
 
 class Span(Head):
@@ -247,6 +254,19 @@ class Span(Head):
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
         d_model = self.linear.weight.shape[1]
         yield "head", "head", _linear_costs(d_model, 2, 2 * d_model + 2, query)
+
+
+def name_of(head: Head) -> HeadName:
+    """What a task calls a head of this class."""
+    names: dict[type[Head], HeadName] = {
+        LanguageModel: "language_model",
+        MaskedLanguageModel: "masked_language_model",
+        MaskedLanguageModelAndPair: "masked_language_model_and_pair",
+        Classifier: "classifier",
+        Tagger: "tagger",
+        Span: "span",
+    }
+    return names[type(head)]
 
 
 def make_head(

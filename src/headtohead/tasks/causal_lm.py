@@ -28,7 +28,7 @@ class CausalLanguageModelling(TokenPrediction):
     """
 
     head = "language_model"
-    families: ClassVar[tuple[str, ...]] = ("decoder_only",)
+    families: ClassVar[tuple[str, ...]] = ("decoder_only", "recurrent", "external")
     data_kinds: ClassVar[tuple[str, ...]] = ("language",)
     metrics: ClassVar[tuple[str, ...]] = (
         "loss",

@@ -31,7 +31,14 @@ class Classification(Task):
     """`accuracy` is the share of right samples; the others are means over classes, so that rare ones count alike."""
 
     head = "classifier"
-    families: ClassVar[tuple[str, ...]] = ("encoder_only", "decoder_only")
+    families: ClassVar[tuple[str, ...]] = (
+        "encoder_only",
+        "decoder_only",
+        "recurrent",
+        "text_cnn",
+        "mlp",
+        "external",
+    )
     data_kinds: ClassVar[tuple[str, ...]] = ("labelled_text",)
     metrics: ClassVar[tuple[str, ...]] = ("loss", "accuracy", "precision_macro", "recall_macro", "f1_macro")
 
@@ -113,7 +120,7 @@ class Classification(Task):
 class ImageClassification(Classification):
     """The same for images."""
 
-    families: ClassVar[tuple[str, ...]] = ("vision_transformer",)
+    families: ClassVar[tuple[str, ...]] = ("vision_transformer", "cnn", "resnet", "mlp", "external")
     data_kinds: ClassVar[tuple[str, ...]] = ("images",)
 
 

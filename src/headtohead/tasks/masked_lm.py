@@ -31,7 +31,7 @@ class MaskedLanguageModelling(TokenPrediction):
     """Which tokens are hidden follows from (seed, epoch, row) alone; special tokens and padding never are."""
 
     head: ClassVar[HeadName] = "masked_language_model"
-    families: ClassVar[tuple[str, ...]] = ("encoder_only",)
+    families: ClassVar[tuple[str, ...]] = ("encoder_only", "recurrent", "external")
     data_kinds: ClassVar[tuple[str, ...]] = ("language", "labelled_text")
     metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "masked_accuracy")
     few_are_scored = True

@@ -26,7 +26,7 @@ class SequenceToSequence(TokenPrediction):
     """`exact_match` is the share of samples whose greedy, free-running output is the target to the last token."""
 
     head = "language_model"
-    families: ClassVar[tuple[str, ...]] = ("encoder_decoder",)
+    families: ClassVar[tuple[str, ...]] = ("encoder_decoder", "recurrent_encoder_decoder")
     data_kinds: ClassVar[tuple[str, ...]] = ("pairs_of_text",)
     metrics: ClassVar[tuple[str, ...]] = ("loss", "token_accuracy", "exact_match")
 

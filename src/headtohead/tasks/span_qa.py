@@ -27,7 +27,7 @@ class SpanQuestionAnswering(Task):
     """`loss` is the mean over both ends; `exact_match` and `f1` compare texts, as SQuAD's own script does."""
 
     head = "span"
-    families: ClassVar[tuple[str, ...]] = ("encoder_only", "decoder_only")
+    families: ClassVar[tuple[str, ...]] = ("encoder_only", "decoder_only", "recurrent")
     data_kinds: ClassVar[tuple[str, ...]] = ("questions",)
     metrics: ClassVar[tuple[str, ...]] = ("loss", "exact_match", "f1")
 

@@ -29,7 +29,7 @@ class Tagging(Task):
     """Words are tagged at their first piece; the head runs on no other tokens."""
 
     head = "tagger"
-    families: ClassVar[tuple[str, ...]] = ("encoder_only", "decoder_only")
+    families: ClassVar[tuple[str, ...]] = ("encoder_only", "decoder_only", "recurrent", "external")
     data_kinds: ClassVar[tuple[str, ...]] = ("tagged_text",)
     metrics: ClassVar[tuple[str, ...]] = ("loss", "token_accuracy", "entity_precision", "entity_recall", "entity_f1")
 
