@@ -23,6 +23,7 @@ VARIANTS: dict[str, list[dict]] = {
     "lstm": [{"bias": False}],
     "short_conv": [{"kernel": 3, "bias": False}, {"kernel": 7, "start": "identity"}],
     "linear_attention": [{"chunk_size": 4, "bias": False}],
+    "mamba2": [{"chunk_size": 4, "state": 6, "num_groups": 2, "head_width": 4, "bias": True}],
     "mlstm": [{"chunk_size": 4, "bias": True}],
     "retention": [{"chunk_size": 4, "value_factor": 1}],
     "performer": [{"chunk_size": 4, "num_features": 7}],
@@ -32,6 +33,10 @@ VARIANTS: dict[str, list[dict]] = {
     "min_gru": [{"expand": 1.5, "bias": False}],
     "min_lstm": [{"expand": 1.5, "bias": False}],
     "gated_linear": [{"chunk_size": 4, "key_ratio": 1.0, "value_ratio": 2.0, "temperature": 1.0}],
+    "gated_delta": [
+        {"gate": False, "chunk_size": 4},
+        {"conv": 0, "output_gate": False, "value_ratio": 2.0, "negative_eigenvalues": True, "chunk_size": 8},
+    ],
 }
 """Options to try besides the defaults."""
 MIXERS = [(name, options) for name in names("mixer") for options in ({}, *VARIANTS.get(name, []))]

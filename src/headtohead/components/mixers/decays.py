@@ -13,10 +13,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-Rows = Float[Tensor, "B H N P C K"]
-"""P kinds of queries, or of keys, for each of the C tokens of each of N chunks."""
+Queries = Float[Tensor, "B H N P C K"]
+"""P kinds of them for each of the C tokens of each of N chunks."""
+Keys = Float[Tensor, "B H N Q C K"]
+"""Q kinds of them."""
 Scores = Float[Tensor, "B H N P C Q C"]
-"""Of P kinds of queries with Q kinds of keys."""
+"""Of all kinds of queries with all kinds of keys."""
 
 
 class Decay(ABC):
@@ -35,20 +37,20 @@ class Decay(ABC):
             self.whole = self.whole * (last == 0)
             self.allowed = self.allowed & (document == document.mT)
 
-    def read(self, queries: Rows) -> Rows:
+    def read(self, queries: Queries) -> Queries:
         """Queries as they meet the state before the chunk."""
         return queries * self.from_start[..., None, :, :]
 
-    def kept(self, keys: Rows) -> Rows:
+    def kept(self, keys: Keys) -> Keys:
         """Keys as they stand in the state after the chunk."""
         return keys * self.to_end[..., None, :, :]
 
     @abstractmethod
-    def scores(self, queries: Rows, keys: Rows) -> Scores:
+    def scores(self, queries: Queries, keys: Keys) -> Scores:
         """q_i^T diag(exp(G_i - G_j)) k_j for j <= i in the same document; the second kind of queries for j < i."""
 
     @abstractmethod
-    def scores_backward(self, grad: Scores, queries: Rows, keys: Rows) -> tuple[Rows, Rows]:
+    def scores_backward(self, grad: Scores, queries: Queries, keys: Keys) -> tuple[Queries, Keys]:
         """Gradients by queries and keys."""
 
     def _masked(self, scores: Scores) -> Scores:
@@ -60,13 +62,13 @@ def _strict_for_second(allowed: Tensor, num_queries: int) -> Tensor:
     return torch.stack((allowed, allowed.tril(-1))[:num_queries], dim=-3)
 
 
-def _products(queries: Rows, keys: Rows) -> Scores:
+def _products(queries: Queries, keys: Keys) -> Scores:
     """q_i^T k_j of all kinds with all kinds, as one product of matrices."""
     flat = queries.flatten(-3, -2) @ keys.flatten(-3, -2).mT
     return flat.unflatten(-2, queries.shape[-3:-1]).unflatten(-1, keys.shape[-3:-1])
 
 
-def _products_backward(grad: Scores, queries: Rows, keys: Rows) -> tuple[Rows, Rows]:
+def _products_backward(grad: Scores, queries: Queries, keys: Keys) -> tuple[Queries, Keys]:
     flat = grad.flatten(-4, -3).flatten(-2, -1)
     by_queries = (flat @ keys.flatten(-3, -2)).view_as(queries)
     return by_queries, (flat.mT @ queries.flatten(-3, -2)).view_as(keys)
@@ -79,10 +81,10 @@ class SharedDecay(Decay):
         super().__init__(log_decay, document)
         self.between = (self.sums - self.sums.mT).clamp(max=0).exp() * self.allowed
 
-    def scores(self, queries: Rows, keys: Rows) -> Scores:
+    def scores(self, queries: Queries, keys: Keys) -> Scores:
         return _products(queries, keys) * _strict_for_second(self.between, queries.shape[-3]).unsqueeze(-2)
 
-    def scores_backward(self, grad: Scores, queries: Rows, keys: Rows) -> tuple[Rows, Rows]:
+    def scores_backward(self, grad: Scores, queries: Queries, keys: Keys) -> tuple[Queries, Keys]:
         between = _strict_for_second(self.between, queries.shape[-3]).unsqueeze(-2)
         return _products_backward(grad * between, queries, keys)
 
@@ -95,10 +97,10 @@ class BoundedDecay(Decay):
         centred = self.sums - self.sums[..., log_decay.shape[-2] // 2, None, :]
         self.of_query, self.of_key = centred.exp()[..., None, :, :], centred.neg().exp()[..., None, :, :]
 
-    def scores(self, queries: Rows, keys: Rows) -> Scores:
+    def scores(self, queries: Queries, keys: Keys) -> Scores:
         return self._masked(_products(queries * self.of_query, keys * self.of_key))
 
-    def scores_backward(self, grad: Scores, queries: Rows, keys: Rows) -> tuple[Rows, Rows]:
+    def scores_backward(self, grad: Scores, queries: Queries, keys: Keys) -> tuple[Queries, Keys]:
         products = _products_backward(self._masked(grad), queries * self.of_query, keys * self.of_key)
         return products[0] * self.of_query, products[1] * self.of_key
 
@@ -118,7 +120,7 @@ class AnyDecay(Decay):
             self.levels.append(((late - border).exp(), (border - early).exp()))
             half //= 2
 
-    def scores(self, queries: Rows, keys: Rows) -> Scores:
+    def scores(self, queries: Queries, keys: Keys) -> Scores:
         q, k = queries.squeeze(-3), keys.squeeze(-3)
         scores = torch.diag_embed((q * k).sum(-1))
         for of_late, of_early in self.levels:
@@ -127,7 +129,7 @@ class AnyDecay(Decay):
             _corners(scores, half).copy_(late @ early.mT)
         return self._masked(scores[..., None, :, None, :])
 
-    def scores_backward(self, grad: Scores, queries: Rows, keys: Rows) -> tuple[Rows, Rows]:
+    def scores_backward(self, grad: Scores, queries: Queries, keys: Keys) -> tuple[Queries, Keys]:
         q, k, grad = queries.squeeze(-3), keys.squeeze(-3), self._masked(grad)[..., 0, :, 0, :]
         itself = grad.diagonal(dim1=-2, dim2=-1)[..., None]
         by_q, by_k = itself * k, itself * q

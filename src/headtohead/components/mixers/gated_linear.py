@@ -15,17 +15,9 @@ from headtohead.components.contracts import CostQuery, Costs
 from headtohead.components.kernels import GLA, FastKernel, FlaKernel, through_fla
 from headtohead.components.linears import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.chunked_recurrence import checked_chunk_size, chunk_length
-from headtohead.components.mixers.matrix_memory import MatrixMemory, MemoryState, Parts
+from headtohead.components.mixers.matrix_memory import MatrixMemory, MemoryState, Parts, share
 from headtohead.components.mixers.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.norms import RmsScale
-
-
-def share(name: str, ratio: float, width: int) -> int:
-    """A width that is a part of a head's, or several, or the reason why it is none."""
-    part = round(ratio * width)
-    if part < 1 or abs(part - ratio * width) > 1e-6:
-        raise ValueError(f"{name}={ratio:g} of a head {width} wide is no whole width: use 1.0, or other heads")
-    return part
 
 
 class GatedLinearAttention(MatrixMemory):
@@ -96,11 +88,7 @@ class GatedLinearAttention(MatrixMemory):
         self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype
     ) -> MemoryState:
         del max_length
-        shape, exact = (
-            (batch_size, self.num_heads, self.key_width, self.value_width),
-            torch.promote_types(dtype, torch.float32),
-        )
-        return MemoryState(matrix=torch.zeros(shape, device=device, dtype=exact))
+        return self.empty(batch_size, self.key_width, self.value_width, None, device=device, dtype=dtype)
 
     def costs(self, query: CostQuery) -> Costs:
         """As the recurrence: one product writes, one reads."""

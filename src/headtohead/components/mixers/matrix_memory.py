@@ -1,4 +1,4 @@
-"""What gated linear attention, the delta rule and RWKV-7 share: for each head a matrix that tokens write to, with decay,
+"""What gated linear attention, the delta rule and RWKV-7 share: for each head a matrix which tokens write to, decaying,
 and read from (Schlag et al. 2021, https://arxiv.org/abs/2102.11174)."""
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Parts:
     """Of the output."""
     extra: Float[Tensor, "B L E"] | None = None
     """What the output holds besides what is read."""
-    seen: Float[Tensor, "B T E"] | None = None
+    seen: Float[Tensor, "B T W"] | None = None
     """What the tokens to come see of these directly; made in decoding alone."""
 
     @property
@@ -61,6 +61,14 @@ class Parts:
         real = valid[:, None, :, None]
         reads, writes = (None if part is None else part * real for part in (self.reads, self.writes))
         return replace(self, k=self.k * real, log_decay=self.log_decay * real, reads=reads, writes=writes)
+
+
+def share(name: str, ratio: float, width: int) -> int:
+    """A width that is a part of a head's, or several, or the reason why it is none."""
+    part = round(ratio * width)
+    if part < 1 or abs(part - ratio * width) > 1e-6:
+        raise ValueError(f"{name}={ratio:g} of a head {width} wide is no whole width: use 1.0, or other heads")
+    return part
 
 
 class MatrixMemory(Accelerated, Attends):
@@ -140,3 +148,17 @@ class MatrixMemory(Accelerated, Attends):
             y, state.matrix = recur(*given, **real.delta, state=state.matrix, chunk_size=self.chunk_size)
         state.before, state.length = parts.seen, state.length + x.shape[1]
         return self.emit(y.to(parts.v.dtype), parts), state
+
+    def empty(
+        self,
+        batch_size: int,
+        key_width: int,
+        value_width: int,
+        before: Tensor | None,
+        *,
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> MemoryState:
+        """A state in float32 at least."""
+        shape, exact = (batch_size, self.num_heads, key_width, value_width), torch.promote_types(dtype, torch.float32)
+        return MemoryState(matrix=torch.zeros(shape, device=device, dtype=exact), before=before)

@@ -1,0 +1,163 @@
+"""The delta rule, which replaces what the memory holds at a key instead of adding to it (Yang et al. 2024,
+https://arxiv.org/abs/2406.06484), with decay (Yang et al. 2024, https://arxiv.org/abs/2412.06464)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from headtohead.components.contracts import CostQuery, Costs
+from headtohead.components.kernels import DELTA, GATED_DELTA, FastKernel, FlaKernel, through_fla
+from headtohead.components.linears import ResidualLinear, ScoreLinear
+from headtohead.components.mixers.causal_convolution import CausalConvolution
+from headtohead.components.mixers.chunked_recurrence import checked_chunk_size, chunk_length
+from headtohead.components.mixers.matrix_memory import MatrixMemory, MemoryState, Parts, share
+from headtohead.components.mixers.softmax_attention import equal_share, merge_heads, split_heads
+from headtohead.components.norms import RmsScale
+
+STRONGEST_DECAY = 16.0
+SLOWEST, FASTEST = 1e-3, 1e-1
+"""Between which the steps start that decays are multiplied by."""
+
+
+class GatedDelta(MatrixMemory):
+    """S_t = a_t (1 - b_t k_t k_t^T) S_(t-1) + b_t k_t v_t^T with keys and queries of unit length; the output is
+    (norm(S_t^T q_t) * swish(x_t G)) O. Without `gate`, and so without a_t and G, it is DeltaNet."""
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        num_heads: int,
+        causal: bool,
+        dropout: float = 0.0,
+        key_ratio: float = 1.0,
+        value_ratio: float = 1.0,
+        gate: bool = True,
+        output_gate: bool | None = None,
+        conv: int = 4,
+        negative_eigenvalues: bool = False,
+        chunk_size: int = 32,
+        kernel: FlaKernel = "auto",
+    ) -> None:
+        super().__init__()
+        del causal, dropout  # one way always; no weights to drop
+        width = equal_share(d_model, num_heads)
+        self.d_model, self.num_heads, self.causal = d_model, num_heads, True
+        self.key_width, self.value_width = (
+            share("key_ratio", key_ratio, width),
+            share("value_ratio", value_ratio, width),
+        )
+        self.chunk_size, self.has_gate = checked_chunk_size(chunk_size), gate
+        self.fast = FastKernel(kernel, GATED_DELTA if gate else DELTA)
+        self.highest_rate = 2.0 if negative_eigenvalues else 1.0
+        keys, values = num_heads * self.key_width, num_heads * self.value_width
+        self.query = ScoreLinear(d_model, keys, bias=False)
+        self.key = ScoreLinear(d_model, keys, bias=False)
+        self.value = nn.Linear(d_model, values, bias=False)
+        self.rate = nn.Linear(d_model, num_heads, bias=False)
+        self.conv = CausalConvolution(2 * keys + values, taps=conv, bias=False) if conv else None
+        self.decay = nn.Linear(d_model, num_heads, bias=False) if gate else None
+        self.log_strength = nn.Parameter(torch.empty(num_heads)) if gate else None
+        self.decay_bias = nn.Parameter(torch.empty(num_heads)) if gate else None
+        has_output_gate = gate if output_gate is None else output_gate
+        self.gate = nn.Linear(d_model, values, bias=False) if has_output_gate else None
+        self.norm = RmsScale(self.value_width, eps=1e-5)
+        self.output = ResidualLinear(values, d_model, bias=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Decays from exp(-0.001) to exp(-1.6), as Mamba-2's."""
+        if self.log_strength is None or self.decay_bias is None:
+            return
+        with torch.no_grad():
+            self.log_strength.uniform_(1.0, STRONGEST_DECAY).log_()
+            step = self.decay_bias.uniform_(math.log(SLOWEST), math.log(FASTEST)).exp_()
+            self.decay_bias.copy_(step + torch.log(-torch.expm1(-step)))  # softplus of it is the step
+
+    def project(
+        self,
+        x: Float[Tensor, "B L D"],
+        begins: Bool[Tensor, "B L"] | None = None,
+        before: Float[Tensor, "B T E"] | None = None,
+    ) -> Parts:
+        mixed, seen = torch.cat((self.query(x), self.key(x), self.value(x)), dim=-1), None
+        if self.conv is not None:
+            seen = None if before is None else self.conv.next_tail(mixed, before)
+            mixed = self.conv(mixed, begins, before)
+        keys, values = self.num_heads * self.key_width, self.num_heads * self.value_width
+        q, k, v = F.silu(mixed).split((keys, keys, values), dim=-1)
+        q, k = (F.normalize(split_heads(part, self.key_width), dim=-1, eps=1e-6) for part in (q, k))
+        rate = self.highest_rate * split_heads(self.rate(x).sigmoid(), 1)
+        return Parts(
+            q=q * self.key_width**-0.5,
+            k=k,
+            v=split_heads(v, self.value_width),
+            log_decay=self._log_decay(x),
+            rate=rate,
+            reads=-rate * k,
+            gate=None if self.gate is None else self.gate(x),
+            seen=seen,
+        )
+
+    def _log_decay(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B H L 1"]:
+        exact = torch.promote_types(x.dtype, torch.float32)
+        if self.decay is None or self.log_strength is None or self.decay_bias is None:
+            return x.new_zeros(len(x), self.num_heads, x.shape[1], 1, dtype=exact)
+        step = F.softplus(self.decay(x).to(exact) + self.decay_bias)
+        return split_heads(-self.log_strength.exp() * step, 1).to(exact)
+
+    def emit(self, y: Float[Tensor, "B H L V"], parts: Parts) -> Float[Tensor, "B L D"]:
+        y = merge_heads(self.norm(y))
+        return self.output(y if parts.gate is None else y * F.silu(parts.gate))
+
+    def through(
+        self, kernel: Callable[..., Any], parts: Parts, begins: Bool[Tensor, "B L"] | None
+    ) -> Float[Tensor, "B H L V"]:
+        assert parts.rate is not None, "project makes it"
+        kind = parts.v.dtype
+        given = {"q": parts.q.to(kind), "k": parts.k.to(kind), "v": parts.v, "beta": parts.rate.to(kind).squeeze(-1)}
+        if self.has_gate:
+            given["g"] = parts.log_decay.squeeze(-1)
+        return through_fla(kernel, given, begins, scale=1.0)
+
+    def initial_state(
+        self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype
+    ) -> MemoryState:
+        del max_length
+        tail = None if self.conv is None else self.conv.initial_tail(batch_size, device=device, dtype=dtype)
+        return self.empty(batch_size, self.key_width, self.value_width, tail, device=device, dtype=dtype)
+
+    def costs(self, query: CostQuery) -> Costs:
+        """As the recurrence: one product writes, one reads for the output, and, but for the first token, one reads what
+        is to be replaced."""
+        n, d, heads = query.length, self.d_model, self.num_heads
+        keys, values = heads * self.key_width, heads * self.value_width
+        memory, gates = keys * self.value_width, values if self.gate is not None else 0
+        linears = d * (2 * keys + 2 * values + gates + (2 if self.has_gate else 1) * heads)
+        own = Costs.of(
+            self,
+            forward_flops=2 * n * linears + 2 * (3 * n - 1) * memory,
+            state_elements=memory,
+            activation_bytes=self._kept_bytes(query, keys, values, memory),
+        )
+        if self.conv is None:
+            return own
+        conv = self.conv.costs(query)
+        return own + Costs(0, 0, conv.forward_flops, conv.training_flops, conv.state_elements, conv.activation_bytes)
+
+    def _kept_bytes(self, query: CostQuery, keys: int, values: int, memory: int) -> int:
+        """In their own type what linear layers and gates read and give; in whole chunks and in float32 what the
+        recurrence reads, solves and gives, and its states."""
+        n, heads, chunk = query.length, self.num_heads, chunk_length(query.length, self.chunk_size)
+        chunks = -(-n // chunk)
+        gates, decays = values if self.gate is not None else 0, heads if self.has_gate else 0
+        own = n * (self.d_model + 2 * (2 * keys + values) + 3 * gates + values) + n * (7 * heads + 2 * decays)
+        exact = 2 * n * keys + chunks * chunk * (4 * keys + 3 * values + heads) + (chunks + 1) * memory
+        return own * query.bytes_per_element + exact * max(4, query.bytes_per_element) + 4 * n * heads
