@@ -20,6 +20,7 @@ VARIANTS: dict[str, list[dict]] = {
     "bahdanau": [{"score_width": 5}],
     "luong": [{"score": "dot"}, {"score": "concat"}],
     "longformer": [{"window": 3, "num_global": 2}],
+    "bigbird": [{"block_size": 2, "num_random": 1}],
     "lstm": [{"bias": False}],
     "short_conv": [{"kernel": 3, "bias": False}, {"kernel": 7, "start": "identity"}],
     "linear_attention": [{"chunk_size": 4, "bias": False}],
@@ -33,6 +34,7 @@ VARIANTS: dict[str, list[dict]] = {
     "min_gru": [{"expand": 1.5, "bias": False}],
     "min_lstm": [{"expand": 1.5, "bias": False}],
     "gated_linear": [{"chunk_size": 4, "key_ratio": 1.0, "value_ratio": 2.0, "temperature": 1.0}],
+    "rwkv7": [{"decay_rank": 3, "rate_rank": 5, "gate_rank": 2, "chunk_size": 4}],
     "gated_delta": [
         {"gate": False, "chunk_size": 4},
         {"conv": 0, "output_gate": False, "value_ratio": 2.0, "negative_eigenvalues": True, "chunk_size": 8},
