@@ -20,7 +20,7 @@ class TokenByToken:
         begins: Bool[Tensor, "B L"] | None = None,
         state: Float[Tensor, "B H K P"] | None = None,
     ) -> tuple[Float[Tensor, "B H L P"], Float[Tensor, "B H K P"]]:
-        v = v.to(q.dtype)
+        q, k, v = (t.to(log_decay.dtype) for t in (q, k, v))
         decay = log_decay.expand(*v.shape[:3]).exp()
         last = q.new_zeros(*q.shape[:2], q.shape[-1], v.shape[-1]) if state is None else state
         rows = []
