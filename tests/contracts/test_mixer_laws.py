@@ -31,6 +31,7 @@ VARIANTS: dict[str, list[dict]] = {
     "mamba": [{"state": 3, "rank": 2, "conv": 3, "bias": True, "conv_bias": False}],
     "rg_lru": [{"expand": 1.5, "conv": 2}],
     "rwkv4": [{"expand": 1.5}],
+    "s4d": [{"state": 8, "start": "inv", "glu": False}],
     "min_gru": [{"expand": 1.5, "bias": False}],
     "min_lstm": [{"expand": 1.5, "bias": False}],
     "gated_linear": [{"chunk_size": 4, "key_ratio": 1.0, "value_ratio": 2.0, "temperature": 1.0}],

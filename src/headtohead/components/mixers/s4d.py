@@ -1,0 +1,199 @@
+"""S4D: a state space for every channel, diagonal, the same for all tokens (Gu et al. 2022,
+https://arxiv.org/abs/2206.11893): a long convolution to train, a recurrence to decode.
+
+N states of each channel: P = N/2 complex ones, whose conjugates are the others.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from headtohead.components.attending import Attends
+from headtohead.components.contracts import Context, CostQuery, Costs, Mixer, State
+from headtohead.components.linears import ResidualLinear
+from headtohead.components.mixers.documents import by_document, starts
+from headtohead.components.mixers.implicit import applied, open_pairs
+from headtohead.components.mixers.long_convolution import convolved
+from headtohead.components.mixers.scan import exact, full_precision
+
+LEAST_STEP, MOST_STEP = 1e-3, 1e-1
+Start = Literal["lin", "inv"]
+
+
+@dataclass
+class S4dState(State):
+    """The complex states of all channels, real part and imaginary part."""
+
+    hidden: Float[Tensor, "B D P 2"] | None = None
+
+
+class S4d(Mixer, Attends):
+    """h_t = exp(dt A) h_{t-1} + (exp(dt A) - 1) / A x_t, y_t = 2 Re(C h_t) + skip x_t, then GELU and a linear map.
+
+    `start` says which A the layer starts with: "lin", -1/2 + i pi n, or "inv", -1/2 + i N/pi (N / (2n + 1) - 1). `glu`
+    gates the linear map, as the paper does.
+    """
+
+    reads_one_way = True
+    sums_to_one = False
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        num_heads: int,
+        causal: bool,
+        dropout: float = 0.0,
+        state: int = 64,
+        start: Start = "lin",
+        glu: bool = True,
+    ) -> None:
+        super().__init__()
+        del num_heads, causal, dropout
+        if state < 2 or state % 2:
+            raise ValueError(f"state={state} is no number of states in conjugate pairs: use 2, 4, 6 ...")
+        if start not in ("lin", "inv"):
+            raise ValueError(f"start={start} is unknown: choose lin or inv")
+        self.causal, self.d_model, self.state, self.start = True, d_model, state, start
+        self.log_step = nn.Parameter(torch.empty(d_model))
+        self.log_decay = nn.Parameter(torch.empty(d_model, state // 2))
+        self.frequency = nn.Parameter(torch.empty(d_model, state // 2))
+        self.C = nn.Parameter(torch.empty(d_model, state // 2, 2))
+        self.skip = nn.Parameter(torch.empty(d_model))
+        self.output = ResidualLinear(d_model, 2 * d_model if glu else d_model)
+        self.glu = glu
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        n = torch.arange(self.state // 2, device=self.C.device)
+        imaginary = math.pi * n if self.start == "lin" else self.state / math.pi * (self.state / (2 * n + 1) - 1)
+        nn.init.uniform_(self.log_step, math.log(LEAST_STEP), math.log(MOST_STEP))
+        nn.init.constant_(self.log_decay, math.log(0.5))
+        with torch.no_grad():
+            self.frequency.copy_(imaginary.expand_as(self.frequency))
+        nn.init.normal_(self.C, std=0.5**0.5)
+        nn.init.normal_(self.skip)
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        documents = by_document(x, context)
+        if documents is not None:
+            return documents.back(self.whole(documents.x))
+        return self.whole(x)
+
+    def whole(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+        """Rows with nothing before them."""
+        with full_precision(x):
+            y = convolved(x, self.kernel(x.shape[1]))
+        return self.write(y, x)
+
+    def rates(self) -> tuple[Float[Tensor, "D P"], Float[Tensor, "D P"]]:
+        """dt A, real part and imaginary part."""
+        step = exact(self.log_step).exp()[:, None]
+        return -step * exact(self.log_decay).exp(), step * exact(self.frequency)
+
+    def powers(self, exponents: Float[Tensor, " T"]) -> Float[Tensor, "D T P 2"]:
+        """exp(dt A) to these powers."""
+        real, imaginary = (rate[:, None] * exponents[:, None] for rate in self.rates())
+        return real.exp()[..., None] * torch.stack((imaginary.cos(), imaginary.sin()), dim=-1)
+
+    def inputs(self) -> Float[Tensor, "D P 2"]:
+        """(exp(dt A) - 1) / A: what a token of size one brings."""
+        decay = self.powers(torch.ones(1, device=self.C.device, dtype=exact(self.C).dtype))[:, 0]
+        one = torch.tensor([1.0, 0.0], device=decay.device, dtype=decay.dtype)
+        A = torch.stack((-exact(self.log_decay).exp(), exact(self.frequency)), dim=-1)
+        return product(decay - one, A * one.new_tensor([1.0, -1.0])) / A.square().sum(-1, keepdim=True)
+
+    def kernel(self, length: int) -> Float[Tensor, "L D"]:
+        """2 Re(C exp(dt A l) B): powers to l = stride i + j are products of powers to stride i and to j."""
+        stride = math.isqrt(length - 1) + 1
+        near = torch.arange(stride, device=self.C.device, dtype=exact(self.C).dtype)
+        far = stride * torch.arange(-(-length // stride), device=near.device, dtype=near.dtype)
+        left = product(self.powers(far), product(exact(self.C), self.inputs())[:, None])
+        kernel = real_part(left, self.powers(near))
+        return 2 * kernel.flatten(1)[:, :length].mT
+
+    def write(self, y: Float[Tensor, "B L D"], x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+        z: Tensor = self.output(F.gelu(y + self.skip.to(y.dtype) * x))
+        return F.glu(z, dim=-1) if self.glu else z
+
+    def attention(
+        self, x: Float[Tensor, "B L D"], context: Context, *, causal: bool | None = None
+    ) -> Float[Tensor, "B H L M"]:
+        """The kernel at every distance, the same for all tokens; the recurrence has no other direction."""
+        del causal
+        length, begins = x.shape[1], starts(context)
+        with full_precision(x):
+            kernel = self.kernel(length)
+        place = torch.arange(length, device=x.device)
+        weights = kernel.mT[:, (place[:, None] - place).clamp(min=0)]
+        return weights * open_pairs(x, begins)
+
+    def mixed(
+        self, weights: Float[Tensor, "B H L M"], x: Float[Tensor, "B L D"], context: Context
+    ) -> Float[Tensor, "B L D"]:
+        del context
+        return self.write(applied(weights, exact(x)).to(x.dtype), x)
+
+    def initial_state(self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype) -> S4dState:
+        del max_length
+        exact_dtype = torch.promote_types(dtype, torch.float32)
+        return S4dState(
+            hidden=torch.zeros(batch_size, self.d_model, self.state // 2, 2, device=device, dtype=exact_dtype)
+        )
+
+    def step(
+        self, x: Float[Tensor, "B L D"], state: State, context: Context
+    ) -> tuple[Float[Tensor, "B L D"], S4dState]:
+        assert isinstance(state, S4dState) and state.hidden is not None, "a state comes from initial_state"
+        length = x.shape[1]
+        if context.valid is not None:
+            x = x.masked_fill(~context.valid[..., None], 0.0)
+        with full_precision(x):
+            place = torch.arange(length, device=x.device, dtype=state.hidden.dtype)
+            left = product(self.powers(place + 1), exact(self.C)[:, None])
+            y = 2 * real_part(left, state.hidden.transpose(0, 1)).permute(2, 1, 0)
+            y = y.to(x.dtype) + convolved(x, self.kernel(length))
+            state.hidden = self._after(x, state.hidden)
+        state.length += length
+        return self.write(y, x), state
+
+    def _after(self, x: Float[Tensor, "B L D"], hidden: Float[Tensor, "B D P 2"]) -> Float[Tensor, "B D P 2"]:
+        """The states once these tokens were read; what the first of them brought has faded most."""
+        length = x.shape[1]
+        ages = torch.arange(length - 1, -1, -1, device=x.device, dtype=hidden.dtype)
+        brought = torch.einsum("bld,dlpc->bdpc", exact(x), product(self.powers(ages), self.inputs()[:, None]))
+        faded: Tensor = product(self.powers(ages[:1] + 1)[:, 0], hidden)
+        return faded + brought
+
+    def costs(self, query: CostQuery) -> Costs:
+        """As a recurrence: what tokens bring to the states, and what is read from them."""
+        n, d, s = query.length, self.d_model, self.state
+        stride = math.isqrt(n - 1) + 1
+        powers = (8 * -(-n // stride) + 6 * stride + 21) * d * s // 2
+        kept = n * d * (5 if self.glu else 3) + 4 * (n + 1) * d + 6 * d + powers
+        return Costs.of(
+            self,
+            forward_flops=2 * n * d * d * (2 if self.glu else 1) + 4 * n * d * s,
+            state_elements=d * s,
+            activation_bytes=kept * query.bytes_per_element,
+        )
+
+
+def product(a: Float[Tensor, "*A 2"], b: Float[Tensor, "*C 2"]) -> Float[Tensor, "*E 2"]:
+    """Of complex numbers as pairs of real ones, which every precision has."""
+    (a_real, a_imaginary), (b_real, b_imaginary) = a.unbind(-1), b.unbind(-1)
+    return torch.stack(
+        (a_real * b_real - a_imaginary * b_imaginary, a_real * b_imaginary + a_imaginary * b_real), dim=-1
+    )
+
+
+def real_part(a: Float[Tensor, "D S P 2"], b: Float[Tensor, "D T P 2"]) -> Float[Tensor, "D S T"]:
+    """Re sum_p a_p b_p, for all pairs."""
+    return (a * a.new_tensor([1.0, -1.0])).flatten(2) @ b.flatten(2).mT
