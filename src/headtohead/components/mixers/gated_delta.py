@@ -158,6 +158,6 @@ class GatedDelta(MatrixMemory):
         n, heads, chunk = query.length, self.num_heads, chunk_length(query.length, self.chunk_size)
         chunks = -(-n // chunk)
         gates, decays = values if self.gate is not None else 0, heads if self.has_gate else 0
-        own = n * (self.d_model + 2 * (2 * keys + values) + 3 * gates + values) + n * (7 * heads + 2 * decays)
-        exact = 2 * n * keys + chunks * chunk * (4 * keys + 3 * values + heads) + (chunks + 1) * memory
+        own = n * (self.d_model + 4 * keys + 3 * values + 3 * gates + 7 * heads + 2 * decays) + 2 * decays
+        exact = n * keys + chunks * chunk * (4 * keys + 3 * values + heads) + (chunks + 1) * memory
         return own * query.bytes_per_element + exact * max(4, query.bytes_per_element) + 4 * n * heads

@@ -43,8 +43,8 @@ class Parts:
     writes: Float[Tensor, "B H L K"] | None = None
     gate: Float[Tensor, "B L E"] | None = None
     """Of the output."""
-    extra: Float[Tensor, "B L E"] | None = None
-    """What the output holds besides what is read."""
+    bonus: Float[Tensor, "B H L 1"] | None = None
+    """How much of its own value a token's output holds besides what it reads."""
     seen: Float[Tensor, "B T W"] | None = None
     """What the tokens to come see of these directly; made in decoding alone."""
 
