@@ -20,7 +20,7 @@ from headtohead.components.mixers.luong_attention import LuongAttention
 from headtohead.components.mixers.reference.gru import Gru as SlowGru
 from headtohead.components.norms import BatchNorm, LayerNorm
 from headtohead.components.residuals import Pre
-from headtohead.examining.counting import counting, saved_bytes
+from headtohead.architectures.counting import counting, saved_bytes
 from headtohead.generation.loop import greedy
 from headtohead.probing.attention import attention_maps
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headtohead.components.contracts import Context, CostQuery
 from headtohead.components.mixture_of_experts import MixtureOfExperts
-from headtohead.examining.counting import counting, saved_bytes
+from headtohead.architectures.counting import counting, saved_bytes
 
 
 def token_by_token(layer: MixtureOfExperts, x: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from headtohead.components.contracts import Context, CostQuery, Norm
 from headtohead.components.initialisations import gpt2, t5, xavier
 from headtohead.components.mixers.softmax_attention import SoftmaxAttention
 from headtohead.components.norms import DynamicTanh, LayerNorm
-from headtohead.examining.counting import counting, saved_bytes
+from headtohead.architectures.counting import counting, saved_bytes
 from headtohead.examining.laws import costs, forms, masking
 from headtohead.generation.loop import greedy
 from small_models import exact_model, redraw, small_model

@@ -9,7 +9,7 @@ from torch import nn
 from headtohead.components.checkpointing import recompute
 from headtohead.components.contracts import Context, CostQuery, Norm
 from headtohead.components.norms import BatchNorm, LayerNorm, NoNorm, RmsNorm, RmsScale
-from headtohead.examining.counting import saved_bytes
+from headtohead.architectures.counting import saved_bytes
 
 
 def rows(*shape: int, seed: int = 0) -> torch.Tensor:

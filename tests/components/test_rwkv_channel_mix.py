@@ -12,7 +12,7 @@ from contracts.choices import factory, slow_twin
 from headtohead.components.contracts import Context, CostQuery
 from headtohead.components.rwkv_channel_mix import RwkvChannelMix
 from headtohead.components.stack import Stack
-from headtohead.examining.counting import counting, saved_bytes
+from headtohead.architectures.counting import counting, saved_bytes
 from headtohead.examining.laws import LAWS, Law, Subject, applies
 
 

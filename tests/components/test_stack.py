@@ -19,7 +19,7 @@ from headtohead.components.mixers.softmax_attention import SoftmaxAttention
 from headtohead.components.mixers.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.components.positions.rotary import Rotary
 from headtohead.components.stack import Stack
-from headtohead.examining.counting import saved_bytes
+from headtohead.architectures.counting import saved_bytes
 
 POLICIES = [Checkpointing("full"), Checkpointing("every_k", 2), Checkpointing("every_k", 3), Checkpointing("attention")]
 

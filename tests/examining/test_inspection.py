@@ -12,7 +12,7 @@ from rich.console import Console
 
 from headtohead.architectures.contracts import InputSize
 from headtohead.architectures.costs import ledger
-from headtohead.examining.counting import counting
+from headtohead.architectures.counting import counting
 from headtohead.examining.inspection import Inspection, inspect
 from headtohead.examining.inspection_view import fold, memory, number, show
 from small_models import FAMILIES, SIZE, VOCAB_SIZE, small_model

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.architectures.costs import Ledger, ledger
+from headtohead.architectures.counting import counting
 from headtohead.components.contracts import Component
-from headtohead.examining.counting import counting
 
 Shape = tuple[int, ...]
 

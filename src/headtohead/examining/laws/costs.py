@@ -7,9 +7,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from headtohead.architectures.counting import counting, saved_bytes
 from headtohead.components.contracts import Context, CostQuery
 from headtohead.components.stack import Stack
-from headtohead.examining.counting import counting, saved_bytes
 from headtohead.examining.laws.subject import LawBroken, Subject
 
 

@@ -179,6 +179,19 @@ def _allowed_pairs(bound: Bound) -> int:
     return batch * heads * length * num_keys
 
 
+def _recurrent(products: int) -> Callable[[Bound, Any], int]:
+    """Kernels of whole recurrent layers: every token meets each matrix, 1 time forward, 2 backward."""
+
+    def flops(bound: Bound, out: Any) -> int:
+        del out
+        held = bound["weight"] if "weight" in bound else [bound[name] for name in bound if name.startswith("weight")]
+        matrices = sum(weight.numel() for weight in held if weight.ndim == 2)
+        tokens = bound["input"].numel() // bound["input"].shape[-1]
+        return 2 * products * tokens * matrices
+
+    return flops
+
+
 _FUSED = ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
 PRODUCTS: dict[str, Callable[[Bound, Any], int]] = {
     "mm": _product("self", "mat2"),
@@ -190,6 +203,8 @@ PRODUCTS: dict[str, Callable[[Bound, Any], int]] = {
     "dot": _dot,
     "convolution": _convolution,
     "convolution_backward": _convolution_backward,
+    **dict.fromkeys(("mkldnn_rnn_layer", "_cudnn_rnn"), _recurrent(1)),
+    **dict.fromkeys(("mkldnn_rnn_layer_backward", "_cudnn_rnn_backward"), _recurrent(2)),
     **{f"_scaled_dot_product_{kernel}": _attention(2) for kernel in _FUSED},
     **{f"_scaled_dot_product_{kernel}_backward": _attention(4) for kernel in _FUSED},
 }

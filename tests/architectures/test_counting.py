@@ -23,7 +23,7 @@ from headtohead.components.positions.rotary_2d import Rotary2d
 from headtohead.components.positions.sinusoidal_2d import Sinusoidal2d
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
-from headtohead.examining.counting import Counts, counting, saved_bytes
+from headtohead.architectures.counting import Counts, counting, saved_bytes
 from headtohead.tasks.contracts import Task
 from headtohead.tasks.masked_lm import MaskedLanguageModelling
 from headtohead.tasks.next_sentence import MaskedLanguageModellingWithNextSentence
