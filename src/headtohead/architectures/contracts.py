@@ -36,6 +36,8 @@ class CostRow:
     costs: Costs
     side: Literal["source", "target"] = "source"
     """Which tokens of an encoder-decoder the FLOPs are for."""
+    counted: bool = False
+    """Whether the costs were counted while it ran, since it declares none."""
 
 
 class Head(Component):
@@ -65,6 +67,8 @@ class Architecture(nn.Module, ABC):
     """Components wired into a model. Keyword tensors in, logits out; the names are those of Batch.inputs()."""
 
     family: ClassVar[str]
+    needs_memory: ClassVar[bool] = False
+    """True where it cannot be made on the meta device, because nobody promises that."""
     head: Head
 
     @abstractmethod

@@ -74,7 +74,9 @@ class Ledger:
             "totals": asdict(self.totals),
             "flops_by_side": self.flops_by_side(),
             "by_kind": {kind: asdict(costs) for kind, costs in self.by_kind().items()},
-            "rows": [{"path": row.path, "kind": row.kind, **asdict(row.costs)} for row in self.rows],
+            "rows": [
+                {"path": row.path, "kind": row.kind, "counted": row.counted, **asdict(row.costs)} for row in self.rows
+            ],
         }
 
 

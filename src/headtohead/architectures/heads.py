@@ -39,6 +39,25 @@ def _noise(dropout: nn.Dropout, d_model: int, query: CostQuery) -> Costs:
     return Costs(activation_bytes=d_model * query.length * query.bytes_per_element if dropout.p > 0 else 0)
 
 
+class GivenLogits(Head):
+    """None: the model's features are the logits."""
+
+    reads_all = True
+
+    def forward(
+        self,
+        features: Tensor,
+        valid: Bool[Tensor, "B L"] | None = None,
+        token_types: Int[Tensor, "B L"] | None = None,
+    ) -> Tensor:
+        del valid, token_types
+        return features
+
+    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
+        del query
+        return iter(())
+
+
 class VocabularyHead(Head):
     """A head whose logits are one matrix product with `weight`, so that a loss may make them chunk by chunk."""
 

@@ -16,7 +16,7 @@ from headtohead.building.errors import ConfigurationError, nearest, one_of, show
 from headtohead.building.kinds import Either, Kind, ListOf, MappingOf, MismatchError, Null, Part, Record, Text, Whole
 from headtohead.building.limits import LIMITS
 from headtohead.building.slots import Slot, may_name, slot_of
-from headtohead.building.sources import arguments, find_target, module_path
+from headtohead.building.sources import arguments, find_target, may_be_made_when_imported, module_path
 
 _OPTIONAL_TEXT = Either((Text(), Null()))
 ROOT_FIELDS: dict[str, Kind] = {
@@ -178,6 +178,8 @@ def _check_target(path: str, group: str, target: Any) -> None:
             f"{refused}: {group} takes classes of {' or '.join(slot_of(group).packages)}, or yours"
         )
     module, _, name = target.rpartition(".")
+    if may_be_made_when_imported(target):
+        return
     if module_path(module) is None:
         raise ConfigurationError(f"{refused}: there is no module {module}; give one that Python finds (PYTHONPATH)")
     if find_target(target) is None:

@@ -123,6 +123,18 @@ def find_target(target: str) -> Located | None:
     return located if located and isinstance(located.node, Definition) else None
 
 
+def may_be_made_when_imported(target: str) -> bool:
+    """Whether a `_target_` of another package may well exist though no source defines it: one of the names that a
+    module takes from others all at once, or a method of a class (`package.Class.from_config`)."""
+    module, _, name = target.rpartition(".")
+    if target.partition(".")[0] == "headtohead":
+        return False
+    if module_path(module) is not None:
+        return "*" in parse(module) and name not in parse(module)
+    package, _, owner = module.rpartition(".")
+    return bool(package) and module_path(package) is not None and (owner in parse(package) or "*" in parse(package))
+
+
 def bases(located: Located) -> Iterator[Located]:
     """A class and its bases that have readable sources, nearest first."""
     yield located

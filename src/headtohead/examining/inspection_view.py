@@ -96,7 +96,8 @@ def _ledger(inspection: Inspection) -> Table:
     rows = inspection.ledger.rows
     for line in fold((row.path, (row.kind, row.costs)) for row in rows):
         row = rows[line.first]
-        table.add_row(f"{line.path}{_times(line)}", row.kind, *_figures(row.costs, line.count))
+        kind = f"{row.kind} (counted)" if row.counted else row.kind
+        table.add_row(f"{line.path}{_times(line)}", kind, *_figures(row.costs, line.count))
     table.add_section()
     table.add_row("all", "", *_figures(sum((row.costs for row in rows), Costs()), 1))
     return table

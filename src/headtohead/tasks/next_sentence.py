@@ -32,6 +32,7 @@ class MaskedLanguageModellingWithNextSentence(MaskedLanguageModelling):
     """
 
     head: ClassVar[HeadName] = "masked_language_model_and_pair"
+    families: ClassVar[tuple[str, ...]] = ("encoder_only", "recurrent")
     data_kinds: ClassVar[tuple[str, ...]] = ("labelled_text",)
     metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "masked_accuracy", "next_sentence_accuracy")
 
@@ -99,7 +100,7 @@ class MaskedLanguageModellingWithNextSentence(MaskedLanguageModelling):
     def _expected(self, batch: Batch) -> Float[Tensor, " B"]:
         """How many tokens of each row are hidden on average."""
         assert batch.tokens is not None, "view checks the tokens"
-        open_to_choice = (batch.tokens >= self.spec.num_special_ids) | (targets_of(batch) != IGNORED)
+        open_to_choice = ~self.spec.are_special(batch.tokens) | (targets_of(batch) != IGNORED)
         if batch.valid is not None:
             open_to_choice &= batch.valid
         return self.mask_rate * open_to_choice.sum(1)

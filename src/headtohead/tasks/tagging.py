@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headtohead.architectures.contracts import Architecture
-from headtohead.architectures.heads import Tagger
+from headtohead.architectures.heads import GivenLogits, Tagger
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
 from headtohead.tasks.class_labels import class_loss, class_names, guess
@@ -121,7 +121,7 @@ class Tagging(Task):
 
     def _scored(self, model: Architecture, batch: Batch) -> tuple[Float[Tensor, "N C"], Int[Tensor, " N"]]:
         """Logits and tags of the words, row after row."""
-        if not isinstance(model.head, Tagger):
+        if not isinstance(model.head, Tagger | GivenLogits):
             raise ValueError(
                 f"head={type(model.head).__name__} makes no tags: build the model with the head that the task names."
             )

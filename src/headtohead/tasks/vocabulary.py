@@ -9,14 +9,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headtohead.architectures.contracts import Architecture
-from headtohead.architectures.heads import VocabularyHead
+from headtohead.architectures.heads import GivenLogits, VocabularyHead
 from headtohead.data.batch import IGNORED
 from headtohead.tasks.chunked_cross_entropy import Scores, Workspace, cross_entropy_sum, score
+from headtohead.tasks.class_labels import class_loss
 from headtohead.tasks.contracts import Loss
 
 
-def vocabulary_head(model: Architecture) -> VocabularyHead:
-    if not isinstance(model.head, VocabularyHead):
+def vocabulary_head(model: Architecture) -> VocabularyHead | GivenLogits:
+    if not isinstance(model.head, VocabularyHead | GivenLogits):
         raise ValueError(
             f"head={type(model.head).__name__} makes no logits over a vocabulary, which this task predicts: "
             "build the model with the head that the task names."
@@ -39,17 +40,32 @@ def scored_rows(
 
 
 def loss_of_rows(
-    head: VocabularyHead, rows: Tensor, targets: Tensor, *, label_smoothing: float, workspace: Workspace
+    head: VocabularyHead | GivenLogits,
+    rows: Tensor,
+    targets: Tensor,
+    *,
+    label_smoothing: float,
+    workspace: Workspace,
 ) -> Loss:
+    if isinstance(head, GivenLogits):
+        return class_loss(rows, targets, label_smoothing=label_smoothing)
     total = cross_entropy_sum(
         head.transform(rows), head.weight, head.bias, targets, label_smoothing=label_smoothing, workspace=workspace
     )
     return Loss(total=total, count=(targets != IGNORED).sum())
 
 
-def score_rows(head: VocabularyHead, rows: Tensor, targets: Tensor, *, workspace: Workspace) -> Scores:
+def score_rows(head: VocabularyHead | GivenLogits, rows: Tensor, targets: Tensor, *, workspace: Workspace) -> Scores:
+    if isinstance(head, GivenLogits):
+        return _score_logits(rows.detach(), targets)
     with torch.no_grad():
         return score(head.transform(rows), head.weight, head.bias, targets, workspace=workspace)
+
+
+def _score_logits(logits: Float[Tensor, "N V"], targets: Int[Tensor, " N"]) -> Scores:
+    loss, predicted = class_loss(logits, targets), logits.argmax(1)
+    correct = ((predicted == targets) & (targets != IGNORED)).sum()
+    return Scores(loss=loss.total.double(), correct=correct, count=loss.count, predicted=predicted)
 
 
 def perplexity(loss: float) -> float:

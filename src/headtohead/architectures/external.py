@@ -1,0 +1,214 @@
+"""Anybody's model: a module that takes tokens or images and gives logits, wrapped so that it takes part like ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from inspect import Parameter, signature
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from headtohead.architectures.checks import checked_shape, required
+from headtohead.architectures.contracts import CostRow, InputSize
+from headtohead.architectures.counting import counting, saved_bytes
+from headtohead.architectures.decoding import Decodes, Decoding
+from headtohead.architectures.heads import GivenLogits, HeadName
+from headtohead.components.contracts import Costs
+
+NAMES: dict[str, tuple[str, ...]] = {
+    "valid": ("valid", "attention_mask"),
+    "segments": ("segments",),
+    "positions": ("positions", "position_ids"),
+    "token_types": ("token_types", "token_type_ids"),
+}
+"""What a module may call an input of ours."""
+_OF_TOKENS = ("language_model", "masked_language_model", "tagger")
+
+
+@dataclass
+class Reread(Decoding):
+    """A module that carries nothing reads all again for each token."""
+
+    tokens: Int[Tensor, "B L"] | None = None
+    valid: Bool[Tensor, "B L"] | None = None
+
+
+class External(Decodes):
+    """`module(tokens)` or `module(images)`, and what more its forward names: masks, documents, places, token types. Its
+    answer is a tensor, or holds one as `logits` or in the first place. It starts as it starts itself, and its costs are
+    counted, in training mode, on the device where it is."""
+
+    family = "external"
+    needs_memory: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        *,
+        module: nn.Module | None,
+        vocab_size: int | None,
+        max_length: int | None,
+        num_classes: int | None,
+        image_shape: Sequence[int] | None,
+        head: HeadName = "language_model",
+    ) -> None:
+        super().__init__()
+        if module is None:
+            raise ValueError("model.module is missing: give model.module._target_=package.Class, or a function's name.")
+        if next(module.parameters(), None) is None:
+            raise ValueError(f"model.module={type(module).__name__} has no parameters: there is nothing to train.")
+        self.module, self.head, self.task_head = module, GivenLogits(), head
+        self.max_length = max_length
+        self.image_shape = None if image_shape is None else checked_shape(image_shape)
+        needed = ("vocab_size", vocab_size) if head in _OF_TOKENS[:2] else ("num_classes", num_classes)
+        self.num_outputs = required(*needed, what="it comes from the data, or is given by number")
+        self.vocab_size = vocab_size
+        taken = signature(module.forward).parameters.values()
+        takes_any = any(item.kind is Parameter.VAR_KEYWORD for item in taken)
+        names = {item.name for item in taken}
+        self.names = {
+            ours: next((name for name in theirs if name in names), theirs[-1] if takes_any else None)
+            for ours, theirs in NAMES.items()
+        }
+
+    def features(
+        self,
+        tokens: Tensor | None = None,
+        valid: Bool[Tensor, "B L"] | None = None,
+        segments: Int[Tensor, "B L"] | None = None,
+        positions: Int[Tensor, "B L"] | None = None,
+        token_types: Int[Tensor, "B L"] | None = None,
+        images: Float[Tensor, "B C H W"] | None = None,
+    ) -> Tensor:
+        """The logits."""
+        given = tokens if images is None else images
+        assert given is not None, "a sample has tokens or images"
+        extra = {"valid": valid, "segments": segments, "positions": positions, "token_types": token_types}
+        self._refuse_what_would_be_missed(valid, segments)
+        named = {self.names[ours]: value for ours, value in extra.items() if value is not None}
+        logits = _logits_of(self.module(given, **{name: value for name, value in named.items() if name is not None}))
+        self._check(logits, given)
+        return logits
+
+    def _refuse_what_would_be_missed(self, valid: Tensor | None, segments: Tensor | None) -> None:
+        kind = type(self.module).__name__
+        if segments is not None and self.names["segments"] is None:
+            raise ValueError(
+                f"rows hold several documents, and model.module={kind} takes no `segments` to keep them apart: set "
+                "data.packing=none, or stream to let them see each other."
+            )
+        # What reads one way never sees padding, which is on the right.
+        if valid is not None and self.names["valid"] is None and self.task_head != "language_model":
+            raise ValueError(
+                f"rows are padded, and model.module={kind} takes no mask (`valid` or `attention_mask`): give its "
+                "forward one, or choose data whose rows are all as long."
+            )
+
+    def _check(self, logits: Tensor, given: Tensor) -> None:
+        """Whether they are of the shape that the task reads."""
+        wanted = (*given.shape[:2],) if self.task_head in _OF_TOKENS else (len(given),)
+        if tuple(logits.shape[:-1]) != tuple(wanted) or logits.shape[-1] < self.num_outputs:
+            shown = ", ".join(map(str, (*wanted, f"at least {self.num_outputs}")))
+            raise ValueError(
+                f"model.module={type(self.module).__name__} gives logits of shape {tuple(logits.shape)}, and the task "
+                f"reads ({shown}): set the module's own sizes to those of the data, or wrap it in one that fits."
+            )
+
+    @property
+    def longest_written(self) -> int | None:
+        return self.max_length
+
+    def start(
+        self, tokens: Int[Tensor, "B L"], valid: Bool[Tensor, "B L"] | None, *, room: int, bos_id: int
+    ) -> tuple[Float[Tensor, "B V"], Reread]:
+        del room, bos_id
+        if valid is not None and not bool(valid.all()) and self.names["valid"] is None:
+            raise ValueError(
+                f"prompts are of unequal length, and model.module={type(self.module).__name__} takes no mask: give "
+                "prompts of one length, or one at a time."
+            )
+        state = Reread(tokens=tokens[:, :0], valid=None if valid is None else valid[:, :0])
+        if valid is not None:
+            state.valid = valid
+        return self._reread(tokens, state), state
+
+    def advance(self, tokens: Int[Tensor, "B L"], state: Decoding) -> Float[Tensor, "B V"]:
+        assert isinstance(state, Reread), "a state comes from start"
+        if state.valid is not None:
+            state.valid = torch.cat((state.valid, torch.ones_like(tokens, dtype=torch.bool)), dim=1)
+        return self._reread(tokens, state)
+
+    def _reread(self, tokens: Int[Tensor, "B L"], state: Reread) -> Float[Tensor, "B V"]:
+        assert state.tokens is not None
+        state.tokens = torch.cat((state.tokens, tokens), dim=1)
+        return self.features(state.tokens, state.valid)[:, -1]
+
+    def num_tokens(self, size: InputSize) -> int:
+        """The words, or the pixels."""
+        return size.length if self.image_shape is None else self.image_shape[1] * self.image_shape[2]
+
+    def cost_rows(self, size: InputSize) -> Iterator[CostRow]:
+        yield CostRow("module", "module", self._counted(size), counted=True)
+
+    def _counted(self, size: InputSize) -> Costs:
+        """Of one sample, forward and backward; it carries no state, since every token is read again for the next."""
+        held = list(self.module.parameters())
+        trained = [parameter for parameter in held if parameter.requires_grad]
+        with _in_training(self.module), torch.enable_grad():
+            inputs = self.example_inputs(size, 1, held[0].device)
+            inputs = {name: x.to(held[0].dtype) if x.is_floating_point() else x for name, x in inputs.items()}
+            with saved_bytes(self.module) as kept, counting() as forward:
+                logits = self.features(**inputs)
+            with counting() as backward:
+                if trained:
+                    torch.autograd.grad(logits, trained, torch.ones_like(logits), allow_unused=True)
+        num_parameters = sum(parameter.numel() for parameter in held)
+        return Costs(
+            parameters=num_parameters,
+            active_parameters=num_parameters,
+            forward_flops=forward.products,
+            training_flops=forward.products + backward.products,
+            activation_bytes=kept() * size.bytes_per_element // held[0].element_size(),
+        )
+
+    def example_inputs(self, size: InputSize, batch_size: int, device: torch.device) -> dict[str, Tensor]:
+        if self.image_shape is not None:
+            return {"images": torch.rand(batch_size, *self.image_shape, device=device)}
+        vocab_size = required("vocab_size", self.vocab_size, "it comes from data with tokens, or is given by number")
+        return {"tokens": torch.randint(0, vocab_size, (batch_size, size.length), device=device)}
+
+
+def _logits_of(answer: Any) -> Tensor:
+    """The tensor itself, that under the name `logits`, or the first of several."""
+    found = answer
+    if isinstance(answer, Mapping):
+        found = answer.get("logits")
+    elif isinstance(answer, tuple | list) and answer:
+        found = answer[0]
+    if not isinstance(found, Tensor):
+        raise ValueError(
+            f"model.module answers with {type(answer).__name__}, in which there are no logits: give a module that "
+            "returns a tensor, a mapping with `logits`, or a tuple that begins with them."
+        )
+    return found
+
+
+@contextmanager
+def _in_training(module: nn.Module) -> Iterator[None]:
+    """As it is trained; mode, generators and statistics stay as they were."""
+    evaluated = [part for part in module.modules() if not part.training]
+    statistics = [(buffer, buffer.clone()) for buffer in module.buffers()]
+    devices = {parameter.device for parameter in module.parameters() if parameter.device.type == "cuda"}
+    with torch.random.fork_rng(devices=list(devices)):
+        module.train()
+        try:
+            yield
+        finally:
+            for part in evaluated:
+                part.training = False
+            with torch.no_grad():
+                for buffer, before in statistics:
+                    buffer.copy_(before)
