@@ -114,6 +114,8 @@ class Case:
     """What ours gives for the same."""
     constants: tuple[str, ...] = ()
     """Buffers of the reference that are parameters of ours; they are drawn anew too, and have no gradient there."""
+    idle: tuple[str, ...] = ()
+    """Parameters that the reference holds and never reads."""
     on_disk: Callable[[str], str] = lambda name: name
     """The name that a file has for a parameter of the reference, where the two differ."""
 
@@ -156,7 +158,8 @@ def both(case: Case, dtype: torch.dtype) -> tuple[nn.Module, Architecture, list[
 def _learnt(theirs: nn.Module, case: Case) -> dict[str, Tensor]:
     """The reference's parameters by their names in a file; `named_parameters` leaves second names out."""
     constants = {name: theirs.get_buffer(name) for name in case.constants}
-    return {case.on_disk(name): tensor for name, tensor in theirs.named_parameters()} | constants
+    read = {name: tensor for name, tensor in theirs.named_parameters() if name not in case.idle}
+    return {case.on_disk(name): tensor for name, tensor in read.items()} | constants
 
 
 def _check_cover(theirs: Mapping[str, Tensor], ours: Mapping[str, Tensor], pieces: Sequence[Piece]) -> None:

@@ -1,0 +1,109 @@
+"""BigBird (Zaheer et al. 2020, https://arxiv.org/abs/2007.14062)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from headtohead.architectures.heads import HeadName
+from headtohead.pretrained.bert_like import BertLike
+from headtohead.pretrained.family import Accepted, Architectures, Hub
+from headtohead.pretrained.names import flag, our_activation
+from headtohead.pretrained.pieces import Piece, Renamed, renamed
+from headtohead.pretrained.told import Model, Words, attention_words, told
+
+_SPARSE, _FULL = "block_sparse", "original_full"
+
+
+class BigBird(BertLike):
+    """BERT whose blocks of tokens look at their neighbours, at the first and the last block and at random ones.
+
+    Given the same random blocks it is equal to the reference; three things differ by design. The reference draws the
+    blocks for each head, and in evaluation puts block 0 in place of all of them; ours are drawn once for each layer and
+    stay. Its last block is that of the padded row, ours that of each row's own tokens. Rows of at most (5 + 2 x random)
+    blocks it reads with full attention, ours where config.json says attention_type=original_full.
+    """
+
+    model_type = "big_bird"
+    architectures: ClassVar[Architectures] = {
+        "BigBirdForMaskedLM": "masked_language_model",
+        "BigBirdForPreTraining": "masked_language_model_and_pair",
+        "BigBirdForSequenceClassification": "classifier",
+        "BigBirdForTokenClassification": "tagger",
+        "BigBirdForQuestionAnswering": None,
+        "BigBirdForMultipleChoice": None,
+        "BigBirdModel": None,
+    }
+    prefix = "bert."
+    heads = ("cls.", "classifier.", "qa_classifier.", "bert.pooler.")
+    defaults: ClassVar[Hub] = {
+        **BertLike.defaults,
+        "hidden_act": "gelu_new",
+        "attention_type": _SPARSE,
+        "block_size": 64,
+        "num_random_blocks": 3,
+        "rescale_embeddings": False,
+    }
+    accepts: ClassVar[Accepted] = {**BertLike.accepts, "use_bias": (True,), "attention_type": (_SPARSE, _FULL)}
+
+    def mixing(self, hub: Hub, head: HeadName) -> list[str]:
+        del head
+        if hub["attention_type"] == _FULL:
+            return ["model/mixer=softmax_attention"]
+        return [
+            "model/mixer=bigbird",
+            f"model.mixer.block_size={hub['block_size']}",
+            f"model.mixer.num_random={hub['num_random_blocks']}",
+        ]
+
+    def heading(self, hub: Hub) -> list[str]:
+        """The classifier has the activation of the layers; what judges pairs has a tanh, as BERT's."""
+        activation = our_activation(hub["hidden_act"])
+        return [
+            f"model.head_activation={activation}",
+            f"model.pooler={activation}",
+            f"model.scale_embedding={flag(hub['rescale_embeddings'])}",
+        ]
+
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
+        del hub
+        if head in ("masked_language_model", "masked_language_model_and_pair"):
+            there = "cls.predictions"
+            yield from renamed("head.dense", f"{there}.transform.dense")
+            yield from renamed("head.norm", f"{there}.transform.LayerNorm")
+            yield Renamed("head.bias", f"{there}.bias")
+        if head == "masked_language_model_and_pair":
+            yield from renamed("head.pooler", "bert.pooler")
+            yield from renamed("head.pair", "cls.seq_relationship")
+        elif head == "classifier":
+            yield from renamed("head.pooler.dense", "classifier.dense")
+            yield from renamed("head.linear", "classifier.out_proj")
+        elif head == "tagger":
+            yield from renamed("head.linear", "classifier")
+
+    def tied(self, hub: Hub) -> Mapping[str, str]:
+        del hub
+        return {
+            "cls.predictions.decoder.bias": "cls.predictions.bias",
+            "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+        }
+
+    def hub_config(self, model: Model) -> dict[str, Any]:
+        own = {**super().hub_config(model), "rescale_embeddings": model["scale_embedding"], "sep_token_id": None}
+        if told(model, "mixer") != "BigBird":
+            return {**own, "attention_type": _FULL}
+        blocks = {"block_size": told(model, "mixer.block_size"), "num_random_blocks": told(model, "mixer.num_random")}
+        return {**own, "attention_type": _SPARSE, **blocks}
+
+    def words(self, model: Model) -> Words:
+        activation = told(model, "feedforward.activation")
+        return {**super().words(model), "pooler": (activation,), "scale_embedding": (True, False)}
+
+    def mixer_words(self, model: Model) -> Words:
+        if told(model, "mixer") != "BigBird":
+            return attention_words(model)
+        return {
+            "mixer": ("BigBird",),
+            "mixer.bias": (True,),
+            "mixer.output_bias": (None, True),
+        }
