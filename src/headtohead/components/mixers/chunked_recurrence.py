@@ -18,19 +18,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from headtohead.components.contracts import State
 from headtohead.components.mixers.chunked_decay import without_autocast
 from headtohead.components.mixers.decays import AnyDecay, BoundedDecay, Decay, SharedDecay
+from headtohead.components.mixers.doubled_recurrence import recur_by_doubling
 
 MOST = 128
 """Tokens of a chunk, above which a decay that counts as bounded could overflow."""
-
-
-@dataclass
-class MatrixState(State):
-    """What a recurrence carries: one matrix for each head."""
-
-    matrix: Float[Tensor, "B H K V"] | None = None
 
 
 def recur(
@@ -50,17 +43,15 @@ def recur(
 
     The decays of a delta rule are one for all channels, or none stronger than exp(-0.7).
     """
-    exact, length = torch.promote_types(v.dtype, torch.float32), q.shape[2]
-    queries = torch.stack((q,) if reads is None else (q, reads), dim=2)
-    keys = torch.stack((k,) if writes is None else (writes, k), dim=2)
-    chunk = chunk_length(length, chunk_size)
-    cut = [_in_chunks(part.to(exact), chunk) for part in (queries, keys, v, log_decay)]
-    document = None if starts is None else _in_chunks(starts[:, None, :, None].long(), chunk).cumsum(-2)
-    if state is None:
-        state = cut[2].new_zeros(*q.shape[:2], q.shape[-1], v.shape[-1])
+    exact = torch.promote_types(v.dtype, torch.float32)
+    q, k, v, log_decay = (part.to(exact) for part in (q, k, v, log_decay))
+    reads, writes, state = (None if part is None else part.to(exact) for part in (reads, writes, state))
     with without_autocast(v):
-        y, state = _Recurrence.apply(*cut, state.to(exact), document)
-    return y.flatten(2, 3)[:, :, :length], state
+        if torch.compiler.is_exporting():
+            return recur_by_doubling(q, k, v, log_decay, reads=reads, writes=writes, state=state, starts=starts)
+        queries = torch.stack((q,) if reads is None else (q, reads), dim=2)
+        keys = torch.stack((k,) if writes is None else (writes, k), dim=2)
+        return _in_chunks(queries, keys, v, log_decay, state, starts, chunk_length(q.shape[2], chunk_size))
 
 
 def recur_once(
@@ -97,7 +88,19 @@ def chunk_length(length: int, chunk_size: int) -> int:
     return min(chunk_size, 1 << (length - 1).bit_length())
 
 
-def _in_chunks(x: Tensor, chunk: int) -> Tensor:
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def _in_chunks(
+    queries: Tensor, keys: Tensor, v: Tensor, log_decay: Tensor, state: Tensor | None, starts: Tensor | None, chunk: int
+) -> tuple[Tensor, Tensor]:
+    cut = [_cut(part, chunk) for part in (queries, keys, v, log_decay)]
+    document = None if starts is None else _cut(starts[:, None, :, None].long(), chunk).cumsum(-2)
+    if state is None:
+        state = v.new_zeros(*v.shape[:2], queries.shape[-1], v.shape[-1])
+    y, state = _Recurrence.apply(*cut, state, document)
+    return y.flatten(2, 3)[:, :, : v.shape[2]], state
+
+
+def _cut(x: Tensor, chunk: int) -> Tensor:
     """x[B, H, ..., L, E] as [B, H, N, ..., C, E], with zeros behind."""
     missing = -x.shape[-2] % chunk
     return (F.pad(x, (0, 0, 0, missing)) if missing else x).unflatten(-2, (-1, chunk)).movedim(-3, 2)

@@ -53,7 +53,7 @@ class Parts:
         return self.v if self.rate is None else self.v * self.rate
 
     @property
-    def delta(self) -> dict[str, Tensor | None]:
+    def delta(self) -> dict[str, Any]:
         return {"reads": self.reads, "writes": self.writes}
 
     def only(self, valid: Bool[Tensor, "B L"]) -> Parts:

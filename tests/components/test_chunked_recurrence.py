@@ -1,0 +1,120 @@
+"""The recurrence in chunks, whatever its decays, against the loop over tokens: beyond one chunk, cut, in float32."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from headtohead.components.mixers.chunked_recurrence import recur, recur_once
+
+CHUNK = 8
+LENGTHS = (1, CHUNK, CHUNK + 1, 3 * CHUNK + 5)
+KINDS = ("decay of each channel", "delta rule", "delta rule with writes of its own")
+
+
+def drawn(kind: str, length: int, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
+    """2 rows, 3 heads, keys of 4 channels, values of 5."""
+    torch.manual_seed(length)
+
+    def draw(width: int) -> Tensor:
+        return torch.randn(2, 3, length, width, dtype=torch.float64)
+
+    unit = F.normalize(draw(4), dim=-1)
+    parts = {"q": draw(4), "k": draw(4), "v": draw(5), "state": torch.randn(2, 3, 4, 5, dtype=torch.float64)}
+    if kind == KINDS[0]:
+        parts["log_decay"] = -3 * draw(4).abs()
+        parts["log_decay"][:, :, length // 2] -= 500  # as good as forgotten
+    elif kind == KINDS[1]:
+        parts |= {"k": unit, "reads": -unit * draw(1).sigmoid(), "log_decay": -9 * draw(1).abs()}
+    else:
+        parts |= {"reads": -unit, "writes": unit * draw(4).sigmoid(), "log_decay": -0.6 * draw(4).sigmoid()}
+    return {name: part.to(dtype).requires_grad_() for name, part in parts.items()}
+
+
+def by_tokens(parts: dict[str, Tensor], starts: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    state, outputs = parts["state"], []
+    for token in range(parts["q"].shape[2]):
+        now = {name: part[:, :, token : token + 1] for name, part in parts.items() if name != "state"}
+        if starts is not None:
+            state = state * ~starts[:, token, None, None, None]
+        y, state = recur_once(**now, state=state)
+        outputs.append(y)
+    return torch.cat(outputs, dim=2), state
+
+
+def with_gradients(y: Tensor, state: Tensor, parts: dict[str, Tensor]) -> list[Tensor]:
+    loss = sum((x * torch.linspace(-1, 2, x.numel(), dtype=x.dtype).view_as(x)).sum() for x in (y, state))
+    assert isinstance(loss, Tensor)
+    return [y, state, *torch.autograd.grad(loss, list(parts.values()))]
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_chunks_and_their_gradients_are_those_of_tokens(kind: str, length: int, packed: bool) -> None:
+    parts = drawn(kind, length)
+    starts = (torch.arange(length) % 5 == torch.tensor([[3], [0]])) if packed else None
+    found = with_gradients(*recur(**parts, starts=starts, chunk_size=CHUNK), parts)
+    for actual, expected in zip(found, with_gradients(*by_tokens(parts, starts), parts), strict=True):
+        assert torch.allclose(actual, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_state_carries_all_that_was_read(kind: str) -> None:
+    parts = {name: part.detach() for name, part in drawn(kind, 29).items()}
+    whole, last = recur(**parts, chunk_size=CHUNK)
+    pieces, state = [], parts.pop("state")
+    for start, end in ((0, 11), (11, 12), (12, 29)):
+        piece = {name: part[:, :, start:end] for name, part in parts.items()}
+        y, state = recur(**piece, state=state, chunk_size=CHUNK)
+        pieces.append(y)
+    assert torch.allclose(torch.cat(pieces, dim=2), whole, rtol=1e-10, atol=1e-12)
+    assert torch.allclose(state, last, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_in_float32_nothing_overflows_and_gradients_keep_four_digits(kind: str) -> None:
+    """With decays of any strength, whose sums over the longest chunk keep that many."""
+    exact, single = drawn(kind, 300), drawn(kind, 300, torch.float32)
+    found = with_gradients(*recur(**single, chunk_size=128), single)
+    for actual, expected in zip(found, with_gradients(*recur(**exact, chunk_size=128), exact), strict=True):
+        unit = float(expected.detach().abs().max())
+        assert float((actual.detach() - expected.detach()).abs().max()) <= 1e-4 * unit
+
+
+def test_what_comes_out_under_autocast_is_what_comes_out_without() -> None:
+    parts = {name: part.detach() for name, part in drawn(KINDS[1], 20, torch.float32).items()}
+    with torch.autocast("cpu", torch.bfloat16):
+        cast, _ = recur(**parts, chunk_size=CHUNK)
+    assert torch.equal(cast, recur(**parts, chunk_size=CHUNK)[0])
+
+
+def test_autograd_keeps_inputs_solutions_and_states_between_chunks_alone() -> None:
+    length, kept = 8 * CHUNK, {}
+    parts = drawn(KINDS[1], length)
+
+    def pack(tensor: Tensor) -> Tensor:
+        kept[tensor.untyped_storage()._cdata] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        recur(**parts, chunk_size=CHUNK)
+    of_tokens = length * (2 * 4 + 4 + 5 + 1 + 5 + 4)  # queries and reads, keys, values, decay; z and w
+    of_states = (length // CHUNK + 1) * 4 * 5
+    assert sum(kept.values()) == 2 * 3 * 8 * (of_tokens + of_states)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_exported_needs_no_loop_over_the_length(kind: str) -> None:
+    class Recurs(torch.nn.Module):
+        def forward(self, parts: dict[str, Tensor]) -> Tensor:
+            return recur(**parts, chunk_size=CHUNK)[0]
+
+    parts, longer = ({name: part.detach() for name, part in drawn(kind, length).items()} for length in (20, 37))
+    length = torch.export.Dim("length", min=2, max=4096)
+    moving = {"parts": {name: None if name == "state" else {2: length} for name in parts}}
+    program = torch.export.export(Recurs(), (parts,), dynamic_shapes=moving, strict=False)
+    assert torch.allclose(program.module()(longer), recur(**longer, chunk_size=CHUNK)[0], rtol=1e-10, atol=1e-12)
