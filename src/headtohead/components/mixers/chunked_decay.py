@@ -73,6 +73,11 @@ def _step(
         return q @ state, state
 
 
+def check_chunk_size(chunk_size: int) -> None:
+    if chunk_size < 1:
+        raise ValueError(f"chunk_size={chunk_size} is no number of tokens: use 64, or another above 0")
+
+
 def decay_matrix(
     log_decay: Float[Tensor, "#B #H #L"] | None, starts: Bool[Tensor, "B L"] | None, length: int, like: Tensor
 ) -> Float[Tensor, "#B #H L L"]:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from headtohead.components.attending import Attends
 from headtohead.components.contracts import Context, CostQuery, Costs, Mixer, State
 from headtohead.components.linears import ResidualLinear, ScoreLinear
-from headtohead.components.mixers.chunked_decay import decayed_sums, padded_length, without_autocast
+from headtohead.components.mixers.chunked_decay import check_chunk_size, decayed_sums, padded_length, without_autocast
 from headtohead.components.mixers.documents import by_document, starts
 from headtohead.components.mixers.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.scores import allowed_pairs
@@ -44,8 +44,7 @@ class KernelAttention(Mixer, Attends):
     ) -> None:
         super().__init__()
         del dropout  # there are no weights to drop
-        if chunk_size < 1:
-            raise ValueError(f"chunk_size={chunk_size} is no number of tokens: use 64, or another above 0")
+        check_chunk_size(chunk_size)
         self.d_model, self.num_heads, self.causal, self.chunk_size = d_model, num_heads, causal, chunk_size
         self.head_width, self.num_features = equal_share(d_model, num_heads), num_features
         self.query = ScoreLinear(d_model, d_model, bias=bias)

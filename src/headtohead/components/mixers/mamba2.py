@@ -19,7 +19,13 @@ from headtohead.components.attending import Attends
 from headtohead.components.contracts import Component, Context, CostQuery, Costs, Mixer, State
 from headtohead.components.linears import ResidualLinear
 from headtohead.components.mixers.causal_convolution import CausalConvolution
-from headtohead.components.mixers.chunked_decay import decay_matrix, decayed_sums, padded_length, without_autocast
+from headtohead.components.mixers.chunked_decay import (
+    check_chunk_size,
+    decay_matrix,
+    decayed_sums,
+    padded_length,
+    without_autocast,
+)
 from headtohead.components.mixers.documents import starts
 from headtohead.components.mixers.softmax_attention import merge_heads, split_heads
 
@@ -91,6 +97,7 @@ class Mamba2(Mixer, Attends):
     ) -> None:
         super().__init__()
         del causal, dropout  # it reads from left to right, and has no weights to drop
+        check_chunk_size(chunk_size)
         self.causal, self.d_model, self.width, self.state = True, d_model, int(expand * d_model), state
         self.head_width = self.width // num_heads if head_width is None else head_width
         self.num_heads, self.num_groups, self.chunk_size = self.width // self.head_width, num_groups, chunk_size

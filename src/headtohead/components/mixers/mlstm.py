@@ -15,7 +15,13 @@ from torch import Tensor, nn
 from headtohead.components.attending import Attends
 from headtohead.components.contracts import Context, CostQuery, Costs, Mixer, State
 from headtohead.components.linears import ResidualLinear, ScoreLinear
-from headtohead.components.mixers.chunked_decay import decay_matrix, decayed_sums, padded_length, without_autocast
+from headtohead.components.mixers.chunked_decay import (
+    check_chunk_size,
+    decay_matrix,
+    decayed_sums,
+    padded_length,
+    without_autocast,
+)
 from headtohead.components.mixers.documents import starts
 from headtohead.components.mixers.softmax_attention import equal_share, merge_heads, split_heads
 
@@ -68,6 +74,7 @@ class Mlstm(Mixer, Attends):
     ) -> None:
         super().__init__()
         del causal, dropout  # it reads from left to right, and has no weights to drop
+        check_chunk_size(chunk_size)
         self.causal, self.d_model, self.num_heads = True, d_model, num_heads
         self.head_width, self.eps, self.chunk_size = equal_share(d_model, num_heads), eps, chunk_size
         self.query = ScoreLinear(d_model, d_model, bias=bias)
@@ -91,8 +98,8 @@ class Mlstm(Mixer, Attends):
         q, k, v = self.project(x)
         begins = starts(context)
         gates = self.open_gates(x, begins)
-        sums, _ = self.sums(q, k * gates.let_in[..., None], _with_ones(v), gates.log_kept, begins=begins)
-        return self.gated(_normalised(sums, gates), x)
+        sums, _ = self.sums(q, k * gates.let_in[..., None], with_ones(v), gates.log_kept, begins=begins)
+        return self.gated(normalised(sums, gates), x)
 
     def project(self, x: Float[Tensor, "B L D"]) -> tuple[Tensor, Tensor, Tensor]:
         """Queries and keys, in float32 at least; and values."""
@@ -153,7 +160,7 @@ class Mlstm(Mixer, Attends):
         gates = self.open_gates(x, begins)
         with without_autocast(q):
             weights = q @ (k * gates.let_in[..., None]).mT * decay_matrix(gates.log_kept, begins, x.shape[1], q)
-        return _normalised(torch.cat((weights, weights.sum(-1, keepdim=True)), dim=-1), gates)
+        return normalised(torch.cat((weights, weights.sum(-1, keepdim=True)), dim=-1), gates)
 
     def mixed(
         self, weights: Float[Tensor, "B H L M"], x: Float[Tensor, "B L D"], context: Context
@@ -180,12 +187,10 @@ class Mlstm(Mixer, Attends):
         assert isinstance(state, MlstmState), "a state comes from initial_state"
         q, k, v = self.project(x)
         gates = self.open_gates(x, valid=context.valid, scale=state.scale)
-        sums, state.memory = self.sums(
-            q, k * gates.let_in[..., None], _with_ones(v), gates.log_kept, state=state.memory
-        )
+        sums, state.memory = self.sums(q, k * gates.let_in[..., None], with_ones(v), gates.log_kept, state=state.memory)
         state.scale = gates.scale[..., -1]
         state.length += x.shape[1]
-        return self.gated(_normalised(sums, gates), x), state
+        return self.gated(normalised(sums, gates), x), state
 
     def costs(self, query: CostQuery) -> Costs:
         """As the recurrence: one product makes the memory, one reads it, the normaliser included."""
@@ -210,12 +215,12 @@ def _largest_so_far(values: Float[Tensor, "B H L1"], begins: Bool[Tensor, "B L"]
     return (values + lifts).cummax(-1).values - lifts
 
 
-def _with_ones(v: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L P"]:
+def with_ones(v: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L P"]:
     """Values, and a column whose sums are the normaliser's."""
     return F.pad(v, (0, 1), value=1.0)
 
 
-def _normalised(sums: Float[Tensor, "B H L P"], gates: Gates) -> Float[Tensor, "B H L K"]:
+def normalised(sums: Float[Tensor, "B H L P"], gates: Gates) -> Float[Tensor, "B H L K"]:
     """One, in the unit of the gates, is exp(-m)."""
     one = (-gates.scale).clamp(max=LARGEST_EXPONENT).exp()
     return sums[..., :-1] / torch.maximum(sums[..., -1].abs(), one)[..., None]

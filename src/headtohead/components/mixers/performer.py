@@ -15,6 +15,9 @@ from headtohead.components.contracts import Context
 from headtohead.components.mixers.kernel_attention import KernelAttention
 from headtohead.components.mixers.softmax_attention import equal_share
 
+LARGEST_EXPONENT = 60.0
+"""Sums of what is above it may leave float32."""
+
 
 class Performer(KernelAttention):
     """f(x) = exp(w x - |x|^2 / 2) for orthogonal directions w, with x = q or k, divided by the fourth root of K.
@@ -82,10 +85,9 @@ class Performer(KernelAttention):
         return (exponents - exponents.detach().amax(-1, keepdim=True)).exp()
 
     def key_features(self, k: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
-        """No exponent exceeds |w|^2 / 2; half of the most it can be is taken off all, to stay within float32."""
-        most = self.directions.square().sum(-1).max().to(k.dtype) / 2
+        """Exponents are near 0 unless a key of great length lies along a direction."""
         lengths = k.square().sum(-1, keepdim=True) * (0.5 * self.head_width**-0.5)
-        return (self._along(k) - lengths - most / 2).exp()
+        return (self._along(k) - lengths).clamp(max=LARGEST_EXPONENT).exp()
 
     def _along(self, x: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
         return x @ (self.directions.to(x.dtype) * self.head_width**-0.25).mT
@@ -94,7 +96,7 @@ class Performer(KernelAttention):
         return 4 * length * self.d_model * self.num_features
 
     def kept_of_features(self, length: int) -> int:
-        """The keys for their squares, the directions twice, and features of which the chunks have a copy."""
+        """The keys for their squares, exponents, the directions twice, and features of which the chunks have a copy."""
         features = self.num_heads * self.num_features
-        copied = 2 * length * features if self.causal else 0
-        return length * self.d_model + 2 * self.directions.numel() + copied
+        copies = 3 if self.causal else 1
+        return length * (self.d_model + copies * features) + 2 * self.directions.numel()

@@ -15,7 +15,13 @@ from torch import Tensor, nn
 from headtohead.components.attending import Attends
 from headtohead.components.contracts import Context, CostQuery, Costs, Mixer, State
 from headtohead.components.linears import ResidualLinear, ScoreLinear
-from headtohead.components.mixers.chunked_decay import decay_matrix, decayed_sums, padded_length, without_autocast
+from headtohead.components.mixers.chunked_decay import (
+    check_chunk_size,
+    decay_matrix,
+    decayed_sums,
+    padded_length,
+    without_autocast,
+)
 from headtohead.components.mixers.documents import starts
 from headtohead.components.mixers.softmax_attention import equal_share, merge_heads, split_heads
 
@@ -50,6 +56,7 @@ class Retention(Mixer, Attends):
     ) -> None:
         super().__init__()
         del causal, dropout  # it reads from left to right, and has no weights to drop
+        check_chunk_size(chunk_size)
         width = equal_share(d_model, num_heads)
         if width % 2:
             raise ValueError(

@@ -1,0 +1,130 @@
+"""The mixing part of linear mixers against causal fused attention, forward and backward, in turn, in one process.
+
+    python benchmarks/linear_mixers.py [--rounds 7] [--threads 1] [--lengths 256 512 1024 2048 4096 8192]
+
+All get the same heads of queries, keys and values, and give heads of outputs; features, gates, decays and normalisers
+count, projections (equal for all) do not. Prints the median milliseconds of attention, and for every mixer the median
+of the ratios of neighbouring runs (above 1: the mixer is faster) and its slope, the power of the length by which its
+time grows over the last doubling. Targets: every mixer with scalar decay ahead from 512 tokens, and 3x at 2048.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from headtohead.components.contracts import Context
+from headtohead.components.mixers.linear_attention import LinearAttention
+from headtohead.components.mixers.mamba2 import Mamba2, Selection
+from headtohead.components.mixers.mlstm import Mlstm, normalised, with_ones
+from headtohead.components.mixers.performer import Performer
+from headtohead.components.mixers.retention import Retention
+
+NUM_HEADS, HEAD_WIDTH = 8, 64
+D_MODEL = NUM_HEADS * HEAD_WIDTH
+Form = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+"""From queries, keys, values [1, H, L, K] and the model's stream [1, L, D], of which gates are made."""
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    del x
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def linear_attention() -> Form:
+    mixer = LinearAttention(D_MODEL, num_heads=NUM_HEADS, causal=True)
+    return lambda q, k, v, _: mixer.means_before(mixer.query_features(q), mixer.key_features(k), v, Context())
+
+
+def performer() -> Form:
+    mixer = Performer(D_MODEL, num_heads=NUM_HEADS, causal=True)
+    return lambda q, k, v, _: mixer.means_before(mixer.query_features(q), mixer.key_features(k), v, Context())
+
+
+def retention() -> Form:
+    mixer = Retention(D_MODEL, num_heads=NUM_HEADS, causal=True, value_factor=1)
+    return lambda q, k, v, _: mixer.sums(q, k, v, mixer.log_decay(q))[0]
+
+
+def mamba2() -> Form:
+    mixer = Mamba2(D_MODEL, num_heads=NUM_HEADS, causal=True, state=HEAD_WIDTH, expand=1.0)
+
+    def form(q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        step = F.softplus(x[..., :NUM_HEADS] + mixer.dt_bias).mT
+        return mixer.read(Selection(v, x, step, k, q))[0]
+
+    return form
+
+
+def mlstm() -> Form:
+    mixer = Mlstm(D_MODEL, num_heads=NUM_HEADS, causal=True)
+
+    def form(q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        gates = mixer.open_gates(x)
+        sums, _ = mixer.sums(q, k * gates.let_in[..., None], with_ones(v), gates.log_kept)
+        return normalised(sums, gates)
+
+    return form
+
+
+def milliseconds(form: Form, inputs: Mapping[str, Tensor], weights: Tensor) -> float:
+    for tensor in inputs.values():
+        tensor.grad = None
+    started = time.perf_counter()
+    form(*inputs.values()).backward(weights)
+    return 1e3 * (time.perf_counter() - started)
+
+
+def compared(forms: Mapping[str, Form], length: int, rounds: int) -> tuple[float, dict[str, tuple[float, float]]]:
+    """Attention's median, and each form's median and median ratio: A B A B, after one run of each to warm up."""
+    torch.manual_seed(0)
+    inputs = {name: torch.randn(1, NUM_HEADS, length, HEAD_WIDTH, requires_grad=True) for name in "qkv"}
+    inputs["x"] = torch.randn(1, length, D_MODEL, requires_grad=True)
+    weights = torch.randn(1, NUM_HEADS, length, HEAD_WIDTH)
+    found, all_theirs = {}, []
+    for name, form in forms.items():
+        pairs = []
+        for _ in range(rounds + 1):
+            pairs.append((milliseconds(form, inputs, weights), milliseconds(attention, inputs, weights)))
+        ours, theirs = zip(*pairs[1:], strict=True)
+        all_theirs += theirs
+        found[name] = statistics.median(ours), statistics.median(b / a for a, b in pairs[1:])
+    return statistics.median(all_theirs), found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--lengths", type=int, nargs="+", default=[256, 512, 1024, 2048, 4096, 8192])
+    chosen = parser.parse_args()
+    torch.set_num_threads(chosen.threads)
+    makers = (linear_attention, retention, mamba2, mlstm, performer)
+    forms = {make.__name__: make() for make in makers}
+    say = sys.stdout.write
+    say(f"{'length':>7}{'attention ms':>14}" + "".join(f"{name:>18}" for name in forms) + "\n")
+    before: dict[str, float] = {}
+    for length in chosen.lengths:
+        theirs, found = compared(forms, length, chosen.rounds)
+        now = {"attention": theirs, **{name: ours for name, (ours, _) in found.items()}}
+        slopes = {name: math.log2(now[name] / before[name]) if before else math.nan for name in now}
+        line = f"{length:>7}{theirs:>9.1f}{slopes['attention']:>5.1f}"
+        line += "".join(f"{ratio:>11.2f}x{slopes[name]:>6.1f}" for name, (_, ratio) in found.items())
+        say(line + "\n")
+        sys.stdout.flush()
+        before = now
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""What the laws do not say of linear mixers: what they estimate, how long they remember, what they refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from contracts.choices import factory
+from headtohead.components.contracts import Context, Mixer
+from headtohead.components.mixers.mlstm import Mlstm
+from headtohead.components.mixers.performer import Performer
+from headtohead.components.mixers.retention import Retention
+
+NAMES = ("linear_attention", "performer", "retention", "mamba2", "mlstm")
+
+
+def made(name: str, **options: Any) -> Mixer:
+    torch.manual_seed(0)
+    mixer: Mixer = factory("mixer", name, **options)(32, num_heads=4, causal=True)
+    return mixer
+
+
+def test_more_features_bring_performer_nearer_to_softmax() -> None:
+    """Its weights are those of softmax on average: the error falls as their number grows."""
+    q, k = (0.7 * torch.randn(1, 1, 40, 8, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2))
+    softmax = (q @ k.mT * 8**-0.5).softmax(-1)
+    errors = []
+    for num_features in (16, 4096):
+        torch.manual_seed(0)
+        mixer = Performer(8, num_heads=1, causal=False, num_features=num_features)
+        weights = mixer.query_features(q) @ mixer.key_features(k).mT
+        errors.append(float((weights / weights.sum(-1, keepdim=True) - softmax).square().mean().sqrt()))
+    assert errors[1] < 0.3 * errors[0]
+    assert errors[1] < 0.01
+
+
+def test_performer_looks_in_orthogonal_directions() -> None:
+    directions = Performer(32, num_heads=4, causal=True, num_features=8).directions
+    products = directions @ directions.T
+    assert torch.allclose(products, products.diagonal().diag(), atol=1e-4)
+
+
+def test_performer_draws_anew_in_training_alone_and_as_often_as_asked() -> None:
+    mixer = Performer(32, num_heads=4, causal=True, redraw_every=2)
+    x, seen = torch.randn(1, 5, 32), [mixer.directions]
+    for training in (False, False, True, True):
+        mixer.train(training)(x, Context())
+        seen.append(mixer.directions)
+    assert all(torch.equal(one, seen[0]) for one in seen[:4])
+    assert not torch.equal(seen[4], seen[0])
+
+
+def test_keys_of_wide_heads_stay_within_float32() -> None:
+    mixer = Performer(512, num_heads=1, causal=True, num_features=64)
+    along = mixer.directions[0] * 512**0.25
+    features = mixer.key_features(torch.stack((torch.randn(512), along))[None, None])
+    assert features.isfinite().all()
+    assert (features[0, 0, 0] > 0).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_carried_does_not_grow(name: str) -> None:
+    mixer = made(name)
+    x = torch.randn(2, 90, 32)
+    sizes = []
+    with torch.no_grad():
+        state = mixer.initial_state(2, 90, device=x.device, dtype=x.dtype)
+        for start, end in ((0, 70), (70, 71), (71, 90)):
+            _, state = mixer.step(x[:, start:end], state, Context(positions=torch.arange(start, end)[None]))
+            sizes.append(sum(tensor.numel() for tensor in state.tensors()))
+    assert len(set(sizes)) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_prompt_of_several_chunks_is_continued_token_by_token(name: str) -> None:
+    mixer = made(name).double()
+    x = torch.randn(2, 140, 32, dtype=torch.float64)
+    with torch.no_grad():
+        state, parts = mixer.initial_state(2, 140, device=x.device, dtype=x.dtype), []
+        for start, end in ((0, 130), *((t, t + 1) for t in range(130, 140))):
+            y, state = mixer.step(x[:, start:end], state, Context(positions=torch.arange(start, end)[None]))
+            parts.append(y)
+        assert torch.allclose(torch.cat(parts, dim=1), mixer(x, Context()), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("shift", [-60.0, 0.0, 60.0])
+def test_exponential_gates_neither_overflow_nor_vanish(shift: float) -> None:
+    mixer = Mlstm(32, num_heads=4, causal=True)
+    with torch.no_grad():
+        mixer.input_bias += shift
+        mixer.forget_bias -= 5.0
+    x = (3.0 * torch.randn(2, 300, 32)).requires_grad_()
+    y: Tensor = mixer(x, Context())
+    y.square().sum().backward()
+    assert y.isfinite().all()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in mixer.parameters())
+
+
+def test_heads_of_retention_remember_ever_longer() -> None:
+    decays = Retention(32, num_heads=4, causal=True).log_decay(torch.zeros((), dtype=torch.float64)).exp().flatten()
+    assert decays.tolist() == pytest.approx([1 - 1 / 32, 1 - 1 / 64, 1 - 1 / 128, 1 - 1 / 256])
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("mamba2", {"head_width": 5}, "head_width=5 does not divide mamba2's 64 inner channels"),
+        ("mamba2", {"num_groups": 3}, "num_groups=3 does not divide mamba2's 4 heads"),
+        ("performer", {"num_features": 0}, "num_features=0 is no number of features"),
+        ("performer", {"redraw_every": 0}, "redraw_every=0 is no number of passes"),
+        ("linear_attention", {"chunk_size": 0}, "chunk_size=0 is no number of tokens"),
+        ("retention", {"chunk_size": 0}, "chunk_size=0 is no number of tokens"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_way_out(name: str, options: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        made(name, **options)
