@@ -55,7 +55,10 @@ def modules() -> Iterator[object]:
 @pytest.mark.parametrize(("group", "name"), CHOICES)
 def test_every_yaml_builds_what_its_group_promises(group: str, name: str) -> None:
     before = (LayerNorm, 16) if group == "residual" else (16,)
-    assert isinstance(factory(group, name)(*before, **ARGUMENTS[group]), CONTRACTS[group])
+    made = factory(group, name)
+    needs_length = issubclass(made.func, Mixer) and made.func.needs_length
+    sizes = {"max_length": 7} if needs_length else {}
+    assert isinstance(made(*before, **ARGUMENTS[group], **sizes), CONTRACTS[group])
 
 
 @pytest.mark.parametrize("group", CONTRACTS)
@@ -84,6 +87,7 @@ def test_every_initialisation_has_a_yaml_and_the_reverse() -> None:
 def test_every_yaml_sets_every_option_and_says_in_one_line_what_it_is(group: str, name: str) -> None:
     """Without the options in the file, nobody could list or override them; dimensions are the parent's."""
     given = {"self", "d_model", "norm", "model", *ARGUMENTS.get(group, {}), "num_layers", "num_sublayers", "drop_path"}
+    given |= {"max_length"} if group == "mixer" else set()
     made: partial = factory(group, name)
     assert set(inspect.signature(made.func).parameters) - given == set(made.keywords)
     first = (files(group)[0].parent / f"{name}.yaml").read_text().splitlines()[0]

@@ -166,9 +166,13 @@ class Mixer(Component):
     shares_scores: ClassVar[bool] = True
     """False where a mixer makes masks and biases for the pairs that it looks at, instead of reading those of all pairs
     in `context.allowed` and `context.bias`."""
+    needs_length: ClassVar[bool] = False
+    """True where a weight belongs to every place: the constructor is told `max_length` too."""
     reads_one_way: ClassVar[bool] = False
     """True for a recurrence, which reads every row from its first token to its last, whatever `causal` asks for; the
     stack makes a bidirectional one of two."""
+    transforms: ClassVar[bool] = False
+    """True where a Fourier transform does less work than the plain form: then its work is what the mixer costs."""
 
     causal: bool
 
@@ -314,6 +318,8 @@ class Wiring(Component):
 
     needs_final_norm: ClassVar[bool]
     """True where the stream leaves the last block without a norm."""
+    has_stream: ClassVar[bool] = True
+    """False where sublayers follow each other without one."""
     branch_gain: float = 1.0
     """Initialisations multiply the weights of a branch by this, queries and keys left out."""
 
@@ -340,7 +346,7 @@ Grid = tuple[int, int]
 """Rows and columns of an image's patches."""
 Sublayer = Callable[[Tensor], Tensor]
 MixerFactory = Callable[..., Mixer]
-"""mixer(d_model, num_heads=H, causal=bool, dropout=p)"""
+"""mixer(d_model, num_heads=H, causal=bool, dropout=p), and max_length=N where the class `needs_length`"""
 CrossFactory = Callable[..., CrossMixer]
 """cross(d_model, num_heads=H, dropout=p)"""
 PositionFactory = Callable[..., Position]

@@ -38,11 +38,21 @@ from headtohead.components.mixers.identity import Identity
 from headtohead.components.mixers.preceded import preceded
 
 
-def _directed(mixer: MixerFactory, *, d_model: int, num_heads: int, causal: bool, dropout: float) -> Mixer:
+def _directed(
+    mixer: MixerFactory, *, d_model: int, num_heads: int, causal: bool, dropout: float, max_length: int | None
+) -> Mixer:
     """A mixer for this direction: where a recurrence is to see both sides, two of it."""
     make = partial(mixer, d_model, num_heads=num_heads, causal=causal, dropout=dropout)
+    if _class_of(mixer).needs_length:
+        make = partial(make, max_length=max_length)
     made = make()
     return both_ways(made, make()) if made.reads_one_way and not causal else made
+
+
+def _class_of(mixer: MixerFactory) -> type[Mixer]:
+    """What the factory makes; any other function than a class makes a mixer of no special needs."""
+    made = mixer.func if isinstance(mixer, partial) else mixer
+    return made if isinstance(made, type) else Mixer
 
 
 @dataclass
@@ -103,7 +113,14 @@ class Stack(Component):
         wire = partial(residual, norm, d_model, num_layers=len(mixers), dropout=dropout)
         self.blocks = nn.ModuleList()
         for layer, mixer in enumerate(mixers):
-            make = partial(_directed, d_model=d_model, num_heads=num_heads, causal=causal, dropout=dropout)
+            make = partial(
+                _directed,
+                d_model=d_model,
+                num_heads=num_heads,
+                causal=causal,
+                dropout=dropout,
+                max_length=max_length,
+            )
             mixing = preceded(make(local), make(mixer))
             crossing = None if cross is None else cross(d_model, num_heads=num_heads, dropout=dropout)
             feeding = feedforward(d_model, dropout=dropout)

@@ -138,7 +138,7 @@ class Strided(SparseAttention):
         return length + apart * (1 if self.causal else 2)
 
     def kept_elements(self, query: CostQuery) -> tuple[int, int]:
-        """Of both parts: queries, keys, values and weights as they are multiplied. And all weights in one, and outputs."""
+        """Of both parts: queries, keys, values, weights, as they are multiplied; all weights in one; outputs."""
         n, inner = query.length, self.d_model
         kept, num_keys = n * inner, 0
         for blocks, apart in ((self.blocks_near(n), self.dilation), (self.blocks_far(n), self.stride)):

@@ -1,0 +1,125 @@
+"""Linformer: keys and values are projected along the sequence to a few rows, which every query looks at
+(Wang et al. 2020, https://arxiv.org/abs/2006.04768).
+
+Every row holds something of all tokens, so that it has no causal form, and no score belongs to a pair of tokens that a
+position encoding could rotate or bias.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from headtohead.components.attending import softmax_weights
+from headtohead.components.contracts import Context, CostQuery, Costs, Division
+from headtohead.components.mixers.documents import starts
+from headtohead.components.mixers.softmax_attention import (
+    KeyValueState,
+    SoftmaxAttention,
+    attend,
+    merge_heads,
+    split_heads,
+)
+from headtohead.components.mixers.sparse_attention import apart, places_of
+
+
+class Linformer(SoftmaxAttention):
+    """softmax(q (E k)^T / sqrt(K)) F v, with E and F of `rank` rows and a column for each place up to `max_length`.
+
+    Padding counts for nothing: its keys and values are zero before they are projected.
+    """
+
+    can_be_causal = False
+    reads_scores = False
+    needs_length = True
+    sums_to_one = False
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        num_heads: int,
+        causal: bool,
+        max_length: int | None,
+        dropout: float = 0.0,
+        rank: int = 64,
+        share_key_value: bool = False,
+        bias: bool = True,
+        output_bias: bool | None = None,
+    ) -> None:
+        if causal:
+            raise ValueError(
+                "mixer=linformer mixes all tokens before it looks at any, and cannot be causal: "
+                "use another mixer, or model=encoder_only"
+            )
+        if max_length is None:
+            raise ValueError(
+                "mixer=linformer has a weight for every place and needs to know how many: set model.max_length"
+            )
+        if rank < 1:
+            raise ValueError(f"rank={rank} leaves no keys to look at: choose 1 or more")
+        super().__init__(
+            d_model, num_heads=num_heads, causal=False, dropout=dropout, bias=bias, output_bias=output_bias
+        )
+        self.rank, self.max_length = rank, max_length
+        self.key_length = nn.Linear(max_length, rank, bias=False)
+        self.value_length = None if share_key_value else nn.Linear(max_length, rank, bias=False)
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        x, context, back = apart(x, context)
+        q, k, v = self.query(x), self.key(x), self.value(x)
+        if context.valid is not None:
+            k, v = (t.masked_fill(~context.valid[..., None], 0.0) for t in (k, v))
+        for_keys, for_values = self.along(x.shape[1])
+        q, k, v = (split_heads(t, self.head_width) for t in (q, for_keys @ k, for_values @ v))
+        dropout = self.dropout if self.training else 0.0
+        return back(
+            self.output(merge_heads(attend(q, k, v, bias=None, causal=False, scale=self.scale, dropout=dropout)))
+        )
+
+    def along(self, length: int) -> tuple[Float[Tensor, "R L"], Float[Tensor, "R L"]]:
+        """E and F, of so many places."""
+        if length > self.max_length:
+            raise ValueError(
+                f"a sequence of {length} tokens is longer than the max_length={self.max_length} that mixer=linformer "
+                "has weights for: set model.max_length higher and train anew, or use another mixer (longformer, bigbird)"
+            )
+        keys = self.key_length.weight[:, :length]
+        return keys, keys if self.value_length is None else self.value_length.weight[:, :length]
+
+    def attention(
+        self, x: Float[Tensor, "B L D"], context: Context, *, causal: bool | None = None
+    ) -> Float[Tensor, "B H L M"]:
+        """What every token comes to weigh in the end, softmax(q (E k)^T) F: no shares, and some are below zero."""
+        q, k, _ = self.project(x, context)
+        places, _ = places_of(context, x)
+        begins = starts(context)
+        document = torch.zeros_like(places) if begins is None else begins.long().cumsum(1)
+        real = torch.ones_like(document, dtype=torch.bool) if context.valid is None else context.valid
+        for_keys, for_values = self.along(int(places.max()) + 1)
+        weights = q.new_zeros(len(q), self.num_heads, x.shape[1], x.shape[1])
+        for number in range(int(document.max()) + 1):
+            own = (document == number)[:, None]
+            there = own & real[:, None]
+            e, f = (t[:, places].transpose(0, 1).masked_fill(~there, 0.0)[:, None] for t in (for_keys, for_values))
+            shares = softmax_weights(q, e.to(k.dtype) @ k, bias=None, scale=self.scale)
+            weights = weights + (shares.to(f.dtype) @ f).masked_fill(~own[..., None], 0.0)
+        return weights.tril() if causal else weights
+
+    def division(self) -> Division | None:
+        return None
+
+    def initial_state(
+        self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype
+    ) -> KeyValueState:
+        del batch_size, max_length, device, dtype
+        raise ValueError("mixer=linformer reads whole sequences and cannot decode step by step: use another mixer")
+
+    def costs(self, query: CostQuery) -> Costs:
+        n, d, rank = query.length, self.d_model, self.rank
+        return Costs.of(
+            self,
+            forward_flops=8 * n * d * d + 8 * n * rank * d,
+            activation_bytes=(5 * n * d + 2 * rank * d) * query.bytes_per_element + 4 * n * self.num_heads,
+        )

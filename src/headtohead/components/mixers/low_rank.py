@@ -1,0 +1,73 @@
+"""Low-rank attention: every projection of the heads is a product of two thin matrices
+(Winata et al. 2020, https://arxiv.org/abs/1910.13923)."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from headtohead.components.contracts import CostQuery, Costs, Division
+from headtohead.components.linears import ResidualLinear, ScoreLinear
+from headtohead.components.mixers.softmax_attention import Fused, SoftmaxAttention
+
+
+class ThinLinear(nn.Linear):
+    """x A B + b, with a width of `rank` between A and B; `weight` is B."""
+
+    def __init__(self, width: int, outer: int, *, rank: int, bias: bool) -> None:
+        super().__init__(rank, outer, bias=bias)
+        self.down = nn.Linear(width, rank, bias=False)
+
+    def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L E"]:
+        return super().forward(self.down(x))
+
+
+class ThinScoreLinear(ThinLinear, ScoreLinear):
+    """Makes queries or keys."""
+
+
+class ThinResidualLinear(ThinLinear, ResidualLinear):
+    """Ends a branch."""
+
+
+class LowRank(SoftmaxAttention):
+    """Softmax attention whose query, key, value and output are of rank `rank` each, over all heads together."""
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        num_heads: int,
+        causal: bool,
+        dropout: float = 0.0,
+        rank: int | None = None,
+        bias: bool = True,
+        output_bias: bool | None = None,
+    ) -> None:
+        super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout)
+        self.rank = rank = max(1, d_model // 4) if rank is None else rank
+        if rank < 1:
+            raise ValueError(f"rank={rank} leaves nothing of queries, keys and values: choose 1 or more, or null")
+        self.query = ThinScoreLinear(d_model, d_model, rank=rank, bias=bias)
+        self.key = ThinScoreLinear(d_model, d_model, rank=rank, bias=bias)
+        self.value = ThinLinear(d_model, d_model, rank=rank, bias=bias)
+        output_bias = bias if output_bias is None else output_bias
+        self.output = ThinResidualLinear(d_model, d_model, rank=rank, bias=output_bias)
+
+    def _fused(self) -> Fused | None:
+        """Each has a thin matrix of its own before."""
+        return None
+
+    def division(self) -> Division | None:
+        return None
+
+    def costs(self, query: CostQuery) -> Costs:
+        """The scores as ever; four projections of two matrices each; and what lies between these."""
+        n, d, rank = query.length, self.d_model, self.rank
+        whole = super().costs(query)
+        return Costs.of(
+            self,
+            forward_flops=whole.forward_flops - 8 * n * d * d + 16 * n * d * rank,
+            state_elements=whole.state_elements,
+            activation_bytes=whole.activation_bytes + 4 * n * rank * query.bytes_per_element,
+        )
