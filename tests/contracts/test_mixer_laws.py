@@ -35,6 +35,7 @@ VARIANTS: dict[str, list[dict]] = {
     "rg_lru": [{"expand": 1.5, "conv": 2}],
     "rwkv4": [{"expand": 1.5}],
     "s4d": [{"state": 8, "start": "inv", "glu": False}],
+    "hyena": [{"conv": 4, "reach": 7, "filter_width": 5, "filter_depth": 1, "bands": 2}],
     "min_gru": [{"expand": 1.5, "bias": False}],
     "min_lstm": [{"expand": 1.5, "bias": False}],
     "gated_linear": [{"chunk_size": 4, "key_ratio": 1.0, "value_ratio": 2.0, "temperature": 1.0}],

@@ -153,6 +153,17 @@ def _convolution_backward(bound: Bound, out: Any) -> int:
     return (bool(by_input) + bool(by_weight)) * _one_convolution(bound, bound["grad_output"])
 
 
+def _transform(real: str) -> Callable[[Bound, Any], int]:
+    """5/2 N log2 N for N real numbers, half of what as many complex ones take (Cooley and Tukey 1965,
+    https://doi.org/10.1090/S0025-5718-1965-0178586-1)."""
+
+    def flops(bound: Bound, out: Any) -> int:
+        numbers = out if real == "output" else bound["self"]
+        return round(2.5 * numbers.numel() * math.log2(numbers.shape[bound["dim"][-1]]))
+
+    return flops
+
+
 def _attention(products: int) -> Callable[[Bound, Any], int]:
     """`products` matrix products over the pairs that the mask lets through: 2 forward, 4 backward."""
 
@@ -203,6 +214,8 @@ PRODUCTS: dict[str, Callable[[Bound, Any], int]] = {
     "dot": _dot,
     "convolution": _convolution,
     "convolution_backward": _convolution_backward,
+    "_fft_r2c": _transform("input"),
+    "_fft_c2r": _transform("output"),
     **dict.fromkeys(("mkldnn_rnn_layer", "_cudnn_rnn"), _recurrent(1)),
     **dict.fromkeys(("mkldnn_rnn_layer_backward", "_cudnn_rnn_backward"), _recurrent(2)),
     **{f"_scaled_dot_product_{kernel}": _attention(2) for kernel in _FUSED},

@@ -39,8 +39,15 @@ class CausalConvolution(Component):
         if begins is not None:
             return self._by_document(x, begins)
         before = x.new_zeros(len(x), self.taps - 1, self.width) if tail is None else tail.to(x.dtype)
-        rows = torch.cat((before, x), dim=1).transpose(1, 2)
-        return F.conv1d(rows, self.weight, self.bias, groups=self.width).transpose(1, 2)
+        return self._slid_over(torch.cat((before, x), dim=1))
+
+    def centred(self, x: Float[Tensor, "B L E"]) -> Float[Tensor, "B L E"]:
+        """The same taps over the tokens on both sides."""
+        ahead = self.taps // 2
+        return self._slid_over(F.pad(x, (0, 0, self.taps - 1 - ahead, ahead)))
+
+    def _slid_over(self, x: Float[Tensor, "B M E"]) -> Float[Tensor, "B L E"]:
+        return F.conv1d(x.mT, self.weight, self.bias, groups=self.width).mT
 
     def _by_document(self, x: Float[Tensor, "B L E"], begins: Bool[Tensor, "B L"]) -> Float[Tensor, "B L E"]:
         """Zeros between documents, as many as a token could look over."""

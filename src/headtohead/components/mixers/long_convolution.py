@@ -27,9 +27,9 @@ def convolved(
     return y.mT.to(x.dtype)
 
 
-def transform_flops(length: int, num_transforms: int) -> int:
-    """Of real transforms over a circle twice as long as the sequence: 5/2 N log2 N each."""
-    return num_transforms * round(2.5 * 2 * length * math.log2(2 * length))
+def transform_flops(length: int, num_channels: int) -> int:
+    """Of one real transform of every channel, over a circle twice as long as the sequence: 5/2 N log2 N."""
+    return round(2.5 * num_channels * 2 * length * math.log2(2 * length))
 
 
 class _Circular(torch.autograd.Function):
