@@ -183,8 +183,9 @@ def _compared(theirs: nn.Module, ours: Architecture, pieces: Sequence[Piece], ca
         direction = direction.to(dtype)
         for logits in (expected, found):
             (logits * direction).sum().backward()
-    gradients = {name: tensor.grad for name, tensor in _learnt(theirs, case).items()}
-    missing = [name for name, gradient in gradients.items() if gradient is None and name not in case.constants]
+    learnt = _learnt(theirs, case)
+    gradients = {name: tensor.grad for name, tensor in learnt.items() if tensor.grad is not None}
+    missing = [name for name in learnt if name not in gradients and name not in case.constants]
     assert not missing, f"the reference gives no gradient to {missing}"
     own = {name: parameter.grad for name, parameter in ours.named_parameters()}
     worst = 0.0
