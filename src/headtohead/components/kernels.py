@@ -144,7 +144,7 @@ def through_fla(
         one = {name: row.flatten(0, 1).unsqueeze(0) for name, row in rows.items()}
         y, _ = function(**one, scale=scale, cu_seqlens=boundaries(starts))
         y = y.unflatten(1, starts.shape).squeeze(0)
-    mixed: Tensor = y.transpose(1, 2)
+    mixed: Tensor = y.transpose(1, 2).to(tensors["v"].dtype)
     return mixed
 
 
