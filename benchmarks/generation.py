@@ -9,6 +9,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -23,6 +24,7 @@ from headtohead.components.positions.learned import Learned
 from headtohead.components.residuals import Pre
 from headtohead.generation.loop import stream
 from headtohead.generation.strategy import Strategy
+from headtohead.pretrained.gpt2 import Gpt2
 
 WIDTH, LAYERS, HEADS, MAX_LENGTH = 256, 4, 4, 256
 PROMPT, NEW = 32, 128
@@ -37,7 +39,7 @@ def main() -> None:
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)
     theirs = reference(chosen.vocabulary)
-    ours = same_weights(theirs, chosen.vocabulary)
+    ours = same_weights(theirs)
     print(f"{'batch':>5} {'ours tok/s':>11} {'transformers tok/s':>19} {'ratio':>6}   median of {chosen.rounds} pairs")
     for size in chosen.batches:
         prompts = torch.randint(0, chosen.vocabulary, (size, PROMPT), generator=torch.Generator().manual_seed(size))
@@ -54,13 +56,18 @@ def main() -> None:
 def reference(vocab_size: int) -> GPT2LMHeadModel:
     torch.manual_seed(0)
     config = GPT2Config(
-        vocab_size=vocab_size, n_positions=MAX_LENGTH, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, eos_token_id=None
+        vocab_size=vocab_size,
+        n_positions=MAX_LENGTH,
+        n_embd=WIDTH,
+        n_layer=LAYERS,
+        n_head=HEADS,
+        bos_token_id=None,
+        eos_token_id=None,
     )
     return GPT2LMHeadModel(config).eval()
 
 
-def same_weights(theirs: GPT2LMHeadModel, vocab_size: int) -> DecoderOnly:
-    """Ours with the weights of a GPT-2: its linear layers hold theirs transposed, queries, keys and values in one."""
+def same_weights(theirs: GPT2LMHeadModel) -> DecoderOnly:
     ours = DecoderOnly(
         WIDTH,
         LAYERS,
@@ -69,38 +76,20 @@ def same_weights(theirs: GPT2LMHeadModel, vocab_size: int) -> DecoderOnly:
         position=Learned,
         norm=LayerNorm,
         residual=Pre,
-        feedforward=lambda width, dropout: DenseFeedForward(width, activation="gelu_tanh", dropout=dropout),
+        feedforward=partial(DenseFeedForward, activation="gelu_tanh"),
         initialisation=gpt2,
-        vocab_size=vocab_size,
+        vocab_size=theirs.config.vocab_size,
         max_length=MAX_LENGTH,
     )
-    source = theirs.transformer
-    taken = {"embedding.weight": source.wte.weight, "stack.positions.0.table.weight": source.wpe.weight}
-    taken |= of_module("stack.final_norm", source.ln_f)
-    for layer, block in enumerate(source.h):
-        here = f"stack.blocks.{layer}"
-        taken |= of_module(f"{here}.wiring.norms.0", block.ln_1) | of_module(f"{here}.wiring.norms.1", block.ln_2)
-        fused = zip(block.attn.c_attn.weight.chunk(3, 1), block.attn.c_attn.bias.chunk(3), strict=True)
-        for name, (weight, bias) in zip(("query", "key", "value"), fused, strict=True):
-            taken |= {f"{here}.mixer.{name}.weight": weight.T, f"{here}.mixer.{name}.bias": bias}
-        for name, conv in (
-            ("mixer.output", block.attn.c_proj),
-            ("feedforward.up", block.mlp.c_fc),
-            ("feedforward.down", block.mlp.c_proj),
-        ):
-            taken |= {f"{here}.{name}.weight": conv.weight.T, f"{here}.{name}.bias": conv.bias}
-    missing, unexpected = ours.load_state_dict(taken, strict=False)
-    assert not unexpected and set(missing) <= {"head.weight"}, (missing, unexpected)
+    weights, hub = theirs.state_dict(), theirs.config.to_dict()
+    taken = {name: part for piece in Gpt2().pieces(hub) for name, part in piece.take(weights).items()}
+    ours.load_state_dict({**taken, "head.weight": taken["embedding.weight"]})
     return ours.eval()
-
-
-def of_module(name: str, module: torch.nn.Module) -> dict[str, Tensor]:
-    return {f"{name}.{key}": value for key, value in module.named_parameters()}
 
 
 def written_by_us(model: DecoderOnly, prompts: Tensor) -> Tensor:
     how = Strategy(max_new_tokens=NEW)
-    columns = stream(model, prompts.tolist(), how, bos_id=0, has_ended=lambda row, token: False)
+    columns = stream(model, prompts.tolist(), how, bos_id=0, has_ended=lambda *_: False)
     return torch.tensor([[token for _, token in column] for column in columns]).T
 
 

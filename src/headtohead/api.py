@@ -16,7 +16,7 @@ from headtohead.tracking.record import RunRecord
 if TYPE_CHECKING:
     from headtohead.examining.finished import FinishedRun
 
-__all__ = ["build_model", "build_parts", "compose", "evaluate", "inspect", "load_run", "open_run", "train"]
+__all__ = ["build_model", "build_parts", "compose", "evaluate", "inspect", "load_run", "train"]
 
 
 def compose(root: str = "train", overrides: Sequence[str] = (), config_dir: str | Path | None = None) -> dict[str, Any]:
@@ -58,18 +58,12 @@ def evaluate(
     from headtohead.examining.evaluation.question import Question
 
     question = Question(split=split, lengths=tuple(lengths), stride=stride, overrides=tuple(overrides))
-    return evaluate_run(open_run(run), question)
+    return evaluate_run(load_run(run), question)
 
 
-def open_run(path: str | Path) -> FinishedRun:
-    """A finished run to use: its `model` with the selected weights, its `data`, `attention("a text")`."""
-    from headtohead.examining.finished import open_run as open_finished
+def load_run(path: str | Path) -> FinishedRun:
+    """A finished run to use, by its folder: `record`, `model` with the selected weights, `data`, `generate("a text")`,
+    `attention("a text")`."""
+    from headtohead.examining.finished import open_run
 
-    return open_finished(path)
-
-
-def load_run(path: str | Path) -> RunRecord:
-    """The record of a run, by its folder."""
-    from headtohead.tracking.store import load_run as load
-
-    return load(path)
+    return open_run(path)

@@ -141,7 +141,7 @@ def test_a_trained_run_can_be_loaded_by_its_folder(tmp_path: Path) -> None:
     steps = ["trainer.max_steps=2", "trainer.progress_bar=false", "tracking=none", f"output_dir={tmp_path}"]
     record = h2h.train(h2h.compose("train", [*SMALL, *steps]))
     assert record.status == "finished" and record.path is not None
-    assert h2h.load_run(record.path) == record
+    assert h2h.load_run(record.path).record == record
 
 
 def test_inspection_works_without_training() -> None:

@@ -37,7 +37,7 @@ def test_one_result_stands_beside_chance_and_the_record(run: Path, capsys: pytes
     assert main(["evaluate", str(run)]) == 0
     shown = capsys.readouterr()
     assert all(word in shown.out for word in ("loss", "bits_per_byte", "chance", "as recorded", "in sight on average"))
-    recorded = api.load_run(run).metrics["test"]["loss"]
+    recorded = api.load_run(run).record.metrics["test"]["loss"]
     assert shown.out.count(f"{recorded:.4f}") == 2
     assert "evaluations/test.json" in shown.err
 

@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("doctor", 'the checks for "it does not learn", each with a verdict and what to do'),
     "probe": ("probe", "look inside: attention maps, data as the model sees it, positional encodings"),
     "evaluate": ("evaluation", "finished runs measured again: other splits, data, lengths; strided windows"),
+    "generate": ("generation", "what a finished run writes: greedy, drawn, by beams; for one prompt or many"),
     "list": ("listing", "every group, and every choice with one line"),
 }
 INTERRUPTED = 130

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 import yaml
 
 from headtohead.architectures.contracts import Architecture
@@ -19,6 +20,9 @@ from headtohead.tracking.store import load_run
 from headtohead.training.checkpoints import load_weights
 
 if TYPE_CHECKING:
+    from headtohead.examining.generation.prompts import Prompt
+    from headtohead.examining.generation.texts import Written
+    from headtohead.examining.generation.writer import Writer
     from headtohead.examining.probe.attention import Attention
 
 
@@ -46,6 +50,57 @@ class FinishedRun:
         """In evaluation mode, on the CPU, in 32 bits."""
         return self.model_with(lambda config: config)
 
+    @property
+    def device(self) -> torch.device:
+        return device_for(self.config)
+
+    @cached_property
+    def writer(self) -> Writer:
+        """What writes texts, with a model of its own on `device`."""
+        from headtohead.examining.generation.writer import Writer
+
+        return Writer(self)
+
+    def generate(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        *,
+        max_new_tokens: int | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        repetition_penalty: float = 1.0,
+        beams: int = 1,
+        length_penalty: float = 1.0,
+        num_samples: int = 1,
+        seed: int = 0,
+        stop: Sequence[str] = (),
+        stop_tokens: Sequence[int] = (),
+        show: Callable[[int, str], None] | None = None,
+    ) -> list[Written]:
+        """What the model writes for a prompt, or for several at once: `generate("the old teacher")[0].text`.
+
+        The likeliest token each time, unless a temperature, top_k or top_p ask for draws, or beams for a search. A
+        prompt is a text, or token ids; `show(number, text)` is told what is added to a text as it is written.
+        """
+        from headtohead.generation.strategy import Strategy
+
+        how = Strategy(
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            repetition_penalty=repetition_penalty,
+            beams=beams,
+            length_penalty=length_penalty,
+            num_samples=num_samples,
+            seed=seed,
+        )
+        is_one = isinstance(prompts, str) or (len(prompts) > 0 and isinstance(prompts[0], int))
+        several: Sequence[Any] = [prompts] if is_one else prompts
+        return self.writer.write(
+            several, how, max_new_tokens=max_new_tokens, stop=stop, stop_tokens=stop_tokens, show=show
+        )
+
     def model_with(self, changed: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Architecture:
         """The model of a configuration that differs where its weights do not (a longer context, a rotary scaling)."""
         model = make_model(changed(self.config))
@@ -61,6 +116,12 @@ class FinishedRun:
         from headtohead.examining.probe.subject import of_text
 
         return attend(self, of_text(self, text, second, target))
+
+
+def device_for(config: Mapping[str, Any]) -> torch.device:
+    """A GPU where there is one, unless the configuration keeps to the CPU."""
+    on_gpu = config["trainer"].get("accelerator") != "cpu" and torch.cuda.is_available()
+    return torch.device("cuda" if on_gpu else "cpu")
 
 
 def open_run(path: str | Path) -> FinishedRun:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
+class StrategyError(ValueError):
+    """Settings that mean nothing, or not together; the message is for the user, one sentence."""
+
+
 @dataclass(frozen=True)
 class Strategy:
     """The likeliest token each time, unless a temperature, top_k or top_p ask for draws, or beams for a search."""
@@ -30,30 +34,28 @@ class Strategy:
         for field, least in (("max_new_tokens", 1), ("top_k", 1), ("beams", 1), ("num_samples", 1)):
             value = getattr(self, field)
             if value is not None and value < least:
-                raise ValueError(f"{field}={value} must be at least {least}")
+                raise StrategyError(f"{field}={value} must be at least {least}")
         if self.temperature is not None and not self.temperature >= 0:
-            raise ValueError(f"temperature={self.temperature} must be 0 (the likeliest token) or more")
+            raise StrategyError(f"temperature={self.temperature} must be 0 (the likeliest token) or more")
         if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p={self.top_p} is no share of the probability: choose 0 < top_p <= 1")
+            raise StrategyError(f"top_p={self.top_p} is no share of the probability: choose 0 < top_p <= 1")
         if not self.repetition_penalty > 0:
-            raise ValueError(f"repetition_penalty={self.repetition_penalty} must be above 0; 1 changes nothing")
+            raise StrategyError(f"repetition_penalty={self.repetition_penalty} must be above 0; 1 changes nothing")
         self._check_together()
 
     def _check_together(self) -> None:
         if self.beams > 1 and self.draws:
-            raise ValueError(
+            raise StrategyError(
                 f"beams={self.beams} search for the likeliest text, and temperature, top_k and top_p draw one: "
                 "leave either out"
             )
         if self.beams == 1 and self.num_samples > 1 and not self.draws:
-            raise ValueError(
+            raise StrategyError(
                 f"num_samples={self.num_samples} texts of the likeliest tokens would be the same text: "
                 "give a temperature, top_k or top_p to draw them, or beams"
             )
         if 1 < self.beams < self.num_samples:
-            raise ValueError(
-                f"num_samples={self.num_samples} is more than beams={self.beams} can find: give more beams"
-            )
+            raise StrategyError(f"beams={self.beams} cannot find num_samples={self.num_samples} texts: give more beams")
 
     @property
     def draws(self) -> bool:

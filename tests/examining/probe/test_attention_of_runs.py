@@ -113,14 +113,14 @@ def test_texts_that_begin_alike_have_folders_of_their_own(tmp_path: Path) -> Non
 
 
 def test_python_opens_a_run_and_asks_for_its_attention(translator: FinishedRun) -> None:
-    run = h2h.open_run(translator.folder)
+    run = h2h.load_run(translator.folder)
     attention = run.attention("12", target="one")
     assert attention.maps[0].weights.shape == (1, 2, 2, 2)
     assert len(attention.statistics["decoder.0.cross"]["entropy"]) == 2
     assert attention.pairs[3].queries == [["<bos>", *"one"]]
 
 
-def test_model_without_attention_says_so(translator: FinishedRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headtohead.examining.probe.attention.attention_maps", lambda *_: [])
-    with pytest.raises(ValueError, match="no attention to show"):
+def test_a_model_with_nothing_to_show_says_so(translator: FinishedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headtohead.examining.probe.attention.all_maps", lambda *_, **__: [])
+    with pytest.raises(ValueError, match="has nothing to show"):
         attend(translator, of_rows(translator, "test", [0]))

@@ -182,24 +182,20 @@ class SoftmaxAttention(Mixer, Attends):
             return None
         return Division(("query", "key", "value"), ("output",), most=self.num_kv_heads, unit="heads of keys and values")
 
-    def initial_state(
-        self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype
-    ) -> KeyValueState:
+    def initial_state(self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype) -> State:
         shape = (batch_size, self.num_kv_heads, max_length, self.head_width)
         keys, values = (torch.zeros(shape, device=device, dtype=dtype) for _ in range(2))
         return KeyValueState(0, keys, values, self._fused())
 
     def _fused(self) -> Fused | None:
-        """Of narrow layers the calls cost more than the products; while weights are trained there is no copy of them."""
+        """Of narrow layers the calls cost more than the products; of weights in training there is no copy."""
         if not torch.is_inference_mode_enabled() or self.d_model > _NARROW:
             return None
         parts = (self.query, self.key, self.value)
         biases = [part.bias for part in parts if part.bias is not None]
         return torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None
 
-    def step(
-        self, x: Float[Tensor, "B L D"], state: State, context: Context
-    ) -> tuple[Float[Tensor, "B L D"], KeyValueState]:
+    def step(self, x: Float[Tensor, "B L D"], state: State, context: Context) -> tuple[Float[Tensor, "B L D"], State]:
         assert isinstance(state, KeyValueState)
         q, k, v = self.project(x, context, state.fused)
         bias, length = self.full_bias(q, context), x.shape[1]

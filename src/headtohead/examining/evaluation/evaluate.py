@@ -27,7 +27,7 @@ from headtohead.examining.evaluation.question import (
     data_of,
     trained_length,
 )
-from headtohead.examining.finished import FinishedRun
+from headtohead.examining.finished import FinishedRun, device_for
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.contracts import Task
 from headtohead.training.data_module import EvaluationBatches
@@ -40,7 +40,7 @@ def evaluate(run: FinishedRun, question: Question) -> Evaluation:
     config = revised(run.config, question.overrides, question.config_dir)
     trained = trained_length(run)
     lengths: tuple[int | None, ...] = question.lengths or (None,)
-    device = _device(config)
+    device = device_for(config)
     with threads(config["trainer"].get("threads")):
         points = tuple(Pass(run, config, question, length, trained, device).measured() for length in lengths)
     found = Evaluation(
@@ -173,11 +173,6 @@ def _lengths(task: Task, data: DataSource, window: int | None) -> dict[str, int]
     """The longest rows that each stack meets, by its name in the model."""
     longest = as_read(task, data).max_length if window is None else window
     return {"stack": longest, "encoder": longest, "decoder": data.spec().max_target_length}
-
-
-def _device(config: Mapping[str, Any]) -> torch.device:
-    on_gpu = config["trainer"].get("accelerator") != "cpu" and torch.cuda.is_available()
-    return torch.device("cuda" if on_gpu else "cpu")
 
 
 def _is_double(config: Mapping[str, Any]) -> bool:

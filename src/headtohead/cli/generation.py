@@ -1,0 +1,154 @@
+"""`h2h generate RUN --prompt TEXT`: what a finished run writes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headtohead.building.errors import ConfigurationError
+from headtohead.cli.arguments import Parser, parse, parser
+from headtohead.cli.terminal import note, out, paint
+
+if TYPE_CHECKING:
+    from headtohead.examining.generation.prompts import Prompt
+    from headtohead.examining.generation.texts import Written
+    from headtohead.examining.generation.writer import Show
+
+_EXAMPLES = """\
+examples:
+  h2h generate outputs/default/RUN --prompt "the old teacher"       the likeliest token each time
+  h2h generate RUN --prompt "the old" --temperature 0.8 --top-p 0.9 --seed 3
+                                                                    drawn; the same seed gives the same text
+  h2h generate RUN --prompt "the" --top-k 20 --num-samples 5        several texts for a prompt
+  h2h generate RUN --prompt "1205" --beams 4 --length-penalty 0.6   a search (an encoder-decoder reads the prompt)
+  h2h generate RUN --prompt "a" --prompt "the birds"                several prompts at once, of any lengths
+  h2h generate RUN --prompts file.txt --json                        a prompt per line; JSON for programs
+  echo "the old" | h2h generate RUN --stop "." --stop "\\n"        standard input, up to a stop or a line's end
+  h2h generate RUN --tokens 7,12,5                                  token ids, where no text spells them
+
+On a terminal, the text of a single prompt appears as it is written. A prompt's text depends on the seed and on itself,
+never on the other prompts. Texts end with the run's end token, at a --stop or --stop-token, or after --max-new-tokens.
+
+exit code: 0 done, 2 refused, 130 interrupted
+"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    given = parse(_parser(), arguments)
+    prompts = _prompts(given)
+    from headtohead.examining.finished import open_run
+    from headtohead.examining.generation.writer import Writer
+    from headtohead.generation.strategy import Strategy
+
+    how = Strategy(
+        temperature=given.temperature,
+        top_k=given.top_k,
+        top_p=given.top_p,
+        repetition_penalty=given.repetition_penalty,
+        beams=given.beams,
+        length_penalty=given.length_penalty,
+        num_samples=given.num_samples,
+        seed=given.seed,
+    )
+    writer = Writer(open_run(given.run), given.precision)
+    is_one = len(prompts) * how.num_samples == 1
+    show = _live(prompts[0], writer.model.reads_source) if is_one and sys.stdout.isatty() and not given.json else None
+    started = time.perf_counter()
+    written = writer.write(
+        prompts,
+        how,
+        max_new_tokens=given.max_new_tokens,
+        stop=[_unescaped(text) for text in given.stop],
+        stop_tokens=given.stop_token,
+        show=show,
+    )
+    seconds = time.perf_counter() - started
+    if given.json:
+        out(json.dumps([asdict(one) for one in written], indent=2, ensure_ascii=False))
+    elif show is not None:
+        out("")
+    else:
+        _tell(written, is_one, writer.model.reads_source)
+    num_tokens = sum(len(one.tokens) for one in written)
+    note(f"{num_tokens} tokens in {seconds:.2f} s, {num_tokens / seconds:.0f} per second")
+    return 0
+
+
+def _parser() -> Parser:
+    taken = parser("generate", "Let a finished run write.", _EXAMPLES)
+    taken.add_argument("run", metavar="RUN", help="a run's folder, outputs/GROUP/ID")
+    what = taken.add_argument_group("prompts")
+    what.add_argument("--prompt", action="append", default=[], metavar="TEXT", help="may be given several times")
+    what.add_argument("--prompts", metavar="FILE", help="a prompt per line; - is standard input")
+    what.add_argument("--tokens", action="append", default=[], metavar="N,N", help="a prompt as token ids")
+    how = taken.add_argument_group("how tokens are chosen (default: the likeliest)")
+    how.add_argument("--temperature", type=float, metavar="T", help="draw, from logits divided by T; 0: the likeliest")
+    how.add_argument("--top-k", type=int, metavar="K", help="draw from the K likeliest tokens")
+    how.add_argument("--top-p", type=float, metavar="P", help="draw from the fewest tokens with P of the probability")
+    how.add_argument("--repetition-penalty", type=float, default=1.0, metavar="R", help="above 1: repeat less")
+    how.add_argument("--beams", type=int, default=1, metavar="N", help="search for the likeliest text among N")
+    how.add_argument(
+        "--length-penalty", type=float, default=1.0, metavar="A", help="of beams: above 0 favours long ones"
+    )
+    how.add_argument("--num-samples", type=int, default=1, metavar="N", help="texts for each prompt")
+    how.add_argument("--seed", type=int, default=0, help="of the draws; default 0")
+    end = taken.add_argument_group("where texts end")
+    end.add_argument("--max-new-tokens", type=int, metavar="N", help="default: 128, or as many as have positions")
+    end.add_argument(
+        "--stop", action="append", default=[], metavar="TEXT", help=r"end before this text; \n is a line's end"
+    )
+    end.add_argument("--stop-token", action="append", default=[], type=int, metavar="N", help="end with this token id")
+    taken.add_argument(
+        "--precision", choices=["32-true", "64-true", "bf16-true"], help="what the weights are cast to, once"
+    )
+    taken.add_argument("--json", action="store_true", help="prompts, texts and tokens as JSON")
+    taken.set_defaults(multirun=False)
+    return taken
+
+
+def _prompts(given: argparse.Namespace) -> list[Prompt]:
+    prompts: list[Prompt] = [*given.prompt, *(_ids(text) for text in given.tokens)]
+    if given.prompts is not None and given.prompts != "-":
+        prompts += Path(given.prompts).read_text(encoding="utf-8").splitlines()
+    elif given.prompts == "-" or (not prompts and not sys.stdin.isatty()):
+        prompts += sys.stdin.read().splitlines()
+    if not prompts:
+        raise ConfigurationError("there is no prompt: give --prompt TEXT, --prompts FILE, or text on standard input")
+    return prompts
+
+
+def _ids(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ConfigurationError(f"--tokens {text}: give token ids, for example 5,7,9") from None
+
+
+def _unescaped(text: str) -> str:
+    return text.replace("\\n", "\n").replace("\\t", "\t")
+
+
+def _live(prompt: Prompt, reads_source: bool) -> Show:
+    """Writes to the terminal what is added; text to be continued stands before it."""
+    if isinstance(prompt, str) and not reads_source:
+        sys.stdout.write(paint(prompt, "2"))
+
+    def show(number: int, text: str) -> None:
+        del number
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    return show
+
+
+def _tell(written: Sequence[Written], is_one: bool, reads_source: bool) -> None:
+    for number, one in enumerate(written, start=1):
+        if not is_one:
+            out(paint(f"{number}. {one.prompt}", "2"))
+        out(one.text if reads_source or not is_one else one.prompt + one.text)

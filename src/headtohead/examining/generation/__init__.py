@@ -1,0 +1,1 @@
+"""Finished runs that write: from prompts as text to texts."""

@@ -1,0 +1,45 @@
+"""Every mixer that can be causal writes with its state what it writes by reading the whole row anew."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from contracts.choices import can_look, factory, names
+from generation.test_loop import PROMPTS, anew, written
+from headtohead.architectures.decoding import Decodes
+from small_models import exact_model
+
+MIXERS = [name for name in names("mixer") if can_look(factory("mixer", name), causal=True)]
+LOCALS = [name for name in names("local") if name != "none"]
+
+
+def model_of(**changes: object) -> Decodes:
+    model = exact_model("decoder_only", d_model=32, num_heads=4, **changes).eval()
+    assert isinstance(model, Decodes)
+    return model
+
+
+@pytest.mark.parametrize("name", MIXERS)
+def test_cached_equals_uncached_token_for_token(name: str) -> None:
+    torch.manual_seed(0)
+    model = model_of(mixer=factory("mixer", name))
+    expected = [anew(model, prompt, 5) for prompt in PROMPTS]
+    assert written(model, PROMPTS, max_new_tokens=5) == expected
+    assert written(model, PROMPTS[:1], max_new_tokens=5) == expected[:1]
+
+
+@pytest.mark.parametrize("name", LOCALS)
+def test_cached_equals_uncached_whatever_precedes_the_mixer(name: str) -> None:
+    model = model_of(local=factory("local", name))
+    assert written(model, PROMPTS, max_new_tokens=5) == [anew(model, prompt, 5) for prompt in PROMPTS]
+
+
+@pytest.mark.parametrize("name", MIXERS)
+def test_samples_of_one_prompt_leave_each_other_alone(name: str) -> None:
+    """Rows of a state are taken several times, and each goes on by itself."""
+    model = model_of(mixer=factory("mixer", name))
+    how = {"temperature": 1.0, "seed": 3, "max_new_tokens": 4}
+    [alone] = written(model, PROMPTS[:1], **how)
+    samples = written(model, PROMPTS[:1], num_samples=3, **how)
+    assert samples[0] == alone and len({*map(tuple, samples)}) > 1
