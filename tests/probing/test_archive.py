@@ -47,7 +47,7 @@ def test_half_precision_is_near_and_half_as_large(tmp_path: Path) -> None:
     assert back.grid == (4, 4)
     with np.load(tmp_path / "half.npz") as file:
         assert file["weights"].dtype == np.float16
-        assert set(file.files) == {"name", "kind", "causal", "inputs", "weights", "grid"}
+        assert set(file.files) == {"name", "kind", "causal", "inputs", "measure", "channels", "weights", "grid"}
 
 
 def test_another_archive_is_refused_by_what_it_lacks(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ from torch.optim import Optimizer
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.costs import ledger
+from headtohead.architectures.counting import counting, saved_bytes
 from headtohead.components.norms import BatchNorm
 from headtohead.components.positions.learned import Learned
 from headtohead.components.positions.shaw import Shaw
-from headtohead.architectures.counting import counting, saved_bytes
 from headtohead.training.checkpoints import load_weights
 from headtohead.training.finetuning import Finetuning, Freeze, depths_of
 from headtohead.training.optimizers import adam, adamw, lion, muon, sgd

@@ -162,7 +162,7 @@ def test_every_head_has_its_entropy_and_distance_among_the_metrics(tmp_path: Pat
 def test_the_time_of_a_probe_is_not_the_time_of_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 
-    monkeypatch.setattr(prober, "attention_maps", lambda *_, **__: time.sleep(0.3) or [])
+    monkeypatch.setattr(prober, "all_maps", lambda *_, **__: time.sleep(0.3) or [])
     slow = train(parts(tmp_path, probe=ProbeSettings(every=2)))
     assert slow.progress.seconds < 6 * 0.3
 
@@ -171,10 +171,17 @@ def test_a_model_without_attention_is_trained_as_ever_and_says_so_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, "headtohead"):
-        record = train(parts(tmp_path, make_model=partial(make_model, mixer=RunningMean), probe=OFTEN))
+        settings = replace(OFTEN, receptive_fields="never")
+        record = train(parts(tmp_path, make_model=partial(make_model, mixer=RunningMean), probe=settings))
     assert record.status == "finished"
     assert not attention_of(record).exists()
     assert caplog.text.count("no part of this model has attention to show") == 1
+
+
+def test_a_mixer_without_attention_shows_what_its_outputs_depend_on(tmp_path: Path) -> None:
+    record = train(parts(tmp_path, make_model=partial(make_model, mixer=RunningMean), probe=OFTEN))
+    found = sorted(path.name for path in attention_of(record).glob("*/*.npz"))
+    assert set(found) == {f"stack.{layer}.mixer.receptive_field.npz" for layer in (0, 1)}
 
 
 @pytest.fixture

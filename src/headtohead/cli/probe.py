@@ -30,6 +30,7 @@ examples:
   h2h probe RUN --image digit.png                             a vision transformer
   h2h probe RUN                                               rows 0, 1, 2 of the test split
   h2h probe RUN --rows 4,17 --split validation                others
+  h2h probe RUN --fields                                      what each output of the model depends on, by gradients
   h2h probe RUN --data                                        the rows that training read, masks and targets visible
   h2h probe --data task=masked_lm model=encoder_only          the same before any training
   h2h probe RUN --positions                                   its positional encoding, as it was learned
@@ -59,6 +60,7 @@ def run(arguments: Sequence[str]) -> int:
     what = taken.add_mutually_exclusive_group()
     what.add_argument("--data", action="store_true", help="what the model really sees")
     what.add_argument("--positions", action="store_true", help="its positional encoding")
+    taken.add_argument("--fields", action="store_true", help="the receptive field of the whole model too, by gradients")
     taken.add_argument("--out", metavar="DIR", help="where the folder of files goes")
     taken.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
     taken.add_argument("--json", action="store_true", help="figures and files as JSON")
@@ -112,7 +114,7 @@ def _attention(given: argparse.Namespace) -> int:
     subject = _subject(given, opened)
     for remark in subject.remarks:
         note(remark)
-    attention = attend(opened, subject)
+    attention = attend(opened, subject, fields="always" if given.fields else "where_needed")
     folder = _folder(given)
     with _progress(len(list(attention.files()))) as done:
         files = write_attention(opened, attention, folder, done=done)

@@ -37,6 +37,8 @@ def write_maps(
         "kind": maps.kind,
         "causal": maps.causal,
         "inputs": [maps.queries, maps.keys],
+        "measure": maps.measure,
+        "channels": maps.channels,
         "weights": maps.weights.numpy().astype(np.float16 if half else np.float32),
     }
     content |= {name: mask.numpy() for name in _MASKS if (mask := getattr(maps, name)) is not None}
@@ -61,6 +63,8 @@ def read_maps(path: Path | str) -> Archive:
         kind="cross" if content["kind"] == "cross" else "self",
         weights=torch.from_numpy(content["weights"].astype(np.float32)),
         causal=bool(content["causal"]),
+        measure=content["measure"].item() if "measure" in content else "attention",
+        channels=int(content["channels"]) if "channels" in content else 1,
         queries=queries,
         keys=keys,
         grid=tuple(content["grid"].tolist()) if "grid" in content else None,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -13,13 +11,17 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from headtohead.architectures.contracts import Architecture
 from headtohead.components.attending import Attends
 from headtohead.components.contracts import Context, CrossMixer, Grid, Mixer
 from headtohead.components.embeddings import PatchEmbedding
 from headtohead.components.mixers.preceded import Preceded
+from headtohead.probing.undisturbed import architecture_of, moved, uncompiled, undisturbed
 
-Source = Literal["tokens", "decoder_tokens", "images"]
+Source = Literal["tokens", "decoder_tokens", "images", "features"]
+"""What the places along an axis are: the model's inputs, or the places of its features where these are others."""
+Measure = Literal["attention", "implicit attention", "receptive field"]
+_MOST_HEADS = 32
+"""Implicit attention with a head for every channel is shown by groups of neighbouring channels, as many as these."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,10 @@ class AttentionMaps:
     """float32, on the CPU; zero wherever the query or the key is padding."""
     causal: bool
     """Whether the maps were drawn under a causal mask."""
+    measure: Measure = "attention"
+    """What the weights are: shares; the matrix from values to outputs; how strongly outputs depend on inputs."""
+    channels: int = 1
+    """How many channels of implicit attention a head stands for: the mean of their weights' sizes."""
     queries: Source = "tokens"
     """What of the model's inputs the queries stand for, one by one."""
     keys: Source = "tokens"
@@ -70,7 +76,7 @@ def attention_maps(
     that the same queries and keys are shown both ways. Precision is what the caller runs under; modes, generators
     and statistics stay as they were.
     """
-    architecture = _architecture(model)
+    architecture = architecture_of(model)
     found: list[AttentionMaps] = []
     grid = next((part.grid for part in architecture.modules() if isinstance(part, PatchEmbedding)), None)
     hooks = [
@@ -78,8 +84,8 @@ def attention_maps(
         for name, part in attending(architecture).items()
     ]
     try:
-        with torch.no_grad(), _uncompiled(), _undisturbed(architecture):
-            architecture.features(**_moved(inputs, architecture))
+        with torch.no_grad(), uncompiled(), undisturbed(architecture):
+            architecture.features(**moved(inputs, architecture))
     finally:
         for hook in hooks:
             hook.remove()
@@ -91,20 +97,18 @@ def attending(model: nn.Module) -> dict[str, Attends]:
     what is local before a mixer."""
     found: dict[str, Attends] = {}
     inner: set[nn.Module] = set()
-    for name, part in _architecture(model).named_modules():
+    for name, part in architecture_of(model).named_modules():
         if isinstance(part, Preceded):
             inner.update(part.local.modules())
         if isinstance(part, Attends) and part not in inner:
-            found[name.replace("blocks.", "").replace(".mixer.mixer", ".mixer")] = part
+            found[shown_name(name)] = part
             inner.update(part.modules())
     return found
 
 
-def _architecture(model: nn.Module) -> Architecture:
-    found = next((part for part in model.modules() if isinstance(part, Architecture)), None)
-    if found is None:
-        raise ValueError(f"{type(model).__name__} holds no Architecture: probe a model that Head to Head has built")
-    return found
+def shown_name(path: str) -> str:
+    """How the maps of a part are called: stack.0.mixer, wherever its modules really sit."""
+    return path.replace("blocks.", "").replace(".mixer.mixer", ".mixer")
 
 
 def _watch(
@@ -120,7 +124,7 @@ def _watch(
     assert isinstance(part, Attends)
     x, context = given
     is_cross = isinstance(part, CrossMixer)
-    weights = part.attention(x, context, causal=causal).float()
+    weights, channels = _by_group(part.attention(x, context, causal=causal).float())
     query_valid, key_valid = context.valid, context.memory_valid if is_cross else context.valid
     for valid, shape in ((query_valid, (-1, 1, x.shape[1], 1)), (key_valid, (-1, 1, 1, weights.shape[-1]))):
         if valid is not None:
@@ -133,6 +137,8 @@ def _watch(
             kind="cross" if is_cross else "self",
             weights=weights.cpu(),
             causal=not is_cross and (own if causal is None else causal),
+            measure="attention" if part.sums_to_one else "implicit attention",
+            channels=channels,
             queries=queries,
             keys="tokens" if is_cross else queries,
             query_valid=_kept(query_valid),
@@ -143,33 +149,14 @@ def _watch(
     )
 
 
+def _by_group(weights: Float[Tensor, "B H L M"]) -> tuple[Float[Tensor, "B H L M"], int]:
+    """Neighbouring channels together where there are too many to look at, and how many."""
+    heads = weights.shape[1]
+    if heads <= _MOST_HEADS:
+        return weights, 1
+    size = next(size for size in range(-(-heads // _MOST_HEADS), heads + 1) if heads % size == 0)
+    return weights.abs().unflatten(1, (-1, size)).mean(2), size
+
+
 def _kept(tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else tensor.cpu()
-
-
-def _moved(inputs: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
-    """On the model's device, images in its number format."""
-    like = next(model.parameters())
-    return {
-        name: tensor.to(like.device, like.dtype if tensor.is_floating_point() else None)
-        for name, tensor in inputs.items()
-    }
-
-
-@contextmanager
-def _undisturbed(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode and a generator to spend; afterwards all is as before."""
-    training = [part for part in model.modules() if part.training]
-    devices = {parameter.device for parameter in model.parameters() if parameter.device.type == "cuda"}
-    with torch.random.fork_rng(devices=list(devices)):
-        model.eval()
-        try:
-            yield
-        finally:
-            for part in training:
-                part.training = True
-
-
-def _uncompiled() -> AbstractContextManager[object]:
-    """A compiled graph calls no hooks; where dynamo was never imported, nothing is compiled (importing it is slow)."""
-    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()

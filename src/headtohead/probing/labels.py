@@ -22,8 +22,13 @@ def axis_labels(
     rows, _, length, num_keys = maps.weights.shape
 
     def named(source: Source, places: int) -> Labels:
+        if source == "features":
+            return [[str(place) for place in range(places)]] * rows
         if maps.grid is not None:
             return [patch_labels(maps.grid, places)] * rows
+        if source == "images":
+            _, _, height, width = inputs["images"].shape
+            return [patch_labels((height, width), places)] * rows
         return [token_labels(row.tolist(), spec, decode) for row in inputs[source]]
 
     return named(maps.queries, length), named(maps.keys, num_keys)

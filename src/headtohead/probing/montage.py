@@ -176,6 +176,12 @@ def _lettered(page: np.ndarray, heading: str, captions: list[tuple[int, int, str
 
 def _heading(maps: AttentionMaps) -> str:
     kind = "cross-attention" if maps.kind == "cross" else "causal" if maps.causal else "bidirectional"
+    if maps.measure == "receptive field":
+        kind = "by gradients"
+    elif maps.measure != "attention":
+        kind = f"{maps.measure}, {kind}"
+    if maps.channels > 1:
+        kind = f"{kind}, mean size over {maps.channels} channels"
     return f"{maps.name}  ({kind})"
 
 

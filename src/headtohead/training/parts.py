@@ -90,6 +90,8 @@ class ProbeSettings:
     """The maps themselves too, as .npz files."""
     without_mask: bool = False
     """Draw causal maps a second time with their mask taken off."""
+    receptive_fields: Literal["never", "where_needed", "always"] = "where_needed"
+    """By gradients: where_needed, of what has no attention to show; always, of the whole model too."""
 
     @property
     def is_on(self) -> bool:
@@ -107,8 +109,8 @@ class Identity:
     tags: tuple[str, ...] = ()
     notes: str | None = None
     output_dir: Path = Path("outputs")
-    init_from: Path | None = None
-    """Another run, whose best weights this one starts from."""
+    init_from: Path | str | None = None
+    """The folder of another run, whose best weights this one starts from, or a published checkpoint, hf:NAME."""
     resume_from: Path | None = None
     """The folder of an interrupted run, which this one continues."""
 

@@ -19,9 +19,10 @@ from typing_extensions import override
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import DataSource
 from headtohead.probing.archive import write_maps, write_statistics
-from headtohead.probing.attention import AttentionMaps, attending, attention_maps
+from headtohead.probing.attention import AttentionMaps, attending
 from headtohead.probing.labels import Labels, axis_labels
 from headtohead.probing.montage import montage
+from headtohead.probing.receptive_field import Wanted, all_maps
 from headtohead.probing.statistics import Statistics, head_statistics
 from headtohead.tasks.contracts import Task
 from headtohead.training.distributed import joined
@@ -48,7 +49,8 @@ class Prober(Callback):
 
     @override
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._is_on = bool(attending(own(pl_module).model))
+        module = own(pl_module)
+        self._is_on = bool(attending(module.model)) or self._fields_of(module) != "never"
         if trainer.is_global_zero and not self._is_on:
             _log.info("no part of this model has attention to show: it is trained without attention maps")
 
@@ -96,7 +98,7 @@ class Prober(Callback):
         self, trainer: Trainer, module: TrainingModule, inputs: dict[str, Tensor], *, causal: bool | None = None
     ) -> list[AttentionMaps]:
         """Of all heads, also where layers are divided and a device has some of them."""
-        maps = attention_maps(module.model, inputs, causal=causal)
+        maps = all_maps(module.model, inputs, causal=causal, fields=self._fields_of(module))
         if module.settings.tensor_parallel == 1:
             return maps
         parts = attending(module.model)
@@ -108,6 +110,10 @@ class Prober(Callback):
             else replace(one, weights=joined(one.weights, group, module.device))
             for one in maps
         ]
+
+    def _fields_of(self, module: TrainingModule) -> Wanted:
+        """Gradients are not asked of a model that is spread over several devices."""
+        return "never" if module.settings.strategy == "model_parallel" else self._settings.receptive_fields
 
     def _tell(self, maps: Sequence[AttentionMaps], inputs: dict[str, Tensor], state: RunState) -> None:
         """Pictures, archives and statistics."""
@@ -144,8 +150,9 @@ class Prober(Callback):
 
 def _without_mask(unmasked: Sequence[AttentionMaps], usual: Sequence[AttentionMaps]) -> list[AttentionMaps]:
     """The maps that differ from the usual ones, under names of their own."""
-    pairs = zip(unmasked, usual, strict=True)
-    return [replace(free, name=f"{free.name}.without_mask") for free, masked in pairs if masked.causal]
+    free = {one.name: one for one in unmasked}
+    masked = [one.name for one in usual if one.causal and one.name in free]
+    return [replace(free[name], name=f"{name}.without_mask") for name in masked]
 
 
 def _metrics(maps: Sequence[AttentionMaps], statistics: Mapping[str, Statistics]) -> dict[str, float]:

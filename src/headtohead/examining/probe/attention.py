@@ -13,6 +13,7 @@ from headtohead.examining.finished import FinishedRun
 from headtohead.examining.probe.subject import Subject
 from headtohead.probing.attention import AttentionMaps, attention_maps
 from headtohead.probing.labels import Labels, axis_labels
+from headtohead.probing.receptive_field import Wanted, all_maps
 from headtohead.probing.statistics import Statistics, head_statistics
 
 
@@ -77,21 +78,21 @@ class Attention:
                 yield f"{pair.trained.name}.{how}", pair.changed, pair
 
 
-def attend(run: FinishedRun, subject: Subject) -> Attention:
-    """Raises ConfigurationError where the model has no mixer with attention."""
+def attend(run: FinishedRun, subject: Subject, *, fields: Wanted = "where_needed") -> Attention:
+    """Raises ConfigurationError where the model has nothing to show."""
     inputs = subject.batch.inputs()
-    trained = attention_maps(run.model, inputs)
+    trained = all_maps(run.model, inputs, fields=fields)
     if not trained:
-        raise ConfigurationError(f"{run.record.id} has no attention to show: no mixer of it weighs keys for queries")
+        raise ConfigurationError(f"{run.record.id} has nothing to show: neither attention nor inputs to follow back")
     spec = run.data.spec()
     changed = {
         causal: {maps.name: maps for maps in attention_maps(run.model, inputs, causal=causal)}
-        for causal in {not maps.causal for maps in trained if maps.kind == "self"}
+        for causal in {not maps.causal for maps in trained if maps.kind == "self" and maps.measure == "attention"}
     }
     pairs = tuple(
         MapPair(
             maps,
-            changed[not maps.causal][maps.name] if maps.kind == "self" else None,
+            changed[not maps.causal][maps.name] if maps.kind == "self" and maps.measure == "attention" else None,
             *axis_labels(maps, inputs, spec, run.data.decode),
         )
         for maps in trained
