@@ -154,7 +154,7 @@ COMBINATIONS = {
     "trainer=ddp trainer.tensor_parallel=2": ["trainer.tensor_parallel=2", "trainer=ddp does not"],
     "schedule=wsd schedule.warmup=900 schedule.decay=200": ["schedule.warmup (900", "trainer.max_steps=1000"],
     "schedule.warmup=1.5": ["schedule.warmup=1.5", "whole number"],
-    "init_from=hf:gpt2": ["init_from=hf:gpt2 is not supported"],
+    "init_from=hf:/nowhere": ["init_from=hf:/nowhere", "no such folder"],
     "init_from=run:a resume_from=b": ["give one of them"],
     "init_from=run:nowhere": ["init_from=run:nowhere holds no record.json", "init_from=outputs/GROUP/RUN"],
     "resume_from=nowhere": ["resume_from=nowhere holds no record.json"],

@@ -18,7 +18,7 @@ from headtohead.building.data_fit import check_kind, fit
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.sizes import as_read, sample_size
 from headtohead.building.sources import class_value
-from headtohead.building.starting import as_started, check_start, path_of, tokenizer_to_take
+from headtohead.building.starting import as_started, check_start, origin_of, tokenizer_to_take
 from headtohead.data.contracts import DataSource, DataSpec
 from headtohead.tasks.contracts import Task
 from headtohead.training.finetuning import Finetuning
@@ -87,8 +87,10 @@ def fitted(config: Mapping[str, Any]) -> tuple[dict[str, Any], InputSize]:
 
 
 def make_model(filled: Mapping[str, Any], device: torch.device | str | None = None) -> Architecture:
-    """Draws from the global generator; freezes what is not to be trained."""
+    """Draws from the global generator; freezes what is not to be trained. What needs memory is made with it."""
     head = class_value(filled["task"]["_target_"], "head")
+    if class_value(filled["model"]["_target_"], "needs_memory"):
+        device = None
     with torch.device(device) if device is not None else nullcontext():
         model: Architecture = _make(filled["model"], head=head)
     _finetuning(filled).apply(model)
@@ -113,7 +115,7 @@ def _identity(config: Mapping[str, Any]) -> Identity:
         tags=tuple(config["tags"]),
         notes=config["notes"],
         output_dir=Path(config["output_dir"]),
-        init_from=path_of(init) if init else None,
+        init_from=origin_of(init) if init else None,
         resume_from=Path(resume) if resume else None,
     )
 

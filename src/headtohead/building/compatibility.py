@@ -10,9 +10,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from headtohead.building import spreading
+from headtohead.building import baselines, spreading
 from headtohead.building.choices import choices
 from headtohead.building.errors import ConfigurationError
+from headtohead.building.published import PREFIX
 from headtohead.building.sources import class_value
 from headtohead.building.view import Side, View
 
@@ -71,7 +72,7 @@ def _monitor(view: View) -> Iterator[str]:
 
 
 def _pooling(view: View) -> Iterator[str]:
-    causal = view.model_value("family") == "decoder_only"
+    causal = any(side.causal for side in view.sides())
     if causal and view.task_value("head") == "classifier" and view.model.get("pooling") == "cls":
         yield (
             f"model.pooling=cls reads the first token, which in {view.chosen('model')} sees no other: "
@@ -238,10 +239,8 @@ def _starting_points(view: View) -> Iterator[str]:
     init, resume = view.config.get("init_from"), view.config.get("resume_from")
     if init and resume and not _is_run(resume):  # a run that is continued may have begun with init_from
         yield f"init_from={init} starts a run and resume_from={resume} continues one: give one of them"
-    if init and init.startswith("hf:"):
-        yield f"init_from={init} is not supported: give the folder of a run, init_from=run:outputs/GROUP/RUN"
     for field, given in (("init_from", init), ("resume_from", resume)):
-        if given and not _is_run(given.removeprefix("run:")):
+        if given and not given.startswith(PREFIX) and not _is_run(given.removeprefix("run:")):
             yield f"{field}={given} holds no record.json: give the folder of a run, {field}=outputs/GROUP/RUN"
 
 
@@ -268,5 +267,6 @@ RULES: tuple[Rule, ...] = (
     _schedule,
     _batch_statistics,
     _starting_points,
+    *baselines.rules(),
     *spreading.rules(),
 )

@@ -11,6 +11,7 @@ from headtohead.building.choices import config_folder, config_folders
 from headtohead.building.errors import ConfigurationError, unknown
 from headtohead.building.naming import run_name
 from headtohead.building.overrides import prepare
+from headtohead.building.published import starts_published, with_its_choices
 from headtohead.building.resuming import continued
 
 Config = dict[str, Any]
@@ -80,6 +81,8 @@ def compose_checked(root: str, overrides: Sequence[str] = (), config_dir: str | 
     from headtohead.building import compatibility, schema
 
     composed = compose(root, overrides, config_dir)
+    if starts_published(composed):
+        composed = with_its_choices(composed, overrides, lambda all_of_them: compose(root, all_of_them, config_dir))
     config = schema.check(
         continued(composed, overrides, lambda override: compose(root, [override], config_dir)) or composed
     )

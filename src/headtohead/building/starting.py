@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from headtohead.building.errors import ConfigurationError, show
+from headtohead.building.published import PREFIX
 from headtohead.data.contracts import DataSpec
 from headtohead.tracking.record import RunRecord
 from headtohead.tracking.store import RunFolder
@@ -20,17 +20,30 @@ _MAY_DIFFER = (
 _log = logging.getLogger(__name__)
 
 
-def path_of(text: str) -> Path:
-    """run:outputs/GROUP/RUN, or without the first word."""
-    return Path(text.removeprefix("run:"))
+def origin_of(text: str) -> str:
+    """A published checkpoint as it is, hf:NAME; a run by its folder, given as run:outputs/GROUP/RUN or without run:."""
+    return text.removeprefix("run:")
 
 
 def tokenizer_to_take(config: Mapping[str, Any]) -> dict[str, Any] | None:
     """That of the run whose weights this one starts from; once there is a folder of its own, that folder has it."""
     if not config.get("init_from"):
         return None
-    own, first = config.get("resume_from"), config["init_from"]
-    return (RunFolder.open(own).read_tokenizer() if own else None) or RunFolder.open(path_of(first)).read_tokenizer()
+    own, first = config.get("resume_from"), origin_of(config["init_from"])
+    if own and (facts := RunFolder.open(own).read_tokenizer()) is not None:
+        return facts
+    return _published_tokenizer(first) if first.startswith(PREFIX) else RunFolder.open(first).read_tokenizer()
+
+
+def _published_tokenizer(origin: str) -> dict[str, Any] | None:
+    from headtohead.pretrained.checkpoint import CheckpointError, open_checkpoint
+    from headtohead.pretrained.tokenizer import tokenizer_of
+
+    try:
+        tokenizer = tokenizer_of(open_checkpoint(origin))
+    except CheckpointError as error:
+        raise ConfigurationError(str(error)) from None
+    return None if tokenizer is None else tokenizer.to_dict()
 
 
 def as_started(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -45,7 +58,10 @@ def check_start(config: Mapping[str, Any], spec: DataSpec) -> None:
     """Raises ConfigurationError where the same token ids would mean other things than to the run it starts from."""
     if not config.get("init_from") or config.get("resume_from"):
         return
-    record = RunFolder.open(path_of(config["init_from"])).read_record_as_written()
+    if config["init_from"].startswith(PREFIX):
+        _check_published(config, spec)
+        return
+    record = RunFolder.open(origin_of(config["init_from"])).read_record_as_written()
     if spec.vocab_size and not _same_ids(config, spec, record):
         raise ConfigurationError(
             f"init_from={config['init_from']} was trained on data={_data(record.config)}, whose token ids mean other "
@@ -54,6 +70,23 @@ def check_start(config: Mapping[str, Any], spec: DataSpec) -> None:
         )
     for difference in _differences(record.config.get("model", {}), config["model"], "model"):
         _log.warning("init_from=%s: %s, which its weights were not trained for", config["init_from"], difference)
+
+
+def _check_published(config: Mapping[str, Any], spec: DataSpec) -> None:
+    if not spec.vocab_size:
+        return
+    if not spec.tokenizer_hash:
+        _log.warning(
+            "init_from=%s knows tokens by the numbers of its own vocabulary, and data=%s has others: its embedding "
+            "is of no use here",
+            config["init_from"],
+            _data(config),
+        )
+    elif config["data"].get("tokenizer") != "published":
+        raise ConfigurationError(
+            f"init_from={config['init_from']} comes without a tokenizer.json, and data={_data(config)} is text: save "
+            "its fast tokenizer beside its weights, or choose data with token ids of its own"
+        )
 
 
 def _same_ids(config: Mapping[str, Any], spec: DataSpec, record: RunRecord) -> bool:

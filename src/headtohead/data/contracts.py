@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from headtohead.data.batch import Batch
 
@@ -53,11 +55,18 @@ class DataSpec:
     mask_id: int = 3
     num_special_ids: int = 5
     """Ids below this number stand for no text; masking never draws them."""
+    special_ids: tuple[int, ...] = ()
+    """More that stand for no text, of a published tokenizer, whose special tokens lie anywhere."""
     tokenizer_hash: str = ""
     data_hash: str = ""
     """Changes whenever the rows of any split change."""
     decode: Callable[[Sequence[int]], str] | None = field(default=None, compare=False, repr=False)
     """Token ids as text, for metrics that compare texts."""
+
+    def are_special(self, tokens: Tensor) -> Tensor:
+        """True where a token stands for no text."""
+        special = tokens < self.num_special_ids
+        return special | torch.isin(tokens, torch.tensor(self.special_ids)) if self.special_ids else special
 
 
 class Split(ABC):

@@ -17,7 +17,7 @@ from headtohead.data.rows import as_tensor, padded
 from headtohead.data.source import CachedSource, CachedSplit
 from headtohead.data.storage import Ragged, Table, numbers, ragged, smallest_integer
 from headtohead.data.texts import Decode, Form, Place, TextSource, check_text, longest
-from headtohead.data.tokenizers import EOS, Tokenizer, framed, shortened
+from headtohead.data.tokenizers import SpecialIds, Tokenizer, shortened
 
 Labelled = tuple[str, Label]
 LabelledPair = tuple[str, str, Label]
@@ -55,7 +55,7 @@ class LabelledForm(Form[Labelled | LabelledPair]):
             columns = zip(*(_texts_of(sample) for sample in samples[name]), strict=True)
             parts = shortened([tokenizer.encode(texts) for texts in columns], self.max_length)
             first = {"first": parts[0].lengths + 2} if len(parts) == 2 else {}
-            tables[str(name)] = {"tokens": framed(*parts), "label": labels, **first}
+            tables[str(name)] = {"tokens": tokenizer.framed(*parts), "label": labels, **first}
         return Prepared(tables, {"class_names": classes.names})
 
     def spec(self, content: Prepared) -> DataSpec:
@@ -82,7 +82,7 @@ class LabelledForm(Form[Labelled | LabelledPair]):
             tokens = batch.tokens[place].numpy()
             texts = {"text": decode(tokens.tolist())}
             if batch.token_types is not None:
-                end = int(np.flatnonzero(tokens == EOS)[0]) + 1
+                end = SpecialIds.of(content.facts.get("tokenizer", {})).border(tokens)
                 texts = {"text": decode(tokens[:end].tolist()), "second text": decode(tokens[end:].tolist())}
             samples.append({"row": int(row), **texts, "label": content.facts["class_names"][int(label)]})
         return samples

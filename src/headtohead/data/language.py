@@ -13,7 +13,7 @@ from headtohead.data.contracts import DataError, DataSpec, Split, SplitName
 from headtohead.data.rows import ByteCounter, PackedRows, PaddedRows
 from headtohead.data.storage import Ragged, Table, ragged
 from headtohead.data.texts import Decode, Form, Place, TextSource
-from headtohead.data.tokenizers import BOS, UNK, Tokenizer, TokenizerName, framed
+from headtohead.data.tokenizers import UNK, SpecialIds, Tokenizer, TokenizerName
 from headtohead.data.windows import StridedRows
 
 Packing = Literal["apart", "stream", "none"]
@@ -58,7 +58,8 @@ class LanguageForm(Form[str]):
                 f"data.context_length={self.context_length} and one more: give more text or a smaller context_length."
             )
         apart = self.packing == "apart" and len(documents) > 1
-        return PackedRows(source, name, documents.values, row_length=row_length, apart=apart, byte_counter=counter)
+        borders = source.tokenizer.special if apart else None
+        return PackedRows(source, name, documents.values, row_length=row_length, borders=borders, byte_counter=counter)
 
     def windows(self, source: TextSource, name: SplitName, table: Table, *, length: int, stride: int) -> Split:
         """Each document by itself; with packing=stream all of them as one."""
@@ -70,10 +71,10 @@ class LanguageForm(Form[str]):
         return StridedRows(documents, length=length, stride=stride, byte_counter=counter)
 
     def described(self, batch: Batch, content: Prepared, decode: Decode) -> list[dict[str, Any]]:
-        del content
         assert batch.tokens is not None
+        special = SpecialIds.of(content.facts["tokenizer"])
         rows = zip(batch.rows, batch.tokens, strict=True)
-        return [{"row": int(row), "text": _with_borders(tokens.numpy(), decode)} for row, tokens in rows]
+        return [{"row": int(row), "text": _with_borders(tokens.numpy(), special, decode)} for row, tokens in rows]
 
 
 class LanguageSource(TextSource):
@@ -98,15 +99,18 @@ class LanguageSource(TextSource):
         return self._form
 
 
-def _with_borders(tokens: np.ndarray, decode: Decode) -> str:
+def _with_borders(tokens: np.ndarray, special: SpecialIds, decode: Decode) -> str:
     """A packed row, with a sign where a new document begins."""
-    documents = np.split(tokens, np.flatnonzero(tokens[1:] == BOS) + 1)
+    documents = np.split(tokens, np.flatnonzero(special.beginnings(tokens[None])[0, 1:]) + 1)
     return " ¶ ".join(decode(document.tolist()) for document in documents)
 
 
 def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> Table:
     bare = tokenizer.encode(texts)
-    return {"tokens": framed(bare), "unknown_bytes": _unknown_bytes(bare, texts)}
+    tokens = tokenizer.framed(bare)
+    if tokenizer.kind == "published":  # what it does not know may be a whole word, whose bytes it does not tell
+        return {"tokens": tokens, "unknown_bytes": Ragged(np.zeros(0, dtype=np.uint8), np.zeros_like(bare.offsets))}
+    return {"tokens": tokens, "unknown_bytes": _unknown_bytes(bare, texts)}
 
 
 def _unknown_bytes(bare: Ragged, texts: Sequence[str]) -> Ragged:

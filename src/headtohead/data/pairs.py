@@ -15,7 +15,7 @@ from headtohead.data.rows import as_tensor, padded
 from headtohead.data.source import CachedSource, CachedSplit
 from headtohead.data.storage import Ragged, Table, ragged
 from headtohead.data.texts import Decode, Form, Place, TextSource, check_text, longest
-from headtohead.data.tokenizers import Tokenizer, framed, shortened
+from headtohead.data.tokenizers import Tokenizer, shortened
 
 Pair = tuple[str, str]
 
@@ -42,7 +42,7 @@ class PairForm(Form[Pair]):
                     check_text(text, what, place, name, row)
             sources, targets = (tokenizer.encode(texts) for texts in zip(*pairs, strict=True))
             (sources,), (targets,) = (shortened([side], self.max_length) for side in (sources, targets))
-            tables[str(name)] = {"source": sources, "target": framed(targets)}
+            tables[str(name)] = {"source": sources, "target": tokenizer.framed(targets)}
         return Prepared(tables)
 
     def spec(self, content: Prepared) -> DataSpec:

@@ -17,7 +17,7 @@ from headtohead.data.rows import as_tensor, padded
 from headtohead.data.source import CachedSource, CachedSplit
 from headtohead.data.storage import Ragged, Table, numbers, ragged
 from headtohead.data.texts import Decode, Form, Place, TextSource, check_text, longest
-from headtohead.data.tokenizers import EOS, Tokenizer, framed
+from headtohead.data.tokenizers import SpecialIds, Tokenizer
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,11 @@ class QuestionForm(Form[Question]):
                 self._check_room(spans, room, place, name)
                 contexts = contexts.cut(room)
             first = questions.lengths + 2
-            tables[str(name)] = {"tokens": framed(questions, contexts), "first": first, "span": spans + first[:, None]}
+            tables[str(name)] = {
+                "tokens": tokenizer.framed(questions, contexts),
+                "first": first,
+                "span": spans + first[:, None],
+            }
         return Prepared(tables)
 
     def _check_room(self, spans: np.ndarray, room: np.ndarray, place: Place, name: SplitName) -> None:
@@ -81,11 +85,11 @@ class QuestionForm(Form[Question]):
         return QuestionRows(source, name, ragged(table, "tokens"), first, spans, source.bucket_by_length)
 
     def described(self, batch: Batch, content: Prepared, decode: Decode) -> list[dict[str, Any]]:
-        del content
+        special = SpecialIds.of(content.facts["tokenizer"])
         assert batch.tokens is not None and batch.targets is not None
         samples = []
         for row, tokens, (start, end) in zip(batch.rows, batch.tokens.numpy(), batch.targets.tolist(), strict=True):
-            border = int(np.flatnonzero(tokens == EOS)[0]) + 1
+            border = special.border(tokens)
             question, context, answer = tokens[:border], tokens[border:], tokens[start : end + 1]
             texts = {"question": question, "context": context, "answer": answer}
             samples.append({"row": int(row), **{name: decode(part.tolist()).strip() for name, part in texts.items()}})
@@ -141,7 +145,7 @@ def _start(sample: Question, place: Place, name: SplitName, row: int) -> int:
 
 def _span(sample: Question, start: int, tokens: np.ndarray, tokenizer: Tokenizer) -> tuple[int, int]:
     """The first and last token that the answer touches."""
-    ends = np.cumsum(tokenizer.widths[tokens])
+    ends = tokenizer.ends(sample.context, tokens)
     before, upto = (
         tokenizer.width_of(sample.context[:start]),
         tokenizer.width_of(sample.context[: start + len(sample.answer)]),

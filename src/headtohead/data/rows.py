@@ -11,7 +11,7 @@ from headtohead.data.batch import Batch
 from headtohead.data.contracts import SplitName
 from headtohead.data.source import CachedSource, CachedSplit
 from headtohead.data.storage import Ragged, smallest_integer
-from headtohead.data.tokenizers import BOS, PAD, UNK
+from headtohead.data.tokenizers import PAD, UNK, SpecialIds
 
 
 class ByteCounter:
@@ -34,7 +34,7 @@ class ByteCounter:
 
 class PackedRows(CachedSplit):
     """A stream cut into rows of L + 1 tokens, each beginning with the last of the row before: every token is predicted
-    once. With `apart`, documents within a row do not see each other, and positions start again with each."""
+    once. With `borders`, documents within a row do not see each other, and positions start again with each."""
 
     def __init__(
         self,
@@ -43,11 +43,11 @@ class PackedRows(CachedSplit):
         stream: np.ndarray,
         *,
         row_length: int,
-        apart: bool,
+        borders: SpecialIds | None,
         byte_counter: ByteCounter,
     ) -> None:
         super().__init__(source, name)
-        self._apart, self._byte_counter = apart, byte_counter
+        self._borders, self._byte_counter = borders, byte_counter
         self._step = row_length - 1
         num_rows = (len(stream) - 1) // self._step
         self._rows = as_strided(
@@ -63,7 +63,9 @@ class PackedRows(CachedSplit):
     def batch(self, rows: np.ndarray) -> Batch:
         tokens = self._rows[rows]
         starts = rows * self._step + 1
-        segments, positions = _documents(tokens) if self._apart else (None, None)
+        segments, positions = (
+            _documents(self._borders.beginnings(tokens)) if self._borders is not None else (None, None)
+        )
         return Batch(
             rows=as_tensor(rows),
             tokens=as_tensor(tokens),
@@ -120,11 +122,10 @@ def as_tensor(array: np.ndarray) -> Tensor:
     return torch.from_numpy(array.astype(np.int64))
 
 
-def _documents(tokens: np.ndarray) -> tuple[Tensor, Tensor]:
-    """The number of the document each token belongs to, and its place there; a row's first document may have begun
-    in the row before, and starts at 0 all the same."""
-    first = tokens == BOS
-    columns = np.arange(tokens.shape[1])
+def _documents(first: np.ndarray) -> tuple[Tensor, Tensor]:
+    """From the first tokens of documents, the number of the document each token belongs to, and its place there; a
+    row's first document may have begun in the row before, and starts at 0 all the same."""
+    columns = np.arange(first.shape[1])
     starts = np.maximum.accumulate(first * columns, axis=1)
     return torch.from_numpy(np.cumsum(first, axis=1)), torch.from_numpy(np.subtract(columns, starts, out=starts))
 

@@ -18,7 +18,7 @@ from headtohead.data.rows import as_tensor, padded
 from headtohead.data.source import CachedSource, CachedSplit
 from headtohead.data.storage import Ragged, Table, ragged
 from headtohead.data.texts import Decode, Form, Place, TextSource, check_text, longest
-from headtohead.data.tokenizers import EOS, PAD, Tokenizer, framed
+from headtohead.data.tokenizers import Tokenizer, framed
 
 Tagged = tuple[Sequence[str], Sequence[Label]]
 """Words and their tags, by name or by number."""
@@ -68,7 +68,7 @@ class TaggedForm(Form[Tagged]):
         if self.max_length is not None:
             room = np.full(len(tokens), self.max_length - 2)
             tokens, tags_by_sentence = tokens.cut(room), tags_by_sentence.cut(room)
-        return {"tokens": framed(tokens), "tags": framed(tags_by_sentence, start=IGNORED, end=IGNORED)}
+        return {"tokens": tokenizer.framed(tokens), "tags": framed(tags_by_sentence, start=IGNORED, end=IGNORED)}
 
     def spec(self, content: Prepared) -> DataSpec:
         names = tuple(content.facts["class_names"])
@@ -90,7 +90,8 @@ class TaggedForm(Form[Tagged]):
         samples = []
         for row, tokens, tags in zip(batch.rows, batch.tokens.numpy(), batch.targets.numpy(), strict=True):
             firsts = np.flatnonzero(tags != IGNORED)
-            last = np.flatnonzero((tokens != PAD) & (tokens != EOS))[-1] + 1
+            real = len(tokens) if batch.valid is None else int(batch.valid[len(samples)].sum())
+            last = real - 1  # the end token
             words = [decode(tokens[start:end].tolist()) for start, end in zip(firsts, [*firsts[1:], last], strict=True)]
             names = [content.facts["class_names"][tag] for tag in tags[firsts]]
             told = [

@@ -121,7 +121,19 @@ class TextSource(CachedSource):
 
     def describe_rows(self) -> DataSpec:
         known = self.form.spec(self.content)
-        return replace(known, vocab_size=self.tokenizer.vocab_size, tokenizer_hash=self.tokenizer.digest)
+        tokenizer, special = self.tokenizer, self.tokenizer.special
+        spec = replace(known, vocab_size=tokenizer.vocab_size, tokenizer_hash=tokenizer.digest)
+        if tokenizer.kind != "published":
+            return spec
+        return replace(
+            spec,
+            pad_id=max(0, special.pad),
+            bos_id=special.bos,
+            eos_id=special.eos,
+            mask_id=special.mask,
+            num_special_ids=0,
+            special_ids=special.others,
+        )
 
     def open_split(self, name: SplitName) -> Split:
         return self.form.rows(self, name, self.content.tables[name])

@@ -7,8 +7,8 @@ import itertools
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from headtohead.data.contracts import DataError
 from headtohead.data.storage import Ragged, smallest_integer
 
-TokenizerName = Literal["char", "byte", "bpe"]
+TokenizerName = Literal["char", "byte", "bpe", "published"]
 SPECIAL_TOKENS = ("<pad>", "<bos>", "<eos>", "<mask>", "<unk>")
 PAD, BOS, EOS, MASK, UNK = range(len(SPECIAL_TOKENS))
 DEFAULT_BPE_SIZE = 512
@@ -29,13 +29,44 @@ _SHOWN = {MASK: b"<mask>", UNK: b"<unk>"}
 
 
 @dataclass(frozen=True)
+class SpecialIds:
+    """The numbers of the special tokens; -1 for one that there is not."""
+
+    pad: int = PAD
+    bos: int = BOS
+    eos: int = EOS
+    mask: int = MASK
+    unk: int = UNK
+    others: tuple[int, ...] = ()
+    """All that stand for no text, where they do not come first."""
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> SpecialIds:
+        """Those of a stored tokenizer."""
+        ids = dict(stored.get("special") or {})
+        return cls(**{**ids, "others": tuple(ids.get("others", ()))})
+
+    def beginnings(self, tokens: np.ndarray) -> np.ndarray:
+        """Where documents begin in rows of several: at a start token after an end token; the two may be one and the
+        same."""
+        first = tokens == self.bos
+        first[:, 1:] &= tokens[:, :-1] == self.eos
+        return first
+
+    def border(self, tokens: np.ndarray) -> int:
+        """Where the second of two texts begins, after the end token of the first."""
+        return int(np.flatnonzero(tokens[1:] == self.eos)[0]) + 2
+
+
+@dataclass(frozen=True)
 class Tokenizer:
     """A trained tokenizer; `pieces[i]` are the UTF-8 bytes that token i stands for, none for special tokens."""
 
     kind: TokenizerName
     pieces: tuple[bytes, ...]
     merges: str = ""
-    """The `tokenizers` library's own description of a BPE."""
+    """The `tokenizers` library's own description of a BPE, or of whatever was published."""
+    special: SpecialIds = SpecialIds()
 
     @property
     def vocab_size(self) -> int:
@@ -57,12 +88,20 @@ class Tokenizer:
 
     @cached_property
     def widths(self) -> np.ndarray:
-        """How much of a text each token covers, measured as `width_of` does."""
+        """How much of a text each token covers, measured as `width_of` does; of a published one, see `ends`."""
         return np.ones(self.vocab_size, dtype=np.int64) if self.kind == "char" else self.byte_lengths
 
     def width_of(self, text: str) -> int:
         """In characters or bytes, whichever the tokens are made of."""
         return len(text) if self.kind == "char" else len(text.encode())
+
+    def ends(self, text: str, tokens: np.ndarray) -> np.ndarray:
+        """Where in a text each of its tokens ends, measured as `width_of` does."""
+        if self.kind != "published":
+            return np.cumsum(self.widths[tokens])
+        in_characters = [end for _, end in self._library.encode(text, add_special_tokens=False).offsets]
+        lengths = np.cumsum([0, *(len(sign.encode()) for sign in text)])
+        return lengths[in_characters]
 
     def encode(self, texts: Sequence[str]) -> Ragged:
         """Without special tokens, save the unknown character's."""
@@ -74,8 +113,16 @@ class Tokenizer:
             return Ragged.of_lengths(values.astype(self.dtype), np.array([len(text) for text in encoded], dtype=int))
         return self._encode_pairs(texts)
 
+    def framed(self, *parts: Ragged) -> Ragged:
+        """Each row between this tokenizer's start and end tokens."""
+        return framed(*parts, start=self.special.bos, end=self.special.eos)
+
     def decode(self, ids: Iterable[int]) -> str:
         """As a person would read it: no padding, no start, no end; what stands for no text is shown by its name."""
+        if self.kind == "published":
+            unseen = (self.special.pad, self.special.bos, self.special.eos)
+            kept = [int(token) for token in ids if int(token) not in unseen and int(token) < self.vocab_size]
+            return str(self._library.decode(kept, skip_special_tokens=False))
         return b"".join(self._piece(int(token)) for token in ids).decode(errors="replace")
 
     @cached_property
@@ -83,16 +130,22 @@ class Tokenizer:
         return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:24]
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "pieces": [piece.decode("latin-1") for piece in self.pieces], "merges": self.merges}
+        facts = {"kind": self.kind, "pieces": [piece.decode("latin-1") for piece in self.pieces], "merges": self.merges}
+        return facts if self.special == SpecialIds() else {**facts, "special": asdict(self.special)}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Tokenizer:
-        return cls(stored["kind"], tuple(piece.encode("latin-1") for piece in stored["pieces"]), stored["merges"])
+        pieces = tuple(piece.encode("latin-1") for piece in stored["pieces"])
+        return cls(stored["kind"], pieces, stored["merges"], SpecialIds.of(stored))
 
     def _piece(self, token: int) -> bytes:
         if token >= self.vocab_size:  # A model may have been given a larger vocabulary than its data's.
             return f"<{token}>".encode()
         return _SHOWN.get(token, self.pieces[token])
+
+    @property
+    def _library(self) -> Any:
+        return library_of(self.merges)
 
     @cached_property
     def _id_of_code_point(self) -> np.ndarray:
@@ -106,11 +159,7 @@ class Tokenizer:
         return Ragged.of_lengths(values, np.array([len(text) for text in texts], dtype=int))
 
     def _encode_pairs(self, texts: Sequence[str]) -> Ragged:
-        from tokenizers import Tokenizer as Library
-
-        # Said once, so that loader processes forked later do not warn about it.
-        os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-        library = Library.from_str(self.merges)
+        library = self._library
         lengths = np.zeros(len(texts), dtype=int)
         values = [np.zeros(0, dtype=self.dtype)]
         pieces = ((row, piece) for row, text in enumerate(texts) for piece in _cut(text))
@@ -123,6 +172,19 @@ class Tokenizer:
         return Ragged.of_lengths(np.concatenate(values), lengths)
 
 
+@lru_cache(maxsize=8)
+def library_of(description: str) -> Any:
+    """A tokenizer of the `tokenizers` library, kept out of what is pickled for loader processes."""
+    from tokenizers import Tokenizer as Library
+
+    # Said once, so that loader processes forked later do not warn about it.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    library = Library.from_str(description)
+    library.no_truncation()
+    library.no_padding()
+    return library
+
+
 def code_points(text: str) -> np.ndarray:
     return np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
 
@@ -131,7 +193,7 @@ def check_tokenizer(kind: str, vocab_size: int | None) -> None:
     """The choices of a tokenizer, refused before any text is read."""
     if kind not in get_args(TokenizerName):
         raise DataError(f"data.tokenizer={kind} is unknown: choose one of {', '.join(get_args(TokenizerName))}.")
-    if kind != "bpe" and vocab_size is not None:
+    if kind not in ("bpe", "published") and vocab_size is not None:
         raise DataError(
             f"data.vocab_size={vocab_size} has no meaning for tokenizer={kind}, which takes its own: "
             f"leave it null, or use data.tokenizer=bpe."
@@ -146,6 +208,10 @@ def check_tokenizer(kind: str, vocab_size: int | None) -> None:
 def train_tokenizer(kind: TokenizerName, texts: Sequence[str], vocab_size: int | None = None) -> Tokenizer:
     """Learn from these texts alone; a BPE gets at most `vocab_size` tokens, fewer where there is little to merge."""
     check_tokenizer(kind, vocab_size)
+    if kind == "published":
+        raise DataError(
+            "data.tokenizer=published comes with a checkpoint, init_from=hf:NAME; without one choose char, byte or bpe."
+        )
     special = (b"",) * len(SPECIAL_TOKENS)
     if kind == "byte":
         return Tokenizer(kind, special + tuple(bytes([value]) for value in range(_NUM_BYTES)))
@@ -207,12 +273,12 @@ def _train_pairs(texts: Sequence[str], vocab_size: int) -> Tokenizer:
     )
     library.train_from_iterator(itertools.chain.from_iterable(_cut(text) for text in texts), trainer=trainer)
     by_id = sorted(library.get_vocab().items(), key=lambda item: item[1])
-    byte_of = _bytes_of_letters()
+    byte_of = letter_bytes()
     pieces = [bytes(byte_of[letter] for letter in token) for token, _ in by_id[len(SPECIAL_TOKENS) :]]
     return Tokenizer("bpe", (b"",) * len(SPECIAL_TOKENS) + tuple(pieces), library.to_str())
 
 
-def _bytes_of_letters() -> dict[str, int]:
+def letter_bytes() -> dict[str, int]:
     """Which byte each letter of a byte-level BPE stands for: printable ones themselves, others shifted past 255."""
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [value for value in range(_NUM_BYTES) if value not in set(printable)]

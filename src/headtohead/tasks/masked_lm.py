@@ -47,12 +47,17 @@ class MaskedLanguageModelling(TokenPrediction):
         if batch.tokens is None:
             raise ValueError("task=masked_lm reads tokens, and this data has none: choose data of kind language.")
         spec, tokens = self.spec, batch.tokens
+        if spec.mask_id < 0:
+            raise ValueError(
+                "task=masked_lm hides tokens behind a mask token, and the tokenizer of init_from has none: choose a "
+                "checkpoint that was trained with one, such as BERT's, or task=causal_lm"
+            )
 
         def draw(stream: int) -> Float[Tensor, "B L"]:
             drawn = uniform(batch.rows.numpy(), tokens.shape[1], seed=seed, epoch=epoch, stream=stream)
             return torch.from_numpy(drawn)
 
-        chosen = (tokens >= spec.num_special_ids) & (draw(CHOOSE) < self.mask_rate)
+        chosen = ~spec.are_special(tokens) & (draw(CHOOSE) < self.mask_rate)
         if batch.valid is not None:
             chosen &= batch.valid
         how = draw(CORRUPT)

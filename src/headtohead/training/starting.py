@@ -1,16 +1,20 @@
-"""A model that starts from the weights of another run: what fits is taken, a head for another purpose starts fresh."""
+"""A model that starts from the weights of another run or of a published checkpoint: what fits is taken, a head for
+another purpose starts fresh."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
 from headtohead.architectures.contracts import Architecture
-from headtohead.architectures.heads import VocabularyHead
+from headtohead.architectures.heads import name_of
 from headtohead.components.contracts import Position
+from headtohead.pretrained.checkpoint import is_published, open_checkpoint
+from headtohead.pretrained.taking import take
 from headtohead.tracking.store import RunFolder
 from headtohead.training.checkpoints import load_best
 
@@ -27,7 +31,7 @@ class Start:
     taken: tuple[str, ...]
     fresh: tuple[str, ...]
     left_aside: tuple[str, ...]
-    """Of the other run."""
+    """Of the other side."""
     cut: tuple[str, ...] = ()
     """Tables of positions that were longer there than needed here; they are among the taken."""
 
@@ -43,8 +47,9 @@ class Start:
 
 
 def start_from(model: Architecture, run: Path | str, *, class_names: Sequence[str] = ()) -> Start:
-    """The best weights of another run into this model; raises ValueError where its body is not the same."""
-    best = load_best(RunFolder.open(run).path)
+    """The best weights of another run, or published ones (hf:NAME), into this model; raises ValueError where its body
+    is not the same."""
+    best, others = _published(model, str(run)) if is_published(run) else (load_best(RunFolder.open(run).path), ())
     there: dict[str, Tensor] = best["model"]
     here = {name: held for name, held in model.state_dict().items() if name not in _tied(model)}
     fits_head = _same_head(model, best, class_names) and _same_shapes(here, there)
@@ -60,23 +65,45 @@ def start_from(model: Architecture, run: Path | str, *, class_names: Sequence[st
         if given.shape != own.shape:
             raise ValueError(
                 f"init_from={run} does not fit this model: {name} is {_by(given)} there and {_by(own)} here; give the "
-                "sizes and the choices of that run's model (its config.yaml shows them), or start without init_from"
+                "sizes and the choices of its model (its config shows them), or start without init_from"
             )
         taken[name] = given
-    _check_enough(here, taken, run)
+    if is_published(run):
+        _check_all(model, taken, run)
+    else:
+        _check_enough(here, taken, run)
     model.load_state_dict(taken, strict=False)
     read = {there[name].data_ptr() for name in taken}  # one table may have two names
     return Start(
         taken=tuple(taken),
         fresh=tuple(name for name in here if name not in taken),
-        left_aside=tuple(name for name, held in there.items() if held.data_ptr() not in read),
+        left_aside=tuple(name for name, held in there.items() if held.data_ptr() not in read) + others,
         cut=tuple(cut),
     )
 
 
+def _published(model: Architecture, origin: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """As a run's best checkpoint, and the names of what belongs to another task."""
+    taken = take(open_checkpoint(origin), name_of(model.head))
+    head = {"head": type(model.head).__name__ if taken.has_head else None}
+    classes = {"class_names": list(taken.class_names)} if name_of(model.head) in ("classifier", "tagger") else {}
+    return {"model": taken.weights, **head, **classes}, taken.left_aside
+
+
+def _check_all(model: Architecture, taken: dict[str, Tensor], origin: Path | str) -> None:
+    """Of a checkpoint that was made for this body, no parameter may be missing."""
+    learnt = [name for name, _ in model.named_parameters()]
+    if missing := [name for name in learnt if name not in taken and not name.startswith(_HEAD)]:
+        raise ValueError(
+            f"init_from={origin} has nothing for {_briefly(missing)} of this model: give the choices of its "
+            "config.json, which are taken where none are given"
+        )
+
+
 def _tied(model: Architecture) -> set[str]:
-    """A second name of the embedding."""
-    return {f"{_HEAD}weight"} if isinstance(model.head, VocabularyHead) and model.head.tied else set()
+    """Second names, as of an embedding that the head or the other side shares."""
+    first = {name for name, _ in model.named_parameters()}
+    return {name for name, _ in model.named_parameters(remove_duplicate=False)} - first
 
 
 def _same_head(model: Architecture, best: dict[str, object], class_names: Sequence[str]) -> bool:

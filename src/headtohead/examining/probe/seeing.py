@@ -15,7 +15,6 @@ from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import SPLIT_NAMES, DataSource, DataSpec, SplitName
 from headtohead.data.order import EpochOrder, evaluation_batches
 from headtohead.data.texts import TextSource
-from headtohead.data.tokenizers import UNK
 from headtohead.examining.probe.subject import checked_rows
 from headtohead.probing.labels import token_labels
 from headtohead.tasks.contracts import Task
@@ -139,7 +138,8 @@ class _Looker:
         scorable = sum(_scorable(view) for view in views)
         unknown = None
         if isinstance(self.data, TextSource):
-            unknown = sum(int((view.tokens == UNK).sum()) for view in views if view.tokens is not None) / max(real, 1)
+            unk = self.data.tokenizer.special.unk
+            unknown = sum(int((view.tokens == unk).sum()) for view in views if view.tokens is not None) / max(real, 1)
         return SplitSeen(
             name=name,
             rows=len(self.data.split(name)),
@@ -162,7 +162,11 @@ class _Looker:
             ids = tokens[place].tolist()
             real = [True] * len(ids) if valid is None else valid[place].tolist()
             seen = [
-                TokenSeen(label, special=token < self.spec.num_special_ids, padding=not shown)
+                TokenSeen(
+                    label,
+                    special=token < self.spec.num_special_ids or token in self.spec.special_ids,
+                    padding=not shown,
+                )
                 for label, token, shown in zip(self._named(ids), ids, real, strict=True)
             ]
             if side == "tokens":

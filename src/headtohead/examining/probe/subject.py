@@ -15,7 +15,7 @@ from headtohead.data.batch import Batch
 from headtohead.data.contracts import DataError, DataSource, DataSpec, SplitName
 from headtohead.data.storage import Ragged
 from headtohead.data.texts import TextSource
-from headtohead.data.tokenizers import UNK, shortened
+from headtohead.data.tokenizers import shortened
 from headtohead.examining.finished import FinishedRun
 from headtohead.generation.loop import greedy
 from headtohead.training.seeds import EVALUATION_SEED
@@ -133,8 +133,9 @@ class _Reader:
         tokens: list[int] = []
         for piece in pieces:
             tokens += [self.spec.mask_id] if piece == "<mask>" else self.data.tokenizer.encode([piece])[0].tolist()
-        if unknown := sum(token == UNK for token in tokens):
-            strange = sorted({sign for sign in text if self.data.tokenizer.encode([sign])[0].tolist() == [UNK]})
+        unk = self.data.tokenizer.special.unk
+        if unknown := sum(token == unk for token in tokens):
+            strange = sorted({sign for sign in text if self.data.tokenizer.encode([sign])[0].tolist() == [unk]})
             self.remarks.append(
                 f"{unknown} of {len(tokens)} tokens of {option} are unknown to the run's tokenizer and read as <unk>: "
                 + " ".join(strange)

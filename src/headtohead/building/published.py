@@ -1,0 +1,84 @@
+"""A configuration that starts from a published checkpoint: its config.json makes the choices of the model."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from headtohead.building.errors import ConfigurationError, show
+from headtohead.building.sources import class_value
+
+Compose = Callable[[Sequence[str]], dict[str, Any]]
+PREFIX = "hf:"
+_MAY_DIFFER = ("model.dropout", "model.drop_path", "model.num_classes", "model.pooling", "model.initialisation")
+"""What weights know nothing of, or what belongs to a head."""
+_log = logging.getLogger(__name__)
+
+
+def starts_published(config: Mapping[str, Any]) -> bool:
+    """Whether a run that is not continued begins with a published checkpoint."""
+    return str(config.get("init_from") or "").startswith(PREFIX) and not config.get("resume_from")
+
+
+def with_its_choices(composed: Mapping[str, Any], overrides: Sequence[str], compose: Compose) -> dict[str, Any]:
+    """Composed anew, what the checkpoint says before what the user says; refuses where the two contradict each other.
+
+    The checkpoint is written down by its commit, so that the run can be made again.
+    """
+    from headtohead.pretrained.checkpoint import CheckpointError, open_checkpoint
+    from headtohead.pretrained.families import family_of
+    from headtohead.pretrained.family import InexpressibleError
+
+    origin, head = composed["init_from"], class_value(composed["task"]["_target_"], "head")
+    try:
+        checkpoint = open_checkpoint(origin)
+        family = family_of(checkpoint.config)
+        told = family.overrides(family.complete(checkpoint.config), head)
+    except CheckpointError as error:
+        raise ConfigurationError(str(error)) from None
+    except InexpressibleError as error:
+        raise ConfigurationError(f"init_from={origin}: {error}") from None
+    except KeyError as error:
+        raise ConfigurationError(
+            f"init_from={origin}: its config.json has no {error.args[0]}; fetch it again"
+        ) from None
+    config, alone = compose([*told, *overrides]), compose(told)
+    _check(alone["model"], config["model"], origin)
+    return {**config, "init_from": checkpoint.pinned}
+
+
+def _check(there: Mapping[str, Any], here: Mapping[str, Any], origin: str) -> None:
+    if there["_target_"] != here["_target_"]:
+        raise ConfigurationError(
+            f"model={_named(here)} contradicts init_from={origin}, whose weights are those of a {_named(there)}: take "
+            "it out"
+        )
+    if _turns(there) and _turns(here):  # other angles need no other weights: this is how contexts are made longer
+        for path, was, now in _differences(there["position"], here["position"], "model.position"):
+            _log.warning("init_from=%s: %s=%s differs from %s there", origin, path, show(now), show(was))
+        there, here = ({**node, "position": None} for node in (there, here))
+    for path, was, now in _differences(there, here, "model"):
+        shorter = path == "model.max_length" and was and now and now < was
+        if path not in _MAY_DIFFER and not path.startswith("model.initialisation.") and not shorter:
+            raise ConfigurationError(
+                f"{path}={show(now)} contradicts init_from={origin}, whose weights were trained with {show(was)}: take "
+                "it out"
+            )
+
+
+def _differences(there: Any, here: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(there, Mapping) and isinstance(here, Mapping):
+        for key in [*there, *(key for key in here if key not in there)]:
+            yield from _differences(there.get(key), here.get(key), f"{path}.{key}")
+    elif there != here:
+        yield path, there, here
+
+
+def _turns(model: Mapping[str, Any]) -> bool:
+    target = (model.get("position") or {}).get("_target_", "")
+    return bool(target and class_value(target, "rotates"))
+
+
+def _named(node: Mapping[str, Any]) -> str:
+    return str(class_value(node["_target_"], "family") or node["_target_"].rpartition(".")[2])

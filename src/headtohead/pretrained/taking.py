@@ -1,0 +1,102 @@
+"""A checkpoint's weights as ours: every one of theirs goes somewhere, every one of ours comes from somewhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from headtohead.architectures.heads import HeadName
+from headtohead.pretrained.checkpoint import Checkpoint, CheckpointError
+from headtohead.pretrained.families import family_of
+from headtohead.pretrained.family import Family, Hub, InexpressibleError
+
+_SHOWN = 4
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Weights by our names, and what of the checkpoint is another task's."""
+
+    weights: dict[str, Tensor]
+    has_head: bool
+    """Whether the head is among the weights."""
+    left_aside: tuple[str, ...]
+    class_names: tuple[str, ...]
+
+
+def take(checkpoint: Checkpoint, head: HeadName) -> Taken:
+    """What a model of ours with this head starts with; raises CheckpointError where a name or a shape is left over."""
+    try:
+        family = family_of(checkpoint.config)
+        hub = family.complete(checkpoint.config)
+    except InexpressibleError as error:
+        raise CheckpointError(f"init_from={checkpoint.origin}: {error}") from None
+    there = _named(checkpoint, family, hub)
+    body, own = list(family.pieces(hub)), list(family.head_pieces(hub, head))
+    kind = next((family.architectures.get(name) for name in hub.get("architectures") or ()), None)
+    names = [name for piece in own for name in piece.theirs]
+    has_head = kind == head and all(name in there for name in names)
+    pieces = [*body, *own] if has_head else body
+    _check_names(checkpoint, family, there, {name for piece in pieces for name in piece.theirs})
+    weights: dict[str, Tensor] = {}
+    for piece in pieces:
+        try:
+            weights |= piece.take(there)
+        except (ValueError, RuntimeError) as error:
+            raise CheckpointError(
+                f"init_from={checkpoint.origin}: {', '.join(piece.theirs)} has another shape than its config.json says "
+                f"({error})"
+            ) from None
+    used = {name for piece in pieces for name in piece.theirs}
+    labels = {int(number): str(name) for number, name in (hub.get("id2label") or {}).items()}
+    return Taken(
+        weights,
+        has_head,
+        left_aside=tuple(name for name in there if name not in used),
+        class_names=tuple(labels[number] for number in sorted(labels)),
+    )
+
+
+def _named(checkpoint: Checkpoint, family: Family, hub: Hub) -> dict[str, Tensor]:
+    """Its weights under the names that a model with a head has, each once, without what is no weight."""
+    raw = {family.aliases.get(name, name): held for name, held in _modern(checkpoint.weights()).items()}
+    if family.prefix and not any(name.startswith(family.prefix) for name in raw):
+        raw = {name if name.startswith(family.heads) else family.prefix + name: held for name, held in raw.items()}
+    buffers = [re.compile(pattern) for pattern in family.buffers]
+    named = {name: held for name, held in raw.items() if not any(pattern.fullmatch(name) for pattern in buffers)}
+    for second, first in family.tied(hub).items():
+        if first in named:
+            named.pop(second, None)
+        elif second in named:
+            named[first] = named.pop(second)
+    return named
+
+
+def _modern(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The first files called gain and shift of a layer norm gamma and beta."""
+    words = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+    return {
+        re.sub(r"LayerNorm\.(gamma|beta)$", lambda old: words[old[0]], name): held for name, held in weights.items()
+    }
+
+
+def _check_names(checkpoint: Checkpoint, family: Family, there: Mapping[str, Tensor], wanted: set[str]) -> None:
+    if missing := [name for name in sorted(wanted) if name not in there]:
+        raise CheckpointError(
+            f"init_from={checkpoint.origin} lacks {_some(missing)}, which its config.json promises: fetch it again, or "
+            "give a complete one"
+        )
+    if more := [name for name in there if name not in wanted and not name.startswith(family.heads)]:
+        raise CheckpointError(
+            f"init_from={checkpoint.origin} holds {_some(more)}, for which our {family.model_type} has no place: "
+            "choose another checkpoint"
+        )
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    shown = ", ".join(listed[:_SHOWN])
+    return shown if len(listed) <= _SHOWN else f"{shown} and {len(listed) - _SHOWN} more"
