@@ -12,10 +12,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headtohead.components.attending import softmax_weights
-from headtohead.components.contracts import Context, CostQuery, Costs, Division
+from headtohead.components.contracts import Context, CostQuery, Costs, Division, State
 from headtohead.components.mixers.documents import starts
 from headtohead.components.mixers.softmax_attention import (
-    KeyValueState,
     SoftmaxAttention,
     attend,
     merge_heads,
@@ -83,7 +82,7 @@ class Linformer(SoftmaxAttention):
         if length > self.max_length:
             raise ValueError(
                 f"a sequence of {length} tokens is longer than the max_length={self.max_length} that mixer=linformer "
-                "has weights for: set model.max_length higher and train anew, or use another mixer (longformer, bigbird)"
+                "has weights for: set model.max_length higher and train anew, or use mixer=longformer or bigbird"
             )
         keys = self.key_length.weight[:, :length]
         return keys, keys if self.value_length is None else self.value_length.weight[:, :length]
@@ -110,9 +109,7 @@ class Linformer(SoftmaxAttention):
     def division(self) -> Division | None:
         return None
 
-    def initial_state(
-        self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype
-    ) -> KeyValueState:
+    def initial_state(self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype) -> State:
         del batch_size, max_length, device, dtype
         raise ValueError("mixer=linformer reads whole sequences and cannot decode step by step: use another mixer")
 

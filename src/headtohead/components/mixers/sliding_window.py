@@ -73,8 +73,8 @@ class SlidingWindow(SparseAttention):
         within = near(at, of, back=self.back, ahead=0 if self.causal else self.back)
         allowed = masked(within & (of >= 0) & (of < blocks.length), context, blocks, rows, causal=self.causal)
         positions = row_positions(context, blocks.length, rows, queries.device)
-        places = (found.flatten(0, 1) for found in (blocks.of_queries(positions), blocks.of_keys(positions)))
-        return score_bias(context.encoding, queries, *places, allowed, self.scale)
+        places, known = blocks.of_queries(positions).flatten(0, 1), blocks.of_keys(positions).flatten(0, 1)
+        return score_bias(context.encoding, queries, places, known, allowed, self.scale)
 
     def pattern(
         self, query_places: Int[Tensor, "#B L"], key_places: Int[Tensor, "#B M"], lengths: Int[Tensor, "#B L"]

@@ -12,6 +12,7 @@ from headtohead.components.contracts import Context, CostQuery
 from headtohead.components.mixers.blocks import Blocks
 from headtohead.components.mixers.sliding_window import required_window
 from headtohead.components.mixers.sparse_attention import SparseAttention, positions_of, score_bias
+from headtohead.components.scores import as_bias
 
 
 class Strided(SparseAttention):
@@ -111,7 +112,7 @@ class Strided(SparseAttention):
         if context.segments is not None:
             allowed = allowed & (context.segments[:, :, None] == context.segments[:, of])
         if context.encoding is None or not context.encoding.biases_scores:
-            return score_bias(None, q, of, of, allowed[:, None], self.scale)
+            return as_bias(allowed[:, None], q.dtype)
         rows = len(allowed) if len(allowed) > 1 else batch
         positions = positions_of(context, q.transpose(1, 2)).expand(rows, -1)
         one_by_one = q.transpose(1, 2).flatten(0, 1).unsqueeze(2)  # every query is a row, with keys of its own
@@ -120,7 +121,7 @@ class Strided(SparseAttention):
         bias = score_bias(context.encoding, one_by_one, places, known, allowed, self.scale)
         return bias[:, :, 0].unflatten(0, (rows, length)).transpose(1, 2)
 
-    def is_near(self, at: Int[Tensor, "*X"], of: Int[Tensor, "*X"]) -> Bool[Tensor, "*X"]:
+    def is_near(self, at: Tensor, of: Tensor) -> Tensor:
         distance = (at - of).abs()
         return (distance % self.dilation == 0) & (distance <= self.back * self.dilation)
 
