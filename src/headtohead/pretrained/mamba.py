@@ -1,0 +1,132 @@
+"""Mamba (Gu and Dao 2023, https://arxiv.org/abs/2312.00752): blocks of one state space each, without a feed-forward."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from headtohead.architectures.heads import HeadName
+from headtohead.pretrained.family import Accepted, Architectures, Family, Hub, InexpressibleError
+from headtohead.pretrained.names import flag
+from headtohead.pretrained.pieces import Piece, Renamed
+from headtohead.pretrained.told import check_words
+
+
+class StateSpaces(Family):
+    """What Mamba and Mamba-2 share: root-mean-square norms, no positions, a head tied to the embedding."""
+
+    prefix = "backbone."
+    heads = ("lm_head.",)
+    aliases: ClassVar[Mapping[str, str]] = {"backbone.embedding.weight": "backbone.embeddings.weight"}
+    mixer: ClassVar[str]
+    """Its name in ours."""
+    weights: ClassVar[tuple[str, ...]]
+    """Of a mixer; both sides call them the same. Biases that config.json decides on are not among them."""
+    parts: ClassVar[Mapping[str, str]] = {
+        "position": "NoPosition",
+        "norm": "RmsNorm",
+        "residual": "Pre",
+        "feedforward": "NoFeedForward",
+    }
+
+    def overrides(self, hub: Hub, head: HeadName) -> list[str]:
+        del head
+        return [
+            "model=decoder_only",
+            f"model/mixer={self.mixer}",
+            "model/position=none",
+            "model/norm=rms_norm",
+            "model/residual=pre",
+            "model/feedforward=none",
+            f"model.d_model={hub['hidden_size']}",
+            f"model.num_layers={hub['num_hidden_layers']}",
+            f"model.vocab_size={hub['vocab_size']}",
+            f"model.norm.eps={hub['layer_norm_epsilon']}",
+            f"model.mixer.state={hub['state_size']}",
+            f"model.mixer.expand={hub['expand']}",
+            f"model.mixer.conv={hub['conv_kernel']}",
+            f"model.mixer.bias={flag(hub['use_bias'])}",
+            f"model.mixer.conv_bias={flag(hub['use_conv_bias'])}",
+            f"model.tie_weights={flag(hub['tie_word_embeddings'])}",
+            *self.mixer_overrides(hub),
+        ]
+
+    @abstractmethod
+    def mixer_overrides(self, hub: Hub) -> list[str]:
+        """What only one of the two has."""
+
+    def pieces(self, hub: Hub) -> Iterator[Piece]:
+        biases = ("in_proj.bias", "out_proj.bias") if hub["use_bias"] else ()
+        biases += ("conv1d.bias",) if hub["use_conv_bias"] else ()
+        yield Renamed("embedding.weight", "backbone.embeddings.weight")
+        for layer in range(hub["num_hidden_layers"]):
+            ours, theirs = f"stack.blocks.{layer}", f"backbone.layers.{layer}"
+            yield Renamed(f"{ours}.wiring.norms.0.scale.weight", f"{theirs}.norm.weight")
+            for name in (*self.weights, *biases):
+                yield Renamed(f"{ours}.mixer.{name}", f"{theirs}.mixer.{name}")
+        yield Renamed("stack.final_norm.scale.weight", "backbone.norm_f.weight")
+
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
+        if head == "language_model" and not hub["tie_word_embeddings"]:
+            yield Renamed("head.weight", "lm_head.weight")
+
+    def tied(self, hub: Hub) -> Mapping[str, str]:
+        return {"lm_head.weight": "backbone.embeddings.weight"} if hub["tie_word_embeddings"] else {}
+
+    def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
+        self.check_parts(model)
+        words = {"pattern": (None,), "local": (None, "Identity"), "embedding_norm": (False,), "head_bias": (False,)}
+        check_words(model, self.model_type, {**words, "scale_embedding": (False,)})
+        mixer = model["mixer"]
+        if mixer["expand"] != int(mixer["expand"]):
+            raise InexpressibleError(
+                f"model.mixer.expand={mixer['expand']} cannot be written in the form of {self.model_type}, which knows "
+                "whole numbers alone: keep our own form, or train with one"
+            )
+        return {
+            "model_type": self.model_type,
+            "architectures": [next(iter(self.architectures))],
+            "hidden_size": model["d_model"],
+            "num_hidden_layers": model["num_layers"],
+            "vocab_size": model["vocab_size"],
+            "layer_norm_epsilon": model["norm"]["eps"],
+            "state_size": mixer["state"],
+            "expand": int(mixer["expand"]),
+            "conv_kernel": mixer["conv"],
+            "use_bias": mixer["bias"],
+            "use_conv_bias": mixer["conv_bias"],
+            "hidden_act": "silu",
+            "tie_word_embeddings": model["tie_weights"],
+        }
+
+
+class Mamba(StateSpaces):
+    """Every channel chooses its step size."""
+
+    model_type = "mamba"
+    architectures: ClassVar[Architectures] = {"MambaForCausalLM": "language_model", "MambaModel": None}
+    mixer = "mamba"
+    weights = (
+        "in_proj.weight", "conv1d.weight", "x_proj.weight", "dt_proj.weight", "dt_proj.bias", "A_log", "D",
+        "out_proj.weight",
+    )  # fmt: skip
+    defaults: ClassVar[Hub] = {
+        "state_size": 16,
+        "expand": 2,
+        "conv_kernel": 4,
+        "use_bias": False,
+        "use_conv_bias": True,
+        "layer_norm_epsilon": 1e-5,
+        "time_step_rank": "auto",
+        "tie_word_embeddings": True,
+    }
+    accepts: ClassVar[Accepted] = {"hidden_act": ("silu", "swish")}
+    parts: ClassVar[Mapping[str, str]] = {**StateSpaces.parts, "mixer": "Mamba"}
+
+    def mixer_overrides(self, hub: Hub) -> list[str]:
+        rank = hub["time_step_rank"]
+        return [f"model.mixer.rank={'null' if rank == 'auto' else rank}"]
+
+    def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
+        return {**super().hub_config(model), "time_step_rank": model["mixer"]["rank"] or "auto"}
