@@ -15,6 +15,8 @@ _CAUSAL: dict[str, tuple[tuple[str, bool], ...]] = {
     "vision_transformer": (("", False),),
     "encoder_decoder": (("encoder", False), ("decoder", True)),
     "recurrent": (("", True),),
+    "cnn": (("", False),),
+    "resnet": (("", False),),
     "recurrent_encoder_decoder": (("encoder", False), ("decoder", True)),
 }
 """The stacks of each family: the key of its settings, and whether it is causal, unless model.bidirectional says no."""

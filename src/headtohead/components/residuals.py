@@ -109,6 +109,7 @@ class NoResidual(NormedWiring):
     drop, so that drop path does nothing."""
 
     needs_final_norm = True
+    has_stream = False
 
     def __init__(
         self,

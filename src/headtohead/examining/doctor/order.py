@@ -49,11 +49,13 @@ def _permutation(length: int, *, kept: int) -> Tensor:
 
 
 def _both_ways(patient: Patient, model: Architecture) -> float:
-    """How far the outputs for permuted tokens are from permuted outputs."""
+    """How far the outputs for permuted tokens are from permuted outputs; or, where a text has one, from that."""
     tokens = patient.example["tokens"]
     moved = _permutation(tokens.shape[1], kept=0).to(tokens.device)
     outputs = patient.features(model, {**patient.example, "tokens": tokens[:, moved]})
-    return difference(outputs, patient.features(model, patient.example)[:, moved])
+    as_they_stood = patient.features(model, patient.example)
+    by_token = as_they_stood.shape[:2] == tokens.shape
+    return difference(outputs, as_they_stood[:, moved] if by_token else as_they_stood)
 
 
 def _source(patient: Patient) -> float:

@@ -17,6 +17,7 @@ from torch import Tensor
 from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.building.build import make_model
 from headtohead.components.norms import BatchNorm
+from headtohead.components.stack import Stack
 from headtohead.data.batch import Batch
 from headtohead.data.order import EpochOrder
 from headtohead.training.parts import Parts
@@ -96,10 +97,11 @@ class Patient:
     @cached_property
     def causal_field(self) -> Literal["tokens", "decoder_tokens"] | None:
         """The input of which an output may see nothing later; None where all is seen."""
-        family = self.model.family
-        if family == "encoder_decoder":
+        if "decoder_tokens" in self.example:
             return "decoder_tokens"
-        return "tokens" if family == "decoder_only" or self.parts.task.head == "language_model" else None
+        stacks = [module for module in self.model.modules() if isinstance(module, Stack)]
+        one_way = any(stack.causal for stack in stacks) or self.parts.task.head == "language_model"
+        return "tokens" if one_way and "tokens" in self.example else None
 
     @cached_property
     def has_batch_statistics(self) -> bool:
