@@ -11,7 +11,9 @@ from headtohead.building.sources import class_value
 
 Compose = Callable[[Sequence[str]], dict[str, Any]]
 PREFIX = "hf:"
-_MAY_DIFFER = ("model.dropout", "model.drop_path", "model.num_classes", "model.pooling", "model.initialisation")
+_MAY_DIFFER = (
+    "model.dropout", "model.drop_path", "model.num_classes", "model.pooling", "model.pooler", "model.initialisation",
+)  # fmt: skip
 """What weights know nothing of, or what belongs to a head."""
 _log = logging.getLogger(__name__)
 

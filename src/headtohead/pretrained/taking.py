@@ -13,6 +13,8 @@ from headtohead.pretrained.checkpoint import Checkpoint, CheckpointError
 from headtohead.pretrained.families import family_of
 from headtohead.pretrained.family import Family, Hub, InexpressibleError
 
+_HELD: Mapping[str | None, str] = {"masked_language_model_and_pair": "masked_language_model"}
+"""Heads of which another is a part."""
 _SHOWN = 4
 
 
@@ -38,7 +40,8 @@ def take(checkpoint: Checkpoint, head: HeadName) -> Taken:
     body, own = list(family.pieces(hub)), list(family.head_pieces(hub, head))
     kind = next((family.architectures.get(name) for name in hub.get("architectures") or ()), None)
     names = [name for piece in own for name in piece.theirs]
-    has_head = kind == head and all(name in there for name in names)
+    promised = head in (kind, _HELD.get(kind)) or (bool(names) and not hub.get("architectures"))
+    has_head = promised and all(name in there for name in names)
     pieces = [*body, *own] if has_head else body
     _check_names(checkpoint, family, there, {name for piece in pieces for name in piece.theirs})
     weights: dict[str, Tensor] = {}
