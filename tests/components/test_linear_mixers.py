@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ from torch import Tensor
 
 from contracts.choices import factory
 from headtohead.components.contracts import Context, Mixer
+from headtohead.components.kernels import FastKernel
 from headtohead.components.mixers.mlstm import Mlstm
 from headtohead.components.mixers.performer import Performer
+from headtohead.components.mixers.reference.decayed_sums import TokenByToken
 from headtohead.components.mixers.retention import Retention
 
 NAMES = ("linear_attention", "performer", "retention", "mamba2", "mlstm")
@@ -118,3 +121,37 @@ def test_heads_of_retention_remember_ever_longer() -> None:
 def test_what_cannot_be_is_refused_with_the_way_out(name: str, options: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         made(name, **options)
+
+
+def simple_gla(q: Tensor, k: Tensor, v: Tensor, g: Tensor, scale: float, cu_seqlens: Tensor | None = None) -> tuple:
+    """flash-linear-attention's, token by token behind its signature: all [B, L, H, K], g [B, L, H]."""
+    begins = torch.zeros(q.shape[:2], dtype=torch.bool)
+    if cu_seqlens is not None:
+        begins[:, cu_seqlens[:-1]] = True
+    y, last = TokenByToken().sums(*(t.transpose(1, 2) for t in (scale * q, k, v, g)), begins=begins)
+    return y.transpose(1, 2), last
+
+
+def chunk_scan(
+    x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, chunk_size: int, seq_idx: Tensor | None = None
+) -> Tensor:
+    """mamba-ssm's, token by token behind its signature: x [B, L, H, P], dt [B, L, H], B and C [B, L, G, N]."""
+    assert chunk_size == 64
+    begins = None if seq_idx is None else torch.nn.functional.pad(seq_idx.diff(dim=1) != 0, (1, 0))
+    q, k, v = C, B, dt[..., None] * x
+    y, _ = TokenByToken().sums(*(t.transpose(1, 2) for t in (q, k, v, dt * A)), begins=begins)
+    return y.transpose(1, 2)
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["one document", "documents"])
+@pytest.mark.parametrize(("name", "kernel"), [("retention", simple_gla), ("mamba2", chunk_scan)])
+def test_through_a_kernel_a_mixer_gives_what_it_gives_without(
+    name: str, kernel: Callable[..., Any], packed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mixer = made(name).double()
+    x, segments = torch.randn(2, 9, 32, dtype=torch.float64), (torch.arange(9) >= torch.tensor([[4], [7]])).long()
+    context = Context(segments=segments if packed else None)
+    with torch.no_grad():
+        without = mixer(x, context)
+        monkeypatch.setattr(FastKernel, "function", lambda *_: kernel)
+        assert torch.allclose(mixer(x, context), without, rtol=0, atol=1e-12)

@@ -7,8 +7,9 @@ E inner channels in H heads of width P, N states, G groups of heads that share w
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +17,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from headtohead.components.attending import Attends
-from headtohead.components.contracts import Component, Context, CostQuery, Costs, Mixer, State
+from headtohead.components.contracts import Component, Context, CostQuery, Costs, State
+from headtohead.components.kernels import CHUNK_SCAN, Accelerated, FastKernel, MambaKernel
 from headtohead.components.linears import ResidualLinear
 from headtohead.components.mixers.causal_convolution import CausalConvolution
 from headtohead.components.mixers.chunked_decay import (
@@ -72,7 +74,7 @@ class GatedRmsNorm(Component):
         return Costs.of(self, activation_bytes=4 * query.length * (4 * self.width + self.num_groups))
 
 
-class Mamba2(Mixer, Attends):
+class Mamba2(Accelerated, Attends):
     """h_t = exp(dt_t A) h_(t-1) + dt_t B_t v_t, y_t = C_t h_t + D v_t, where v, B and C are convolved and y gated."""
 
     sums_to_one = False
@@ -94,10 +96,12 @@ class Mamba2(Mixer, Attends):
         conv_bias: bool = True,
         eps: float = 1e-5,
         chunk_size: int = 64,
+        kernel: MambaKernel = "auto",
     ) -> None:
         super().__init__()
         del causal, dropout  # it reads from left to right, and has no weights to drop
         check_chunk_size(chunk_size)
+        self.fast = FastKernel(kernel, CHUNK_SCAN)
         self.causal, self.d_model, self.width, self.state = True, d_model, int(expand * d_model), state
         self.head_width = self.width // num_heads if head_width is None else head_width
         self.num_heads, self.num_groups, self.chunk_size = self.width // self.head_width, num_groups, chunk_size
@@ -133,8 +137,19 @@ class Mamba2(Mixer, Attends):
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         begins = starts(context)
         chosen = self.select(x, begins)
+        if (kernel := self.fast.function(chosen.value)) is not None:
+            return self.write(self._through(kernel, chosen, begins), chosen)
         y, _ = self.read(chosen, begins=begins)
         return self.write(y, chosen)
+
+    def _through(
+        self, kernel: Callable[..., Any], chosen: Selection, begins: Bool[Tensor, "B L"] | None
+    ) -> Float[Tensor, "B H L P"]:
+        """The same by mamba-ssm, which wants tokens before heads, and the numbers of documents."""
+        v, step, B, C = (t.transpose(1, 2).contiguous() for t in (chosen.value, chosen.step, chosen.B, chosen.C))
+        documents = None if begins is None else begins.cumsum(1, dtype=torch.int32)
+        y: Tensor = kernel(v, step, -self.A_log.to(step.dtype).exp(), B, C, self.chunk_size, seq_idx=documents)
+        return y.transpose(1, 2).to(step.dtype)
 
     def select(
         self,

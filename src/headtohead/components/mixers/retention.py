@@ -13,7 +13,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from headtohead.components.attending import Attends
-from headtohead.components.contracts import Context, CostQuery, Costs, Mixer, State
+from headtohead.components.contracts import Context, CostQuery, Costs, State
+from headtohead.components.kernels import SIMPLE_GLA, Accelerated, FastKernel, FlaKernel, through_fla
 from headtohead.components.linears import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.chunked_decay import (
     check_chunk_size,
@@ -33,7 +34,7 @@ class RetentionState(State):
     sums: Float[Tensor, "B H K P"] | None = None
 
 
-class Retention(Mixer, Attends):
+class Retention(Accelerated, Attends):
     """(swish(x W_g) * norm(sum_s decay^(t-s) (q_t k_s) v_s)) W_o, with queries and keys turned by their places.
 
     The norm is by head and knows no scale, so the paper's three divisions of the weights, which tame half precision,
@@ -53,10 +54,12 @@ class Retention(Mixer, Attends):
         value_factor: int = 2,
         eps: float = 1e-6,
         chunk_size: int = 64,
+        kernel: FlaKernel = "auto",
     ) -> None:
         super().__init__()
         del causal, dropout  # it reads from left to right, and has no weights to drop
         check_chunk_size(chunk_size)
+        self.fast = FastKernel(kernel, SIMPLE_GLA)
         width = equal_share(d_model, num_heads)
         if width % 2:
             raise ValueError(
@@ -74,7 +77,11 @@ class Retention(Mixer, Attends):
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         q, k, v = self.project(x, context)
-        y, _ = self.sums(q, k, v, self.log_decay(q), begins=starts(context))
+        log_decay, begins = self.log_decay(q), starts(context)
+        if (kernel := self.fast.function(v)) is not None:
+            given = {"q": q.to(v.dtype), "k": k.to(v.dtype), "v": v, "g": log_decay.expand(v.shape[:3])}
+            return self.gated(through_fla(kernel, given, begins, scale=1.0).to(q.dtype), x)
+        y, _ = self.sums(q, k, v, log_decay, begins=begins)
         return self.gated(y, x)
 
     def project(self, x: Float[Tensor, "B L D"], context: Context) -> tuple[Tensor, Tensor, Tensor]:

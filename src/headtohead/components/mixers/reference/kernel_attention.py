@@ -33,7 +33,7 @@ class TokenByToken(KernelAttention):
         y = torch.zeros_like(v)
         for document in range(int(number.max()) + 1):
             inside = (number == document)[:, None, :, None]
-            sums, totals = 0.0, (k * inside).sum(2)
+            sums, totals = torch.zeros_like(q[:, :, 0, :, None] * v[:, :, 0, None]), (k * inside).sum(2)
             for place in range(v.shape[2]):
                 sums = sums + (k * inside)[:, :, place, :, None] @ v[:, :, place, None]
             rows = [_read(q[:, :, place], sums, totals) for place in range(v.shape[2])]
