@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 DEMO_RUNS := decoder_only encoder_only encoder_decoder vision_transformer
 DEMO_MARKS := $(DEMO_RUNS:%=outputs/demo/.%)
 
-.PHONY: help install demo demo-again test test-slow test-gpu check format bench clean
+.PHONY: help install demo demo-again test test-slow test-gpu parity check format bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -49,6 +49,10 @@ test-slow: $(INSTALLED)  ## the tests that take minutes
 
 test-gpu: $(INSTALLED)  ## the tests that need a CUDA device
 	@$(BIN)/python -m pytest -q -m gpu
+
+parity: $(INSTALLED)  ## compare our models with published implementations, and write docs/parity.md
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/parity -q --write-parity docs/parity.md
+	@echo "==> docs/parity.md"; cat docs/parity.md
 
 check: $(INSTALLED)  ## lint, formatting, types, import rules
 	@echo "==> ruff"; $(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -17,6 +17,7 @@ from headtohead.pretrained.llama import Llama, Qwen2, Qwen3
 from headtohead.pretrained.longformer import Longformer
 from headtohead.pretrained.mamba import Mamba
 from headtohead.pretrained.mamba2 import Mamba2
+from headtohead.pretrained.mistral import Mistral, Mixtral
 from headtohead.pretrained.mpt import Mpt
 from headtohead.pretrained.roberta import Roberta
 from headtohead.pretrained.rwkv import Rwkv
@@ -24,8 +25,8 @@ from headtohead.pretrained.t5 import T5
 from headtohead.pretrained.vit import Vit
 
 FAMILIES: tuple[Family, ...] = (
-    Gpt2(), Llama(), Qwen2(), Qwen3(), GptNeoX(), GptJ(), Bloom(), Mpt(), Bert(), Roberta(), Longformer(), BigBird(),
-    T5(), Bart(), Vit(), Mamba(), Mamba2(), Rwkv(),
+    Gpt2(), Llama(), Mistral(), Mixtral(), Qwen2(), Qwen3(), GptNeoX(), GptJ(), Bloom(), Mpt(), Bert(), Roberta(),
+    Longformer(), BigBird(), T5(), Bart(), Vit(), Mamba(), Mamba2(), Rwkv(),
 )  # fmt: skip
 """In the order in which a model of ours is offered to them."""
 

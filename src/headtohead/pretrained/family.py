@@ -57,7 +57,11 @@ class Family(ABC):
 
     def check_parts(self, model: Mapping[str, Any]) -> None:
         """Raises InexpressibleError where a model of ours is made of other classes."""
-        for slot, name in {"": "DecoderOnly", **self.parts}.items():
+        self.check_classes(model, self.parts)
+
+    def check_classes(self, model: Mapping[str, Any], parts: Mapping[str, str]) -> None:
+        """The same for classes that are given."""
+        for slot, name in {"": "DecoderOnly", **parts}.items():
             found = choice(model[slot] if slot else model)
             if found != name:
                 raise InexpressibleError(

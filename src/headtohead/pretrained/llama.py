@@ -1,5 +1,5 @@
-"""Llama (Touvron et al. 2023, https://arxiv.org/abs/2302.13971) and those that differ from it by an option: Mistral
-(https://arxiv.org/abs/2310.06825), Qwen2 (https://arxiv.org/abs/2407.10671), Qwen3 (https://arxiv.org/abs/2505.09388).
+"""Llama (Touvron et al. 2023, https://arxiv.org/abs/2302.13971) and those that differ from it by an option: Qwen2
+(https://arxiv.org/abs/2407.10671) and Qwen3 (https://arxiv.org/abs/2505.09388).
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Llama(Family):
     }
     accepts: ClassVar[Accepted] = {"pretraining_tp": (1,)}
     default_base: ClassVar[float] = 10000.0
+    feedforward_choice: ClassVar[str] = "swiglu"
     parts: ClassVar[Mapping[str, str]] = {
         "mixer": "SoftmaxAttention",
         "norm": "RmsNorm",
@@ -55,7 +56,7 @@ class Llama(Family):
             "model=decoder_only",
             "model/norm=rms_norm",
             "model/residual=pre",
-            "model/feedforward=swiglu",
+            f"model/feedforward={self.feedforward_choice}",
             *self.mixer_overrides(hub),
             *rotary_overrides(hub, base=self.default_base, width=of_head),
             *own_width,
@@ -93,6 +94,10 @@ class Llama(Family):
         for name in ("query", "key", "value", "output"):
             kinds = ("weight", "bias") if name in self.biased(hub) else ("weight",)
             yield from renamed(f"{ours}.mixer.{name}", f"{theirs}.self_attn.{name[0]}_proj", kinds)
+        yield from self.feedforward(hub, ours, theirs)
+
+    def feedforward(self, hub: Hub, ours: str, theirs: str) -> Iterator[Piece]:
+        """The weights of its feed-forward."""
         for name in ("gate", "up", "down"):
             kinds = ("weight", "bias") if hub["mlp_bias"] else ("weight",)
             yield from renamed(f"{ours}.feedforward.{name}", f"{theirs}.mlp.{name}_proj", kinds)
