@@ -25,11 +25,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headtohead.components.contracts import Context
+from headtohead.components.mixers.gated_delta import GatedDelta
+from headtohead.components.mixers.gated_linear import GatedLinearAttention
 from headtohead.components.mixers.linear_attention import LinearAttention
 from headtohead.components.mixers.mamba2 import Mamba2, Selection
+from headtohead.components.mixers.matrix_memory import Parts
 from headtohead.components.mixers.mlstm import Mlstm, normalised, with_ones
 from headtohead.components.mixers.performer import Performer
 from headtohead.components.mixers.retention import Retention
+from headtohead.components.mixers.rwkv7 import STRONGEST_DECAY, Rwkv7
+from headtohead.components.mixers.softmax_attention import split_heads
 
 NUM_HEADS, HEAD_WIDTH = 8, 64
 D_MODEL = NUM_HEADS * HEAD_WIDTH
@@ -78,6 +83,40 @@ def mlstm() -> Form:
     return form
 
 
+def gated_linear() -> Form:
+    mixer = GatedLinearAttention(D_MODEL, num_heads=NUM_HEADS, causal=True, key_ratio=1.0)
+
+    def form(q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        log_decay = split_heads(F.logsigmoid(x) / mixer.temperature, HEAD_WIDTH)
+        return mixer.read(Parts(q=q, k=k, v=v, log_decay=log_decay), None)
+
+    return form
+
+
+def gated_delta() -> Form:
+    mixer = GatedDelta(D_MODEL, num_heads=NUM_HEADS, causal=True)
+
+    def form(q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        q, k = (F.normalize(part, dim=-1) for part in (q, k))
+        rate, step = (split_heads(x[..., part * NUM_HEADS :][..., :NUM_HEADS], 1) for part in range(2))
+        rate, log_decay = rate.sigmoid(), -F.softplus(step)
+        return mixer.read(Parts(q=q, k=k, v=v, log_decay=log_decay, rate=rate, reads=-rate * k), None)
+
+    return form
+
+
+def rwkv7() -> Form:
+    mixer = Rwkv7(D_MODEL, num_heads=NUM_HEADS, causal=True)
+
+    def form(q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        gates = split_heads(x.sigmoid(), HEAD_WIDTH)
+        log_decay, removal = -STRONGEST_DECAY * gates, F.normalize(k, dim=-1)
+        reads, writes = -(removal * log_decay.neg().exp()), removal * gates
+        return mixer.read(Parts(q=q, k=k, v=v, log_decay=log_decay, reads=reads, writes=writes), None)
+
+    return form
+
+
 def milliseconds(form: Form, inputs: Mapping[str, Tensor], weights: Tensor) -> float:
     for tensor in inputs.values():
         tensor.grad = None
@@ -110,7 +149,7 @@ def main() -> None:
     parser.add_argument("--lengths", type=int, nargs="+", default=[256, 512, 1024, 2048, 4096, 8192])
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)
-    makers = (linear_attention, retention, mamba2, mlstm, performer)
+    makers = (linear_attention, retention, mamba2, mlstm, performer, gated_linear, gated_delta, rwkv7)
     forms = {make.__name__: make() for make in makers}
     say = sys.stdout.write
     say(f"{'length':>7}{'attention ms':>14}" + "".join(f"{name:>18}" for name in forms) + "\n")
