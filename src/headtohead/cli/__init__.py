@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "probe": ("probe", "look inside: attention maps, data as the model sees it, positional encodings"),
     "evaluate": ("evaluation", "finished runs measured again: other splits, data, lengths; strided windows"),
     "generate": ("generation", "what a finished run writes: greedy, drawn, by beams; for one prompt or many"),
+    "export": ("export", "a finished run as safetensors, torch.export program or ONNX, checked and timed"),
     "list": ("listing", "every group, and every choice with one line"),
 }
 INTERRUPTED = 130

@@ -69,7 +69,7 @@ class ClassToken(Component):
         nn.init.normal_(self.weight, std=0.02)
 
     def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B M D"]:
-        token = self.weight.to(x.dtype).expand(len(x), 1, -1)
+        token = self.weight.to(x.dtype).expand(x.shape[0], 1, -1)
         return torch.cat([token, x], dim=1)
 
     def costs(self, query: CostQuery) -> Costs:

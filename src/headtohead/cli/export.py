@@ -1,0 +1,63 @@
+"""`h2h export RUN --to onnx`: a finished run in a form that other programs read."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headtohead.cli.arguments import parse, parser
+from headtohead.cli.terminal import note, out, show_table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from headtohead.examining.export.export import Exported
+
+_EXAMPLES = """\
+examples:
+  h2h export outputs/default/RUN --to safetensors      weights and config.yaml, nothing to unpickle
+  h2h export RUN --to torch                            a torch.export program, batch and length left open
+  h2h export RUN --to onnx --out served                for onnxruntime (pip install 'headtohead[export]')
+  h2h export RUN --to onnx --json                      what the check found, as JSON
+
+Whatever is written is read back and compared with the run's own logits at several batches and lengths, and timed beside
+it; what was found goes to export.json beside the artefact. Rows are whole: an exported graph takes no padding.
+
+exit code: 0 written and checked, 2 refused, 130 interrupted
+"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    taken = parser("export", "Write a finished run in a form that other programs read.", _EXAMPLES)
+    taken.add_argument("run", metavar="RUN", help="a run's folder, outputs/GROUP/ID")
+    taken.add_argument("--to", required=True, choices=["safetensors", "torch", "onnx"], help="the form")
+    taken.add_argument("--out", metavar="FOLDER", help="default: RUN/export/FORM")
+    taken.add_argument("--json", action="store_true", help="what the check found, as JSON")
+    taken.set_defaults(multirun=False)
+    given = parse(taken, arguments)
+    from headtohead.examining.export.export import export
+    from headtohead.examining.finished import open_run
+
+    found = export(open_run(given.run), given.to, Path(given.out) if given.out else None)
+    if given.json:
+        out(json.dumps(found.to_dict(), indent=2))
+    else:
+        show_table(_table(found))
+    for file in found.files:
+        note(os.path.relpath(file))
+    return 0
+
+
+def _table(found: Exported) -> Table:
+    from rich.table import Table
+
+    has_target = "decoder_tokens" in found.inputs
+    table = Table("rows", "length", *(["target"] if has_target else []), "difference", "eager ms", f"{found.form} ms")
+    for row in found.rows:
+        target = [str(row.target)] if has_target else []
+        times = (f"{row.eager_ms:.2f}", f"{row.artefact_ms:.2f}")
+        table.add_row(str(row.batch), str(row.length), *target, f"{row.difference:.1e}", *times)
+    return table
