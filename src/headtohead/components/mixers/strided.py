@@ -73,9 +73,12 @@ class Strided(SparseAttention):
     ) -> Float[Tensor, "B H L T"]:
         """Over the keys of both parts that there are, each once."""
         scores = scores + self.list_bias(q, context)
-        weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
-        if context.valid is not None or context.segments is not None:
-            weights = weights.masked_fill((scores == float("-inf")).all(-1, keepdim=True), 0.0)
+        exact = torch.promote_types(scores.dtype, torch.float32)
+        if context.valid is None and context.segments is None:  # then every query sees itself at least
+            weights = scores.softmax(-1, dtype=exact)
+        else:
+            empty = (scores == float("-inf")).all(-1, keepdim=True)
+            weights = scores.masked_fill(empty, 0.0).softmax(-1, dtype=exact).masked_fill(empty, 0.0)
         return F.dropout(weights, self.dropout, self.training)
 
     def blocks_near(self, length: int) -> Blocks:
