@@ -1,0 +1,56 @@
+"""What the models before transformers cannot be combined with, and which words say so."""
+
+from __future__ import annotations
+
+import pytest
+
+from headtohead.building.configuration import compose_checked
+from headtohead.building.errors import ConfigurationError
+
+REFUSED = {
+    ("model=recurrent", "model.bidirectional=true"): ["task=causal_lm", "model.bidirectional=false", "task=masked_lm"],
+    ("model=recurrent", "task=masked_lm"): ["task=masked_lm", "model.bidirectional=true", "task=causal_lm"],
+    ("model=external",): ["model.module is null", "model.module._target_="],
+    ("model=recurrent", "model/position=rotary"): ["rotates queries and keys", "model/mixer=lstm has none"],
+    ("model=recurrent", "model.drop_path=0.1"): ["model/residual=none has no stream", "model/residual=pre"],
+    ("model=cnn",): ["task=causal_lm cannot be done by model=cnn", "task=image_classification"],
+    ("model=text_cnn", "task=classification", "data=sentence_grammar", "checkpointing=full"): [
+        "model=text_cnn has no such blocks",
+        "checkpointing=none",
+    ],
+    ("model=resnet", "task=image_classification", "data=digits", "trainer.accumulate=2"): [
+        "model/norm=batch_norm",
+        "layer_norm",
+    ],
+    ("model=recurrent", "task=classification", "data=sentence_grammar", "model.pooling=cls"): ["sees no other"],
+    ("model=recurrent", "model.module.width=3"): ["model.module"],
+    ("model=mlp", "model.num_layer=3", "task=classification", "data=sentence_grammar"): [
+        "did you mean model.num_layers?"
+    ],
+}
+ACCEPTED = [
+    ("model=recurrent", "model/mixer=gru"),
+    ("model=recurrent", "task=masked_lm", "model.bidirectional=true"),
+    ("model=recurrent", "task=tagging", "data=tagging_grammar", "model.bidirectional=true"),
+    ("model=recurrent", "task=span_qa", "data=qa_grammar", "model.bidirectional=true"),
+    ("model=recurrent", "task=classification", "data=sentence_grammar"),
+    ("model=recurrent_encoder_decoder", "task=seq2seq", "data=number_words", "model/cross=luong"),
+    ("model=encoder_decoder", "task=seq2seq", "data=number_words", "model/cross=bahdanau"),
+    ("model=mlp", "task=classification", "data=sentence_grammar"),
+    ("model=mlp", "task=image_classification", "data=digits"),
+    ("model=external", "model.module._target_=plain_modules.NextToken", "model.module.vocab_size=512"),
+    ("model=decoder_only", "model/local=short_conv"),
+]
+
+
+@pytest.mark.parametrize("overrides", REFUSED, ids=" ".join)
+def test_what_does_not_go_together_is_refused_with_the_way_out(overrides: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigurationError) as refusal:
+        compose_checked("train", overrides)
+    for words in REFUSED[overrides]:
+        assert words in str(refusal.value)
+
+
+@pytest.mark.parametrize("overrides", ACCEPTED, ids=" ".join)
+def test_what_goes_together_is_composed(overrides: tuple[str, ...]) -> None:
+    compose_checked("train", overrides)
