@@ -57,8 +57,8 @@ class StateSpaces(Family):
         """What only one of the two has."""
 
     def pieces(self, hub: Hub) -> Iterator[Piece]:
-        biases = ("in_proj.bias", "out_proj.bias") if hub["use_bias"] else ()
-        biases += ("conv1d.bias",) if hub["use_conv_bias"] else ()
+        biases = ["in_proj.bias", "out_proj.bias"] if hub["use_bias"] else []
+        biases += ["conv1d.bias"] if hub["use_conv_bias"] else []
         yield Renamed("embedding.weight", "backbone.embeddings.weight")
         for layer in range(hub["num_hidden_layers"]):
             ours, theirs = f"stack.blocks.{layer}", f"backbone.layers.{layer}"

@@ -96,7 +96,7 @@ class ImplicitFilter(Component):
 
     def costs(self, query: CostQuery) -> Costs:
         """Of any number of sequences together; the features need no gradient."""
-        layers: list[FilterLayer] = [*self.hidden, self.last]  # type: ignore[list-item]
+        layers: list[FilterLayer] = [*self.hidden, self.last]
         inside = sum((layer.costs(query) for layer in layers), Costs())
         first = layers[0].costs(query).forward_flops
         return Costs(

@@ -40,7 +40,7 @@ def exact(tensor: Tensor) -> Tensor:
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
-@torch.compiler.disable
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def _in_place(a: Tensor, b: Tensor, start: Tensor | None) -> Tensor:
     h: Tensor = _Scan.apply(a, b, start)
     return h

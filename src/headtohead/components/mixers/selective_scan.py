@@ -30,9 +30,8 @@ def selective_scan(
     state: Float[Tensor, "B E N"] | None = None,
 ) -> tuple[Float[Tensor, "B L E"], Float[Tensor, "B E N"]]:
     """h_t = exp(step_t A) h_{t-1} + step_t x_t B_t, y_t = C_t h_t, and the last state, which carries no gradient."""
-    inputs = [exact(tensor) for tensor in (x, step, A, B, C)]
     form = _whole if torch.compiler.is_exporting() else _chunked
-    y, last = form(*inputs, begins, state)
+    y, last = form(exact(x), exact(step), exact(A), exact(B), exact(C), begins, state)
     return y.to(x.dtype), last
 
 
@@ -49,7 +48,7 @@ def chunks(length: int) -> list[slice]:
     return [slice(start, min(start + CHUNK, length)) for start in range(0, length, CHUNK)]
 
 
-@torch.compiler.disable
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def _chunked(
     x: Tensor, step: Tensor, A: Tensor, B: Tensor, C: Tensor, begins: Tensor | None, state: Tensor | None
 ) -> tuple[Tensor, Tensor]:

@@ -41,11 +41,11 @@ def wkv(
     """The mean of v_s over s <= t with weights exp((t - 1 - s) log_decay + k_s), or exp(bonus + k_t) for s = t, and the
     last sums, which carry no gradient."""
     first = nothing_read(exact(k)) if state is None else state
-    inputs = (*(exact(t) for t in (log_decay, bonus, k, v)), begins, first.values, first.weights, first.scale)
+    w, u, key, value = (exact(t) for t in (log_decay, bonus, k, v))
     if torch.compiler.is_exporting():
-        terms = _whole(*inputs)
+        terms = _whole(w, u, key, value, begins, first)
         return terms.output().to(v.dtype), terms.last()
-    y, *last = _in_place(*inputs)
+    y, *last = _in_place(w, u, key, value, begins, first.values, first.weights, first.scale)
     return y.to(v.dtype), Sums(*last)
 
 
@@ -54,7 +54,7 @@ def nothing_read(k: Float[Tensor, "B L E"]) -> Sums:
     return Sums(zero, zero, torch.full_like(zero, NOTHING))
 
 
-@torch.compiler.disable
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def _in_place(*inputs: Tensor | None) -> tuple[Tensor, ...]:
     outputs: tuple[Tensor, ...] = _Wkv.apply(*inputs)
     return outputs
@@ -174,21 +174,12 @@ def _gradients_of_sums(decay: Tensor, by_before: Tensor) -> Tensor:
     return g
 
 
-def _whole(
-    log_decay: Tensor,
-    bonus: Tensor,
-    k: Tensor,
-    v: Tensor,
-    begins: Tensor | None,
-    values: Tensor,
-    weights: Tensor,
-    scale: Tensor,
-) -> _Terms:
+def _whole(log_decay: Tensor, bonus: Tensor, k: Tensor, v: Tensor, begins: Tensor | None, start: Sums) -> _Terms:
     """Without a loop, for an exported graph: the largest term of one token, of two, of four ..."""
-    largest = torch.cat((torch.maximum(k[:, :1], scale[:, None] + log_decay), k[:, 1:]), dim=1)
+    largest = torch.cat((torch.maximum(k[:, :1], start.scale[:, None] + log_decay), k[:, 1:]), dim=1)
     for doubling in range(EXPORTED_DOUBLINGS):
         by = 2**doubling
         room = torch.full_like(k[:, :1], NOTHING).expand(-1, by, -1)
         earlier = torch.cat((room, largest), dim=1)[:, : k.shape[1]]
         largest = torch.maximum(largest, earlier + by * log_decay)
-    return _terms(log_decay, bonus, k, v, largest, begins, Sums(values, weights, scale))
+    return _terms(log_decay, bonus, k, v, largest, begins, start)
