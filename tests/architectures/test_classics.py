@@ -14,13 +14,13 @@ from torch.nn import functional as F
 from classic_models import IMAGE, MAKERS, SIZE, VOCAB_SIZE, classic_model, exact_classic
 from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.architectures.costs import ledger
+from headtohead.architectures.counting import counting, saved_bytes
 from headtohead.architectures.decoding import Decodes
 from headtohead.components.mixers.lstm import Lstm
 from headtohead.components.mixers.luong_attention import LuongAttention
 from headtohead.components.mixers.reference.gru import Gru as SlowGru
 from headtohead.components.norms import BatchNorm, LayerNorm
 from headtohead.components.residuals import Pre
-from headtohead.architectures.counting import counting, saved_bytes
 from headtohead.generation.loop import greedy
 from headtohead.probing.attention import attention_maps
 

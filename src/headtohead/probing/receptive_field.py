@@ -105,6 +105,9 @@ def model_fields(model: nn.Module, inputs: Mapping[str, Tensor]) -> list[Attenti
     finally:
         for hook in hooks:
             hook.remove()
+    if not leaves:
+        return []
+    features = features if features.ndim == 3 else features[:, None]  # logits of a whole sample
     names = ["images"] if "images" in given else ["tokens", "decoder_tokens"]
     return [
         _of_whole(name, field, given, reads_source=len(leaves) > 1)
