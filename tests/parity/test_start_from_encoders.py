@@ -85,6 +85,7 @@ def test_a_masked_model_learns_to_classify_with_its_own_words_and_a_fresh_head(
     said = next(message for message in caplog.messages if message.startswith("init_from="))
     assert "taken: embedding" in said and "fresh: head" in said and "left aside: cls.predictions" in said
     assert record.status == "finished" and record.config["model"]["d_model"] == 24
+    assert record.path is not None
     data = open_run(record.path).data
     spec = data.spec()
     assert spec.vocab_size == 5 + len(WORDS) and spec.num_classes == 2
@@ -93,6 +94,7 @@ def test_a_masked_model_learns_to_classify_with_its_own_words_and_a_fresh_head(
 def test_a_classifier_that_is_not_trained_says_what_its_reference_says(tmp_path: Path, reviews: Path) -> None:
     folder = bert(BertForSequenceClassification, tmp_path / "bert", id2label={0: "down", 1: "up"})
     record = h2h.train(classify(folder, reviews, "optimizer.lr=1e-12"))
+    assert record.path is not None
     run = open_run(record.path)
     reference = BertForSequenceClassification.from_pretrained(folder).eval()
     batch = run.data.split("test").batch(torch.arange(2).numpy())
@@ -123,9 +125,8 @@ def test_the_masked_head_is_taken_where_there_is_one(
 
 
 def test_t5_learns_to_write_from_the_weights_of_its_reference(tmp_path: Path) -> None:
-    sizes = T5Config(
-        vocab_size=24, d_model=24, d_kv=8, d_ff=40, num_layers=2, num_heads=3, decoder_start_token_id=0
-    )  # fmt: skip
+    started: dict[str, Any] = {"decoder_start_token_id": 0}
+    sizes = T5Config(vocab_size=24, d_model=24, d_kv=8, d_ff=40, num_layers=2, num_heads=3, **started)
     folder = save(
         T5ForConditionalGeneration(sizes), tmp_path / "t5", special=("<pad>", "</s>", "<unk>"), pad_token="<pad>",
         eos_token="</s>", unk_token="<unk>",
