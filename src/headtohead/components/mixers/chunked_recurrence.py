@@ -49,8 +49,8 @@ def recur(
     with without_autocast(v):
         if torch.compiler.is_exporting():
             return recur_by_doubling(q, k, v, log_decay, reads=reads, writes=writes, state=state, starts=starts)
-        queries = torch.stack((q,) if reads is None else (q, reads), dim=2)
-        keys = torch.stack((k,) if writes is None else (writes, k), dim=2)
+        queries = (q,) if reads is None else (q, reads)
+        keys = (k,) if writes is None else (writes, k)
         return _in_chunks(queries, keys, v, log_decay, state, starts, chunk_length(q.shape[2], chunk_size))
 
 
@@ -90,20 +90,26 @@ def chunk_length(length: int, chunk_size: int) -> int:
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def _in_chunks(
-    queries: Tensor, keys: Tensor, v: Tensor, log_decay: Tensor, state: Tensor | None, starts: Tensor | None, chunk: int
+    queries: tuple[Tensor, ...],
+    keys: tuple[Tensor, ...],
+    v: Tensor,
+    log_decay: Tensor,
+    state: Tensor | None,
+    starts: Tensor | None,
+    chunk: int,
 ) -> tuple[Tensor, Tensor]:
-    cut = [_cut(part, chunk) for part in (queries, keys, v, log_decay)]
+    together = [torch.stack([_cut(part, chunk) for part in parts], dim=3) for parts in (queries, keys)]
     document = None if starts is None else _cut(starts[:, None, :, None].long(), chunk).cumsum(-2)
     if state is None:
-        state = v.new_zeros(*v.shape[:2], queries.shape[-1], v.shape[-1])
-    y, state = _Recurrence.apply(*cut, state, document)
+        state = v.new_zeros(*v.shape[:2], queries[0].shape[-1], v.shape[-1])
+    y, state = _Recurrence.apply(*together, _cut(v, chunk), _cut(log_decay, chunk), state, document)
     return y.flatten(2, 3)[:, :, : v.shape[2]], state
 
 
 def _cut(x: Tensor, chunk: int) -> Tensor:
-    """x[B, H, ..., L, E] as [B, H, N, ..., C, E], with zeros behind."""
-    missing = -x.shape[-2] % chunk
-    return (F.pad(x, (0, 0, 0, missing)) if missing else x).unflatten(-2, (-1, chunk)).movedim(-3, 2)
+    """x[B, H, L, E] as [B, H, N, C, E], with zeros behind."""
+    missing = -x.shape[2] % chunk
+    return (F.pad(x, (0, 0, 0, missing)) if missing else x).unflatten(2, (-1, chunk))
 
 
 @dataclass(frozen=True)

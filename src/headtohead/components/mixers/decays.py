@@ -137,9 +137,16 @@ class AnyDecay(Decay):
             half = of_late.shape[-2]
             late, early = _halves(q, half)[1] * of_late, _halves(k, half)[0] * of_early
             corner = _corners(grad, half)
-            _halves(by_q, half)[1].addcmul_(corner @ early, of_late)
-            _halves(by_k, half)[0].addcmul_(corner.mT @ late, of_early)
+            _halves(by_q, half)[1].addcmul_(_times(corner, early), of_late)
+            _halves(by_k, half)[0].addcmul_(_times(corner.mT, late), of_early)
         return by_q.unsqueeze(-3), by_k.unsqueeze(-3)
+
+
+def _times(few: Tensor, rows: Tensor) -> Tensor:
+    """few @ rows; matrices of one or two columns are quicker multiplied out."""
+    if few.shape[-1] > 2:
+        return few @ rows
+    return (few[..., None] * rows[..., None, :, :]).sum(-2)
 
 
 def _halves(x: Tensor, half: int) -> tuple[Tensor, Tensor]:
