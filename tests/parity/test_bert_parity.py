@@ -31,19 +31,19 @@ from parity import Case, check
 
 SIZES: dict[str, Any] = {
     "vocab_size": VOCABULARY, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3,
-    "intermediate_size": 40, "attn_implementation": "eager",
+    "intermediate_size": 40, "attn_implementation": "eager", "num_labels": 3,
 }  # fmt: skip
 CLASSES = ("model.num_classes=3",)
 
 
 def bert(reference: Callable[[Any], nn.Module], head: HeadName, **changes: Any) -> Case:
-    config = BertConfig(**SIZES, max_position_embeddings=LENGTH + 2, num_labels=3, **changes)
+    config = BertConfig(**SIZES, max_position_embeddings=LENGTH + 2, **changes)
     return pairs(Bert(), reference, config, head)
 
 
 def roberta(reference: Callable[[Any], nn.Module], head: HeadName, **changes: Any) -> Case:
     """The table has a row for padding and one before it, and places for two tokens more than there are."""
-    config = RobertaConfig(**SIZES, max_position_embeddings=LENGTH + 4, type_vocab_size=2, num_labels=3, **changes)
+    config = RobertaConfig(**SIZES, max_position_embeddings=LENGTH + 4, type_vocab_size=2, **changes)
     return pairs(Roberta(), reference, config, head)
 
 
@@ -92,7 +92,7 @@ def spans(output: Any) -> Tensor:
 
 def test_bert_looks_for_answers_as_its_reference_does_where_one_may_lie() -> None:
     theirs, ours = pair_rows()
-    config = BertConfig(**SIZES, max_position_embeddings=LENGTH + 2)
+    config = BertConfig(**{**SIZES, "num_labels": 2}, max_position_embeddings=LENGTH + 2)
     scored = ours["valid"] & (ours["token_types"] == 1)
     case = Case(
         Bert(), BertForQuestionAnswering, config, theirs, ours, head="span", scored=scored, logits_of=spans

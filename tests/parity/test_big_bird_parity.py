@@ -28,14 +28,14 @@ from parity import Case, check
 LENGTH, BLOCK_SIZE, NUM_RANDOM = 39, 4, 2
 NUM_BLOCKS = 10
 """The last one has three tokens; they are more than the reference reads with full attention."""
+TOLD: dict[str, Any] = {"num_labels": 3, "attn_implementation": "eager"}
 
 
 def big_bird(reference: Callable[[Any], nn.Module], head: HeadName, **changes: Any) -> Case:
     config = BigBirdConfig(
         vocab_size=VOCABULARY, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40,
-        max_position_embeddings=LENGTH + 1, num_labels=3, block_size=BLOCK_SIZE,
-        num_random_blocks=NUM_RANDOM, sep_token_id=3,
-        attn_implementation="eager", **changes,
+        max_position_embeddings=LENGTH + 1, block_size=BLOCK_SIZE, num_random_blocks=NUM_RANDOM, sep_token_id=3,
+        **TOLD, **changes,
     )  # fmt: skip
     theirs, ours = pair_rows(LENGTH)
     sized = () if head == "masked_language_model" else ("model.num_classes=3",)
@@ -73,9 +73,10 @@ def planned(drawn: list[np.ndarray], **plan: Any) -> list[np.ndarray]:
 def drawing_as_ours(config: Any) -> nn.Module:
     """The reference with random blocks of ours, the same for all heads, in place of block 0 for all."""
     model = BigBirdForMaskedLM(config)
-    for number, layer in enumerate(model.bert.encoder.layer):
+    for number, layer in enumerate(model.get_submodule("bert.encoder.layer").children()):
         drawn = [chosen(number)] * config.num_attention_heads
-        layer.attention.self._bigbird_block_rand_mask_with_head = partial(planned, drawn)
+        attention: Any = layer.get_submodule("attention.self")
+        attention._bigbird_block_rand_mask_with_head = partial(planned, drawn)
     return model
 
 

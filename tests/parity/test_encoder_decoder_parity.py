@@ -16,7 +16,10 @@ from headtohead.pretrained.t5 import T5
 from parity import Case, check
 
 TASK = ("task=seq2seq", "data=reverse")
-SPECIAL = {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2, "decoder_start_token_id": 0}
+SPECIAL: dict[str, Any] = {
+    "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2, "decoder_start_token_id": 0,
+    "vocab_size": VOCABULARY, "attn_implementation": "eager",
+}  # fmt: skip
 
 
 def both_sides(length: int = LENGTH) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
@@ -41,11 +44,10 @@ def untied(config: Any) -> nn.Module:
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 def test_t5_writes_what_its_reference_writes(version: str) -> None:
     first = version == "1.0"
+    told: dict[str, Any] = {"feed_forward_proj": "relu" if first else "gated-gelu", "tie_word_embeddings": first}
     config = T5Config(
-        vocab_size=VOCABULARY, d_model=24, d_kv=8, d_ff=40, num_layers=2, num_decoder_layers=3,
-        num_heads=3 if first else 5, feed_forward_proj="relu" if first else "gated-gelu",
-        tie_word_embeddings=first, relative_attention_num_buckets=8, relative_attention_max_distance=9,
-        attn_implementation="eager", **SPECIAL,
+        d_model=24, d_kv=8, d_ff=40, num_layers=2, num_decoder_layers=3, num_heads=3 if first else 5,
+        relative_attention_num_buckets=8, relative_attention_max_distance=9, **told, **SPECIAL,
     )  # fmt: skip
     theirs, ours = both_sides()
     reference = T5ForConditionalGeneration if first else untied
@@ -56,9 +58,9 @@ def test_t5_writes_what_its_reference_writes(version: str) -> None:
 @pytest.mark.parametrize("scaled", [False, True])
 def test_bart_writes_what_its_reference_writes(scaled: bool) -> None:
     config = BartConfig(
-        vocab_size=VOCABULARY, d_model=24, encoder_layers=2, decoder_layers=3, encoder_attention_heads=3,
+        d_model=24, encoder_layers=2, decoder_layers=3, encoder_attention_heads=3,
         decoder_attention_heads=3, encoder_ffn_dim=40, decoder_ffn_dim=40, max_position_embeddings=LENGTH + 2,
-        scale_embedding=scaled, attn_implementation="eager", forced_eos_token_id=None, **SPECIAL,
+        scale_embedding=scaled, forced_eos_token_id=None, **SPECIAL,
     )  # fmt: skip
     theirs, ours = both_sides()
     case = Case(

@@ -20,7 +20,6 @@ from transformers import (
     BertForTokenClassification,
     BigBirdForMaskedLM,
     LongformerForSequenceClassification,
-    PreTrainedModel,
     RobertaForMaskedLM,
     RobertaForSequenceClassification,
     T5ForConditionalGeneration,
@@ -65,7 +64,8 @@ class Exported(NamedTuple):
 
     family: Family
     head: HeadName
-    reader: type[PreTrainedModel]
+    reader: Any
+    """A class of `transformers`."""
     overrides: tuple[str, ...]
 
 

@@ -21,6 +21,7 @@ from headtohead.pretrained.family import InexpressibleError
 from headtohead.pretrained.longformer import Longformer
 from parity import Case, check
 
+CLASSES: dict[str, Any] = {"num_labels": 3}
 TOLD = "the first token global, as the reference is told by global_attention_mask"
 
 
@@ -28,7 +29,7 @@ def longformer(reference: Callable[[Any], nn.Module], head: HeadName) -> Case:
     """Two tokens on each side, in rows of 11."""
     config = LongformerConfig(
         vocab_size=VOCABULARY, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40,
-        max_position_embeddings=LENGTH + 7, attention_window=4, num_labels=3,
+        max_position_embeddings=LENGTH + 7, attention_window=4, **CLASSES,
     )  # fmt: skip
     theirs, ours = pair_rows()
     first = (torch.arange(LENGTH) == 0).long().expand(2, LENGTH)
