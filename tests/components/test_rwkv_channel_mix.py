@@ -9,10 +9,10 @@ import torch
 from torch.nn import functional as F
 
 from contracts.choices import factory, slow_twin
+from headtohead.architectures.counting import counting, saved_bytes
 from headtohead.components.contracts import Context, CostQuery
 from headtohead.components.rwkv_channel_mix import RwkvChannelMix
 from headtohead.components.stack import Stack
-from headtohead.architectures.counting import counting, saved_bytes
 from headtohead.examining.laws import LAWS, Law, Subject, applies
 
 
