@@ -1,0 +1,111 @@
+"""h2h generate as a user meets it, and the Python call behind it."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+import headtohead as h2h
+from fresh_runs import ROWS, fresh_run
+from headtohead.cli import main
+from headtohead.examining.generation.texts import GrowingText
+
+CHAR = [*ROWS, "data.context_length=16", "data.tokenizer=char"]
+
+
+@pytest.fixture(autouse=True)
+def folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return fresh_run(tmp_path, *CHAR).folder
+
+
+def told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[dict]:
+    assert main(["generate", *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_prompts_of_any_lengths_are_written_as_each_alone(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    short, long = told([str(run), "--prompt", "the", "--prompt", "the old b", "--max-new-tokens", "7"], capsys)
+    [alone] = told([str(run), "--prompt", "the", "--max-new-tokens", "7"], capsys)
+    assert short == alone and long["prompt"] == "the old b" and len(long["tokens"]) <= 7
+
+
+def test_text_follows_its_prompt_and_speed_goes_to_standard_error(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["generate", str(run), "--prompt", "the", "--max-new-tokens", "5"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("the") and "per second" in shown.err
+
+
+def test_prompts_come_from_a_file_or_from_standard_input(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("prompts.txt").write_text("the\na cat\n")
+    from_file = told([str(run), "--prompts", "prompts.txt", "--max-new-tokens", "3"], capsys)
+    monkeypatch.setattr("sys.stdin", io.StringIO("the\na cat\n"))
+    assert told([str(run), "--max-new-tokens", "3"], capsys) == from_file and len(from_file) == 2
+
+
+def test_a_string_stops_a_text_before_it(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    [free] = told([str(run), "--prompt", "the", "--max-new-tokens", "9"], capsys)
+    stop = free["text"][2:4]
+    [stopped] = told([str(run), "--prompt", "the", "--max-new-tokens", "9", "--stop", stop], capsys)
+    assert stopped["text"] == free["text"][: free["text"].index(stop)] and stopped["ending"] == "stop"
+
+
+def test_python_streams_what_it_returns(run: Path) -> None:
+    pieces: list[str] = []
+    loaded = h2h.load_run(run)
+    [written] = loaded.generate("the", max_new_tokens=6, seed=3, top_k=5, show=lambda _, text: pieces.append(text))
+    assert "".join(pieces) == written.text and len(pieces) > 1
+    assert loaded.generate("the", max_new_tokens=6, seed=3, top_k=5) == [written]
+
+
+def test_an_encoder_decoder_reads_the_prompt_as_its_source(tmp_path: Path) -> None:
+    translator = fresh_run(tmp_path, "model=encoder_decoder", "task=seq2seq", "data=number_words", *ROWS)
+    greedy, [searched] = translator.generate(["12", "1205"], max_new_tokens=5), translator.generate("12", beams=3)
+    assert [one.prompt for one in greedy] == ["12", "1205"] and searched.score is not None
+
+
+def test_symbols_of_a_procedural_task_are_a_prompt(tmp_path: Path) -> None:
+    copier = fresh_run(tmp_path, "data=copy", *ROWS)
+    symbols = copier.data.symbols
+    [written] = copier.generate(" ".join(symbols[:3]), max_new_tokens=4)
+    assert set(written.text.split()) <= {*symbols, "<mask>", "<unk>"}
+    with pytest.raises(ValueError, match="'never' is no symbol of data=copy"):
+        copier.generate("never")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason"),
+    [
+        (["model=encoder_only", "task=masked_lm"], "model=encoder_only of this run .* generate from a run of task="),
+        (["task=classification", "data=sentence_grammar"], "task=classification of this run gives labels"),
+    ],
+)
+def test_a_run_that_writes_nothing_says_why_and_what_does(tmp_path: Path, overrides: list[str], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        fresh_run(tmp_path, *overrides, *ROWS).generate("the")
+
+
+def test_more_tokens_than_positions_are_refused(tmp_path: Path) -> None:
+    learned = fresh_run(tmp_path, *CHAR, "model/position=learned")
+    assert len(learned.generate("the")[0].tokens) == 16 - 4 + 1
+    with pytest.raises(ValueError, match=r"4 tokens of prompt and 14 new ones are more than model\.max_length=16"):
+        learned.generate("the", max_new_tokens=14)
+
+
+def test_what_may_begin_a_stop_or_end_a_character_is_held_back() -> None:
+    pieces = {1: b"a", 2: b"\xc3", 3: b"\xa9", 4: b"E", 5: b"N", 6: b"D"}
+    text = GrowingText(lambda ids: b"".join(map(pieces.__getitem__, ids)).decode(errors="replace"), ["END"])
+    assert [text.add(token) for token in (1, 2, 3, 4, 1, 4, 5, 6)] == ["a", "", "é", "", "Ea", "", "", ""]
+    assert text.text == "aéEa" and text.ending == "stop"

@@ -1,0 +1,104 @@
+"""What is exported gives the run's own logits at other batches and lengths, or is refused with the reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from jaxtyping import config
+from safetensors.torch import load_file
+
+from fresh_runs import ROWS, fresh_run
+from headtohead.cli import main
+from headtohead.examining.export.checking import compared
+from headtohead.examining.export.export import Form, export
+from headtohead.examining.export.graph import Shape
+from small_models import small_model
+
+CHAR = [*ROWS, "data.context_length=16", "data.tokenizer=char"]
+LABELLED = ["model=encoder_only", "task=classification", "data=sentence_grammar", *ROWS]
+RUNS: dict[str, list[str]] = {
+    "decoder_only": CHAR,
+    "classifier": LABELLED,
+    "vision_transformer": ["model=vision_transformer", "task=image_classification", "data=digits"],
+    "encoder_decoder": ["model=encoder_decoder", "task=seq2seq", "data=number_words", *ROWS],
+}
+LINEAR = [*CHAR, "model/mixer=linear_attention", "model/position=none"]
+
+
+@pytest.fixture(autouse=True)
+def cache_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(autouse=True)
+def sizes_left_open() -> Iterator[None]:
+    """While a graph is traced its sizes are symbols, which the tests' type checks take for no integers."""
+    config.update("jaxtyping_disable", True)
+    yield
+    config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.parametrize("form", ["safetensors", "torch", pytest.param("onnx", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", list(RUNS))
+def test_an_artefact_gives_the_runs_own_logits(name: str, form: Form, tmp_path: Path) -> None:
+    run = fresh_run(tmp_path, *RUNS[name])
+    found = export(run, form)
+    assert len(found.rows) == 3 and all(row.difference < 1e-5 and row.artefact_ms > 0 for row in found.rows)
+    assert all(file.is_file() for file in found.files) and (found.files[0].parent / "config.yaml").is_file()
+    told = json.loads((found.files[0].parent / "export.json").read_text())
+    assert told["form"] == form and [row["batch"] for row in told["rows"]] == [1, 2, 5]
+
+
+def test_onnx_gives_the_runs_own_logits(tmp_path: Path) -> None:
+    found = export(fresh_run(tmp_path, *CHAR), "onnx", tmp_path / "served")
+    assert found.files[0] == tmp_path / "served" / "model.onnx" and all(row.difference < 1e-5 for row in found.rows)
+
+
+def test_a_mixer_that_works_in_chunks_goes_to_safetensors_and_is_refused_as_a_graph_of_any_length(
+    tmp_path: Path,
+) -> None:
+    run = fresh_run(tmp_path, *LINEAR)
+    assert all(row.difference == 0 for row in export(run, "safetensors").rows)
+    with pytest.raises(ValueError, match=r"depends on how many tokens there are"):
+        export(run, "torch")
+
+
+def test_tied_weights_are_written_once(tmp_path: Path) -> None:
+    run = fresh_run(tmp_path, *CHAR)
+    weights = load_file(export(run, "safetensors").files[0])
+    assert "embedding.weight" in weights and "head.weight" not in weights
+
+
+def test_what_depends_on_the_values_of_tokens_is_refused_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = fresh_run(tmp_path, *CHAR)
+    features = run.model.features
+
+    def odd(tokens: torch.Tensor, **rest: Any) -> torch.Tensor:
+        return features(tokens, **rest) * (2 if bool(tokens.sum() % 2) else 1)
+
+    monkeypatch.setattr(run.model, "features", odd)
+    with pytest.raises(ValueError, match=r"cannot be exported as a graph .* or on their values; use --to safetensors"):
+        export(run, "torch")
+
+
+def test_an_artefact_with_other_logits_is_refused() -> None:
+    model = small_model("decoder_only").eval()
+    with pytest.raises(ValueError, match=r"logits differ from the run's by .* for 2 rows of 5"):
+        compared(model, lambda inputs: model(**inputs) * 1.01, [Shape(2, 5, 5)])
+
+
+def test_the_command_shows_a_table_and_names_the_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = fresh_run(tmp_path, *CHAR)
+    assert main(["export", str(run.folder), "--to", "safetensors"]) == 0
+    shown = capsys.readouterr()
+    assert "difference" in shown.out and "model.safetensors" in shown.err
+    assert main(["export", str(run.folder), "--to", "safetensors", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["inputs"] == ["tokens"]
+    assert main(["export", str(run.folder), "--to", "pickle"]) == 2
