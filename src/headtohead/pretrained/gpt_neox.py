@@ -91,7 +91,7 @@ class GptNeoX(Family):
 
     def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
         self.check_parts(model)
-        position = rope_parameters(model["position"])
+        position = rope_parameters(model)
         return {
             "model_type": self.model_type,
             "architectures": [next(iter(self.architectures))],

@@ -123,7 +123,7 @@ class Llama(Family):
             "intermediate_size": feedforward_width(model),
             "hidden_act": their_activation(model["feedforward"]["activation"]),
             "rms_norm_eps": model["norm"]["eps"],
-            "rope_parameters": rope_parameters(model["position"]),
+            "rope_parameters": rope_parameters(model),
             "max_position_embeddings": model["max_length"],
             "vocab_size": model["vocab_size"],
             "tie_word_embeddings": model["tie_weights"],

@@ -48,8 +48,9 @@ class Longformer(RobertaLike):
         return ["model/mixer=longformer", f"model.mixer.window={windows // 2}", "model.mixer.num_global=1"]
 
     def hub_config(self, model: Model) -> dict[str, Any]:
+        config = super().hub_config(model)
         window = 2 * told(model, "mixer.window")
-        return {**super().hub_config(model), "attention_window": [window] * model["num_layers"], "sep_token_id": 2}
+        return {**config, "attention_window": [window] * model["num_layers"], "sep_token_id": 2}
 
     def mixer_words(self, model: Model) -> Words:
         del model

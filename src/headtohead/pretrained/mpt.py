@@ -108,11 +108,14 @@ class Mpt(Family):
 
     def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
         self.check_parts(model)
+        halvings = model["position"]["halvings"]
+        if halvings != int(halvings):
+            raise InexpressibleError(f"model.position.halvings is {halvings}, and mpt has whole numbers")
         attention = {
             "alibi": True,
-            "alibi_bias_max": model["position"]["halvings"],
+            "alibi_bias_max": int(halvings),
             "softmax_scale": model["mixer"]["scale"],
-            "attn_pdrop": model["dropout"],
+            "attn_pdrop": 0,
         }
         return {
             "model_type": self.model_type,

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from headtohead.pretrained.family import Hub, InexpressibleError
+from headtohead.pretrained.family import Hub, InexpressibleError, choice
 
 _log = logging.getLogger(__name__)
 
@@ -24,11 +24,11 @@ def rotary_overrides(
             f"its rotary scaling {kind} is none of ours: choose a checkpoint with one of {', '.join(_SCALINGS)}"
         )
     turned = int(width * told.get("partial_rotary_factor", 1.0)) if rotated is None else rotated
-    choice, options = _SCALINGS[kind](hub, told)
+    chosen, options = _SCALINGS[kind](hub, told)
     options = {"base": float(told.get("rope_theta", base)), "fraction": share(turned, width), **options}
     if pairing != "half":
         options["pairing"] = pairing
-    return [f"model/position={choice}", *(f"model.position.{name}={value}" for name, value in options.items())]
+    return [f"model/position={chosen}", *(f"model.position.{name}={value}" for name, value in options.items())]
 
 
 def share(part: int, whole: int) -> float:
@@ -37,17 +37,21 @@ def share(part: int, whole: int) -> float:
     return fraction if int(whole * fraction) == part else math.nextafter(fraction, 1.0)
 
 
-def rope_parameters(position: Mapping[str, Any]) -> dict[str, Any]:
-    """`rope_parameters` for a position node of ours."""
-    kind = str(position["_target_"]).rpartition(".")[2]
+def rope_parameters(model: Mapping[str, Any]) -> dict[str, Any]:
+    """`rope_parameters` for the position of a model of ours."""
+    position = model["position"]
+    kind = choice(position)
+    if kind not in ("Rotary", "RotaryLinear", "RotaryYarn", "RotaryLlama3"):
+        raise InexpressibleError(f"model.position is {kind}, and it has rotary, linear, yarn or llama3 scaling")
     told: dict[str, Any] = {"rope_theta": position["base"], "rope_type": "default"}
+    original = position.get("original_length") or model["max_length"]
     if kind == "RotaryLinear":
         told |= {"rope_type": "linear", "factor": position["factor"]}
     elif kind == "RotaryYarn":
         told |= {
             "rope_type": "yarn",
             "factor": position["factor"],
-            "original_max_position_embeddings": position["original_length"],
+            "original_max_position_embeddings": original,
             "beta_fast": position["fast_turns"],
             "beta_slow": position["slow_turns"],
         }
@@ -57,12 +61,10 @@ def rope_parameters(position: Mapping[str, Any]) -> dict[str, Any]:
         told |= {
             "rope_type": "llama3",
             "factor": position["factor"],
-            "original_max_position_embeddings": position["original_length"],
+            "original_max_position_embeddings": original,
             "high_freq_factor": position["fast_turns"],
             "low_freq_factor": position["slow_turns"],
         }
-    elif kind != "Rotary":
-        raise InexpressibleError(f"its position {kind} has no name there: use rotary, linear, yarn or llama3")
     return told
 
 

@@ -1,0 +1,82 @@
+"""A model of ours written as a published one: by a family that composes, from its own words, the very same model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.heads import name_of
+from headtohead.building.build import make_model
+from headtohead.building.configuration import compose
+from headtohead.data.tokenizers import Tokenizer
+from headtohead.pretrained.families import FAMILIES
+from headtohead.pretrained.family import Family, InexpressibleError
+from headtohead.pretrained.writing import write_checkpoint
+
+_FROM_DATA = ("vocab_size", "max_length", "max_target_length", "num_classes", "image_shape")
+_ONLY_IN_TRAINING = {"training", "dropout", "drop_path", "p", "balance_weight", "z_weight", "capacity"}
+_SHOWN = 3
+
+
+def write_hub(
+    model: Architecture, config: Mapping[str, Any], folder: Path, *, tokenizer: Mapping[str, Any] | None = None
+) -> str:
+    """Writes the folder and gives the model_type it was written in; raises InexpressibleError, with the reasons.
+
+    `config` is a run's own, with nothing left to the data; `tokenizer` are the facts that its data tells of one.
+    """
+    near, far = [], []
+    for family in FAMILIES:
+        try:
+            hub = family.hub_config(config["model"])
+        except InexpressibleError as error:
+            far.append(f"{family.model_type}: {error}")
+            continue
+        if (difference := _difference(model, family, hub, config)) is not None:
+            near.append(f"{family.model_type}: {difference}")
+            continue
+        write_checkpoint(model, family, hub, folder, None if tokenizer is None else Tokenizer.from_dict(tokenizer))
+        return family.model_type
+    raise InexpressibleError(
+        f"no form of the hub can say what this model is ({'; '.join([*near, *far][:_SHOWN])}): keep our own form, "
+        "safetensors and config"
+    )
+
+
+def _difference(model: Architecture, family: Family, hub: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
+    """What sets the model apart from the one that the family composes from its own words; None where nothing does."""
+    told = family.overrides(family.complete(hub), name_of(model.head))
+    node = compose("train", told)["model"]
+    filled = {name: config["model"].get(name) for name in _FROM_DATA if node.get(name, 0) is None}
+    twin = make_model({"task": config["task"], "model": {**node, **filled}}, "meta")
+    ours, theirs = dict(model.named_modules()), dict(twin.named_modules())
+    for path in ours.keys() | theirs.keys():
+        if path not in ours or path not in theirs:
+            return f"{path} is in one of the two only"
+    shapes, others = ({name: held.shape for name, held in one.state_dict().items()} for one in (model, twin))
+    for name in shapes.keys() | others.keys():
+        if shapes.get(name) != others.get(name):
+            return f"{name} has another shape, or is in one of the two only"
+    for path, module in ours.items():
+        other = theirs[path]
+        if type(module) is not type(other):
+            return f"{path} is {type(module).__name__} here and {type(other).__name__} there"
+        here, there = _plain(module), _plain(other)
+        for name in here.keys() | there.keys():
+            if here.get(name) != there.get(name):
+                return f"{path}.{name} is {here.get(name)} here and {there.get(name)} there"
+    return None
+
+
+def _plain(module: nn.Module) -> dict[str, object]:
+    """What a module computes with, besides its weights."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if not name.startswith("_") and name not in _ONLY_IN_TRAINING
+        and isinstance(value, bool | int | float | str | tuple | None)
+    }  # fmt: skip

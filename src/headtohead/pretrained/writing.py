@@ -1,0 +1,85 @@
+"""A model of ours in the hub's on-disk format: config.json, model.safetensors, tokenizer.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.heads import VocabularyHead, name_of
+from headtohead.data.tokenizers import SPECIAL_TOKENS, Tokenizer, letter_bytes
+from headtohead.pretrained.family import Family, InexpressibleError
+from headtohead.pretrained.pieces import Weights
+
+
+def write_checkpoint(
+    model: Architecture, family: Family, config: Mapping[str, Any], folder: Path, tokenizer: Tokenizer | None
+) -> None:
+    """The model's weights by the family's names, with this config.json; raises InexpressibleError before it writes."""
+    from safetensors.torch import save_file
+
+    hub, head = family.complete(config), name_of(model.head)
+    tied = {"head.weight"} if isinstance(model.head, VocabularyHead) and model.head.tied else set()
+    ours: dict[str, Tensor] = {name: held for name, held in model.state_dict().items() if name not in tied}
+    pieces = [*family.pieces(hub), *family.head_pieces(hub, head)]
+    named = {name for piece in pieces for name in piece.ours}
+    if apart := sorted(named ^ set(ours)):
+        raise InexpressibleError(f"{', '.join(apart[:3])} of this model have no place in {family.model_type}")
+    theirs: Weights = {}
+    for piece in pieces:
+        theirs |= {name: held.detach().cpu().contiguous().clone() for name, held in piece.give(ours).items()}
+    kind = str(next(iter(theirs.values())).dtype).removeprefix("torch.")
+    folder.mkdir(parents=True, exist_ok=True)
+    ids = {} if tokenizer is None else {"bos_token_id": tokenizer.special.bos, "eos_token_id": tokenizer.special.eos}
+    _write(folder / "config.json", {**config, **ids, "torch_dtype": kind})
+    save_file(theirs, folder / "model.safetensors", metadata={"format": "pt"})
+    if tokenizer is not None:
+        write_tokenizer(tokenizer, folder)
+
+
+def write_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
+    """In the one file of the `tokenizers` library, with the names of its special tokens beside it."""
+    (folder / "tokenizer.json").write_text(_described(tokenizer), encoding="utf-8")
+    special = tokenizer.special
+    ids = {"pad": special.pad, "bos": special.bos, "eos": special.eos, "mask": special.mask, "unk": special.unk}
+    names = {f"{kind}_token": _spelling(tokenizer, number) for kind, number in ids.items() if number >= 0}
+    _write(folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", **names})
+
+
+def _spelling(tokenizer: Tokenizer, number: int) -> str:
+    if tokenizer.kind != "published":
+        return SPECIAL_TOKENS[number]
+    from headtohead.data.tokenizers import library_of
+
+    return str(library_of(tokenizer.merges).id_to_token(number))
+
+
+def _described(tokenizer: Tokenizer) -> str:
+    """Characters are words of one letter there, and bytes pairs that never merge."""
+    if tokenizer.merges:
+        return tokenizer.merges
+    from tokenizers import Regex, decoders, models, pre_tokenizers
+    from tokenizers import Tokenizer as Library
+
+    first = len(SPECIAL_TOKENS)
+    specials = {name: number for number, name in enumerate(SPECIAL_TOKENS)}
+    if tokenizer.kind == "char":
+        signs = {piece.decode(): first + place for place, piece in enumerate(tokenizer.pieces[first:])}
+        library = Library(models.WordLevel(vocab={**specials, **signs}, unk_token=SPECIAL_TOKENS[-1]))
+        library.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
+        library.decoder = decoders.Fuse()
+    else:
+        letters = {letter: first + value for letter, value in letter_bytes().items()}
+        library = Library(models.BPE(vocab={**specials, **letters}, merges=[]))
+        library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        library.decoder = decoders.ByteLevel()
+    library.add_special_tokens(list(SPECIAL_TOKENS))
+    return str(library.to_str())
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

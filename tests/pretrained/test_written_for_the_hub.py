@@ -1,0 +1,87 @@
+"""Models of ours in the hub's format, read back by `transformers`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from published_folders import TEXT, write_text
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+import headtohead as h2h
+from headtohead.architectures.contracts import Architecture
+from headtohead.building.build import fitted, make_model
+from headtohead.building.publishing import write_hub
+from headtohead.pretrained.checkpoint import open_checkpoint
+from headtohead.pretrained.family import InexpressibleError
+
+SIZE = ["model.d_model=32", "model.num_layers=2", "model.num_heads=4", "model.vocab_size=41", "model.max_length=16"]
+LLAMA = ["model/norm=rms_norm", "model/feedforward=swiglu", "model.mixer.bias=false"]
+PARALLEL = ["model/residual=parallel", "model.tie_weights=false"]
+FORMS = {
+    "gpt2": ["model/position=learned", "model/feedforward=gelu_tanh"],
+    "llama": [*LLAMA, "model/position=rotary_yarn", "model.mixer.num_kv_heads=2"],
+    "mistral": [*LLAMA, "model/mixer=sliding_window", "model.mixer.window=3"],
+    "mixtral": [*LLAMA, "model/feedforward=moe", "model.feedforward.gated=true", "model.feedforward.bias=false",
+                "model.feedforward.activation=silu", "model.tie_weights=false"],
+    "qwen2": [*LLAMA, "model.mixer.bias=true", "model.mixer.output_bias=false"],
+    "qwen3": [*LLAMA, "model.mixer.qk_norm=true", "model.mixer.head_width=6", "model.position.head_width=6"],
+    "gpt_neox": [*PARALLEL, "model.residual.shared_norm=false", "model.position.fraction=0.5"],
+    "gptj": [*PARALLEL, "model.position.pairing=interleaved", "model.mixer.bias=false", "model.head_bias=true"],
+    "bloom": ["model/position=alibi", "model/feedforward=gelu_tanh", "model.embedding_norm=true"],
+    "mpt": ["model/position=alibi", "model.norm.bias=false", "model.mixer.bias=false", "model.feedforward.bias=false"],
+}  # fmt: skip
+
+
+def drawn(config: dict[str, Any]) -> Architecture:
+    torch.manual_seed(0)
+    model = make_model(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return model
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_transformers_reads_back_a_model_with_equal_logits(form: str, tmp_path: Path) -> None:
+    config = h2h.compose("train", [*SIZE, *FORMS[form]])
+    model = drawn(config)
+    assert write_hub(model, config, tmp_path) == form
+    there = AutoModelForCausalLM.from_pretrained(tmp_path, attn_implementation="eager").eval()
+    tokens = torch.randint(0, 41, (2, 9), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        torch.testing.assert_close(model(tokens), there(tokens).logits, rtol=0, atol=5e-5)
+    again = open_checkpoint(f"hf:{tmp_path}")
+    assert len(again.weights()) > 10
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        (["model/position=shaw"], r"gpt2: model\.position is Shaw, and gpt2 has Learned"),
+        (["model/position=learned", "model.mixer.scale=0.5"], r"gpt2: .*mixer\.scale is 0\.5 here"),
+        (["model/position=learned", "model.scale_embedding=true"], r"gpt2: embedding\.factor is"),
+    ],
+)
+def test_a_model_that_no_form_can_say_is_refused_with_the_reason(
+    overrides: list[str], says: str, tmp_path: Path
+) -> None:
+    config = h2h.compose("train", [*SIZE, *overrides])
+    with pytest.raises(InexpressibleError, match=says):
+        write_hub(drawn(config), config, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("kind", ["char", "byte", "bpe"])
+def test_the_tokenizer_goes_along(kind: str, tmp_path: Path) -> None:
+    overrides = ["data=text", f"data.path={write_text(tmp_path)}", f"data.tokenizer={kind}", "data.documents=line"]
+    composed = h2h.compose("train", [*overrides, *SIZE[:3], *FORMS["gpt2"]])
+    data = h2h.build_parts(composed).data
+    config, _ = fitted(composed)
+    write_hub(drawn(config), config, tmp_path / "out", tokenizer=data.tokenizer_facts())
+    there, line = AutoTokenizer.from_pretrained(tmp_path / "out"), TEXT.splitlines()[1]
+    assert there(line, add_special_tokens=False)["input_ids"] == data.tokenizer.encode([line])[0].tolist()
+    assert there.decode(there(line, add_special_tokens=False)["input_ids"]) == line
+    assert (there.bos_token_id, there.eos_token_id) == (data.spec().bos_id, data.spec().eos_id)
