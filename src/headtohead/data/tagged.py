@@ -87,7 +87,7 @@ class TaggedForm(Form[Tagged]):
     def described(self, batch: Batch, content: Prepared, decode: Decode) -> list[dict[str, Any]]:
         """Words that carry a tag other than O as word/tag."""
         assert batch.tokens is not None and batch.targets is not None
-        samples = []
+        samples: list[dict[str, Any]] = []
         for row, tokens, tags in zip(batch.rows, batch.tokens.numpy(), batch.targets.numpy(), strict=True):
             firsts = np.flatnonzero(tags != IGNORED)
             real = len(tokens) if batch.valid is None else int(batch.valid[len(samples)].sum())
