@@ -192,8 +192,9 @@ class SoftmaxAttention(Mixer, Attends):
         if not torch.is_inference_mode_enabled() or self.d_model > _NARROW:
             return None
         parts = (self.query, self.key, self.value)
-        biases = [part.bias for part in parts if part.bias is not None]
-        return torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None
+        biases: list[Tensor] = [part.bias for part in parts if part.bias is not None]
+        weights: list[Tensor] = [part.weight for part in parts]
+        return torch.cat(weights), torch.cat(biases) if biases else None
 
     def step(self, x: Float[Tensor, "B L D"], state: State, context: Context) -> tuple[Float[Tensor, "B L D"], State]:
         assert isinstance(state, KeyValueState)

@@ -13,7 +13,7 @@ from headtohead.architectures.decoding import Decodes
 from headtohead.architectures.heads import LanguageModel
 from headtohead.building.errors import ConfigurationError
 from headtohead.examining.generation.prompts import Prompt, encoded
-from headtohead.examining.generation.texts import GrowingText, Written
+from headtohead.examining.generation.texts import Ending, GrowingText, Written
 from headtohead.generation.beams import search
 from headtohead.generation.loop import stream
 from headtohead.generation.strategy import Strategy
@@ -107,13 +107,13 @@ class Writer:
         stop_tokens: Sequence[int],
         show: Show | None,
     ) -> list[Written]:
-        written = []
+        written: list[Written] = []
         ends = {self.spec.eos_id, *stop_tokens}
         for prompt, found in zip(
             shown, search(self.model, prompts, how, bos_id=self.spec.bos_id, ends=ends), strict=True
         ):
             for one in found:
-                ending = "length" if not one.ended else "end" if one.tokens[-1] == self.spec.eos_id else "stop"
+                ending: Ending = "length" if not one.ended else "end" if one.tokens[-1] == self.spec.eos_id else "stop"
                 text = self.data.decode(_without_end(one.tokens, ending))
                 if show is not None:
                     show(len(written), text)
