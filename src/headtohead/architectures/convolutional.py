@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import torch
 from jaxtyping import Float
@@ -65,11 +66,10 @@ class Convolutional(Architecture):
 
     def cost_rows(self, size: InputSize) -> Iterator[CostRow]:
         query = CostQuery(length=self.num_tokens(size), bytes_per_element=size.bytes_per_element)
-        for place, layer in enumerate(self.layers):
-            assert isinstance(layer, ImageLayer)
+        for place, layer in enumerate(cast(list[ImageLayer], list(self.layers))):
             yield CostRow(f"layers.{place}", "convolution", layer.costs(query))
-        rows, columns = layer.grid
-        left = 0 if layer.keeps_input else rows * columns * self.d_model * query.bytes_per_element
+        places = layer.grid[0] * layer.grid[1]
+        left = 0 if layer.keeps_input else places * self.d_model * query.bytes_per_element
         yield CostRow("features", "activations", Costs(activation_bytes=left))
         yield from (CostRow(*row) for row in self.head.cost_rows(query))
 

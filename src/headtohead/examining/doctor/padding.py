@@ -102,8 +102,9 @@ def _shifted(patient: Patient, padded: Padded) -> float:
 
 
 def _kept(padded: Padded, outputs: Tensor) -> Tensor:
-    """Outputs stand at the padded tokens, unless these are the source of another sequence."""
-    if padded.field == "decoder_tokens" or "decoder_tokens" not in padded.inputs:
+    """Outputs stand at the padded tokens, unless these are the source of another sequence, or have one output."""
+    own = padded.field == "decoder_tokens" or "decoder_tokens" not in padded.inputs
+    if own and outputs.shape[:2] == padded.valid.shape:
         return padded.valid
     return torch.ones(outputs.shape[:2], dtype=torch.bool, device=outputs.device)
 
