@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 DEMO_RUNS := decoder_only encoder_only encoder_decoder vision_transformer
 DEMO_MARKS := $(DEMO_RUNS:%=outputs/demo/.%)
 
-.PHONY: help install demo demo-again test test-slow test-gpu parity check format bench clean
+.PHONY: help install demo demo-mixers demo-again test test-slow test-gpu parity check format bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,6 +33,17 @@ demo: $(INSTALLED) $(DEMO_MARKS)  ## train one small model of each family and co
 outputs/demo/.%: | $(INSTALLED)
 	@echo "==> h2h train experiment=demo_$*"
 	@$(BIN)/h2h train experiment=demo_$*
+	@touch $@
+
+MIXERS := $(patsubst conf/model/mixer/%.yaml,%,$(wildcard conf/model/mixer/*.yaml))
+RECALL_MARKS := $(patsubst %,outputs/recall/.%,$(filter-out linformer,$(MIXERS)))
+
+demo-mixers: $(INSTALLED) $(RECALL_MARKS)  ## train every mixer on associative recall and compare them
+	@$(BIN)/h2h compare outputs/recall
+
+outputs/recall/.%: | $(INSTALLED)
+	@echo "==> h2h train experiment=associative_recall model/mixer=$*"
+	@$(BIN)/h2h train experiment=associative_recall model/mixer=$* name=$*
 	@touch $@
 
 demo-again:  ## forget the demo's runs and train them anew

@@ -1,4 +1,4 @@
-"""Every law over every mixer, in both directions and all precisions."""
+"""Every law over every mixer, in both directions and all precisions; what double precision does not settle is slow."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ VARIANTS: dict[str, list[dict]] = {
         {"head_width": 6, "num_kv_heads": 2, "output_bias": False},
     ],
     "sliding_window": [{"window": 3}, {"window": 4, "num_kv_heads": 2, "head_width": 6, "qk_norm": True}],
-    "bahdanau": [{"score_width": 5}],
-    "luong": [{"score": "dot"}, {"score": "concat"}],
     "longformer": [{"window": 3, "num_global": 2}],
     "bigbird": [{"block_size": 2, "num_random": 1}],
     "strided": [{"window": 2, "stride": 3, "dilation": 2}],
@@ -46,8 +44,13 @@ VARIANTS: dict[str, list[dict]] = {
     ],
 }
 """Options to try besides the defaults."""
+CROSS_VARIANTS: dict[str, list[dict]] = {
+    "softmax_attention": [{"num_kv_heads": 2, "bias": False}],
+    "bahdanau": [{"score_width": 5}],
+    "luong": [{"score": "dot"}, {"score": "concat"}],
+}
 MIXERS = [(name, options) for name in names("mixer") for options in ({}, *VARIANTS.get(name, []))]
-CROSSES = [(name, options) for name in names("cross") for options in ({}, *VARIANTS.get(name, [])[:2])]
+CROSSES = [(name, options) for name in names("cross") for options in ({}, *CROSS_VARIANTS.get(name, []))]
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
 
 
@@ -57,8 +60,14 @@ def case_exists(law: Law, name: str, causal: bool, dtype: torch.dtype) -> bool:
     return can_look(mixer, causal=causal) and applies(law, causal=causal, dtype=dtype, has_slow_twin=has_slow_twin)
 
 
+def tier(law: Law, dtype: torch.dtype) -> list[pytest.MarkDecorator]:
+    """Laws that speak of every precision are held in double first; in the others they take minutes."""
+    speaks_of_double = applies(law, causal=True, dtype=torch.float64, has_slow_twin=True)
+    return [pytest.mark.slow] if speaks_of_double and dtype != torch.float64 else []
+
+
 CASES = [
-    (law, *mixer, causal, dtype)
+    pytest.param(law, *mixer, causal, dtype, marks=tier(law, dtype))
     for law, mixer, causal, dtype in product(LAWS, MIXERS, (True, False), DTYPES)
     if case_exists(law, mixer[0], causal, dtype)
 ]
