@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.architectures.costs import Totals, ledger
+from headtohead.architectures.counting import Counts, counting, saved_bytes
 from headtohead.components.feedforwards import DenseFeedForward
 from headtohead.components.mixers.softmax_attention import SoftmaxAttention
 from headtohead.components.mixers.softmax_cross_attention import SoftmaxCrossAttention
@@ -23,7 +24,6 @@ from headtohead.components.positions.rotary_2d import Rotary2d
 from headtohead.components.positions.sinusoidal_2d import Sinusoidal2d
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
-from headtohead.architectures.counting import Counts, counting, saved_bytes
 from headtohead.tasks.contracts import Task
 from headtohead.tasks.masked_lm import MaskedLanguageModelling
 from headtohead.tasks.next_sentence import MaskedLanguageModellingWithNextSentence

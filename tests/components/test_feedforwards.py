@@ -7,9 +7,9 @@ import torch
 from torch.nn import functional as F
 
 from contracts.choices import factory, names
+from headtohead.architectures.counting import counting, saved_bytes
 from headtohead.components.contracts import Context, CostQuery
 from headtohead.components.feedforwards import ACTIVATIONS, DenseFeedForward, inner_width
-from headtohead.architectures.counting import counting, saved_bytes
 
 FORMULAS = {
     "relu": lambda x: x.clamp(min=0),

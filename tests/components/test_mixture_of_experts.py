@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from headtohead.architectures.counting import counting, saved_bytes
 from headtohead.components.contracts import Context, CostQuery
 from headtohead.components.mixture_of_experts import MixtureOfExperts
-from headtohead.architectures.counting import counting, saved_bytes
 
 
 def token_by_token(layer: MixtureOfExperts, x: Tensor) -> Tensor:

@@ -12,13 +12,13 @@ from contracts.choices import names
 from contracts.test_stack_laws import Combination, check
 from headtohead.architectures.contracts import InputSize
 from headtohead.architectures.costs import ledger
+from headtohead.architectures.counting import counting, saved_bytes
 from headtohead.components.adaptive_norm import AdaptiveNorm, SummaryState
 from headtohead.components.checkpointing import Checkpointing
 from headtohead.components.contracts import Context, CostQuery, Norm
 from headtohead.components.initialisations import gpt2, t5, xavier
 from headtohead.components.mixers.softmax_attention import SoftmaxAttention
 from headtohead.components.norms import DynamicTanh, LayerNorm
-from headtohead.architectures.counting import counting, saved_bytes
 from headtohead.examining.laws import costs, forms, masking
 from headtohead.generation.loop import greedy
 from small_models import exact_model, redraw, small_model

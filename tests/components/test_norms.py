@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
+from headtohead.architectures.counting import saved_bytes
 from headtohead.components.checkpointing import recompute
 from headtohead.components.contracts import Context, CostQuery, Norm
 from headtohead.components.norms import BatchNorm, LayerNorm, NoNorm, RmsNorm, RmsScale
-from headtohead.architectures.counting import saved_bytes
 
 
 def rows(*shape: int, seed: int = 0) -> torch.Tensor:

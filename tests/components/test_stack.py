@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from contracts.choices import factory
+from headtohead.architectures.counting import saved_bytes
 from headtohead.components import scores
 from headtohead.components.checkpointing import Checkpointing
 from headtohead.components.contracts import Context, CostQuery
@@ -19,7 +20,6 @@ from headtohead.components.mixers.softmax_attention import SoftmaxAttention
 from headtohead.components.mixers.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.components.positions.rotary import Rotary
 from headtohead.components.stack import Stack
-from headtohead.architectures.counting import saved_bytes
 
 POLICIES = [Checkpointing("full"), Checkpointing("every_k", 2), Checkpointing("every_k", 3), Checkpointing("attention")]
 
