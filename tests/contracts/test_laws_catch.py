@@ -71,6 +71,49 @@ class LosesPrecision(SoftmaxAttention):
         return y + (0.5 * y.abs().max() if y.dtype == torch.bfloat16 else 0.0)
 
 
+class LosesPrecisionOfOneToken(SoftmaxAttention):
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        y = super().forward(x, context)
+        last = torch.zeros_like(y)
+        last[:1, -1, 0] = 0.2 * y.abs().max()
+        return y + last if y.dtype == torch.bfloat16 else y
+
+
+class LosesALittlePrecision(SoftmaxAttention):
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        y = super().forward(x, context)
+        return y * 1.05 if y.dtype == torch.bfloat16 else y
+
+
+def is_draw(x: Tensor, draw: int) -> bool:
+    """Whether these are the inputs of one draw of the law about autocast."""
+    drawn = torch.randn(x.shape, generator=torch.Generator().manual_seed(draw + 1), dtype=torch.float64)
+    return torch.equal(x, drawn.to(x.dtype))
+
+
+class LosesPrecisionNowAndThen(SoftmaxAttention):
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        y = super().forward(x, context)
+        return -y if y.dtype == torch.bfloat16 and is_draw(x, 3) else y
+
+
+class OverflowsNowAndThen(SoftmaxAttention):
+    """In one number."""
+
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        y = super().forward(x, context)
+        return torch.where(y == y.max(), torch.inf, y) if y.dtype == torch.bfloat16 and is_draw(x, 3) else y
+
+
+class TurnsAFirstTokenAround(SoftmaxAttention):
+    """As a norm does where all that it divides is near zero: in two draws of five."""
+
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        y = super().forward(x, context)
+        unlucky = y.dtype == torch.bfloat16 and (is_draw(x, 0) or is_draw(x, 3))
+        return torch.cat((-y[:, :1], y[:, 1:]), dim=1) if unlucky else y
+
+
 class KeepsAWeightFromTheStateDict(SoftmaxAttention):
     def __init__(self, d_model: int, *, num_heads: int, causal: bool, dropout: float) -> None:
         super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout)
@@ -119,6 +162,10 @@ FAULTS: list[tuple[Law, type[SoftmaxAttention], bool, torch.dtype]] = [
     (forms.slow_twin, ScalesWrongly, False, torch.float32),
     (forms.slow_twin, IgnoresPadding, False, torch.float64),
     (forms.autocast, LosesPrecision, True, torch.float32),
+    (forms.autocast, LosesPrecisionOfOneToken, True, torch.float32),
+    (forms.autocast, LosesALittlePrecision, True, torch.float32),
+    (forms.autocast, LosesPrecisionNowAndThen, True, torch.float32),
+    (forms.autocast, OverflowsNowAndThen, True, torch.float32),
     (forms.state_dict_round_trip, KeepsAWeightFromTheStateDict, True, torch.float64),
     (masking.causality, SeesTheFuture, True, torch.float64),
     (masking.causality, SeesTheFutureInTraining, True, torch.float64),
@@ -141,6 +188,10 @@ def test_law_catches(law: Law, fault: type[SoftmaxAttention], causal: bool, dtyp
     with pytest.raises(LawBroken) as broken:
         law(Subject(alone(fault, causal=causal), slow, dtype))
     assert "\n" not in str(broken.value)
+
+
+def test_a_token_that_rounding_turns_around_in_some_draws_breaks_no_law() -> None:
+    forms.autocast(Subject(alone(TurnsAFirstTokenAround, causal=True), None, torch.float32))
 
 
 def test_a_bidirectional_mixer_that_agrees_to_decode_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,11 +48,11 @@ class GatedLinearAttention(MatrixMemory):
         )
         self.chunk_size, self.gate_rank, self.fast = checked_chunk_size(chunk_size), gate_rank, FastKernel(kernel, GLA)
         keys, values = num_heads * self.key_width, num_heads * self.value_width
-        self.decay_down = nn.Linear(d_model, gate_rank, bias=False)
-        self.decay_up = nn.Linear(gate_rank, keys)
         self.query = ScoreLinear(d_model, keys, bias=False)
         self.key = ScoreLinear(d_model, keys, bias=False)
         self.value = nn.Linear(d_model, values, bias=False)
+        self.decay_down = nn.Linear(d_model, gate_rank, bias=False)
+        self.decay_up = nn.Linear(gate_rank, keys)
         self.gate = nn.Linear(d_model, values, bias=False)
         self.norm = RmsScale(self.value_width, eps=1e-5)
         self.output = ResidualLinear(values, d_model, bias=False)

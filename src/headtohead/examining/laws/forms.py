@@ -100,22 +100,44 @@ def slow_twin(subject: Subject) -> None:
                 require_equal(gradient, slow_gradients[name], says, scale=scale)
 
 
+AUTOCAST_DRAWS = 5
+"""An odd number: what most of them show is no luck of one."""
+
+
 def autocast(subject: Subject) -> None:
-    """Under bfloat16 autocast outputs stay near, gradients finite, parameters as they are."""
-    stack = subject.build()
-    x, context = subject.inputs(stack)
+    """Under bfloat16 autocast outputs stay near, gradients finite, parameters as they are.
+
+    In every draw of weights and inputs half the tokens move by no more than 3 %; the largest move, in units of the
+    largest value, is judged by the median of the draws, since a norm turns a token around whose numbers are near zero.
+    """
+    moves = sorted(_largest_move(subject, draw) for draw in range(AUTOCAST_DRAWS))
+    if not moves[AUTOCAST_DRAWS // 2] <= 0.1:
+        raise LawBroken(
+            f"under autocast outputs must stay near: they moved by {moves[AUTOCAST_DRAWS // 2]:.0%} of the largest "
+            "value and more in most draws"
+        )
+
+
+def _largest_move(subject: Subject, draw: int) -> float:
+    """In units of the largest value, once all that must hold in every draw does."""
+    stack = subject.build(seed=draw)
+    x, context = subject.inputs(stack, seed=draw + 1)
     with torch.no_grad():
         exact = stack(x, context)
     with torch.autocast("cpu", torch.bfloat16):
         y = stack(x, context)
         loss = y.float().square().mean()
     loss.backward()
-    found = difference(y.float(), exact)
-    if not found <= 0.1:
-        raise LawBroken(f"under autocast outputs must stay near: they moved by {found:.0%} of the largest value")
+    if not y.isfinite().all():
+        raise LawBroken("under autocast outputs of finite inputs must be finite")
     for name, parameter in stack.named_parameters():
         if parameter.dtype != torch.float32 or parameter.grad is None or not parameter.grad.isfinite().all():
             raise LawBroken(f"under autocast {name} must stay float32 and get a finite gradient")
+    by_token = (y.detach().float() - exact).square().mean(-1).sqrt()
+    typical = float(by_token.median() / exact.square().mean().sqrt().clamp(min=1e-30))
+    if not typical <= 0.03:
+        raise LawBroken(f"under autocast outputs must stay near: half the tokens moved by {typical:.1%} and more")
+    return difference(y.float(), exact)
 
 
 def state_dict_round_trip(subject: Subject) -> None:
