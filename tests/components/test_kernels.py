@@ -190,6 +190,13 @@ def test_a_model_tells_the_kernel_of_every_mixer_that_has_a_choice() -> None:
     assert kernels_in_use(nn.Sequential(*mixers)) == {"0": "torch"}
 
 
+@pytest.mark.usefixtures("on_gpu")
+def test_a_model_tells_what_will_compute_it_elsewhere_and_shapes_alone_need_no_kernel() -> None:
+    mixer = factory("mixer", "gated_delta", kernel="fla")(16, num_heads=2, causal=True)
+    assert kernels_in_use(mixer, CPU, torch.bfloat16) == {"": "fla"}
+    assert mixer.fast.in_use(torch.device("meta"), torch.float32) == "torch"
+
+
 def test_boundaries_are_those_of_rows_and_of_documents_in_them() -> None:
     starts = torch.tensor([[False, False, True, False], [False, False, False, False]])
     assert boundaries(starts).tolist() == [0, 2, 4, 8]

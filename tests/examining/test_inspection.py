@@ -13,6 +13,7 @@ from rich.console import Console
 from headtohead.architectures.contracts import InputSize
 from headtohead.architectures.costs import ledger
 from headtohead.architectures.counting import counting
+from headtohead.components.mixers.retention import Retention
 from headtohead.examining.inspection import Inspection, inspect
 from headtohead.examining.inspection_view import fold, memory, number, show
 from small_models import FAMILIES, SIZE, VOCAB_SIZE, small_model
@@ -22,6 +23,12 @@ def on_meta(family: str, size: InputSize = SIZE, **changes: object) -> Inspectio
     with torch.device("meta"):
         model = small_model(family, **changes)
     return inspect(model, size)
+
+
+def printed(found: Inspection) -> str:
+    console = Console(width=160, record=True, file=io.StringIO())
+    console.print(show(found))
+    return console.export_text()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -80,13 +87,18 @@ def test_an_inspection_is_plain_numbers(family: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_terminal_shows_totals_components_and_shapes(family: str) -> None:
     found = on_meta(family, num_layers=5)
-    console = Console(width=160, record=True, file=io.StringIO())
-    console.print(show(found))
-    text = console.export_text()
+    text = printed(found)
     totals = ledger(small_model(family, num_layers=5), SIZE).totals
     assert f"{totals.parameters:,}" in text
     assert "blocks.0-4.mixer  (5 x)" in text
     assert "1 x 17 x 16" in text if family == "vision_transformer" else "1 x 11 x 16" in text
+
+
+def test_mixers_that_have_a_fast_kernel_are_shown_with_what_computes_them() -> None:
+    found = on_meta("decoder_only", mixer=Retention, num_layers=3)
+    assert found.kernels == found.to_dict()["kernels"] == {f"stack.blocks.{layer}.mixer": "torch" for layer in range(3)}
+    assert "computed by" in printed(found)
+    assert on_meta("decoder_only").kernels == {} and "computed by" not in printed(on_meta("decoder_only"))
 
 
 def test_equal_layers_are_folded_and_different_ones_are_not() -> None:

@@ -99,7 +99,7 @@ class FastKernel:
         return "torch" if found is None else found.package
 
     def _found(self, device: torch.device, dtype: torch.dtype) -> Offer | None:
-        if self.asked == "torch":
+        if self.asked == "torch" or device.type == "meta":  # shapes alone need no kernel
             return None
         for offer in self.offers:
             if self.asked == offer.package:
@@ -124,9 +124,16 @@ class Accelerated(Mixer):
         return self.fast.in_use(device, torch.get_autocast_dtype(device.type) if is_cast else parameter.dtype)
 
 
-def kernels_in_use(model: nn.Module) -> dict[str, str]:
-    """The kernel of every mixer in the model that has a choice, by the mixer's path."""
-    return {path: part.kernel_in_use for path, part in model.named_modules() if isinstance(part, Accelerated)}
+def kernels_in_use(
+    model: nn.Module, device: torch.device | None = None, dtype: torch.dtype | None = None
+) -> dict[str, str]:
+    """The kernel of every mixer in the model that has a choice, by the mixer's path; `device` and `dtype` are those it
+    will compute in, where it is not there yet.
+    """
+    having = {path: part for path, part in model.named_modules() if isinstance(part, Accelerated)}
+    if device is None or dtype is None:
+        return {path: part.kernel_in_use for path, part in having.items()}
+    return {path: part.fast.in_use(device, dtype) for path, part in having.items()}
 
 
 def through_fla(

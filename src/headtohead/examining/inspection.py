@@ -12,8 +12,10 @@ from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.architectures.costs import Ledger, ledger
 from headtohead.architectures.counting import counting
 from headtohead.components.contracts import Component
+from headtohead.components.kernels import kernels_in_use
 
 Shape = tuple[int, ...]
+_DTYPES = {2: torch.bfloat16, 4: torch.float32, 8: torch.float64}
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class Inspection:
     """Counted, not declared: one for each number that an operation other than a matrix product makes, attention taken
     apart and computed in full."""
     elementwise_training_flops_per_token: float
+    kernels: dict[str, str]
+    """What would compute, on this machine, each mixer that has a fast kernel: torch or that kernel's package."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists, for --json."""
@@ -45,6 +49,7 @@ class Inspection:
             "ledger": self.ledger.to_dict(),
             "elementwise_forward_flops_per_token": self.elementwise_forward_flops_per_token,
             "elementwise_training_flops_per_token": self.elementwise_training_flops_per_token,
+            "kernels": self.kernels,
             "stages": [asdict(stage) for stage in self.stages],
         }
 
@@ -74,7 +79,15 @@ def inspect(model: Architecture, size: InputSize) -> Inspection:
         stages=(Stage("inputs", "", (), tuple(tuple(x.shape) for x in inputs.values())), *stages),
         elementwise_forward_flops_per_token=forward.elementwise / costs.tokens,
         elementwise_training_flops_per_token=(forward.elementwise + backward.elementwise) / costs.tokens,
+        kernels=kernels_in_use(model, _computing(device), _DTYPES[size.bytes_per_element]),
     )
+
+
+def _computing(device: torch.device) -> torch.device:
+    """Where a model that has no memory yet would be trained."""
+    if device.type != "meta":
+        return device
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def _trained(model: nn.Module) -> list[nn.Parameter]:

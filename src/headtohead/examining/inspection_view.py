@@ -26,7 +26,8 @@ class Folded:
 
 
 def show(inspection: Inspection) -> RenderableType:
-    return Group(_totals(inspection), _ledger(inspection), _shapes(inspection))
+    kernels = [_kernels(inspection)] if inspection.kernels else []
+    return Group(_totals(inspection), _ledger(inspection), *kernels, _shapes(inspection))
 
 
 def fold(lines: Iterable[tuple[str, Hashable]]) -> list[Folded]:
@@ -111,6 +112,15 @@ def _figures(costs: Costs, count: int) -> tuple[str, ...]:
         number(costs.state_elements * count),
         memory(costs.activation_bytes * count),
     )
+
+
+def _kernels(inspection: Inspection) -> Table:
+    table = Table(title="mixers that have a fast kernel, and what computes them here", title_justify="left")
+    for name in ("mixer", "computed by"):
+        table.add_column(name)
+    for line in fold(inspection.kernels.items()):
+        table.add_row(f"{line.path}{_times(line)}", list(inspection.kernels.values())[line.first])
+    return table
 
 
 def _shapes(inspection: Inspection) -> Table:

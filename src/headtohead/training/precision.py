@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
+
 PrecisionName = Literal["32-true", "64-true", "bf16-mixed", "16-mixed", "bf16-true"]
 
 
@@ -17,6 +19,12 @@ class Precision:
     def on(self, device_type: str) -> Precision:
         """What this precision becomes there: a CPU has no 16-mixed, and Lightning silently takes bf16-mixed."""
         return Precision("bf16-mixed") if self.name == "16-mixed" and device_type == "cpu" else self
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What matrix products are made in."""
+        kinds = {"64": torch.float64, "32": torch.float32, "bf16": torch.bfloat16, "16": torch.float16}
+        return kinds[self.name.partition("-")[0]]
 
     @property
     def bytes_per_element(self) -> int:

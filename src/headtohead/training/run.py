@@ -9,6 +9,7 @@ import torch
 from pytorch_lightning import Trainer
 
 from headtohead.architectures.contracts import Architecture
+from headtohead.components.kernels import kernels_in_use
 from headtohead.components.stack import Stack
 from headtohead.tracking.record import RunRecord, Status
 from headtohead.training.checkpoints import LAST, drop, load
@@ -140,6 +141,8 @@ class Run:
         torch.manual_seed(seeds.initialisation)
         model = parts.make_model()
         check_model(model, parts.settings)
+        if kernels := kernels_in_use(model, self._device, self._precision.dtype):
+            self.session.record.environment.device["kernels"] = kernels
         if starts and (run := parts.identity.init_from) is not None:
             start = start_from(model, run, class_names=parts.data.spec().class_names)
             if is_main_process():
