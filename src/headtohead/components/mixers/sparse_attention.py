@@ -43,10 +43,11 @@ def positions_of(context: Context, x: Tensor) -> Int[Tensor, "#B L"]:
 
 
 def moved(context: Context, x: Tensor, positions: Int[Tensor, "#B L"], valid: Bool[Tensor, "B L"]) -> Context:
-    """The context of tokens that were put elsewhere, one document to a row."""
+    """The context of tokens that were put elsewhere, one document to a row: what was made for the rows as they were,
+    these mixers do not read."""
     encoding = context.encoding
     rotation = None if encoding is None else encoding.rotation(positions, compute_dtype(x))
-    return replace(context, positions=positions, valid=valid, segments=None, rotation=rotation)
+    return Context(valid=valid, positions=positions, causal=context.causal, encoding=encoding, rotation=rotation)
 
 
 def apart(
