@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -162,7 +163,8 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
     def costs(self, query: CostQuery) -> Costs:
         """A token's own: the router, and the experts that it meets."""
         n, k, width = query.length, self.experts_per_token, query.bytes_per_element
-        met = self.experts[0].costs(replace(query, length=n * k))
+        one_expert = cast(DenseFeedForward, self.experts[0])
+        met = one_expert.costs(replace(query, length=n * k))
         routing = Costs.of(
             self.router,
             forward_flops=2 * n * self.d_model * self.num_experts,

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.heads import VocabularyHead
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.examining.evaluation.findings import Places
 from headtohead.tasks.vocabulary import vocabulary_head
@@ -38,12 +39,11 @@ def token_losses(model: Architecture, batch: Batch) -> Tensor:
     assert batch.targets is not None, "view makes the targets"
     counted = batch.targets != IGNORED
     head = vocabulary_head(model)
-    rows, targets = head.transform(model.features(**batch.inputs())[counted]), batch.targets[counted]
-    size = max(1, _LOGITS_AT_ONCE // len(head.weight))
+    rows, targets = model.features(**batch.inputs())[counted], batch.targets[counted]
+    vocab_size = head.weight.shape[0] if isinstance(head, VocabularyHead) else rows.shape[-1]
+    size = max(1, _LOGITS_AT_ONCE // vocab_size)
     pieces = zip(rows.split(size), targets.split(size), strict=True)
-    return torch.cat(
-        [F.cross_entropy(F.linear(some, head.weight, head.bias), own, reduction="none") for some, own in pieces]
-    )
+    return torch.cat([F.cross_entropy(head(some), own, reduction="none") for some, own in pieces])
 
 
 def places_of(batch: Batch) -> Tensor:
