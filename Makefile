@@ -11,8 +11,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 DEMO_RUNS := decoder_only encoder_only encoder_decoder vision_transformer
 DEMO_MARKS := $(DEMO_RUNS:%=outputs/demo/.%)
+BASELINES := mlp cnn resnet text_cnn recurrent recurrent_encoder_decoder
 
-.PHONY: help install demo demo-mixers demo-again test test-slow test-gpu parity check format bench clean
+.PHONY: help install demo demo-baselines demo-mixers demo-again test test-slow test-gpu parity check format bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -25,6 +26,7 @@ $(INSTALLED): pyproject.toml
 	@test -d $(VENV) || { echo "==> making $(VENV) with $$($(PYTHON) --version)"; $(PYTHON) -m venv $(VENV); }
 	@echo "==> installing the package and its tools into $(VENV) (about two minutes the first time)"
 	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --no-deps torchscale  # its retention alone is a reference of the tests
 	@touch $(INSTALLED)
 
 demo: $(INSTALLED) $(DEMO_MARKS)  ## train one small model of each family and compare them
@@ -34,6 +36,9 @@ outputs/demo/.%: | $(INSTALLED)
 	@echo "==> h2h train experiment=demo_$*"
 	@$(BIN)/h2h train experiment=demo_$*
 	@touch $@
+
+demo-baselines: $(INSTALLED) $(BASELINES:%=outputs/demo/.%)  ## train the networks that transformers displaced, beside those of the demo
+	@$(BIN)/h2h compare outputs/demo
 
 MIXERS := $(patsubst conf/model/mixer/%.yaml,%,$(wildcard conf/model/mixer/*.yaml))
 RECALL_MARKS := $(patsubst %,outputs/recall/.%,$(filter-out linformer,$(MIXERS)))
