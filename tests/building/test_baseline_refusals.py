@@ -40,6 +40,13 @@ ACCEPTED = [
     ("model=mlp", "task=image_classification", "data=digits"),
     ("model=external", "model.module._target_=plain_modules.NextToken", "model.module.vocab_size=512"),
     ("model=decoder_only", "model/local=short_conv"),
+    (
+        "model=external",
+        "model/size=small",
+        "model.module._target_=plain_modules.Pixels",
+        "model.module.num_inputs=4",
+        "model.module.num_classes=3",
+    ),
 ]
 
 
@@ -49,6 +56,16 @@ def test_what_does_not_go_together_is_refused_with_the_way_out(overrides: tuple[
         compose_checked("train", overrides)
     for words in REFUSED[overrides]:
         assert words in str(refusal.value)
+
+
+def test_a_size_gives_a_model_what_it_takes_and_no_more() -> None:
+    images = ("task=image_classification", "data=digits", "model/size=small")
+    small = compose_checked("train", ["model=vision_transformer", *images])["model"]
+    plain = compose_checked("train", ["model=cnn", *images])["model"]
+    assert (plain["d_model"], plain["num_layers"]) == (small["d_model"], small["num_layers"])
+    assert "num_heads" in small and "num_heads" not in plain
+    with pytest.raises(ConfigurationError, match=r"model\.num_heads is not a field of model=cnn"):
+        compose_checked("train", ["model=cnn", *images, "model.num_heads=3"])
 
 
 @pytest.mark.parametrize("overrides", ACCEPTED, ids=" ".join)

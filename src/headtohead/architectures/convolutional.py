@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import cast
 
@@ -19,7 +20,9 @@ from headtohead.components.convolutions import ImageLayer
 class Convolutional(Architecture):
     """head(layers(images)); the places that are left are the tokens that the head pools."""
 
+    @abstractmethod
     def __init__(self, d_model: int, num_layers: int, image_shape: Sequence[int] | None) -> None:
+        """Makes the layers, then calls `finish`."""
         super().__init__()
         check_sizes(d_model, num_layers, 1)
         self.d_model, self.image_shape = d_model, checked_shape(image_shape)

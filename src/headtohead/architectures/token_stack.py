@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 
 import torch
@@ -21,6 +22,11 @@ class TokenStack(Decodes):
 
     embedding: TokenEmbedding
     stack: Stack
+
+    @abstractmethod
+    def __init__(self) -> None:
+        """Makes embedding, stack and head."""
+        super().__init__()
 
     def features(
         self,

@@ -9,6 +9,7 @@ from typing import Any
 
 from headtohead.building.choices import config_folder, config_folders
 from headtohead.building.errors import ConfigurationError, unknown
+from headtohead.building.model_sizes import without_unasked
 from headtohead.building.naming import run_name
 from headtohead.building.overrides import prepare
 from headtohead.building.published import starts_published, with_its_choices
@@ -27,7 +28,7 @@ def compose(root: str, overrides: Sequence[str] = (), config_dir: str | Path | N
     if root not in roots:
         raise ConfigurationError(unknown(f"{root} is not a root configuration", root, roots))
     config, chosen = _compose_by_hydra(root, prepare(overrides, config_dir), folders)
-    return {**config, "choices": chosen}
+    return {**without_unasked(config, chosen, folders), "choices": chosen}
 
 
 def _compose_by_hydra(
