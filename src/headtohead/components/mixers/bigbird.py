@@ -64,7 +64,7 @@ class BigBird(SparseAttention):
         v: Float[Tensor, "B H L K"],
         context: Context,
     ) -> Float[Tensor, "B H L K"]:
-        batch, length, dropout = len(q), q.shape[2], self.dropout if self.training else 0.0
+        batch, length, dropout = q.shape[0], q.shape[2], self.dropout if self.training else 0.0
         size = min(self.block_size, length)
         number = -(-length // size)
         lengths = torch.full((1,), length, device=q.device)
@@ -197,7 +197,7 @@ class BigBird(SparseAttention):
 
 def gathered(x: Float[Tensor, "B H L K"], index: Int[Tensor, "#B N S"], size: int) -> Float[Tensor, "B N H T K"]:
     """For every block, the tokens of those blocks that it looks at."""
-    batch, number, _ = index.expand(len(x), -1, -1).shape
+    batch, number, _ = index.expand(x.shape[0], -1, -1).shape
     tokens = F.pad(x.transpose(1, 2), (0, 0, 0, 0, 0, number * size - x.shape[2]))
     blocks = tokens.unflatten(1, (number, size)).flatten(0, 1)
     rows = index + torch.arange(batch, device=x.device)[:, None, None] * number

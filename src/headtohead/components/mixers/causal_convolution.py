@@ -38,7 +38,7 @@ class CausalConvolution(Component):
         """`begins` marks tokens that must not see those before them; `tail` holds the last inputs before these."""
         if begins is not None:
             return self._by_document(x, begins)
-        before = x.new_zeros(len(x), self.taps - 1, self.width) if tail is None else tail.to(x.dtype)
+        before = x.new_zeros(x.shape[0], self.taps - 1, self.width) if tail is None else tail.to(x.dtype)
         return self._slid_over(torch.cat((before, x), dim=1))
 
     def centred(self, x: Float[Tensor, "B L E"]) -> Float[Tensor, "B L E"]:

@@ -38,6 +38,10 @@ def decayed_sums(
     if length == 1 and state is not None:
         return _step(q, k, v, log_decay, state)
     exact = torch.promote_types(v.dtype, torch.float32)
+    if torch.compiler.is_exporting():
+        assert starts is None, "an exported graph reads whole rows"
+        q, k, v, log_decay = (t if t is None else t.to(exact) for t in (q, k, v, log_decay))
+        return _without_loop(q, k, v, log_decay, state, chunk_size)
     padded, num_chunks = padded_length(length, chunk_size)
     missing, width = padded - length, padded // num_chunks
     q, k, v = (F.pad(t.to(exact), (0, 0, 0, missing)).contiguous() for t in (q, k, v))
@@ -71,6 +75,40 @@ def _step(
     with without_autocast(state):
         state = state + k.mT @ v
         return q @ state, state
+
+
+def _without_loop(
+    q: Float[Tensor, "B H L K"],
+    k: Float[Tensor, "B H L K"],
+    v: Float[Tensor, "B H L P"],
+    log_decay: Float[Tensor, "#B #H #L"] | None,
+    state: Float[Tensor, "B H K P"] | None,
+    width: int,
+) -> tuple[Float[Tensor, "B H L P"], Float[Tensor, "B H K P"]]:
+    """For exported graphs, which do not know how many chunks there will be: the states before them are decayed sums
+    themselves, of what the chunks before write."""
+    length = v.shape[2]
+    missing = (
+        length + 2 * width - 1
+    ) // width * width - length  # a chunk too many: of one, a graph would know the number
+    if log_decay is None:
+        log_decay = v.new_zeros(1, 1, 1)
+    decays = F.pad(log_decay.expand(-1, -1, length), (0, missing)).unflatten(2, (-1, width))
+    q, k, v = (F.pad(t, (0, 0, 0, missing)).unflatten(2, (-1, width)) for t in (q, k, v))
+    sums = decays.cumsum(-1)
+    with without_autocast(v):
+        own = (k * (sums[..., -1:] - sums).exp()[..., None]).mT @ v
+        first = torch.zeros_like(own[:, :, :1]) if state is None else state.to(own.dtype)[:, :, None]
+        over_chunks = F.pad(sums[..., -1].cumsum(-1), (1, 0))
+        states = _left(over_chunks) @ torch.cat((first, own), dim=2).flatten(3)
+        states = states.unflatten(3, own.shape[3:])
+        y = ((q @ k.mT) * _left(sums)) @ v + (q * sums.exp()[..., None]) @ states[:, :, :-1]
+    return y.flatten(2, 3)[:, :, :length], states[:, :, -1]
+
+
+def _left(sums: Float[Tensor, "*any L"]) -> Float[Tensor, "*any L L"]:
+    """Of what each wrote, at each."""
+    return (sums[..., :, None] - sums[..., None, :]).tril().exp().tril()
 
 
 def check_chunk_size(chunk_size: int) -> None:

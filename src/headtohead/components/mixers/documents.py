@@ -63,4 +63,4 @@ def reversed_order(valid: Bool[Tensor, "B L"] | None, length: int, device: torch
 
 def reordered(x: Tensor, order: Int[Tensor, "#B L"]) -> Tensor:
     """x[B, L, ...] read in another order, row by row."""
-    return x[torch.arange(len(x), device=x.device)[:, None], order.expand(len(x), -1)]
+    return x[torch.arange(x.shape[0], device=x.device)[:, None], order.expand(x.shape[0], -1)]

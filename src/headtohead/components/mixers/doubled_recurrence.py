@@ -40,7 +40,7 @@ def recur_by_doubling(
 
 def _later(x: Float[Tensor, "B H L K E"], span: int, *, itself: bool = False) -> Float[Tensor, "B H L K E"]:
     """What stood `span` tokens before; before the first token nothing happens: states are zero, and stay themselves."""
-    first = torch.zeros_like(x[:, :, :1])
-    if itself:
-        first = first + torch.eye(x.shape[-1], device=x.device, dtype=x.dtype)
-    return torch.cat((first.expand(-1, -1, span, -1, -1), x), dim=2)[:, :, : x.shape[2]]
+    source = torch.arange(x.shape[2], device=x.device) - span
+    earlier, is_there = x.index_select(2, source.clamp(min=0)), (source >= 0)[:, None, None]
+    nothing = torch.eye(x.shape[-1], device=x.device, dtype=x.dtype) if itself else x.new_zeros(())
+    return torch.where(is_there, earlier, nothing)

@@ -19,9 +19,9 @@ from headtohead.components.mixers.causal_convolution import CausalConvolution
 from headtohead.components.mixers.chunked_recurrence import checked_chunk_size, chunk_length
 from headtohead.components.mixers.matrix_memory import MatrixMemory, MemoryState, Parts, share
 from headtohead.components.mixers.softmax_attention import equal_share, merge_heads, split_heads
+from headtohead.components.mixers.strengths import strengths
 from headtohead.components.norms import RmsScale
 
-STRONGEST_DECAY = 16.0
 SLOWEST, FASTEST = 1e-3, 1e-1
 """Between which the steps start that decays are multiplied by."""
 
@@ -73,11 +73,11 @@ class GatedDelta(MatrixMemory):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Decays from exp(-0.001) to exp(-1.6), as Mamba-2's."""
+        """Strengths head by head from 1 to 16 at most, steps drawn, as Mamba-2's."""
         if self.log_strength is None or self.decay_bias is None:
             return
         with torch.no_grad():
-            self.log_strength.uniform_(1.0, STRONGEST_DECAY).log_()
+            self.log_strength.copy_(strengths(self.num_heads).log())
             step = self.decay_bias.uniform_(math.log(SLOWEST), math.log(FASTEST)).exp_()
             self.decay_bias.copy_(step + torch.log(-torch.expm1(-step)))  # softplus of it is the step
 
@@ -109,7 +109,7 @@ class GatedDelta(MatrixMemory):
     def _log_decay(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B H L 1"]:
         exact = torch.promote_types(x.dtype, torch.float32)
         if self.decay is None or self.log_strength is None or self.decay_bias is None:
-            return x.new_zeros(len(x), self.num_heads, x.shape[1], 1, dtype=exact)
+            return x.new_zeros(x.shape[0], self.num_heads, x.shape[1], 1, dtype=exact)
         step = F.softplus(self.decay(x).to(exact) + self.decay_bias)
         return split_heads(-self.log_strength.exp() * step, 1).to(exact)
 

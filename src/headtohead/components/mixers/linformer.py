@@ -97,7 +97,7 @@ class Linformer(SoftmaxAttention):
         document = torch.zeros_like(places) if begins is None else begins.long().cumsum(1)
         real = torch.ones_like(document, dtype=torch.bool) if context.valid is None else context.valid
         for_keys, for_values = self.along(int(places.max()) + 1)
-        weights = q.new_zeros(len(q), self.num_heads, x.shape[1], x.shape[1])
+        weights = q.new_zeros(q.shape[0], self.num_heads, x.shape[1], x.shape[1])
         for number in range(int(document.max()) + 1):
             own = (document == number)[:, None]
             there = own & real[:, None]

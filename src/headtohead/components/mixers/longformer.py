@@ -117,7 +117,7 @@ class Longformer(SparseAttention):
     ) -> Float[Tensor, "B H L K"]:
         """What all tokens see as if none of them were global: the global ones and the window, in one softmax."""
         blocks, first = self.blocks(q.shape[2]), min(self.num_global, q.shape[2])
-        by_row = len(q) > 1 and differ_by_row(context, causal=self.causal)
+        by_row = q.shape[0] > 1 and differ_by_row(context, causal=self.causal)
 
         def with_global(t: Tensor) -> Tensor:
             shared = t[:, :, None, :first].expand(-1, -1, blocks.number, -1, -1)

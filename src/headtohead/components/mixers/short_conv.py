@@ -102,7 +102,7 @@ class ShortConvolution(Mixer, Attends):
         if causal:
             seen = seen.tril()
         band = self.weight[:, step.clamp(0, self.kernel - 1)]
-        allowed = seen.expand(len(x), -1, -1)
+        allowed = seen.expand(x.shape[0], -1, -1)
         if context.valid is not None:
             allowed = allowed & context.valid[:, None, :]
         if context.segments is not None:

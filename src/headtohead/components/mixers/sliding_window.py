@@ -56,7 +56,7 @@ class SlidingWindow(SparseAttention):
     ) -> Float[Tensor, "B H L K"]:
         dropout = self.dropout if self.training else 0.0
         blocks = self.blocks(q.shape[2])
-        by_row = len(q) > 1 and differ_by_row(context, causal=self.causal)
+        by_row = q.shape[0] > 1 and differ_by_row(context, causal=self.causal)
         queries, keys, values = (folded(t, by_row=by_row) for t in (blocks.queries(q), blocks.keys(k), blocks.keys(v)))
         bias = self.block_bias(queries, context, blocks, len(q) if by_row else 1)
         y = attend_blocks(queries, keys, values, bias=bias, scale=self.scale, dropout=dropout)
