@@ -30,6 +30,7 @@ from headtohead.components.mixers.chunked_decay import (
 )
 from headtohead.components.mixers.documents import starts
 from headtohead.components.mixers.softmax_attention import merge_heads, split_heads
+from headtohead.components.mixers.strengths import strengths
 
 LEAST_STEP, MOST_STEP, STEP_FLOOR = 1e-3, 1e-1, 1e-4
 
@@ -126,11 +127,11 @@ class Mamba2(Accelerated, Attends):
             )
 
     def reset_parameters(self) -> None:
-        """A = -1, -2, ... -H; steps drawn evenly on a logarithmic scale; D = 1."""
+        """A from -1 to -16 at most, head by head; steps drawn evenly on a logarithmic scale; D = 1."""
         low, high = math.log(LEAST_STEP), math.log(MOST_STEP)
         step = (torch.rand(self.num_heads, device=self.dt_bias.device) * (high - low) + low).exp().clamp(min=STEP_FLOOR)
         with torch.no_grad():
-            self.A_log.copy_(torch.arange(1, self.num_heads + 1).log())
+            self.A_log.copy_(strengths(self.num_heads).log())
             self.dt_bias.copy_(step + torch.log(-torch.expm1(-step)))
         nn.init.ones_(self.D)
 

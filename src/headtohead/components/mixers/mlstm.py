@@ -80,7 +80,7 @@ class Mlstm(Mixer, Attends):
         self.query = ScoreLinear(d_model, d_model, bias=bias)
         self.key = ScoreLinear(d_model, d_model, bias=bias)
         self.value = nn.Linear(d_model, d_model, bias=bias)
-        self.gates = nn.Linear(d_model, 2 * num_heads, bias=False)
+        self.gate_weight = nn.Parameter(torch.empty(2 * num_heads, d_model))
         self.input_bias = nn.Parameter(torch.empty(num_heads))
         self.forget_bias = nn.Parameter(torch.empty(num_heads))
         self.output_gate = nn.Linear(d_model, d_model, bias=bias)
@@ -89,6 +89,8 @@ class Mlstm(Mixer, Attends):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """As the authors' code: gates know nothing of tokens yet, so that no initialisation makes heads forget."""
+        nn.init.zeros_(self.gate_weight)
         nn.init.zeros_(self.input_bias)
         nn.init.ones_(self.norm_weight)
         with torch.no_grad():
@@ -117,7 +119,7 @@ class Mlstm(Mixer, Attends):
         """What is subtracted is but a unit, the same above and below the line: it takes no part in gradients."""
         exact = torch.promote_types(x.dtype, torch.float32)
         with without_autocast(x):
-            i, f = F.linear(x.to(exact), self.gates.weight.to(exact)).mT.chunk(2, dim=1)
+            i, f = F.linear(x.to(exact), self.gate_weight.to(exact)).mT.chunk(2, dim=1)
         i = i + self.input_bias[:, None].to(exact)
         kept = F.logsigmoid(f + self.forget_bias[:, None].to(exact))
         if valid is not None:  # padding adds nothing, and nothing is forgotten over it

@@ -23,6 +23,8 @@ SHARPNESS = 8.0
 """The paper's c: a_t = sigmoid(decay)^(c r_t)."""
 LEAST_DECAY, MOST_DECAY = 0.9, 0.999
 """a_t starts between these where r_t = 1."""
+NEARLY_NOTHING = 1e-30
+"""1 - a_t^2 stays above: at zero, where a shut gate ends in float32, its root has no gradient."""
 
 
 class BlockDiagonal(Component):
@@ -99,7 +101,7 @@ class RgLru(GatedRecurrence):
             state.tail = self.conv.next_tail(values, tail)
         r, i = (torch.sigmoid(exact(gate(v))) for gate in (self.recurrence_gate, self.input_gate))
         log_a = SHARPNESS * r * F.logsigmoid(exact(self.decay))
-        return Gates(log_a, torch.sqrt(-torch.expm1(2 * log_a)) * i, exact(v), F.gelu(self.gate(x)))
+        return Gates(log_a, torch.sqrt(NEARLY_NOTHING - torch.expm1(2 * log_a)) * i, exact(v), F.gelu(self.gate(x)))
 
     def write(self, h: Float[Tensor, "B L E"], gates: Gates) -> Float[Tensor, "B L D"]:
         assert gates.output is not None

@@ -23,7 +23,7 @@ class Mlstm(TokenByToken, fast.Mlstm):
     ) -> fast.Gates:
         exact = torch.promote_types(x.dtype, torch.float32)
         bias = torch.cat((self.input_bias, self.forget_bias)).to(exact)
-        i, f = (F.linear(x.to(exact), self.gates.weight.to(exact)) + bias).mT.chunk(2, dim=1)
+        i, f = (F.linear(x.to(exact), self.gate_weight.to(exact)) + bias).mT.chunk(2, dim=1)
         m = torch.zeros_like(i[..., 0]) if scale is None else scale
         let_in, log_kept, scales = [], [], []
         for t in range(x.shape[1]):
