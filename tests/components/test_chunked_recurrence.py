@@ -8,10 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headtohead.components.mixers.chunked_recurrence import recur, recur_once
+from headtohead.components.mixers.decays import is_bearable
 
 CHUNK = 8
 LENGTHS = (1, CHUNK, CHUNK + 1, 3 * CHUNK + 5)
-KINDS = ("decay of each channel", "delta rule", "delta rule with writes of its own")
+KINDS = ("decay of each channel", "delta rule", "delta rule with writes of its own", "mild decay of each channel")
 
 
 def drawn(kind: str, length: int, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
@@ -26,6 +27,8 @@ def drawn(kind: str, length: int, dtype: torch.dtype = torch.float64) -> dict[st
     if kind == KINDS[0]:
         parts["log_decay"] = -3 * draw(4).abs()
         parts["log_decay"][:, :, length // 2] -= 500  # as good as forgotten
+    elif kind == KINDS[3]:
+        parts["log_decay"] = -0.1 * draw(4).abs()
     elif kind == KINDS[1]:
         parts |= {"k": unit, "reads": -unit * draw(1).sigmoid(), "log_decay": -9 * draw(1).abs()}
     else:
@@ -118,3 +121,9 @@ def test_what_is_exported_needs_no_loop_over_the_length(kind: str) -> None:
     moving = {"parts": {name: None if name == "state" else {2: length} for name in parts}}
     program = torch.export.export(Recurs(), (parts,), dynamic_shapes=moving, strict=False)
     assert torch.allclose(program.module()(longer), recur(**longer, chunk_size=CHUNK)[0], rtol=1e-10, atol=1e-12)
+
+
+def test_only_mild_decays_are_undone_by_their_inverse() -> None:
+    sums = torch.tensor([[[-1.0, -2.0], [-3.0, -59.0]]])
+    assert is_bearable(sums) and not is_bearable(sums - 2.0)
+    assert is_bearable(torch.empty(1, 2, 2, device="meta"))

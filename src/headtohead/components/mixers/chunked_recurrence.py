@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from headtohead.components.mixers.chunked_decay import without_autocast
-from headtohead.components.mixers.decays import AnyDecay, BoundedDecay, Decay, SharedDecay
+from headtohead.components.mixers.decays import AnyDecay, BoundedDecay, Decay, SharedDecay, is_bearable
 from headtohead.components.mixers.doubled_recurrence import recur_by_doubling
 
 MOST = 128
@@ -98,77 +98,118 @@ def _in_chunks(
     starts: Tensor | None,
     chunk: int,
 ) -> tuple[Tensor, Tensor]:
-    together = [torch.stack([_cut(part, chunk) for part in parts], dim=3) for parts in (queries, keys)]
-    document = None if starts is None else _cut(starts[:, None, :, None].long(), chunk).cumsum(-2)
+    rows = v.shape[:2]
+    together = (torch.stack([_cut(part, chunk) for part in parts], dim=2) for parts in (queries, keys))
+    document = None if starts is None else _cut(starts[:, None, :, None].long().expand(*rows, -1, -1), chunk).cumsum(-2)
     if state is None:
-        state = v.new_zeros(*v.shape[:2], queries[0].shape[-1], v.shape[-1])
-    y, state = _Recurrence.apply(*together, _cut(v, chunk), _cut(log_decay, chunk), state, document)
-    return y.flatten(2, 3)[:, :, : v.shape[2]], state
+        state = v.new_zeros(*rows, queries[0].shape[-1], v.shape[-1])
+    given = (*together, _cut(v, chunk).contiguous(), _cut(log_decay, chunk).contiguous())
+    y, state = _Recurrence.apply(*given, state.flatten(0, 1), document)
+    return y.movedim(0, 1).flatten(1, 2)[:, : v.shape[2]].unflatten(0, rows), state.unflatten(0, rows)
 
 
 def _cut(x: Tensor, chunk: int) -> Tensor:
-    """x[B, H, L, E] as [B, H, N, C, E], with zeros behind."""
+    """x[B, H, L, E] as [N, G, C, E]: the chunks of G = B H sequences one after the other, with zeros behind."""
     missing = -x.shape[2] % chunk
-    return (F.pad(x, (0, 0, 0, missing)) if missing else x).unflatten(2, (-1, chunk))
+    return (F.pad(x, (0, 0, 0, missing)) if missing else x).flatten(0, 1).unflatten(1, (-1, chunk)).movedim(1, 0)
 
 
 @dataclass(frozen=True)
 class _Chunks:
-    """What is known of chunks before their states are."""
+    """What is known of chunks before their states are; M = N G matrices of each kind."""
 
     decay: Decay
-    scores: Float[Tensor, "B H N P C QC"]
-    read: Float[Tensor, "B H N P C K"]
-    kept: Float[Tensor, "B H N QC K"]
+    num: int
+    """N."""
+    size: int
+    """C."""
 
     @classmethod
     def of(cls, queries: Tensor, keys: Tensor, log_decay: Tensor, document: Tensor | None) -> _Chunks:
-        is_shared, is_delta = log_decay.shape[-1] == 1, queries.shape[-3] == 2
-        decay = (SharedDecay if is_shared else BoundedDecay if is_delta else AnyDecay)(log_decay, document)
-        scores = decay.scores(queries, keys).flatten(-2)
-        return cls(decay, scores, decay.read(queries), decay.kept(keys).flatten(-3, -2))
+        num, size, is_delta = len(queries), queries.shape[-2], queries.shape[2] == 2
+        sums = (_ones_before(log_decay, size) @ log_decay).flatten(0, 1)
+        queries, keys = queries.flatten(0, 1), keys.flatten(0, 1)
+        document = None if document is None else document.flatten(0, 1)
+        if log_decay.shape[-1] == 1:
+            return cls(SharedDecay(queries, keys, sums, document), num, size)
+        if is_delta or is_bearable(sums):
+            return cls(BoundedDecay(queries, keys, sums, document, num), num, size)
+        return cls(AnyDecay(queries, keys, sums, document), num, size)
 
     @property
-    def system(self) -> Float[Tensor, "B H N C C"]:
-        """Times z it is what z would be if no token had written z before: 1 - the scores of reads with writes."""
-        size = self.scores.shape[-2]
-        return torch.eye(size, device=self.scores.device, dtype=self.scores.dtype) - self.scores[..., 1, :, :size]
+    def scores(self) -> Float[Tensor, "M C QC"]:
+        return self.decay.scores[:, : self.size]
+
+    @property
+    def read(self) -> Float[Tensor, "M C K"]:
+        return self.decay.read[:, : self.size]
+
+    @property
+    def kept(self) -> Float[Tensor, "N G C K"]:
+        """Of the keys at which z is written."""
+        return self.decay.kept[:, : self.size].unflatten(0, (self.num, -1))
+
+    @property
+    def system(self) -> Float[Tensor, "M C C"]:
+        """Times z it is what z would be if no token had written z before; ones stand on the diagonal unsaid."""
+        return self.decay.scores[:, self.size :, : self.size].neg()
 
     def solve(self, v: Tensor) -> tuple[Tensor, Tensor]:
         """z without the state before the chunk, and what z gains by it: z + w S."""
-        size = v.shape[-2]
-        own = v if self.scores.shape[-1] == size else self.scores[..., 1, :, size:] @ v
-        both = torch.cat((own, self.read[..., 1, :, :]), dim=-1)
+        own = v if self.decay.kinds[1] == 1 else self.decay.scores[:, self.size :, self.size :] @ v
+        both = torch.cat((own, self.decay.read[:, self.size :]), dim=-1)
         both = torch.linalg.solve_triangular(self.system, both, upper=False, unitriangular=True)
-        return both[..., : v.shape[-1]], both[..., v.shape[-1] :].contiguous()
+        z, w = (part.contiguous().unflatten(0, (self.num, -1)) for part in both.tensor_split((v.shape[-1],), dim=-1))
+        return z, w
 
-    def values(self, z: Tensor | None, v: Tensor) -> Float[Tensor, "B H N QC V"]:
+    def values(self, z: Tensor | None, v: Tensor) -> Float[Tensor, "M QC V"]:
         """All that is written."""
         if z is None:
             return v
-        return z if self.scores.shape[-1] == v.shape[-2] else torch.cat((z, v), dim=-2)
+        return z.flatten(0, 1) if self.decay.kinds[1] == 1 else torch.cat((z.flatten(0, 1), v), dim=-2)
 
-    def turn(self, w: Tensor | None) -> Float[Tensor, "B H N K K"] | None:
-        """What a chunk makes of the state before it, where that is more than decay."""
-        if w is None:
-            return None
-        turn = self.kept[..., : w.shape[-2], :].mT @ w
-        turn.diagonal(dim1=-2, dim2=-1).add_(self.decay.whole.squeeze(-2))
-        return turn
+    def by_chunk(self, factor: Tensor | None) -> list[Tensor] | list[None]:
+        return [None] * self.num if factor is None else list(factor.unflatten(0, (self.num, -1)).unbind(0))
+
+    def forwards(self, state: Tensor, v: Tensor, z: Tensor | None, w: Tensor | None) -> Float[Tensor, "S G K V"]:
+        """The states as the chunks take them over, and the one after the last; z becomes whole, in place."""
+        own: list[Tensor] | list[None] = [None] * self.num
+        if z is None or self.decay.kinds[1] == 2:
+            own = self.by_chunk(self.decay.kept[:, -self.size :].mT @ v)
+        states = v.new_empty(self.num + 1, *state.shape)
+        states[0] = state if self.decay.entering is None else state * self.decay.entering[0]
+        kept, passing, leaving = self.kept, self.by_chunk(self.decay.passing), self.by_chunk(self.decay.leaving)
+        for chunk in range(self.num):
+            now, added, passed = states[chunk], own[chunk], passing[chunk]
+            new = torch.mul(now, 1.0 if passed is None else passed, out=states[chunk + 1])
+            if added is not None:
+                new += added
+            if z is not None and w is not None:
+                z[chunk].baddbmm_(w[chunk], now)
+                new.baddbmm_(kept[chunk].mT, z[chunk])
+            if (leave := leaving[chunk]) is not None:
+                new *= leave
+        return states
+
+    def backwards(self, by_last: Tensor, by_before: Tensor, by_z: Tensor, w: Tensor | None) -> Float[Tensor, "S G K V"]:
+        """The gradients of these states; by_z becomes whole, in place."""
+        grads = by_last.new_empty(self.num + 1, *by_last.shape)
+        grads[self.num] = by_last
+        kept, one = self.kept, by_last.new_ones(())
+        passing, leaving = self.by_chunk(self.decay.passing), self.by_chunk(self.decay.leaving)
+        for chunk in reversed(range(self.num)):
+            leave, passed = leaving[chunk], passing[chunk]
+            after = grads[chunk + 1] if leave is None else grads[chunk + 1] * leave
+            new = torch.addcmul(by_before[chunk], after, one if passed is None else passed, out=grads[chunk])
+            if w is not None:
+                by_z[chunk].baddbmm_(kept[chunk], after)
+                new.baddbmm_(w[chunk].mT, by_z[chunk])
+        return grads
 
 
-def _run(
-    chunks: _Chunks, turn: Tensor | None, added: Tensor, state: Tensor, *, backwards: bool = False
-) -> list[Tensor]:
-    """The state (backwards its gradient) before each chunk and after the last one."""
-    states, order = [state], slice(None, None, -1 if backwards else 1)
-    if turn is None:
-        for whole, new in list(zip(chunks.decay.whole.mT.unbind(2), added.unbind(2), strict=True))[order]:
-            states.append(torch.addcmul(new, whole, states[-1]))
-    else:
-        for turned, new in list(zip((turn.mT if backwards else turn).unbind(2), added.unbind(2), strict=True))[order]:
-            states.append(new + turned @ states[-1])
-    return states[order]
+def _ones_before(like: Tensor, size: int) -> Float[Tensor, "C C"]:
+    """Sums over the tokens up to each; as a product of matrices faster than a cumulative sum across rows."""
+    return like.new_ones(size, size).tril_()
 
 
 class _Recurrence(torch.autograd.Function):
@@ -178,51 +219,60 @@ class _Recurrence(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        queries: Float[Tensor, "B H N P C K"],
-        keys: Float[Tensor, "B H N Q C K"],
-        v: Float[Tensor, "B H N C V"],
-        log_decay: Float[Tensor, "B H N C E"],
-        state: Float[Tensor, "B H K V"],
+        queries: Float[Tensor, "N G P C K"],
+        keys: Float[Tensor, "N G Q C K"],
+        v: Float[Tensor, "N G C V"],
+        log_decay: Float[Tensor, "N G C E"],
+        state: Float[Tensor, "G K V"],
         document: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
-        chunks = _Chunks.of(queries, keys, log_decay, document)
-        z, w = (None, None) if queries.shape[-3] == 1 else chunks.solve(v)
-        *states, last = _run(chunks, chunks.turn(w), chunks.kept.mT @ chunks.values(z, v), state)
-        before = torch.stack(states, dim=2)
-        if z is not None and w is not None:
-            z = z + w @ before
-        y = chunks.read[..., 0, :, :] @ before + chunks.scores[..., 0, :, :] @ chunks.values(z, v)
-        ctx.save_for_backward(queries, keys, v, log_decay, document, before, last, z, w)
-        return y, last
+        chunks, rows = _Chunks.of(queries, keys, log_decay, document), v.flatten(0, 1)
+        z, w = (None, None) if queries.shape[2] == 1 else chunks.solve(rows)
+        states = chunks.forwards(state, rows, z, w)
+        y = torch.bmm(chunks.read, states[:-1].flatten(0, 1)).baddbmm_(chunks.scores, chunks.values(z, rows))
+        ctx.save_for_backward(queries, keys, v, log_decay, document, states, z, w)
+        return y.view_as(v), states[-1].clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, grad_last: Tensor) -> tuple[Tensor | None, ...]:
-        queries, keys, v, log_decay, document, before, last, z, w = ctx.saved_tensors
-        chunks, size = _Chunks.of(queries, keys, log_decay, document), v.shape[-2]
-        by_values = chunks.scores[..., 0, :, :].mT @ grad
-        by_before = chunks.read[..., 0, :, :].mT @ grad
-        if w is not None:
-            by_before = by_before + w.mT @ by_values[..., :size, :]
-        by_state, *by_states = _run(chunks, chunks.turn(w), by_before, grad_last, backwards=True)
-        after = torch.stack(by_states, dim=2)
-        by_values = by_values + chunks.kept @ after
-        grads, by_v = grad.unsqueeze(-3), by_values[..., -size:, :]
-        if w is not None:
-            solved = torch.linalg.solve_triangular(
-                chunks.system.mT, by_values[..., :size, :], upper=True, unitriangular=True
-            )
-            grads = torch.stack((grad, solved), dim=-3)
-            is_own = keys.shape[-3] == 1
-            by_v = solved if is_own else by_v + chunks.scores[..., 1, :, size:].mT @ solved
-        values = chunks.values(z, v)
-        by_scores = (grads.flatten(-3, -2) @ values.mT).view(*queries.shape[:-1], *keys.shape[-3:-1])
-        by_queries, by_keys = chunks.decay.scores_backward(by_scores, queries, keys)
-        by_queries += chunks.decay.read(grads @ before.mT.unsqueeze(-3))
-        by_keys += chunks.decay.kept((values @ after.mT).view_as(keys))
-        by_sums = (queries * by_queries).sum(-3) - (keys * by_keys).sum(-3)
-        at_end = (after * torch.cat((before[:, :, 1:], last.unsqueeze(2)), dim=2)).sum(-1).unsqueeze(-2)
-        by_decay = by_sums.flip(-2).cumsum(-2).flip(-2) + at_end
-        if log_decay.shape[-1] == 1:
-            by_decay = by_decay.sum(-1, keepdim=True)
-        return by_queries, by_keys, by_v, by_decay, by_state, None
+        with without_autocast(grad):
+            return _backward(*ctx.saved_tensors, grad, grad_last)
+
+
+def _backward(
+    queries: Tensor,
+    keys: Tensor,
+    v: Tensor,
+    log_decay: Tensor,
+    document: Tensor | None,
+    states: Tensor,
+    z: Tensor | None,
+    w: Tensor | None,
+    grad: Tensor,
+    grad_last: Tensor,
+) -> tuple[Tensor | None, ...]:
+    chunks, size, cut = _Chunks.of(queries, keys, log_decay, document), v.shape[-2], v.shape[:2]
+    decay, rows, grads = chunks.decay, v.flatten(0, 1), grad.contiguous().flatten(0, 1)
+    by_values = chunks.scores.mT @ grads
+    by_z = by_values[:, :size].unflatten(0, cut)
+    by_states = chunks.backwards(grad_last, (chunks.read.mT @ grads).unflatten(0, cut), by_z, w)
+    after = by_states[1:].flatten(0, 1)
+    after = after if decay.leaving is None else after * decay.leaving
+    by_v = by_values[:, -size:]
+    if z is None or decay.kinds[1] == 2:
+        by_v.baddbmm_(decay.kept[:, -size:], after)
+    if z is not None:
+        solved = torch.linalg.solve_triangular(chunks.system.mT, by_z.flatten(0, 1), upper=True, unitriangular=True)
+        grads = torch.cat((grads, solved), dim=-2)
+        by_v = solved if decay.kinds[1] == 1 else by_v.baddbmm_(decay.scores[:, size:, size:].mT, solved)
+    values = chunks.values(z, rows)
+    by_queries, by_keys = decay.backward(grads @ values.mT, grads @ states[:-1].flatten(0, 1).mT, values @ after.mT)
+    by_queries, by_keys = by_queries.view_as(queries), by_keys.view_as(keys)
+    by_sums = (queries * by_queries).sum(2) - (keys * by_keys).sum(2)
+    at_end = (by_states[1:] * states[1:]).sum(-1).unsqueeze(-2)
+    if log_decay.shape[-1] == 1:
+        by_sums, at_end = by_sums.sum(-1, keepdim=True), at_end.sum(-1, keepdim=True)
+    by_decay = _ones_before(by_sums, size).mT @ by_sums + at_end
+    by_state = by_states[0] if decay.entering is None else by_states[0] * decay.entering[0]
+    return by_queries, by_keys, by_v.view_as(v), by_decay, by_state, None

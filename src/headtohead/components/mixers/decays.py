@@ -1,8 +1,8 @@
 """Products of decays between the tokens of a chunk, in three ways: one decay for all channels of a head, one for each
-channel that is never strong, one for each channel whatever it is (Yang et al. 2023, https://arxiv.org/abs/2312.06635).
+channel that is not strong, one for each channel whatever it is (Yang et al. 2023, https://arxiv.org/abs/2312.06635).
 
 G are the sums of the logarithms of the decays from the start of the chunk. Only differences that are not above zero are
-exponentiated, or small ones: nothing overflows.
+exponentiated, or small ones: nothing overflows. All that comes in is M matrices, one for each chunk and head.
 """
 
 from __future__ import annotations
@@ -10,99 +10,123 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-Queries = Float[Tensor, "B H N P C K"]
-"""P kinds of them for each of the C tokens of each of N chunks."""
-Keys = Float[Tensor, "B H N Q C K"]
+Queries = Float[Tensor, "M P C K"]
+"""P kinds of them for each of the C tokens of a chunk."""
+Keys = Float[Tensor, "M Q C K"]
 """Q kinds of them."""
-Scores = Float[Tensor, "B H N P C Q C"]
+Scores = Float[Tensor, "M PC QC"]
 """Of all kinds of queries with all kinds of keys."""
+Document = Int[Tensor, "M C 1"]
+"""How many documents have begun in the chunk."""
+BEARABLE = 60.0
+"""A decay by exp(-60) and its inverse are numbers of float32."""
 
 
 class Decay(ABC):
-    """How much is left, of what each token of a chunk writes, for the later ones, and for the end of the chunk."""
+    """What is left, of what each token of a chunk writes, for the later ones, and for the end of the chunk.
 
-    def __init__(self, log_decay: Float[Tensor, "B H N C E"], document: Int[Tensor, "B 1 N C 1"] | None) -> None:
-        self.sums = log_decay.cumsum(-2)
-        end = self.sums[..., -1:, :]
-        self.from_start, self.to_end, self.whole = self.sums.exp(), (end - self.sums).exp(), end.exp()
-        place = torch.arange(log_decay.shape[-2], device=log_decay.device)
-        self.allowed: Bool[Tensor, "*any C C"] = place[:, None] >= place
-        if document is not None:  # a state is forgotten where the next document starts
-            last = document[..., -1:, :]
-            self.from_start = self.from_start * (document == 0)
-            self.to_end = self.to_end * (document == last)
-            self.whole = self.whole * (last == 0)
+    With S the state as the chunk reads it and z what it writes: reads + scores z, and the next chunk's state is
+    leaving (passing S + kept^T z).
+    """
+
+    scores: Scores
+    """q_i^T diag(exp(G_i - G_j)) k_j for j <= i in the same document; the second kind of queries for j < i."""
+    read: Float[Tensor, "M PC K"]
+    """Queries as they meet the state before the chunk."""
+    kept: Float[Tensor, "M QC K"]
+    """Keys as they stand in the state after the chunk."""
+    entering: Float[Tensor, "N G K 1"] | None = None
+    """By what a state is multiplied as a chunk takes it over; the chunks of G heads one after the other."""
+    passing: Float[Tensor, "M _ 1"] | None = None
+    leaving: Float[Tensor, "M K 1"] | None = None
+
+    def __init__(self, queries: Queries, keys: Keys, document: Document | None) -> None:
+        self.kinds = (queries.shape[1], keys.shape[1])
+        place = torch.arange(queries.shape[2], device=queries.device)
+        self.allowed: Tensor = place[:, None] >= place
+        if document is not None:
             self.allowed = self.allowed & (document == document.mT)
 
-    def read(self, queries: Queries) -> Queries:
-        """Queries as they meet the state before the chunk."""
-        return queries * self.from_start[..., None, :, :]
-
-    def kept(self, keys: Keys) -> Keys:
-        """Keys as they stand in the state after the chunk."""
-        return keys * self.to_end[..., None, :, :]
+    def masked(self, scores: Scores, factors: Float[Tensor, "M C C"] | None = None) -> Scores:
+        """What is allowed, or where it is so already every kind times the factors; in place."""
+        size = self.allowed.shape[-1]
+        blocks = scores.view(len(scores), self.kinds[0], size, self.kinds[1], size)
+        if factors is None:
+            blocks.masked_fill_(~self.allowed.unsqueeze(-2).unsqueeze(-4), 0.0)
+        else:
+            blocks.mul_(factors.unsqueeze(-2).unsqueeze(-4))
+        if self.kinds[0] == 2:
+            blocks[:, 1].diagonal(dim1=1, dim2=3).zero_()
+        return scores
 
     @abstractmethod
-    def scores(self, queries: Queries, keys: Keys) -> Scores:
-        """q_i^T diag(exp(G_i - G_j)) k_j for j <= i in the same document; the second kind of queries for j < i."""
-
-    @abstractmethod
-    def scores_backward(self, grad: Scores, queries: Queries, keys: Keys) -> tuple[Queries, Keys]:
-        """Gradients by queries and keys."""
-
-    def _masked(self, scores: Scores) -> Scores:
-        return scores * _strict_for_second(self.allowed, scores.shape[-4]).unsqueeze(-2)
-
-
-def _strict_for_second(allowed: Tensor, num_queries: int) -> Tensor:
-    """[..., C, C] as [..., P, C, C]."""
-    return torch.stack((allowed, allowed.tril(-1))[:num_queries], dim=-3)
-
-
-def _products(queries: Queries, keys: Keys) -> Scores:
-    """q_i^T k_j of all kinds with all kinds, as one product of matrices."""
-    flat = queries.flatten(-3, -2) @ keys.flatten(-3, -2).mT
-    return flat.unflatten(-2, queries.shape[-3:-1]).unflatten(-1, keys.shape[-3:-1])
-
-
-def _products_backward(grad: Scores, queries: Queries, keys: Keys) -> tuple[Queries, Keys]:
-    flat = grad.flatten(-4, -3).flatten(-2, -1)
-    by_queries = (flat @ keys.flatten(-3, -2)).view_as(queries)
-    return by_queries, (flat.mT @ queries.flatten(-3, -2)).view_as(keys)
+    def backward(self, by_scores: Scores, by_read: Tensor, by_kept: Tensor) -> tuple[Tensor, Tensor]:
+        """Gradients of queries and keys, [M, PC, K] and [M, QC, K], which may take the place of what is given."""
 
 
 class SharedDecay(Decay):
     """One decay for all channels: exp(G_i - G_j) stands beside the product."""
 
-    def __init__(self, log_decay: Float[Tensor, "B H N C 1"], document: Int[Tensor, "B 1 N C 1"] | None) -> None:
-        super().__init__(log_decay, document)
-        self.between = (self.sums - self.sums.mT).clamp(max=0).exp() * self.allowed
+    def __init__(self, queries: Queries, keys: Keys, sums: Float[Tensor, "M C 1"], document: Document | None) -> None:
+        super().__init__(queries, keys, document)
+        self.queries, self.keys = queries.flatten(1, 2), keys.flatten(1, 2)
+        self.between = (sums - sums.mT).clamp_(max=0).exp_() * self.allowed
+        self.from_start, self.to_end, self.passing = _at_the_ends(sums, document)
+        self.scores = self.masked(self.queries @ self.keys.mT, self.between)
+        self.read = (queries * self.from_start.unsqueeze(1)).flatten(1, 2)
+        self.kept = (keys * self.to_end.unsqueeze(1)).flatten(1, 2)
 
-    def scores(self, queries: Queries, keys: Keys) -> Scores:
-        return _products(queries, keys) * _strict_for_second(self.between, queries.shape[-3]).unsqueeze(-2)
-
-    def scores_backward(self, grad: Scores, queries: Queries, keys: Keys) -> tuple[Queries, Keys]:
-        between = _strict_for_second(self.between, queries.shape[-3]).unsqueeze(-2)
-        return _products_backward(grad * between, queries, keys)
+    def backward(self, by_scores: Scores, by_read: Tensor, by_kept: Tensor) -> tuple[Tensor, Tensor]:
+        self.masked(by_scores, self.between)
+        for part, kinds, factor in zip((by_read, by_kept), self.kinds, (self.from_start, self.to_end), strict=True):
+            part.unflatten(1, (kinds, -1)).mul_(factor.unsqueeze(1))
+        return by_read.baddbmm_(by_scores, self.keys), by_kept.baddbmm_(by_scores.mT, self.queries)
 
 
 class BoundedDecay(Decay):
-    """No decay so strong that its product over half a chunk overflows: exp(G_i - c) exp(c - G_j), c in the middle."""
+    """No decay so strong that its product over a chunk overflows: exp(G_i - c) exp(c - G_j), c in the middle.
 
-    def __init__(self, log_decay: Float[Tensor, "B H N C K"], document: Int[Tensor, "B 1 N C 1"] | None) -> None:
-        super().__init__(log_decay, document)
-        centred = self.sums - self.sums[..., log_decay.shape[-2] // 2, None, :]
-        self.of_query, self.of_key = centred.exp()[..., None, :, :], centred.neg().exp()[..., None, :, :]
+    Queries and keys take these factors once, and the state those of the middle: a chunk then reads and writes it as
+    if there were no decay.
+    """
 
-    def scores(self, queries: Queries, keys: Keys) -> Scores:
-        return self._masked(_products(queries * self.of_query, keys * self.of_key))
+    def __init__(
+        self, queries: Queries, keys: Keys, sums: Float[Tensor, "M C K"], document: Document | None, num_chunks: int
+    ) -> None:
+        super().__init__(queries, keys, document)
+        middle = sums[:, sums.shape[1] // 2, None]
+        self.of_query = (sums - middle).exp_()
+        self.of_key = self.of_query.reciprocal()
+        self.queries, self.keys = (
+            (part * factor.unsqueeze(1)).flatten(1, 2)
+            for part, factor in ((queries, self.of_query), (keys, self.of_key))
+        )
+        self.scores = self.masked(self.queries @ self.keys.mT)
+        self.read, self.kept, self.document = self.queries, self.keys, document
+        if document is not None:
+            self.read, self.kept = self._of_one_document(self.read, self.kept)
+            self.passing = (document[:, -1:] == 0).to(sums.dtype)
+        self.entering = middle.mT.exp().unflatten(0, (num_chunks, -1))
+        next_middle = torch.cat((self.entering[1:], torch.ones_like(self.entering[:1])))
+        self.leaving = (sums[:, -1:] - middle).mT.exp_() * next_middle.flatten(0, 1)
 
-    def scores_backward(self, grad: Scores, queries: Queries, keys: Keys) -> tuple[Queries, Keys]:
-        products = _products_backward(self._masked(grad), queries * self.of_query, keys * self.of_key)
-        return products[0] * self.of_query, products[1] * self.of_key
+    def _of_one_document(self, read: Tensor, kept: Tensor) -> tuple[Tensor, Tensor]:
+        """Queries of the first one, keys of the last."""
+        if self.document is None:
+            return read, kept
+        first, last = self.document == 0, self.document == self.document[:, -1:]
+        return read * first.repeat(1, self.kinds[0], 1), kept * last.repeat(1, self.kinds[1], 1)
+
+    def backward(self, by_scores: Scores, by_read: Tensor, by_kept: Tensor) -> tuple[Tensor, Tensor]:
+        self.masked(by_scores)
+        by_read, by_kept = self._of_one_document(by_read, by_kept)
+        by_read, by_kept = by_read.baddbmm_(by_scores, self.keys), by_kept.baddbmm_(by_scores.mT, self.queries)
+        for part, kinds, factor in zip((by_read, by_kept), self.kinds, (self.of_query, self.of_key), strict=True):
+            part.unflatten(1, (kinds, -1)).mul_(factor.unsqueeze(1))
+        return by_read, by_kept
 
 
 class AnyDecay(Decay):
@@ -110,36 +134,52 @@ class AnyDecay(Decay):
     exponents, G_i - G_border and G_border - G_j, are at most zero. One kind of queries and of keys; C a power of two.
     """
 
-    def __init__(self, log_decay: Float[Tensor, "B H N C K"], document: Int[Tensor, "B 1 N C 1"] | None) -> None:
-        super().__init__(log_decay, document)
+    def __init__(self, queries: Queries, keys: Keys, sums: Float[Tensor, "M C K"], document: Document | None) -> None:
+        super().__init__(queries, keys, document)
+        self.queries, self.keys = queries.squeeze(1), keys.squeeze(1)
+        self.from_start, self.to_end, self.passing = _at_the_ends(sums, document)
+        self.read, self.kept = self.queries * self.from_start, self.keys * self.to_end
         self.levels: list[tuple[Tensor, Tensor]] = []
-        half = log_decay.shape[-2] // 2
+        self.scores = torch.diag_embed((self.queries * self.keys).sum(-1))
+        half = sums.shape[1] // 2
         while half:
-            early, late = _halves(self.sums, half)
+            early, late = _halves(sums, half)
             border = early[..., -1:, :]
-            self.levels.append(((late - border).exp(), (border - early).exp()))
+            of_late, of_early = (late - border).exp_(), (border - early).exp_()
+            self.levels.append((of_late, of_early))
+            products = (_halves(self.queries, half)[1] * of_late) @ (_halves(self.keys, half)[0] * of_early).mT
+            _corners(self.scores, half).copy_(products)
             half //= 2
+        self.masked(self.scores)
 
-    def scores(self, queries: Queries, keys: Keys) -> Scores:
-        q, k = queries.squeeze(-3), keys.squeeze(-3)
-        scores = torch.diag_embed((q * k).sum(-1))
+    def backward(self, by_scores: Scores, by_read: Tensor, by_kept: Tensor) -> tuple[Tensor, Tensor]:
+        self.masked(by_scores)
+        itself = by_scores.diagonal(dim1=-2, dim2=-1)[..., None]
+        by_q = by_read.mul_(self.from_start).addcmul_(itself, self.keys)
+        by_k = by_kept.mul_(self.to_end).addcmul_(itself, self.queries)
         for of_late, of_early in self.levels:
             half = of_late.shape[-2]
-            late, early = _halves(q, half)[1] * of_late, _halves(k, half)[0] * of_early
-            _corners(scores, half).copy_(late @ early.mT)
-        return self._masked(scores[..., None, :, None, :])
-
-    def scores_backward(self, grad: Scores, queries: Queries, keys: Keys) -> tuple[Queries, Keys]:
-        q, k, grad = queries.squeeze(-3), keys.squeeze(-3), self._masked(grad)[..., 0, :, 0, :]
-        itself = grad.diagonal(dim1=-2, dim2=-1)[..., None]
-        by_q, by_k = itself * k, itself * q
-        for of_late, of_early in self.levels:
-            half = of_late.shape[-2]
-            late, early = _halves(q, half)[1] * of_late, _halves(k, half)[0] * of_early
-            corner = _corners(grad, half)
+            late, early = _halves(self.queries, half)[1] * of_late, _halves(self.keys, half)[0] * of_early
+            corner = _corners(by_scores, half)
             _halves(by_q, half)[1].addcmul_(_times(corner, early), of_late)
             _halves(by_k, half)[0].addcmul_(_times(corner.mT, late), of_early)
-        return by_q.unsqueeze(-3), by_k.unsqueeze(-3)
+        return by_q, by_k
+
+
+def is_bearable(sums: Float[Tensor, "M C K"]) -> bool:
+    """Whether no channel loses so much over a chunk that the inverse overflows; shapes alone have no numbers."""
+    return sums.is_meta or bool(sums[:, -1].min() >= -BEARABLE)
+
+
+def _at_the_ends(sums: Float[Tensor, "M C E"], document: Document | None) -> tuple[Tensor, Tensor, Tensor]:
+    """From the start of the chunk to a token, from a token to the end, over the whole; a state is forgotten where the
+    next document starts."""
+    end = sums[:, -1:]
+    from_start, to_end, whole = sums.exp(), (end - sums).exp_(), end.exp()
+    if document is not None:
+        last = document[:, -1:]
+        from_start, to_end, whole = from_start * (document == 0), to_end * (document == last), whole * (last == 0)
+    return from_start, to_end, whole.mT
 
 
 def _times(few: Tensor, rows: Tensor) -> Tensor:
