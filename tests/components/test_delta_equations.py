@@ -29,7 +29,7 @@ def tokens() -> Tensor:
 
 
 def of_head(x: Tensor, head: int) -> Tensor:
-    return x[..., head * SHARE : (head + 1) * SHARE]
+    return x.chunk(HEADS, dim=-1)[head]
 
 
 def unit(x: Tensor) -> Tensor:
@@ -53,14 +53,14 @@ def test_gated_delta_is_the_papers_recurrence() -> None:
     shaken(mixer)
     assert mixer.conv is not None and mixer.decay is not None and mixer.gate is not None
     assert mixer.log_strength is not None and mixer.decay_bias is not None
-    taps = mixer.conv.weight.split(WIDTH)
+    taps = mixer.conv.weight.split([WIDTH, WIDTH, 2 * WIDTH])  # values are twice as wide as keys
     linears = (mixer.query, mixer.key, mixer.value)
     q, k, v = (convolved(x @ part.weight.T, tap) for part, tap in zip(linears, taps, strict=True))
     beta = torch.sigmoid(x @ mixer.rate.weight.T)
     alpha = torch.exp(-mixer.log_strength.exp() * F.softplus(x @ mixer.decay.weight.T + mixer.decay_bias))
     heads = []
     for head in range(HEADS):
-        S, rows = torch.zeros(SHARE, SHARE, dtype=x.dtype), []
+        S, rows = torch.zeros(2 * SHARE, SHARE, dtype=x.dtype), []
         for t in range(LENGTH):
             k_t, q_t, b, v_t = unit(of_head(k[t], head)), unit(of_head(q[t], head)), beta[t, head], of_head(v[t], head)
             keep = torch.eye(SHARE, dtype=x.dtype) - b * torch.outer(k_t, k_t)

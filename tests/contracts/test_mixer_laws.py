@@ -40,7 +40,7 @@ VARIANTS: dict[str, list[dict]] = {
     "rwkv7": [{"decay_rank": 3, "rate_rank": 5, "gate_rank": 2, "chunk_size": 4}],
     "gated_delta": [
         {"gate": False, "chunk_size": 4},
-        {"conv": 0, "output_gate": False, "value_ratio": 2.0, "negative_eigenvalues": True, "chunk_size": 8},
+        {"conv": 0, "output_gate": False, "value_ratio": 1.0, "negative_eigenvalues": True, "chunk_size": 8},
     ],
 }
 """Options to try besides the defaults."""

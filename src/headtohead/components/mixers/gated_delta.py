@@ -38,7 +38,7 @@ class GatedDelta(MatrixMemory):
         causal: bool,
         dropout: float = 0.0,
         key_ratio: float = 1.0,
-        value_ratio: float = 1.0,
+        value_ratio: float = 2.0,
         gate: bool = True,
         output_gate: bool | None = None,
         conv: int = 4,
