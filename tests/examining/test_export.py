@@ -27,7 +27,7 @@ RUNS: dict[str, list[str]] = {
     "vision_transformer": ["model=vision_transformer", "task=image_classification", "data=digits"],
     "encoder_decoder": ["model=encoder_decoder", "task=seq2seq", "data=number_words", *ROWS],
 }
-LINEAR = [*CHAR, "model/mixer=linear_attention", "model/position=none"]
+RECURRENT = ["linear_attention", "retention", "mamba2", "mamba", "mlstm", "gated_linear", "gated_delta", "min_gru"]
 
 
 @pytest.fixture(autouse=True)
@@ -43,8 +43,11 @@ def sizes_left_open() -> Iterator[None]:
     config.update("jaxtyping_disable", False)
 
 
-@pytest.mark.parametrize("form", ["safetensors", "torch", pytest.param("onnx", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", list(RUNS))
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [(name, "safetensors") for name in RUNS]
+    + [pytest.param(name, form, marks=pytest.mark.slow) for name in RUNS for form in ("torch", "onnx")],
+)
 def test_an_artefact_gives_the_runs_own_logits(name: str, form: Form, tmp_path: Path) -> None:
     run = fresh_run(tmp_path, *RUNS[name])
     found = export(run, form)
@@ -54,18 +57,25 @@ def test_an_artefact_gives_the_runs_own_logits(name: str, form: Form, tmp_path: 
     assert told["form"] == form and [row["batch"] for row in told["rows"]] == [1, 2, 5]
 
 
-def test_onnx_gives_the_runs_own_logits(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_onnx_goes_to_the_folder_that_is_given(tmp_path: Path) -> None:
     found = export(fresh_run(tmp_path, *CHAR), "onnx", tmp_path / "served")
     assert found.files[0] == tmp_path / "served" / "model.onnx" and all(row.difference < 1e-5 for row in found.rows)
 
 
-def test_a_mixer_that_works_in_chunks_goes_to_safetensors_and_is_refused_as_a_graph_of_any_length(
-    tmp_path: Path,
-) -> None:
-    run = fresh_run(tmp_path, *LINEAR)
-    assert all(row.difference == 0 for row in export(run, "safetensors").rows)
-    with pytest.raises(ValueError, match=r"depends on how many tokens there are"):
-        export(run, "torch")
+@pytest.mark.parametrize("form", ["torch", "onnx"])
+@pytest.mark.parametrize("mixer", RECURRENT)
+@pytest.mark.slow
+def test_recurrences_are_exported_for_any_length(mixer: str, form: Form, tmp_path: Path) -> None:
+    """Longer and shorter than a chunk, and than the rows that the graph was traced with."""
+    longer = [*ROWS, "data.context_length=80", "data.tokenizer=char", "model.num_layers=1", "model/position=none"]
+    found = export(fresh_run(tmp_path, *longer, f"model/mixer={mixer}"), form)
+    assert [row.length for row in found.rows] == [26, 80, 2] and all(row.difference < 1e-5 for row in found.rows)
+
+
+def test_a_mixer_that_works_in_chunks_goes_to_a_graph_of_any_length(tmp_path: Path) -> None:
+    found = export(fresh_run(tmp_path, *CHAR, "model.num_layers=1", "model/mixer=linear_attention"), "torch")
+    assert all(row.difference < 1e-5 for row in found.rows)
 
 
 def test_tied_weights_are_written_once(tmp_path: Path) -> None:

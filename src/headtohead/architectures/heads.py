@@ -10,12 +10,12 @@ from typing import Literal, get_args
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from headtohead.architectures.contracts import Head
 from headtohead.architectures.pooling import known_pooling, make_pooler, pool
 from headtohead.components.contracts import Context, CostQuery, Costs, Norm
 from headtohead.components.feedforwards import ACTIVATIONS, KEEPS_OWN_OUTPUT, Activation
+from headtohead.components.linears import logits_of
 
 HeadName = Literal[
     "language_model", "masked_language_model", "masked_language_model_and_pair", "classifier", "tagger", "span"
@@ -99,7 +99,7 @@ class VocabularyHead(Head):
         token_types: Int[Tensor, "B L"] | None = None,
     ) -> Float[Tensor, "... V"]:
         del valid, token_types
-        return F.linear(self.transform(features), self.weight, self.bias)
+        return logits_of(self.transform(features), self.weight, self.bias)
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
         """A tied weight is a parameter of the embedding."""

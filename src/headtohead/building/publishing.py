@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,17 @@ _SHOWN = 3
 
 
 def write_hub(
-    model: Architecture, config: Mapping[str, Any], folder: Path, *, tokenizer: Mapping[str, Any] | None = None
+    model: Architecture,
+    config: Mapping[str, Any],
+    folder: Path,
+    *,
+    tokenizer: Mapping[str, Any] | None = None,
+    class_names: Sequence[str] = (),
 ) -> str:
     """Writes the folder and gives the model_type it was written in; raises InexpressibleError, with the reasons.
 
-    `config` is a run's own, with nothing left to the data; `tokenizer` are the facts that its data tells of one.
+    `config` is a run's own, with nothing left to the data; `tokenizer` are the facts that its data tells of one, and
+    `class_names` those of a classifier's labels.
     """
     near, far = [], []
     for family in FAMILIES:
@@ -39,12 +45,23 @@ def write_hub(
         if (difference := _difference(model, family, hub, config)) is not None:
             near.append(f"{family.model_type}: {difference}")
             continue
+        hub |= _named(model, family, class_names)
         write_checkpoint(model, family, hub, folder, None if tokenizer is None else Tokenizer.from_dict(tokenizer))
         return family.model_type
     raise InexpressibleError(
         f"no form of the hub can say what this model is ({'; '.join([*near, *far][:_SHOWN])}): keep our own form, "
         "safetensors and config"
     )
+
+
+def _named(model: Architecture, family: Family, class_names: Sequence[str]) -> dict[str, Any]:
+    """The hub's class with a head as the model's, and what the labels mean."""
+    head = name_of(model.head)
+    named: dict[str, Any] = {"architectures": [name for name, of in family.architectures.items() if of == head][:1]}
+    if class_names:
+        named["id2label"] = {str(number): name for number, name in enumerate(class_names)}
+        named["label2id"] = {name: number for number, name in enumerate(class_names)}
+    return named
 
 
 def _difference(model: Architecture, family: Family, hub: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _EXAMPLES = """\
 examples:
   h2h export outputs/default/RUN --to safetensors      weights and config.yaml, nothing to unpickle
+  h2h export RUN --to hub                              as transformers reads it, with its tokenizer
   h2h export RUN --to torch                            a torch.export program, batch and length left open
   h2h export RUN --to onnx --out served                for onnxruntime (pip install 'headtohead[export]')
   h2h export RUN --to onnx --json                      what the check found, as JSON
@@ -33,7 +34,7 @@ exit code: 0 written and checked, 2 refused, 130 interrupted
 def run(arguments: Sequence[str]) -> int:
     taken = parser("export", "Write a finished run in a form that other programs read.", _EXAMPLES)
     taken.add_argument("run", metavar="RUN", help="a run's folder, outputs/GROUP/ID")
-    taken.add_argument("--to", required=True, choices=["safetensors", "torch", "onnx"], help="the form")
+    taken.add_argument("--to", required=True, choices=["safetensors", "hub", "torch", "onnx"], help="the form")
     taken.add_argument("--out", metavar="FOLDER", help="default: RUN/export/FORM")
     taken.add_argument("--json", action="store_true", help="what the check found, as JSON")
     taken.set_defaults(multirun=False)

@@ -107,7 +107,8 @@ class Stack(Component):
         self.causal, self.dropout = causal, dropout
         place = partial(position, d_model, num_heads=num_heads, max_length=max_length, causal=causal, grid=grid)
         self.positions = nn.ModuleList([place()])
-        if not self.position.shared_by_layers:
+        self.shares_position = self.position.shared_by_layers
+        if not self.shares_position:
             self.positions.extend(place() for _ in mixers[1:])
         self.embedding_norm = norm(d_model) if embedding_norm else None
         wire = partial(residual, norm, d_model, num_layers=len(mixers), dropout=dropout)
@@ -173,7 +174,8 @@ class Stack(Component):
         return self.checkpointing
 
     def _placed(self, context: Context, start: int, length: int, device: torch.device) -> Context:
-        limit = self.position.max_length
+        position = self.position
+        limit = position.max_length
         if limit is not None and start + length > limit:
             raise ValueError(
                 f"a sequence of {start + length} tokens is longer than the position encoding's max_length={limit}: "
@@ -182,7 +184,7 @@ class Stack(Component):
         positions = context.positions
         if positions is None:
             positions = torch.arange(start, start + length, device=device)[None]
-        return replace(context, positions=positions, causal=self.causal, encoding=self.position)
+        return replace(context, positions=positions, causal=self.causal, encoding=position)
 
     def _embed(
         self, x: Float[Tensor, "B L D"], context: Context, state: StackState | None = None
@@ -197,7 +199,7 @@ class Stack(Component):
 
     def _of_layer(self, context: Context, layer: int, x: Tensor) -> Context:
         """The context itself, or one with the layer's own encoding."""
-        if self.position.shared_by_layers or not self.reads_scores:
+        if self.shares_position or not self.reads_scores:
             return context
         position = cast(Position, self.positions[layer])
         if not self.shares_scores:

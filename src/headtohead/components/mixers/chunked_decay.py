@@ -86,11 +86,9 @@ def _without_loop(
     width: int,
 ) -> tuple[Float[Tensor, "B H L P"], Float[Tensor, "B H K P"]]:
     """For exported graphs, which do not know how many chunks there will be: the states before them are decayed sums
-    themselves, of what the chunks before write."""
+    themselves, of what the chunks before write. There is one chunk too many, since of a single one it would know."""
     length = v.shape[2]
-    missing = (
-        length + 2 * width - 1
-    ) // width * width - length  # a chunk too many: of one, a graph would know the number
+    missing = (length + 2 * width - 1) // width * width - length
     if log_decay is None:
         log_decay = v.new_zeros(1, 1, 1)
     decays = F.pad(log_decay.expand(-1, -1, length), (0, missing)).unflatten(2, (-1, width))

@@ -40,7 +40,7 @@ def attend(
 
 def split_heads(x: Float[Tensor, "B L E"], width: int) -> Float[Tensor, "B H L K"]:
     """All heads, or those that this device has where they are divided among several."""
-    return x.unflatten(-1, (-1, width)).transpose(1, 2)
+    return x.reshape(*x.shape[:2], -1, width).transpose(1, 2)
 
 
 def merge_heads(x: Float[Tensor, "B H L K"]) -> Float[Tensor, "B L D"]:
@@ -139,7 +139,7 @@ class SoftmaxAttention(Mixer, Attends):
             q, k, v = (split_heads(part(x), self.head_width) for part in (self.query, self.key, self.value))
         else:
             shares = (self.num_heads, self.num_kv_heads, self.num_kv_heads)
-            q, k, v = split_heads(F.linear(x, *fused), self.head_width).split(shares, dim=1)
+            q, k, v = split_heads(F.linear(x, *fused), self.head_width).split_with_sizes(shares, dim=1)
         if self.query_norm is not None and self.key_norm is not None:
             q, k = self.query_norm(q), self.key_norm(k)
         if context.encoding is not None and context.rotation is not None:

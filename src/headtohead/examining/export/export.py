@@ -1,4 +1,5 @@
-"""A finished run as safetensors, as a torch.export program, or as ONNX, with an account of the check beside it."""
+"""A finished run as safetensors, in the hub's format, as a torch.export program, or as ONNX, with an account of the
+check beside it."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from copy import deepcopy
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -18,9 +19,10 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.building.errors import ConfigurationError
 from headtohead.examining.export.checking import Row, Runs, compared
 from headtohead.examining.export.graph import limits, quietly, shapes, traced
+from headtohead.examining.export.hub import FILES, to_hub
 from headtohead.examining.finished import FinishedRun
 
-Form = Literal["safetensors", "torch", "onnx"]
+Form = Literal["safetensors", "hub", "torch", "onnx"]
 _ONNX = ("onnx", "onnxscript", "onnxruntime")
 _BESIDE = ("config.yaml", "tokenizer.json")
 """Files of the run that whoever reads the weights needs too."""
@@ -47,18 +49,20 @@ class Exported:
 
 def export(run: FinishedRun, form: Form, folder: Path | None = None) -> Exported:
     """Into RUN/export/FORM, unless a folder is given; raises ConfigurationError with the reason why not."""
-    if form not in _WRITERS:
-        raise ConfigurationError(f"--to {form} is no form of export: choose one of {', '.join(_WRITERS)}")
+    if form not in get_args(Form):
+        raise ConfigurationError(f"--to {form} is no form of export: choose one of {', '.join(get_args(Form))}")
     folder = run.folder / "export" / form if folder is None else folder
     model = run.model.float()
     most = limits(model, _told(run))
-    folder.mkdir(parents=True, exist_ok=True)
     tried = shapes(most)
     names = tuple(tried[0].inputs(model))
-    file, artefact = _WRITERS[form](model, most, folder, names)
-    beside = [folder / name for name in _BESIDE if (run.folder / name).is_file()]
-    for copy in beside:
-        shutil.copyfile(run.folder / copy.name, copy)
+    if form == "hub":
+        file, artefact = to_hub(run, model, folder)
+        beside = [folder / name for name in FILES if (folder / name).is_file()]
+    else:
+        folder.mkdir(parents=True, exist_ok=True)
+        file, artefact = _WRITERS[form](model, most, folder, names)
+        beside = [Path(shutil.copy(run.folder / name, folder)) for name in _BESIDE if (run.folder / name).is_file()]
     found = Exported(run.record.id, form, (file, *beside), names, tuple(compared(model, artefact, tried)))
     (folder / "export.json").write_text(json.dumps(found.to_dict(), indent=2) + "\n", encoding="utf-8")
     return found
@@ -134,4 +138,4 @@ def _onnx(
 
 
 _Writer = Callable[[Architecture, Mapping[str, int | None], Path, tuple[str, ...]], tuple[Path, Runs]]
-_WRITERS: dict[str, _Writer] = {"safetensors": _safetensors, "torch": _torch, "onnx": _onnx}
+_WRITERS: Mapping[Form, _Writer] = {"safetensors": _safetensors, "torch": _torch, "onnx": _onnx}
