@@ -12,6 +12,7 @@ from headtohead.components.contracts import Context, Mixer
 from headtohead.components.mixers.gated_delta import GatedDelta
 from headtohead.components.mixers.mamba2 import Mamba2
 from headtohead.components.mixers.mlstm import Mlstm
+from headtohead.training.groups import parameter_groups
 
 WIDTH = 64
 RECURRENCES = [
@@ -99,3 +100,20 @@ def test_large_inputs_leave_gradients_that_are_numbers(name: str) -> None:
     assert x.grad is not None
     gradients = {"x": x.grad} | {key: p.grad for key, p in mixer.named_parameters() if p.grad is not None}
     assert not [key for key, gradient in gradients.items() if not gradient.isfinite().all()]
+
+
+@pytest.mark.parametrize(
+    ("name", "spared"),
+    [
+        ("mamba", {"A_log"}),
+        ("s4d", {"log_decay", "frequency"}),
+        ("rwkv7", {"shift"}),
+        ("rwkv4", {"time_mix_key", "time_mix_value", "time_mix_receptance"}),
+    ],
+)
+def test_rates_and_shares_by_channel_are_no_weights_to_decay(name: str, spared: set[str]) -> None:
+    mixer = made(name, "xavier")
+    names = {id(parameter): key for key, parameter in mixer.named_parameters()}
+    decayed, kept = ({names[id(p)] for p in group["params"]} for group in parameter_groups(mixer, weight_decay=0.1))
+    assert spared <= kept
+    assert all(key.endswith("weight") or key == "C" for key in decayed)

@@ -91,6 +91,11 @@ class Component(nn.Module, ABC):
         """Those of the parameters held itself that an initialisation draws like any linear layer's; none by default."""
         return iter(())
 
+    def never_decayed(self) -> Iterator[Tensor]:
+        """Those of the parameters held itself that are matrices but no weights, such as rates and shares by channel:
+        weight decay would change what a model remembers. None by default."""
+        return iter(())
+
     def division(self) -> Division | None:
         """None, the default, means whole on every device."""
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from headtohead.architectures.contracts import Head
 from headtohead.components.contracts import Component, Position
@@ -18,7 +18,7 @@ _ENDS = (Head, PatchEmbedding, Position, *EMBEDDINGS)
 
 
 def parameter_groups(model: nn.Module, *, weight_decay: float, decay_embeddings: bool = True) -> list[dict[str, Any]]:
-    """Two groups: matrices and convolutions decay; biases, norms, gains and position tables never do.
+    """Two groups: matrices and convolutions decay; biases, norms, gains, rates and position tables never do.
 
     `decay_embeddings` says whether tables of tokens and segments decay; one that is tied to the head is such a table.
     """
@@ -50,9 +50,11 @@ def _matrices(module: nn.Module) -> Iterator[object]:
         yield from (weight for weight in module.own_matrices() if weight.ndim == 2)
 
 
-def _never_decayed(model: nn.Module, decay_embeddings: bool) -> Iterator[nn.Parameter]:
+def _never_decayed(model: nn.Module, decay_embeddings: bool) -> Iterator[Tensor]:
     for module in model.modules():
         if isinstance(module, Position) or (isinstance(module, EMBEDDINGS) and not decay_embeddings):
             yield from module.parameters()
         else:
             yield from (parameter for parameter in module.parameters(recurse=False) if parameter.ndim < 2)
+        if isinstance(module, Component):
+            yield from module.never_decayed()

@@ -7,6 +7,7 @@ E inner channels, N states of each, R rank of the step size.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -118,6 +119,9 @@ class Mamba(Accelerated, Attends):
         with torch.no_grad():
             self.A_log.copy_(torch.arange(1, self.state + 1).log().expand_as(self.A_log))
         nn.init.ones_(self.D)
+
+    def never_decayed(self) -> Iterator[Tensor]:
+        yield self.A_log
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         begins = starts(context)

@@ -7,6 +7,7 @@ E inner channels.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -69,6 +70,9 @@ class Rwkv4(Mixer, Attends):
             self.time_mix_key.copy_(place**0.5)
             self.time_mix_value.copy_(place**0.5 + 0.15)
             self.time_mix_receptance.copy_(place**0.25)
+
+    def never_decayed(self) -> Iterator[Tensor]:
+        yield from (self.time_mix_key, self.time_mix_value, self.time_mix_receptance)
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         begins = starts(context)

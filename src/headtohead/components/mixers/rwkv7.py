@@ -4,7 +4,7 @@ learning and decay are vectors that every token chooses. A mixer by itself, it d
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -88,6 +88,9 @@ class Rwkv7(MatrixMemory):
         self.bonus.fill_(-0.04)
         self.norm_weight.fill_(1.0)
         self.norm_bias.zero_()
+
+    def never_decayed(self) -> Iterator[Tensor]:
+        yield self.shift
 
     def project(
         self,

@@ -7,6 +7,7 @@ N states of each channel: P = N/2 complex ones, whose conjugates are the others.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -80,6 +81,9 @@ class S4d(Mixer, Attends):
             self.frequency.copy_(imaginary.expand_as(self.frequency))
         nn.init.normal_(self.C, std=0.5**0.5)
         nn.init.normal_(self.skip)
+
+    def never_decayed(self) -> Iterator[Tensor]:
+        yield from (self.log_decay, self.frequency)
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         documents = by_document(x, context)
