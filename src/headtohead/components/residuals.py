@@ -200,7 +200,8 @@ class Parallel(NormedWiring):
         return x
 
     def kept_elements(self, length: int) -> int:
-        """The readers each count their input, and here it is one tensor: the norm's output, or that of the stream."""
+        """The readers each count their input, and here it is one tensor: the norm's output, or that of the stream. One
+        that keeps something else (a token shift) makes this too little by as much."""
         return -(self.num_sublayers - 1) * length * self.d_model
 
 
