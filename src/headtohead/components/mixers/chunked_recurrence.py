@@ -3,13 +3,14 @@ https://arxiv.org/abs/2312.06635; Yang et al. 2024, https://arxiv.org/abs/2406.0
 
     S_t = exp(g_t) S_(t-1) + k_t v_t^T + p_t z_t^T,  z_t = r_t^T exp(g_t) S_(t-1),  o_t = q_t^T S_t
 
-Inside a chunk all is products of matrices, and the solution of a triangular system for z; a loop goes over chunks
+Inside a chunk all is products of matrices, and the inverse of a triangular matrix for z; a loop goes over chunks
 alone. Where what is read is written at the token's own key, p = k, and z_t stands for v_t + r_t^T exp(g_t) S_(t-1).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from torch.autograd.function import once_differentiable
 from headtohead.components.mixers.chunked_decay import without_autocast
 from headtohead.components.mixers.decays import AnyDecay, BoundedDecay, Decay, SharedDecay, is_bearable
 from headtohead.components.mixers.doubled_recurrence import recur_by_doubling
+from headtohead.components.mixers.triangular import inverse_of_one_minus
 
 MOST = 128
 """Tokens of a chunk, above which a decay that counts as bounded could overflow."""
@@ -149,18 +151,16 @@ class _Chunks:
         """Of the keys at which z is written."""
         return self.decay.kept[:, : self.size].unflatten(0, (self.num, -1))
 
-    @property
-    def system(self) -> Float[Tensor, "M C C"]:
-        """Times z it is what z would be if no token had written z before; ones stand on the diagonal unsaid."""
-        return self.decay.scores[:, self.size :, : self.size].neg()
+    @cached_property
+    def solving(self) -> Float[Tensor, "M C C"]:
+        """By it what z would be if no token had written z before becomes z."""
+        return inverse_of_one_minus(self.decay.scores[:, self.size :, : self.size])
 
     def solve(self, v: Tensor) -> tuple[Tensor, Tensor]:
         """z without the state before the chunk, and what z gains by it: z + w S."""
         own = v if self.decay.kinds[1] == 1 else self.decay.scores[:, self.size :, self.size :] @ v
-        both = torch.cat((own, self.decay.read[:, self.size :]), dim=-1)
-        both = torch.linalg.solve_triangular(self.system, both, upper=False, unitriangular=True)
-        z, w = (part.contiguous().unflatten(0, (self.num, -1)) for part in both.tensor_split((v.shape[-1],), dim=-1))
-        return z, w
+        z, w = self.solving @ own, self.solving @ self.decay.read[:, self.size :]
+        return z.unflatten(0, (self.num, -1)), w.unflatten(0, (self.num, -1))
 
     def values(self, z: Tensor | None, v: Tensor) -> Float[Tensor, "M QC V"]:
         """All that is written."""
@@ -237,10 +237,12 @@ class _Recurrence(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, grad_last: Tensor) -> tuple[Tensor | None, ...]:
         with without_autocast(grad):
-            return _backward(*ctx.saved_tensors, grad, grad_last)
+            return _backward(grad, grad_last, *ctx.saved_tensors)
 
 
 def _backward(
+    grad: Tensor,
+    grad_last: Tensor,
     queries: Tensor,
     keys: Tensor,
     v: Tensor,
@@ -249,21 +251,18 @@ def _backward(
     states: Tensor,
     z: Tensor | None,
     w: Tensor | None,
-    grad: Tensor,
-    grad_last: Tensor,
 ) -> tuple[Tensor | None, ...]:
     chunks, size, cut = _Chunks.of(queries, keys, log_decay, document), v.shape[-2], v.shape[:2]
     decay, rows, grads = chunks.decay, v.flatten(0, 1), grad.contiguous().flatten(0, 1)
-    by_values = chunks.scores.mT @ grads
-    by_z = by_values[:, :size].unflatten(0, cut)
+    by_z = (chunks.scores[..., :size].mT @ grads).unflatten(0, cut)
     by_states = chunks.backwards(grad_last, (chunks.read.mT @ grads).unflatten(0, cut), by_z, w)
     after = by_states[1:].flatten(0, 1)
     after = after if decay.leaving is None else after * decay.leaving
-    by_v = by_values[:, -size:]
+    by_v = by_z.flatten(0, 1) if z is None else chunks.scores[..., -size:].mT @ grads
     if z is None or decay.kinds[1] == 2:
         by_v.baddbmm_(decay.kept[:, -size:], after)
     if z is not None:
-        solved = torch.linalg.solve_triangular(chunks.system.mT, by_z.flatten(0, 1), upper=True, unitriangular=True)
+        solved = chunks.solving.mT @ by_z.flatten(0, 1)
         grads = torch.cat((grads, solved), dim=-2)
         by_v = solved if decay.kinds[1] == 1 else by_v.baddbmm_(decay.scores[:, size:, size:].mT, solved)
     values = chunks.values(z, rows)

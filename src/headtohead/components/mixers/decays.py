@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from headtohead.components.mixers.triangular import corners
+
 Queries = Float[Tensor, "M P C K"]
 """P kinds of them for each of the C tokens of a chunk."""
 Keys = Float[Tensor, "M Q C K"]
@@ -148,7 +150,7 @@ class AnyDecay(Decay):
             of_late, of_early = (late - border).exp_(), (border - early).exp_()
             self.levels.append((of_late, of_early))
             products = (_halves(self.queries, half)[1] * of_late) @ (_halves(self.keys, half)[0] * of_early).mT
-            _corners(self.scores, half).copy_(products)
+            corners(self.scores, half).copy_(products)
             half //= 2
         self.masked(self.scores)
 
@@ -160,7 +162,7 @@ class AnyDecay(Decay):
         for of_late, of_early in self.levels:
             half = of_late.shape[-2]
             late, early = _halves(self.queries, half)[1] * of_late, _halves(self.keys, half)[0] * of_early
-            corner = _corners(by_scores, half)
+            corner = corners(by_scores, half)
             _halves(by_q, half)[1].addcmul_(_times(corner, early), of_late)
             _halves(by_k, half)[0].addcmul_(_times(corner.mT, late), of_early)
         return by_q, by_k
@@ -193,9 +195,3 @@ def _halves(x: Tensor, half: int) -> tuple[Tensor, Tensor]:
     """Views of x[..., C, K]: the early and the late half [..., C / 2 half, half, K] of each part of a chunk."""
     parts = x.unflatten(-2, (-1, 2, half))
     return parts[..., 0, :, :], parts[..., 1, :, :]
-
-
-def _corners(scores: Tensor, half: int) -> Tensor:
-    """A view of scores[..., C, C]: late queries with early keys [..., C / 2 half, half, half] of each part."""
-    blocks = scores.unflatten(-1, (-1, 2, half)).unflatten(-4, (-1, 2, half))
-    return blocks[..., 1, :, :, 0, :].diagonal(dim1=-4, dim2=-2).movedim(-1, -3)
