@@ -3,6 +3,7 @@ https://arxiv.org/abs/2305.13048); parameters are laid out as published."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -43,6 +44,9 @@ class RwkvChannelMix(FeedForward):
         with torch.no_grad():
             self.time_mix_key.copy_(place**0.5)
             self.time_mix_receptance.copy_(place**0.5)
+
+    def never_decayed(self) -> Iterator[Tensor]:
+        yield from (self.time_mix_key, self.time_mix_receptance)
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         return self.mix(x, previous(x, starts(context)))
