@@ -22,6 +22,11 @@ from headtohead.building.sources import arguments, find_target
 
 ALL = [choice for group in groups() for choice in choices(group)]
 LEAVES = [choice for choice in ALL if choice.group not in ("experiment", "model/size")]
+MADE_BY_THE_STACK = {
+    "headtohead.components.mixers.both_ways.BothWays",
+    "headtohead.components.mixers.both_ways.BothWaysAttending",
+    "headtohead.components.mixers.preceded.Preceded",
+}
 CALLABLES = ("model/initialisation", "optimizer", "schedule")
 CONTRACTS = {
     "model": "headtohead.architectures.contracts.Architecture",
@@ -81,6 +86,8 @@ def test_every_finished_class_has_a_yaml(group: str) -> None:
     listed = {target_of(choice) for choice in choices(group)}
     module, _, name = CONTRACTS[group].rpartition(".")
     contract = getattr(importlib.import_module(module), name)
+    if group == "model/mixer":  # what may precede a mixer is one too; the stack makes the rest of them
+        listed |= {target_of(choice) for choice in choices("model/local")} | MADE_BY_THE_STACK
     assert set(finished_classes(group, contract)) == listed
 
 
@@ -116,7 +123,8 @@ def finished_classes(group: str, contract: type) -> Iterator[str]:
 
 
 def test_every_group_has_a_slot() -> None:
-    assert set(SLOTS) == {choice.group for choice in LEAVES} | set(ROOT_NODES)
+    of_patterns = {"model/mixers"}
+    assert set(SLOTS) == {choice.group for choice in LEAVES} | set(ROOT_NODES) | of_patterns
 
 
 def test_every_limit_is_of_a_field_that_exists() -> None:
