@@ -8,6 +8,7 @@ exponentiated, or small ones: nothing overflows. All that comes in is M matrices
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from itertools import product
 
 import torch
 from jaxtyping import Float, Int
@@ -56,12 +57,12 @@ class Decay(ABC):
         """What is allowed, or where it is so already every kind times the factors; in place."""
         size = self.allowed.shape[-1]
         blocks = scores.view(len(scores), self.kinds[0], size, self.kinds[1], size)
-        if factors is None:
-            blocks.masked_fill_(~self.allowed.unsqueeze(-2).unsqueeze(-4), 0.0)
-        else:
+        if factors is not None:
             blocks.mul_(factors.unsqueeze(-2).unsqueeze(-4))
-        if self.kinds[0] == 2:
-            blocks[:, 1].diagonal(dim1=1, dim2=3).zero_()
+        elif self.allowed.dim() == 3:  # of several documents
+            blocks.masked_fill_(~self.allowed.unsqueeze(-2).unsqueeze(-4), 0.0)
+        for query, key in product(*map(range, self.kinds)):
+            blocks[:, query, :, key].tril_(-query)
         return scores
 
     @abstractmethod
