@@ -29,6 +29,13 @@ def test_a_running_mean_depends_on_all_tokens_before_alike() -> None:
         torch.testing.assert_close(one.weights, equal.expand(2, 1, 9, 9))
 
 
+def test_what_precedes_a_mixer_does_not_hide_that_it_is_silent() -> None:
+    mixer, local = factory("mixer", "lstm"), factory("local", "short_conv")
+    model = exact_model("decoder_only", mixer=mixer, local=local)
+    names = [one.name for one in all_maps(model, {"tokens": TOKENS})]
+    assert names == [f"stack.{layer}.mixer.receptive_field" for layer in (0, 1)]
+
+
 def test_a_short_convolution_reaches_as_far_as_its_kernels_together() -> None:
     model = exact_model("decoder_only", mixer=factory("mixer", "short_conv", kernel=3))
     (field,) = model_fields(model, {"tokens": TOKENS})

@@ -15,6 +15,7 @@ from headtohead.components.attending import Attends
 from headtohead.components.contracts import Context, Grid, Mixer
 from headtohead.components.embeddings import PatchEmbedding, TokenEmbedding
 from headtohead.components.mixers.identity import Identity
+from headtohead.components.mixers.preceded import Preceded
 from headtohead.probing.attention import AttentionMaps, Source, attention_maps, shown_name
 from headtohead.probing.undisturbed import architecture_of, moved, uncompiled, undisturbed
 
@@ -37,10 +38,13 @@ def all_maps(
 
 
 def silent_mixers(model: nn.Module) -> dict[str, Mixer]:
-    """Every mixer that names no attention, nor holds one that does, by the name of its map."""
+    """Every mixer that names no attention, nor holds one that does, by the name of its map; not what is local before."""
     found: dict[str, Mixer] = {}
     inner: set[nn.Module] = set()
     for name, part in architecture_of(model).named_modules():
+        if isinstance(part, Preceded):
+            inner.update(part.local.modules())
+            continue
         if not isinstance(part, Mixer) or part in inner:
             continue
         inner.update(part.modules())
