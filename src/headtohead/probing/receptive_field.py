@@ -38,7 +38,7 @@ def all_maps(
 
 
 def silent_mixers(model: nn.Module) -> dict[str, Mixer]:
-    """Every mixer that names no attention, nor holds one that does, by the name of its map; not what is local before."""
+    """Every mixer that names no attention, nor holds one that does, by its map's name; not what is local before."""
     found: dict[str, Mixer] = {}
     inner: set[nn.Module] = set()
     for name, part in architecture_of(model).named_modules():
