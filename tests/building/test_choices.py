@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from headtohead.building.choices import choice_names, choices, config_folder, groups
+from headtohead.building.choices import choice_names, choices, config_folder, folders, groups
 from headtohead.building.errors import ConfigurationError
 
-ALL = [choice for group in groups() for choice in choices(group)]
+ALL = [choice for group in folders() for choice in choices(group)]
 
 
 def test_config_folder_holds_the_roots() -> None:

@@ -51,3 +51,8 @@ def test_what_no_file_can_answer_is_refused(given: str, says: list[str]) -> None
         prepare([given])
     for part in says:
         assert part in str(refusal.value)
+
+
+def test_a_study_is_no_part_of_one_run() -> None:
+    with pytest.raises(ConfigurationError, match="many runs, and no part of one: h2h study norms_small"):
+        prepare(["study=norms_small"])

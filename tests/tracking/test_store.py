@@ -278,3 +278,14 @@ def test_scan_raises_on_an_unreadable_record_unless_told_where_to_report_it(tmp_
     problems: list[RecordError] = []
     assert [record.name for record in scan(tmp_path, on_error=problems.append)] == ["good"]
     assert len(problems) == 1
+
+
+def test_a_run_goes_where_its_folder_was_chosen_and_never_over_another(tmp_path: Path) -> None:
+    folder = RunFolder.create_at(tmp_path / "runs" / "0a1b")
+    assert RunFolder.create_at(folder.path).id == "0a1b", "a folder without a record is nobody's"
+    folder.write_record(RunRecord(id="0a1b"))
+    with pytest.raises(RecordError, match="holds a run already"):
+        RunFolder.create_at(folder.path)
+    assert folder.written_here() and folder.is_live()
+    folder.give_up()
+    assert not folder.written_here() and folder.read_record().status == "interrupted"

@@ -60,12 +60,21 @@ class Choice:
         return ""
 
 
-def groups(config_dir: str | Path | None = None) -> list[str]:
-    """Every group that has a choice: `data`, `model`, `model/mixer` ..."""
+STUDY = "study"
+"""A folder beside the groups: its files are questions about many runs, and no part of one."""
+
+
+def folders(config_dir: str | Path | None = None) -> list[str]:
+    """Every folder that holds a YAML file: the groups, and the studies."""
     found = set()
     for folder in config_folders(config_dir):
         found |= {path.parent.relative_to(folder).as_posix() for path in folder.rglob("*.yaml")}
     return sorted(found - {"."})
+
+
+def groups(config_dir: str | Path | None = None) -> list[str]:
+    """Every group that has a choice for a run: `data`, `model`, `model/mixer` ..."""
+    return [name for name in folders(config_dir) if name != STUDY]
 
 
 def choices(group: str, config_dir: str | Path | None = None) -> list[Choice]:
@@ -75,7 +84,7 @@ def choices(group: str, config_dir: str | Path | None = None) -> list[Choice]:
         for path in sorted((folder / group).glob("*.yaml")):
             found.setdefault(path.stem, Choice(group, path.stem, path))
     if not found:
-        raise ConfigurationError(unknown(f"{group} is not a group", group, groups(config_dir)))
+        raise ConfigurationError(unknown(f"{group} is not a group", group, folders(config_dir)))
     return sorted(found.values(), key=lambda choice: choice.name)
 
 

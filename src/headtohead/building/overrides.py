@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from headtohead.building.choices import choice_names, groups
+from headtohead.building.choices import STUDY, choice_names, groups
 from headtohead.building.errors import ConfigurationError, nearest, one_of, unknown
 from headtohead.building.patterns import named_mixers
 
@@ -43,6 +43,8 @@ def _prepare_one(override: str, known: set[str], config_dir: str | Path | None) 
         if value is not None and sign != "~":
             _check_choice(group, value.strip("'\""), config_dir)
         return f"{'' if sign == '++' else sign}{key}" + ("" if value is None else f"={value}")
+    if group == STUDY:
+        raise ConfigurationError(f"{override} is a question about many runs, and no part of one: h2h study {value}")
     if "/" in group or package:
         _refuse_group(group, known)
     if group.replace(".", "/") in known:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from headtohead.building.choices import choices, groups
+from headtohead.building.choices import choices, folders
 from headtohead.cli.arguments import parse, parser
 from headtohead.cli.terminal import out, paint
 
@@ -17,7 +17,7 @@ def run(arguments: Sequence[str]) -> int:
     taken.add_argument("--json", action="store_true", help="as JSON: group, then choice, then its line")
     taken.set_defaults(multirun=False)
     given = parse(taken, arguments)
-    known = groups(given.config_dir)
+    known = folders(given.config_dir)
     wanted = [name for asked in given.groups for name in _matching(asked, known)]
     if given.json:
         found = {name: _lines(name, given.config_dir) for name in wanted or known}

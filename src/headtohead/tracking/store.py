@@ -55,6 +55,17 @@ class RunFolder:
             return folder
 
     @classmethod
+    def create_at(cls, path: Path | str) -> RunFolder:
+        """A folder whose name, the run's id, the caller chose; one that a killed process left without a record too."""
+        folder = Path(path).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        if (folder / RECORD).exists():
+            raise RecordError(f"{path} holds a run already: resume it, or choose another folder")
+        run = cls(folder)
+        run._heartbeat.claim()
+        return run
+
+    @classmethod
     def open(cls, path: Path | str) -> RunFolder:
         """An existing run, by its folder or by a file in it."""
         given = Path(path).absolute()
@@ -92,6 +103,15 @@ class RunFolder:
     def is_live(self) -> bool:
         """Whether the process that writes it is still there."""
         return self._heartbeat.owner_lives() and self.read_record_as_written().status == "running"
+
+    def written_here(self) -> bool:
+        """Whether a process of this machine, where that can be known for sure, still writes it."""
+        owner = self._heartbeat.owner()
+        return owner is not None and bool(owner.lives())
+
+    def give_up(self) -> None:
+        """Said by one who knows that the process that wrote it is gone, though another machine's cannot be seen."""
+        self._heartbeat.path.unlink(missing_ok=True)
 
     def write_record(self, record: RunRecord) -> None:
         assert record.id == self.id, f"record {record.id} does not belong into {self.path}"

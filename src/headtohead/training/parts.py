@@ -109,6 +109,8 @@ class Identity:
     tags: tuple[str, ...] = ()
     notes: str | None = None
     output_dir: Path = Path("outputs")
+    folder: Path | None = None
+    """Where exactly the run goes, its name being the run's id; None means a new id below output_dir and group."""
     init_from: Path | str | None = None
     """The folder of another run, whose best weights this one starts from, or a published checkpoint, hf:NAME."""
     resume_from: Path | None = None

@@ -19,7 +19,7 @@ from headtohead.training.checkpoints import last_step
 from headtohead.training.devices import describe
 from headtohead.training.distributed import is_main_process
 from headtohead.training.logger import RunLogger
-from headtohead.training.parts import Parts
+from headtohead.training.parts import Identity, Parts
 from headtohead.training.seeds import seeds_of
 from headtohead.training.state import RunState
 
@@ -54,7 +54,7 @@ class Session:
         if not is_main_process():
             return cls(parts, _new_record(ELSEWHERE, parts), None, resumed=False)
         if identity.resume_from is None:
-            folder = RunFolder.create(identity.output_dir, name=identity.name, group=identity.group)
+            folder = _new_folder(identity)
             record = _new_record(folder.id, parts)
         else:
             folder, record = _reopened(identity.resume_from, identity.seed, parts.settings.max_steps)
@@ -110,6 +110,12 @@ def _new_record(run_id: str, parts: Parts) -> RunRecord:
         baselines=task.baseline(parts.data.spec()),
         selection=Selection(metric=task.monitor, direction=task.direction),
     )
+
+
+def _new_folder(identity: Identity) -> RunFolder:
+    if identity.folder is not None:
+        return RunFolder.create_at(identity.folder)
+    return RunFolder.create(identity.output_dir, name=identity.name, group=identity.group)
 
 
 def folder_of(run: Path) -> Path:
