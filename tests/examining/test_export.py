@@ -27,7 +27,7 @@ RUNS: dict[str, list[str]] = {
     "vision_transformer": ["model=vision_transformer", "task=image_classification", "data=digits"],
     "encoder_decoder": ["model=encoder_decoder", "task=seq2seq", "data=number_words", *ROWS],
 }
-RECURRENT = ["linear_attention", "retention", "mamba2", "mamba", "mlstm", "gated_linear", "gated_delta", "min_gru"]
+RECURRENT = ["linear_attention", "retention", "mamba2", "mamba", "gated_linear", "gated_delta", "min_gru"]
 
 
 @pytest.fixture(autouse=True)
@@ -73,6 +73,14 @@ def test_recurrences_are_exported_for_any_length(mixer: str, form: Form, tmp_pat
     assert [row.length for row in found.rows] == [26, 80, 2] and all(row.difference < 1e-5 for row in found.rows)
 
 
+@pytest.mark.slow
+def test_an_operation_that_onnx_has_no_word_for_is_named(tmp_path: Path) -> None:
+    run = fresh_run(tmp_path, *CHAR, "model.num_layers=1", "model/position=none", "model/mixer=mlstm")
+    with pytest.raises(ValueError, match=r"ONNX has no words .*\(aten\.cummax\): use --to torch"):
+        export(run, "onnx")
+
+
+@pytest.mark.slow
 def test_a_mixer_that_works_in_chunks_goes_to_a_graph_of_any_length(tmp_path: Path) -> None:
     found = export(
         fresh_run(tmp_path, *CHAR, "model.num_layers=1", "model/position=none", "model/mixer=linear_attention"), "torch"

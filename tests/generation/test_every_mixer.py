@@ -11,7 +11,13 @@ from headtohead.architectures.decoding import Decodes
 from small_models import exact_model
 
 MIXERS = [name for name in names("mixer") if can_look(factory("mixer", name), causal=True)]
+QUICK = ("softmax_attention", "sliding_window", "linear_attention", "mamba")
+"""One of every kind of state; the others take minutes together."""
 LOCALS = [name for name in names("local") if name != "none"]
+
+
+def by_speed(mixers: list[str], quick: tuple[str, ...]) -> list[object]:
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in mixers]
 
 
 def model_of(**changes: object) -> Decodes:
@@ -20,7 +26,7 @@ def model_of(**changes: object) -> Decodes:
     return model
 
 
-@pytest.mark.parametrize("name", MIXERS)
+@pytest.mark.parametrize("name", by_speed(MIXERS, QUICK))
 def test_cached_equals_uncached_token_for_token(name: str) -> None:
     torch.manual_seed(0)
     model = model_of(mixer=factory("mixer", name))
@@ -29,13 +35,13 @@ def test_cached_equals_uncached_token_for_token(name: str) -> None:
     assert written(model, PROMPTS[:1], max_new_tokens=5) == expected[:1]
 
 
-@pytest.mark.parametrize("name", LOCALS)
+@pytest.mark.parametrize("name", by_speed(LOCALS, ("token_shift",)))
 def test_cached_equals_uncached_whatever_precedes_the_mixer(name: str) -> None:
     model = model_of(local=factory("local", name))
     assert written(model, PROMPTS, max_new_tokens=5) == [anew(model, prompt, 5) for prompt in PROMPTS]
 
 
-@pytest.mark.parametrize("name", MIXERS)
+@pytest.mark.parametrize("name", by_speed(MIXERS, QUICK[:1]))
 def test_samples_of_one_prompt_leave_each_other_alone(name: str) -> None:
     """Rows of a state are taken several times, and each goes on by itself."""
     model = model_of(mixer=factory("mixer", name))

@@ -4,6 +4,7 @@ check beside it."""
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from copy import deepcopy
@@ -123,7 +124,8 @@ def _onnx(
             assert made is not None, "without a path the exporter gives a program"
             made.save(str(file))
     except Exception as error:
-        reason = str(error).strip().splitlines()[0][:200]
+        unknown = re.search(r"No ONNX function found for <OpOverload\(op='([\w.]+)'", str(error))
+        reason = unknown[1] if unknown else str(error).strip().splitlines()[0][:200]
         raise ConfigurationError(
             f"ONNX has no words for an operation of this model ({reason}): use --to torch or --to safetensors"
         ) from error
