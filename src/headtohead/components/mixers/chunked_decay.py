@@ -40,8 +40,8 @@ def decayed_sums(
     exact = torch.promote_types(v.dtype, torch.float32)
     if torch.compiler.is_exporting():
         assert starts is None, "an exported graph reads whole rows"
-        q, k, v, log_decay = (t if t is None else t.to(exact) for t in (q, k, v, log_decay))
-        return _without_loop(q, k, v, log_decay, state, chunk_size)
+        q, k, v = (t.to(exact) for t in (q, k, v))
+        return _without_loop(q, k, v, None if log_decay is None else log_decay.to(exact), state, chunk_size)
     padded, num_chunks = padded_length(length, chunk_size)
     missing, width = padded - length, padded // num_chunks
     q, k, v = (F.pad(t.to(exact), (0, 0, 0, missing)).contiguous() for t in (q, k, v))
