@@ -44,7 +44,7 @@ CONTRACTS = {
 @cache
 def composed(choice: Choice) -> dict[str, Any]:
     needs = ["model=encoder_decoder"] if choice.group == "model/cross" else []
-    return schema.check(compose("train", [*needs, f"{choice.group}={choice.name}"]))
+    return schema.check(compose("match" if choice.group == "budget" else "train", [*needs, f"{choice.group}={choice.name}"]))
 
 
 def target_of(choice: Choice) -> str:
@@ -128,8 +128,7 @@ def test_every_group_has_a_slot() -> None:
 
 
 def test_every_limit_is_of_a_field_that_exists() -> None:
-    of_roots = [compose(root)[root]["_target_"] for root in ROOT_NODES]
-    targets = [*map(target_of, LEAVES), *of_roots]
+    targets = [*map(target_of, LEAVES), compose("bench")["bench"]["_target_"]]
     taken = {argument.name for target in targets for argument in arguments(target) or ()}
     assert set(LIMITS) <= taken | {"seed"}
 

@@ -34,8 +34,8 @@ NODES = (
     "task", "data", "model", "optimizer", "schedule", "finetuning", "precision", "checkpointing", "trainer", "probe",
     "tracking",
 )  # fmt: skip
-ROOT_NODES = ("bench",)
-"""Those that a root of its own adds: conf/bench.yaml."""
+ROOT_NODES = ("bench", "budget")
+"""Those that a root of its own adds: conf/bench.yaml, conf/match.yaml."""
 REQUIRED_FIELDS = ("seed", "group", "output_dir")
 _HYDRA_KEYS = frozenset({"_target_", "_partial_"})
 

@@ -52,6 +52,7 @@ SLOTS: dict[str, Slot] = {
     "probe": Slot(("headtohead.training",)),
     "tracking": Slot(("headtohead.tracking",)),
     "bench": Slot(("headtohead.examining",)),
+    "budget": Slot(("headtohead.studying",)),
 }
 
 

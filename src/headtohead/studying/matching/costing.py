@@ -1,0 +1,139 @@
+"""What a whole run costs, before any of it is run: the ledger of its model, times what its batches hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+from torch import Tensor
+
+from headtohead.architectures.contracts import Architecture, InputSize
+from headtohead.architectures.costs import Totals, ledger
+from headtohead.building.build import build_data, build_task, fitted, make_model
+from headtohead.data.batch import IGNORED
+from headtohead.data.order import EpochOrder
+from headtohead.training.seeds import seeds_of
+
+Figure = Literal[
+    "parameters", "non_embedding_parameters", "active_parameters", "training_flops", "tokens", "state_elements",
+    "seconds",
+]  # fmt: skip
+FIGURES: tuple[Figure, ...] = get_args(Figure)
+BATCHES_READ = 32
+"""From the start of the run; where all rows are of one length, one batch is as good as any number."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A batch, or a piece of one, as the model reads it: padded to these lengths."""
+
+    length: int
+    decoder_length: int
+    samples: int
+    scored: int
+    """Targets that count, of all samples together."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the first steps of a run read."""
+
+    parts: Mapping[Part, int]
+    """How often there is each."""
+    num_steps: int
+    tokens_per_step: float
+    """Real ones, both sides together; of images, their number."""
+
+
+@dataclass(frozen=True)
+class CostedRun:
+    """A configuration with nothing left to the data, its model without memory, and what its batches hold."""
+
+    config: Mapping[str, Any]
+    size: InputSize
+    reading: Reading
+    step_seconds: float | None = None
+    """Measured on this device, where a budget asks for it."""
+    model: Architecture = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "model", make_model(self.config, "meta"))
+
+    @property
+    def steps(self) -> int:
+        return int(self.config["trainer"]["max_steps"])
+
+    @cached_property
+    def totals(self) -> Totals:
+        return ledger(self.model, self.size).totals
+
+    @cached_property
+    def flops_per_step(self) -> float:
+        """As training counts them: at the lengths that batches are padded to, a vocabulary's where a target counts."""
+        return sum(often * self._flops_of(part) for part, often in self.reading.parts.items()) / self.reading.num_steps
+
+    def figure(self, name: Figure) -> float:
+        if name == "training_flops":
+            return self.flops_per_step * self.steps
+        if name == "tokens":
+            return self.reading.tokens_per_step * self.steps
+        if name == "seconds":
+            assert self.step_seconds is not None, "a run is timed before it is asked for its time"
+            return self.step_seconds * self.steps
+        return float(getattr(self.totals, name))
+
+    def figures(self) -> dict[str, float]:
+        """All that are known."""
+        return {name: self.figure(name) for name in FIGURES if name != "seconds" or self.step_seconds is not None}
+
+    def _flops_of(self, part: Part) -> int:
+        none, one = self._flops_by_lengths(part.length, part.decoder_length)
+        return part.samples * none + part.scored * (one - none)
+
+    def _flops_by_lengths(self, length: int, decoder_length: int) -> tuple[int, int]:
+        """Per sample, with no target that counts and with one."""
+        known = self._known_lengths
+        if (length, decoder_length) not in known:
+            size = InputSize(length=length, decoder_length=decoder_length)
+            none, one = (ledger(self.model, replace(size, scored=scored)).totals for scored in (0, 1))
+            known[length, decoder_length] = none.training_flops_per_sample, one.training_flops_per_sample
+        return known[length, decoder_length]
+
+    @cached_property
+    def _known_lengths(self) -> dict[tuple[int, int], tuple[int, int]]:
+        return {}
+
+
+def costed(config: Mapping[str, Any], step_seconds: float | None = None) -> CostedRun:
+    """Prepares the data where needed, and reads the first batches of the run."""
+    filled, size = fitted(config)
+    return CostedRun(filled, size, reading_of(config), step_seconds)
+
+
+def reading_of(config: Mapping[str, Any]) -> Reading:
+    """The first batches, in the order and the pieces in which training would read them."""
+    data = build_data(config)
+    task, split = build_task(config, data.spec()), data.split("train")
+    seed, pieces = seeds_of(config["seed"]).data_order, config["trainer"].get("accumulate", 1)
+    order = EpochOrder(split, batch_size=data.batch_size, seed=seed)
+    num_steps = min(BATCHES_READ, config["trainer"]["max_steps"])
+    parts: Counter[Part] = Counter()
+    tokens = 0
+    for step in range(num_steps):
+        epoch, rows = order.step(step)
+        for piece in np.array_split(rows, pieces):
+            if not len(piece):
+                continue
+            batch = task.view(split.batch(piece), seed=seed, epoch=epoch)
+            scored = 0 if batch.targets is None else int((batch.targets != IGNORED).sum())
+            parts[Part(_length(batch.tokens), _length(batch.decoder_tokens), batch.num_samples, scored)] += 1
+            tokens += batch.num_tokens if batch.images is None else batch.num_samples
+    return Reading(parts, num_steps, tokens / num_steps)
+
+
+def _length(tokens: Tensor | None) -> int:
+    return 0 if tokens is None else tokens.shape[1]
