@@ -83,6 +83,16 @@ def test_a_model_with_attention_shows_it_and_its_own_field_only_when_asked() -> 
     assert all_maps(silent, {"tokens": TOKENS}, fields="never") == []
 
 
+def test_the_layers_of_a_hybrid_stay_in_their_order() -> None:
+    choices = {name: factory("mixer", name) for name in ("lstm", "softmax_attention")}
+    model = exact_model("decoder_only", mixer=choices["lstm"], mixers=choices, pattern=["lstm", "softmax_attention"])
+    assert [one.name for one in all_maps(model, {"tokens": TOKENS}, fields="always")] == [
+        "stack.0.mixer.receptive_field",
+        "stack.1.mixer",
+        "model.receptive_field",
+    ]
+
+
 def test_looking_leaves_gradients_modes_and_generators_alone() -> None:
     model = exact_model("decoder_only", mixer=factory("mixer", "lstm")).train()
     before = torch.random.get_rng_state()

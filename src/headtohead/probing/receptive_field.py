@@ -23,18 +23,21 @@ Wanted = Literal["never", "where_needed", "always"]
 """where_needed: of mixers that name no attention, and of a whole model that has none anywhere."""
 _DIRECTIONS = 4
 """Random directions of the output whose gradients are put together."""
+_SUFFIX = ".receptive_field"
 
 
 def all_maps(
     model: nn.Module, inputs: Mapping[str, Tensor], *, causal: bool | None = None, fields: Wanted = "where_needed"
 ) -> list[AttentionMaps]:
-    """Attention, and receptive fields as wanted."""
+    """Attention, and receptive fields as wanted, layer by layer and the whole model last."""
     found = attention_maps(model, inputs, causal=causal)
     if fields == "never" or causal is not None:
         return found
     by_mixer = mixer_fields(model, inputs)
     whole = model_fields(model, inputs) if fields == "always" or not (found or by_mixer) else []
-    return [*found, *by_mixer, *whole]
+    order = {shown_name(name): place for place, (name, _) in enumerate(architecture_of(model).named_modules())}
+    layers = sorted([*found, *by_mixer], key=lambda one: order[one.name.removesuffix(_SUFFIX)])
+    return [*layers, *whole]
 
 
 def silent_mixers(model: nn.Module) -> dict[str, Mixer]:
@@ -154,7 +157,7 @@ def _as_maps(
     shares = field / field.sum(-1, keepdim=True).clamp(min=torch.finfo(field.dtype).tiny)
     is_self = queries == keys
     return AttentionMaps(
-        name=f"{name}.receptive_field",
+        name=f"{name}{_SUFFIX}",
         kind="self" if is_self else "cross",
         weights=shares[:, None].float().cpu(),
         causal=is_self and shares.shape[-1] > 1 and not bool(shares.triu(1).any()),

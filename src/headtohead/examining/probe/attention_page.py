@@ -13,11 +13,12 @@ from headtohead.examining.finished import FinishedRun
 from headtohead.examining.probe.attention import Attention, MapPair
 from headtohead.examining.probe.facts import facts_of
 from headtohead.examining.probe.pictures import as_source, enlarged, pixels_of
-from headtohead.probing.attention import AttentionMaps
+from headtohead.probing.attention import AttentionMaps, Measure
 from headtohead.probing.statistics import head_statistics
 
 MOST_CELLS = 6_000_000
 """Weights that one page holds, two bytes each."""
+_SHOWN: Mapping[Measure, str] = {"attention": "", "implicit attention": " implicit", "receptive field": " gradients"}
 
 
 def content_of(run: FinishedRun, attention: Attention, *, most_cells: int = MOST_CELLS) -> dict[str, Any]:
@@ -51,13 +52,17 @@ def half_floats(values: np.ndarray) -> str:
 def kind_name(maps: AttentionMaps) -> str:
     """decoder.0.cross is cross-attention; stack.0.mixer is plain self-attention."""
     side = maps.name.split(".")[0]
+    if side == "model":
+        return f"whole model, from {maps.keys.replace('_', ' ')}"
     if maps.kind == "cross":
         return "cross-attention"
     return "self-attention" if side == "stack" else f"{side} self-attention"
 
 
 def layer_name(maps: AttentionMaps) -> str:
-    return next((part for part in maps.name.split(".") if part.isdigit()), maps.name)
+    """Its number, and what is shown of it where that is not plain attention."""
+    number = next((part for part in maps.name.split(".") if part.isdigit()), "all")
+    return f"{number}{_SHOWN[maps.measure]}"
 
 
 def _kinds(attention: Attention) -> list[tuple[dict[str, Any], list[int]]]:
