@@ -16,8 +16,10 @@ from headtohead.cli.terminal import error_line, out
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("train", "one run: compose, train, record"),
+    "study": ("study", "many runs, one question: plan, run or resume, verdicts"),
     "inspect": ("inspection", "no training: shapes, parameters, FLOPs, state and memory per component"),
     "compare": ("comparison", "records side by side: result, costs, speed"),
+    "match": ("match", "arms of equal cost: what each must be for equal parameters, FLOPs, tokens, state or time"),
     "bench": ("bench", "time and peak memory over length, batch, precision, checkpointing, attention"),
     "doctor": ("doctor", 'the checks for "it does not learn", each with a verdict and what to do'),
     "probe": ("probe", "look inside: attention maps, data as the model sees it, positional encodings"),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
+
+from hydra.utils import instantiate
 
 from headtohead.studying.matching.costing import CostedRun, Figure
 
@@ -103,3 +106,9 @@ class EqualTime(Budget):
     @property
     def figure(self) -> Figure:
         return "seconds"
+
+
+def budget_of(config: Mapping[str, Any]) -> Budget:
+    """That of a configuration with the root `match`."""
+    budget: Budget = instantiate(dict(config["budget"]), _convert_="all")
+    return budget

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from math import comb
+from statistics import median
 from typing import Any, Literal, get_args
 
 import numpy as np
 from torch import Tensor
 
-from headtohead.architectures.contracts import Architecture, InputSize
+from headtohead.architectures.contracts import InputSize
 from headtohead.architectures.costs import Totals, ledger
 from headtohead.building.build import build_data, build_task, fitted, make_model
 from headtohead.data.batch import IGNORED
@@ -50,68 +52,95 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class CostedRun:
-    """A configuration with nothing left to the data, its model without memory, and what its batches hold."""
+class Timing:
+    """How long a step of one arm takes, as calibrated."""
 
-    config: Mapping[str, Any]
-    size: InputSize
-    reading: Reading
-    step_seconds: float | None = None
-    """Measured on this device, where a budget asks for it."""
-    model: Architecture = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "model", make_model(self.config, "meta"))
+    turns: tuple[float, ...]
+    """Seconds of a step in each turn."""
+    device: str
+    kernels: Mapping[str, str]
+    """What computes each mixer that has a fast kernel: torch, or that kernel's package."""
 
     @property
-    def steps(self) -> int:
-        return int(self.config["trainer"]["max_steps"])
+    def step_seconds(self) -> float:
+        return median(self.turns)
+
+    def uncertainty(self, other: Timing) -> float:
+        """Half the 95 % interval of the median ratio between turns that followed each other, as a share of it: order
+        statistics, which assume no distribution; of fewer than six turns, all that was seen."""
+        ratios = sorted(own / others for own, others in zip(self.turns, other.turns, strict=True))
+        cut, num_turns = 0, len(ratios)
+        while 2 * sum(comb(num_turns, below) for below in range(cut + 2)) <= 0.05 * 2**num_turns:
+            cut += 1
+        return (ratios[num_turns - 1 - cut] - ratios[cut]) / 2 / median(ratios)
+
+
+class CostedModel:
+    """A model without memory, and what it is given to read."""
+
+    def __init__(self, config: Mapping[str, Any], size: InputSize, reading: Reading) -> None:
+        self._model, self.size, self.reading = make_model(config, "meta"), size, reading
+        self._flops: dict[tuple[int, int], tuple[int, int]] = {}
 
     @cached_property
     def totals(self) -> Totals:
-        return ledger(self.model, self.size).totals
+        return ledger(self._model, self.size).totals
 
     @cached_property
     def flops_per_step(self) -> float:
         """As training counts them: at the lengths that batches are padded to, a vocabulary's where a target counts."""
         return sum(often * self._flops_of(part) for part, often in self.reading.parts.items()) / self.reading.num_steps
 
+    def _flops_of(self, part: Part) -> int:
+        none, one = self._flops_by_target(part.length, part.decoder_length)
+        return part.samples * none + part.scored * (one - none)
+
+    def _flops_by_target(self, length: int, decoder_length: int) -> tuple[int, int]:
+        """Per sample, with no target that counts and with one."""
+        if (length, decoder_length) not in self._flops:
+            size = InputSize(length=length, decoder_length=decoder_length)
+            none, one = (ledger(self._model, replace(size, scored=scored)).totals for scored in (0, 1))
+            self._flops[length, decoder_length] = none.training_flops_per_sample, one.training_flops_per_sample
+        return self._flops[length, decoder_length]
+
+
+@dataclass(frozen=True)
+class CostedRun:
+    """A configuration with nothing left to the data, and what it costs."""
+
+    config: Mapping[str, Any]
+    model: CostedModel
+    timing: Timing | None = None
+
+    @property
+    def steps(self) -> int:
+        return int(self.config["trainer"]["max_steps"])
+
+    def changed(self, config: Mapping[str, Any]) -> CostedRun:
+        """The same data read by another shape, or for longer."""
+        same = config["model"] == self.config["model"]
+        model = self.model if same else CostedModel(config, self.model.size, self.model.reading)
+        return CostedRun(config, model, self.timing)
+
     def figure(self, name: Figure) -> float:
         if name == "training_flops":
-            return self.flops_per_step * self.steps
+            return self.model.flops_per_step * self.steps
         if name == "tokens":
-            return self.reading.tokens_per_step * self.steps
+            return self.model.reading.tokens_per_step * self.steps
         if name == "seconds":
-            assert self.step_seconds is not None, "a run is timed before it is asked for its time"
-            return self.step_seconds * self.steps
-        return float(getattr(self.totals, name))
+            assert self.timing is not None, "a run is timed before it is asked for its time"
+            return self.timing.step_seconds * self.steps
+        return float(getattr(self.model.totals, name))
 
     def figures(self) -> dict[str, float]:
         """All that are known."""
-        return {name: self.figure(name) for name in FIGURES if name != "seconds" or self.step_seconds is not None}
-
-    def _flops_of(self, part: Part) -> int:
-        none, one = self._flops_by_lengths(part.length, part.decoder_length)
-        return part.samples * none + part.scored * (one - none)
-
-    def _flops_by_lengths(self, length: int, decoder_length: int) -> tuple[int, int]:
-        """Per sample, with no target that counts and with one."""
-        known = self._known_lengths
-        if (length, decoder_length) not in known:
-            size = InputSize(length=length, decoder_length=decoder_length)
-            none, one = (ledger(self.model, replace(size, scored=scored)).totals for scored in (0, 1))
-            known[length, decoder_length] = none.training_flops_per_sample, one.training_flops_per_sample
-        return known[length, decoder_length]
-
-    @cached_property
-    def _known_lengths(self) -> dict[tuple[int, int], tuple[int, int]]:
-        return {}
+        return {name: self.figure(name) for name in FIGURES if name != "seconds" or self.timing is not None}
 
 
-def costed(config: Mapping[str, Any], step_seconds: float | None = None) -> CostedRun:
+def costed(config: Mapping[str, Any], timing: Timing | None = None) -> CostedRun:
     """Prepares the data where needed, and reads the first batches of the run."""
     filled, size = fitted(config)
-    return CostedRun(filled, size, reading_of(config), step_seconds)
+    return CostedRun(filled, CostedModel(filled, size, reading_of(config)), timing)
 
 
 def reading_of(config: Mapping[str, Any]) -> Reading:

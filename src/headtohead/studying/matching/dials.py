@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from headtohead.building.errors import ConfigurationError
 from headtohead.building.sources import arguments
 from headtohead.studying.matching.budgets import Move
 
@@ -167,15 +166,3 @@ def _clamped(index: int, count: int) -> int:
 def overrides_of(setting: Setting) -> tuple[str, ...]:
     """As one would write them."""
     return tuple(f"{path}={value}" for path, value in setting.items())
-
-
-def check_moves(name: str, moves: tuple[str, ...], changed_by: tuple[Move, ...], known: tuple[Move, ...]) -> None:
-    """Raises ConfigurationError where a move does not exist, or leaves what is to be matched as it is."""
-    for move in moves:
-        if move not in known:
-            raise ConfigurationError(f"{name} cannot move {move}: choose from {', '.join(known)}")
-        if move not in changed_by:
-            raise ConfigurationError(
-                f"moving {move} of {name} leaves what the budget holds equal as it is, or unknown: "
-                f"choose from {', '.join(changed_by)}"
-            )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 GROWTH = 1.6
 """Of the distance between two probes: some twenty reach from 1 to 10,000."""
@@ -65,8 +66,7 @@ def _spread(count: int) -> Iterator[int]:
 def _crossings(seen: dict[int, float], target: float) -> list[tuple[int, int]]:
     """Neighbouring probes between which the target lies."""
     places = sorted(seen)
-    pairs = zip(places, places[1:], strict=False)
-    return [(low, high) for low, high in pairs if (seen[low] - target) * (seen[high] - target) <= 0]
+    return [(low, high) for low, high in pairwise(places) if (seen[low] - target) * (seen[high] - target) <= 0]
 
 
 def _halve(look: Value, target: float, low: int, high: int) -> None:

@@ -1,0 +1,146 @@
+"""All arms of a study brought to what the baseline costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from headtohead.building.configuration import compose_checked
+from headtohead.building.errors import ConfigurationError, unknown
+from headtohead.studying.matching.budgets import MOVES, Budget, EqualTime, Move
+from headtohead.studying.matching.costing import CostedRun, Timing, costed
+from headtohead.studying.matching.dials import overrides_of
+from headtohead.studying.matching.matching import MatchedArm, Matching, differences
+from headtohead.studying.matching.shaping import Shape, Shaper
+
+Tell = Callable[[str], None]
+Movable = Mapping[str, Sequence[str]]
+
+
+def match(
+    base: Sequence[str],
+    arms: Mapping[str, Sequence[str]],
+    baseline: str,
+    budget: Budget,
+    movable: Movable | None = None,
+    *,
+    config_dir: str | Path | None = None,
+    tell: Tell | None = None,
+) -> Matching:
+    """The baseline stays as it is written; `movable` says, by arm, which moves may bring it there, the first first.
+
+    Overrides of an arm come after those of the base. An arm that no shape brings there is said to be so, with the
+    nearest; what cannot be asked at all raises ConfigurationError.
+    """
+    moves = _moves_by_arm(arms, baseline, budget, movable or {})
+    configs = {name: _composed(name, [*base, *overrides], config_dir) for name, overrides in arms.items()}
+    timings = _timings(configs, budget, tell)
+    runs = {name: costed(config, timings.get(name)) for name, config in configs.items()}
+    target = budget.of(runs[baseline])
+    if target <= 0:
+        raise ConfigurationError(
+            f"{baseline} has no {told(budget.figure)} that others could have as much of: choose another budget or "
+            f"baseline"
+        )
+    matched = [_as_written(baseline, runs[baseline], target)]
+    for name, run in runs.items():
+        if name != baseline:
+            if tell is not None:
+                tell(f"{name}: looking for {told(budget.figure)} equal to {baseline}'s")
+            arm = _matched(name, run, moves[name], budget, target, runs[baseline])
+            _composed(name, [*base, *arms[name], *arm.overrides], config_dir)
+            matched.append(arm)
+    return Matching(budget, baseline, target, tuple(matched))
+
+
+def told(name: str) -> str:
+    """A figure or a move in words."""
+    return name.replace("_", " ").replace("flops", "FLOPs").replace("non embedding", "non-embedding")
+
+
+def _moves_by_arm(
+    arms: Mapping[str, Sequence[str]], baseline: str, budget: Budget, movable: Movable
+) -> dict[str, tuple[Move, ...]]:
+    if baseline not in arms:
+        raise ConfigurationError(unknown(f"baseline={baseline} is no arm", baseline, list(arms)))
+    if len(arms) < 2:
+        raise ConfigurationError(f"{baseline} is the only arm, and there is nothing to match it with: give two or more")
+    for name in movable:
+        if name not in arms:
+            raise ConfigurationError(unknown(f"{name} may move and is no arm", name, list(arms)))
+    if movable.get(baseline):
+        raise ConfigurationError(
+            f"{baseline} is the baseline, which stays as it is written: let the other arms move, or choose another "
+            "baseline"
+        )
+    return {name: _checked(name, movable.get(name) or budget.usual, budget) for name in arms}
+
+
+def _checked(name: str, moves: Sequence[str], budget: Budget) -> tuple[Move, ...]:
+    known = {move: move for move in MOVES}
+    for move in moves:
+        if move not in known:
+            raise ConfigurationError(unknown(f"{name} cannot move {move}", move, MOVES))
+        if move not in budget.changed_by:
+            raise ConfigurationError(
+                f"{name} cannot move {move} for equal {told(budget.figure)}, which it leaves as they are or unknown: "
+                f"choose from {', '.join(budget.changed_by)}"
+            )
+    return tuple(dict.fromkeys(known[move] for move in moves))
+
+
+def _composed(name: str, overrides: Sequence[str], config_dir: str | Path | None) -> dict[str, Any]:
+    try:
+        return compose_checked("train", overrides, config_dir)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"arm {name}: {error}") from None
+
+
+def _timings(configs: Mapping[str, Mapping[str, Any]], budget: Budget, tell: Tell | None) -> dict[str, Timing]:
+    if not isinstance(budget, EqualTime):
+        return {}
+    from headtohead.studying.matching.calibration import calibrate
+
+    return calibrate(configs, rounds=budget.rounds, turn_steps=budget.turn_steps, tell=tell)
+
+
+def _as_written(name: str, run: CostedRun, target: float) -> MatchedArm:
+    return MatchedArm(name, (), run.figures(), target, 0.0, met=True, timing=run.timing)
+
+
+def _matched(
+    name: str, run: CostedRun, moves: Sequence[Move], budget: Budget, target: float, baseline: CostedRun
+) -> MatchedArm:
+    shaper = Shaper(run, budget, target)
+    shape = shaper.nearest(moves)
+    figures = shaper.run_of(shape.setting).figures()
+    met = shaper.meets(shape.value)
+    return MatchedArm(
+        name,
+        overrides_of(shape.setting),
+        figures,
+        shape.value,
+        shape.value / target - 1,
+        met,
+        uncertainty=run.timing.uncertainty(baseline.timing) if run.timing and baseline.timing else 0.0,
+        reason="" if met else _reason(shape, shaper, moves, budget, target),
+        differs=differences(figures, baseline.figures(), budget),
+        timing=run.timing,
+    )
+
+
+def _reason(shape: Shape, shaper: Shaper, moves: Sequence[Move], budget: Budget, target: float) -> str:
+    can = [told(move) for move in moves if move not in shaper.cannot]
+    cannot = [f"{told(move)} cannot move, since {why}" for move, why in shaper.cannot.items()]
+    nearest = " ".join(overrides_of(shape.setting)) or "as it is written"
+    tried = f"no {' or '.join(can)}, alone or two together, gives" if can else "nothing of it may move to give"
+    others = [told(move) for move in budget.changed_by if move not in moves]
+    return "; ".join(
+        [
+            f"{tried} {target:.6g} {told(budget.figure)} within {100 * budget.tolerance:g} %",
+            f"the nearest, {nearest}, has {shape.value:.6g} ({100 * (shape.value / target - 1):+.1f} %)",
+            *cannot,
+            *([f"it could also move {' or '.join(others)}"] if others else []),
+        ]
+    )
