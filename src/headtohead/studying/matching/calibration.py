@@ -73,13 +73,13 @@ class Trainee:
         self.device = device_of(parts.settings)
         self.precision = parts.precision.on(self.device.type)
         torch.manual_seed(seeds.initialisation)
-        self._model = parts.make_model().to(self.device)
+        self.model = parts.make_model().to(self.device)
         if self.precision.name.endswith("true"):
-            self._model = self._model.to(self.precision.dtype)
+            self.model = self.model.to(self.precision.dtype)
         self._prepare(parts.checkpointing)
         self._task = parts.task.to(self.device)
-        self._optimizer = parts.optimizer(self._model)
-        self._auxiliary = [part for _, part in parts_with_losses(self._model)]
+        self._optimizer = parts.optimizer(self.model)
+        self._auxiliary = [part for _, part in parts_with_losses(self.model)]
         split = parts.data.split("train")
         order = EpochOrder(split, batch_size=parts.data.batch_size, seed=seeds.data_order)
         self._batches = Steps(
@@ -91,37 +91,37 @@ class Trainee:
     def train(self, num_steps: int) -> None:
         """So many more steps, waited for."""
         for _ in range(num_steps):
-            dtype = next(self._model.parameters()).dtype
+            dtype = next(self.model.parameters()).dtype
             self._learn(self._batches[self._step].to(self.device, dtype))
             self._step += 1
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
     def timing(self, turns: list[float]) -> Timing:
-        kernels = kernels_in_use(self._model, self.device, self.precision.dtype)
+        kernels = kernels_in_use(self.model, self.device, self.precision.dtype)
         device = str(describe(self.device, count=1)["name"])
         return Timing(tuple(turns), device, kernels)
 
     def _learn(self, batch: StepBatch) -> None:
         for part in batch.parts:
             with self._autocast():
-                loss = self._task.loss(self._model, part).total / max(1, batch.scored)
+                loss = self._task.loss(self.model, part).total / max(1, batch.scored)
                 wanted = [own for auxiliary in self._auxiliary if (own := auxiliary.take_loss()) is not None]
             self._scaler.scale(sum(wanted, start=loss)).backward()
         if self._settings.gradient_clip is not None:
             self._scaler.unscale_(self._optimizer)
-            clip_gradients(self._model.parameters(), self._settings.gradient_clip)
+            clip_gradients(self.model.parameters(), self._settings.gradient_clip)
         self._scaler.step(self._optimizer)
         self._scaler.update()
         self._optimizer.zero_grad()
 
     def _prepare(self, checkpointing: Any) -> None:
-        self._model.train()
-        for module in self._model.modules():
+        self.model.train()
+        for module in self.model.modules():
             if isinstance(module, Stack):
                 module.checkpointing = checkpointing
         if self._settings.compile:
-            self._model.features = torch.compile(self._model.features)  # type: ignore[method-assign]
+            self.model.features = torch.compile(self.model.features)  # type: ignore[method-assign]
 
     def _autocast(self) -> AbstractContextManager[Any]:
         dtype = _AUTOCAST.get(self.precision.name)

@@ -67,21 +67,22 @@ class Depth(Dial):
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         model = config["model"]
-        layers = self._layers = _required(config, "num_layers")
-        self._sides = {
-            f"model.{side}.num_layers": own
-            for side in SIDES
-            if isinstance(model.get(side), Mapping) and (own := model[side].get("num_layers"))
-        }
-        pattern = len(model.get("pattern") or [None])
-        self._unit = pattern if layers % pattern == 0 else 1
-        self.count = max(LARGEST_DEPTH, 2 * layers) // self._unit
-        self.start = _clamped(layers // self._unit - 1, self.count)
+        shared = _required(config, "num_layers")
+        sides = {f"model.{side}": model[side] for side in SIDES if isinstance(model.get(side), Mapping)}
+        layers = {f"{path}.num_layers": int(node["num_layers"]) for path, node in sides.items() if node["num_layers"]}
+        if not sides or len(layers) < len(sides):
+            layers["model.num_layers"] = shared
+        rounds = len(model.get("pattern") or [None])
+        common = math.gcd(*layers.values())
+        if all(number % rounds == 0 for number in layers.values()):
+            common = math.gcd(*(number // rounds for number in layers.values()))
+        self._parts = {path: number // common for path, number in layers.items()}
+        largest = max(self._parts.values())
+        self.count = max(LARGEST_DEPTH, 2 * max(layers.values())) // largest
+        self.start = _clamped(common - 1, self.count)
 
     def at(self, index: int) -> Setting:
-        layers = (index + 1) * self._unit
-        sides = {path: max(1, round(own * layers / self._layers)) for path, own in self._sides.items()}
-        return {"model.num_layers": layers, **sides}
+        return {path: part * (index + 1) for path, part in self._parts.items()}
 
 
 class Inner(Dial):

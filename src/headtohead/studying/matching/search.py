@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 GROWTH = 1.6
-"""Of the distance between two probes: some twenty reach from 1 to 10,000."""
+"""Of the place of a probe against the one before it: some twenty reach from 1 to 10,000."""
 NEIGHBOURS = 3
-FAR = 8.0
+FAR = 4.0
 """Times the target: twice in a row beyond it, and larger settings are not looked at."""
 
 Value = Callable[[int], float | None]
@@ -58,9 +58,10 @@ def _probe(look: Value, target: float, *, count: int, start: int) -> None:
 
 def _spread(count: int) -> Iterator[int]:
     index = 0
-    while index < count:
+    while index < count - 1:
         yield index
         index = max(index + 1, math.ceil(index * GROWTH))
+    yield count - 1
 
 
 def _crossings(seen: dict[int, float], target: float) -> list[tuple[int, int]]:

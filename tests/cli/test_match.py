@@ -1,0 +1,75 @@
+"""`h2h match`: what it prints, how it ends, what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headtohead.cli import main
+
+SMALL = ["data.num_train=40", "data.num_validation=4", "data.num_test=4", "data.tokenizer=char", "tracking=none"]
+LSTM = "lstm=model/mixer=lstm model/position=none"
+
+
+@pytest.fixture(autouse=True)
+def cache_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path))
+
+
+def test_table_says_what_was_matched_and_what_differs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["match", "--arm", "attention=", "--arm", LSTM, "--budget", "equal_flops", *SMALL]) == 0
+    shown = capsys.readouterr().out
+    assert "equal training FLOPs: as attention, within 2 %" in shown
+    assert "trainer.max_steps=" in shown and "baseline" in shown and "matched" in shown and " x0." in shown
+
+
+def test_json_holds_overrides_and_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    arms = ["--arm", "wide=", "--arm", "deep=model.num_layers=3", "--baseline", "deep"]
+    assert main(["match", *arms, "--move", "wide=feedforward", "--json", *SMALL]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (override,) = found["arms"]["wide"]["overrides"]
+    assert found["met"] and found["baseline"] == "deep" and override.startswith("model.feedforward.multiple=")
+    assert found["arms"]["wide"]["figures"]["parameters"] == found["arms"]["wide"]["achieved"]
+
+
+def test_what_cannot_be_matched_ends_with_1_and_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    arms = ["--arm", "a=", "--arm", "b=model.num_layers=3", "--move", "width"]
+    assert main(["match", *arms, "budget.tolerance=0.001", *SMALL]) == 1
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "not matched: the nearest" in shown and "b: no width, alone" in shown and "within 0.1 %" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "there is nothing to match: name a study, or give arms"),
+        (["--arm", "model.d_model=64", "--arm", "b="], "--arm model.d_model=64 has no name"),
+        (["--arm", "a=", "--arm", "a=model.num_layers=3"], "two arms have the same name"),
+        (["--arm", "a=", "--arm", "b=", "--budget", "equal_parameter"], "did you mean equal_parameters?"),
+        (["--arm", "a=", "--arm", "b=", "budget.tolerance=2"], "budget.tolerance=2.0 is refused"),
+        (["norm_small"], "norm_small is no study"),
+        (["norms_small", "--arm", "a="], "study norms_small has its arms, and --arm gives others"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_in_one_line(
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["match", *arguments]) == 2
+    shown = capsys.readouterr().err
+    assert sentence in shown and shown.count("\n") == 1
+
+
+def test_arms_of_a_study_are_matched_by_their_own_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "own" / "study"
+    folder.mkdir(parents=True)
+    written = {
+        "question": "q", "hypothesis": "h", "tuning": "none", "seeds": 3, "metric": "test/loss", "direction": "min",
+        "base": SMALL, "arms": {"first": [], "second": ["model.num_layers=3"]}, "baseline": "first",
+        "budget": "equal_parameters", "movable": {"second": ["feedforward"]},
+    }  # fmt: skip
+    (folder / "mine.yaml").write_text(json.dumps(written), encoding="utf-8")
+    assert main(["match", "mine", "--config-dir", str(folder.parent), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["arms"]["second"]["overrides"][0].startswith("model.feedforward.multiple=")

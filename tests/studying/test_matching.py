@@ -1,0 +1,181 @@
+"""Arms brought to the baseline's cost, counted again by other means; refusals; what no shape can meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from headtohead.building.build import build_model, build_parts
+from headtohead.building.configuration import compose_checked
+from headtohead.building.errors import ConfigurationError
+from headtohead.studying.matching.budgets import Budget, EqualFlops, EqualParameters, EqualState, EqualTokens
+from headtohead.studying.matching.matching import Matching
+from headtohead.studying.matching.solver import match
+from headtohead.training.run import train
+
+DATA = ["data.num_train=40", "data.num_validation=4", "data.num_test=4", "data.batch_size=4"]
+QUIET = ["tracking=none", "probe=none", "trainer=cpu", "trainer.progress_bar=false", "trainer.threads=1"]
+SMALL = ["data.context_length=16", "data.tokenizer=char", "model.d_model=64", "model.num_heads=4", *DATA, *QUIET]
+PAIRS = ["model=encoder_decoder", "task=seq2seq", "data=number_words", *DATA, *QUIET]
+IMAGES = ["model=vision_transformer", "task=image_classification", "data=digits", *QUIET]
+NO_POSITION = "model/position=none"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADTOHEAD_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def slow(*values: Any) -> Any:
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def matched(base: Sequence[str], other: Sequence[str], budget: Budget, *moves: str) -> Matching:
+    return match(base, {"first": [], "other": other}, "first", budget, {"other": moves} if moves else {})
+
+
+def config_of(base: Sequence[str], other: Sequence[str], matching: Matching) -> dict[str, Any]:
+    return compose_checked("train", [*base, *other, *matching.arm("other").overrides])
+
+
+def num_weights(config: dict[str, Any]) -> int:
+    return sum(weight.numel() for weight in build_model(config).parameters())
+
+
+def trained_flops(config: dict[str, Any]) -> float:
+    """As the training loop counted them, batch by batch."""
+    record = train(build_parts(config))
+    assert record.status == "finished" and record.progress is not None
+    return float(record.progress.flops)
+
+
+@pytest.mark.parametrize(
+    ("base", "other"),
+    [
+        (SMALL, ["model/mixer=mamba2", NO_POSITION]),
+        slow(SMALL, ["model/mixer=linear_attention", NO_POSITION, "model.num_layers=3"]),
+        (SMALL, ["model/mixer=lstm", NO_POSITION]),
+        (SMALL, ["model/feedforward=swiglu", "model.feedforward.two_thirds=false"]),
+        slow(SMALL, ["model.pattern=[mamba,mamba,softmax_attention]", "model.num_layers=3"]),
+        (PAIRS, ["model.encoder.num_layers=4"]),
+        (IMAGES, ["model.patch_size=4", "model/feedforward=geglu", "model.num_layers=3"]),
+    ],
+    ids=lambda value: " ".join(value[:1]),
+)
+def test_matched_arm_has_as_many_weights_as_the_baseline(base: list[str], other: list[str]) -> None:
+    matching = matched(base, other, EqualParameters())
+    assert matching.met and matching.arm("other").overrides
+    config = config_of(base, other, matching)
+    assert num_weights(config) == matching.arm("other").achieved
+    assert num_weights(config) == pytest.approx(num_weights(compose_checked("train", base)), rel=0.02)
+
+
+@pytest.mark.parametrize("move", [slow("width"), "steps"])
+def test_matched_arm_trains_for_as_many_flops_as_the_baseline(move: str, tmp_path: Any) -> None:
+    base = [*SMALL, f"output_dir={tmp_path}", "trainer.max_steps=60", "trainer.num_samples=0", "trainer.log_every=60"]
+    base = [*base, "trainer.validate_every=60", "model.num_heads=8"]
+    other = ["model/mixer=lstm", NO_POSITION]
+    matching = matched(base, other, EqualFlops(), move)
+    assert matching.met
+    flops = trained_flops(config_of(base, other, matching))
+    assert flops == pytest.approx(matching.arm("other").achieved, rel=1e-3)  # rows differ in their targets
+    assert flops == pytest.approx(trained_flops(compose_checked("train", base)), rel=0.02)
+
+
+def test_flops_of_pairs_of_unequal_length_are_those_of_the_padded_batches(tmp_path: Any) -> None:
+    base = [*PAIRS, f"output_dir={tmp_path}", "trainer.max_steps=12", "trainer.num_samples=0"]
+    matching = matched(base, ["model.d_model=32"], EqualFlops())
+    assert trained_flops(compose_checked("train", base)) == pytest.approx(matching.target, rel=1e-9)
+
+
+def test_gated_layers_at_two_thirds_are_equal_as_they_are_written() -> None:
+    arm = matched(SMALL, ["model/feedforward=swiglu"], EqualParameters()).arm("other")
+    assert arm.met and not arm.overrides and abs(arm.residual) < 0.02
+
+
+def test_arm_that_reads_shorter_rows_takes_more_steps_for_equal_tokens() -> None:
+    arm = matched(SMALL, ["data.context_length=8"], EqualTokens()).arm("other")
+    assert arm.met and arm.overrides == ("trainer.max_steps=2000",)
+
+
+def test_state_of_a_recurrence_grows_to_that_of_a_cache() -> None:
+    """A cache of 16 tokens, 2 layers, keys and values of width 64: 4096 numbers, and 2 x width of head x width + width
+    of linear attention."""
+    arm = matched(SMALL, ["model/mixer=linear_attention", NO_POSITION], EqualState()).arm("other")
+    assert arm.met and arm.achieved == pytest.approx(2 * 2 * 16 * 64, rel=0.02)
+
+
+@pytest.mark.parametrize("counted", [slow("non_embedding"), "active"])
+def test_parameters_are_counted_as_asked(counted: Any) -> None:
+    other = ["model/feedforward=moe", "model.num_layers=1"]
+    matching = matched(SMALL, other, EqualParameters(counted=counted), "feedforward", "width")
+    arm = matching.arm("other")
+    assert arm.met and arm.achieved == arm.figures[matching.budget.figure]
+    assert arm.figures["parameters"] != arm.achieved
+
+
+@pytest.mark.slow
+def test_heads_keep_their_size_or_their_number_as_asked() -> None:
+    other = ["model.num_layers=5"]
+    for move, kept in (("width", lambda model: model["d_model"] // model["num_heads"] == 16),
+                       ("head_size", lambda model: model["num_heads"] == 4)):  # fmt: skip
+        model = config_of(SMALL, other, matched(SMALL, other, EqualParameters(tolerance=0.2), move))["model"]
+        assert kept(model) and model["d_model"] % 8 == 0 and model["d_model"] < 64
+
+
+@pytest.mark.slow
+def test_layers_move_in_whole_rounds_of_the_pattern() -> None:
+    other = ["model.pattern=[linear_attention,softmax_attention]", "model.d_model=32", NO_POSITION]
+    matching = matched(SMALL, other, EqualParameters(tolerance=0.2), "depth")
+    layers = config_of(SMALL, other, matching)["model"]["num_layers"]
+    assert matching.met and layers > 2 and layers % 2 == 0
+
+
+@pytest.mark.slow
+def test_sides_of_their_own_depth_keep_their_share() -> None:
+    other = ["model.encoder.num_layers=2", "model.decoder.num_layers=1", "model.d_model=32"]
+    model = config_of(PAIRS, other, matched(PAIRS, other, EqualParameters(tolerance=0.2), "depth"))["model"]
+    assert model["encoder"]["num_layers"] == 2 * model["decoder"]["num_layers"] > 2
+
+
+def test_axes_that_differ_are_named() -> None:
+    arm = matched(SMALL, ["model/mixer=lstm", NO_POSITION], EqualParameters()).arm("other")
+    assert arm.differs["state_elements"] < 0.1 and "tokens" not in arm.differs and "parameters" not in arm.differs
+
+
+def test_what_no_shape_can_meet_is_said_with_the_nearest() -> None:
+    matching = matched(SMALL, ["model/mixer=lstm", NO_POSITION, "model/feedforward=none"], EqualParameters(), "width")
+    arm = matching.arm("other")
+    assert not arm.met and not matching.met and abs(arm.residual) > 0.02
+    assert "no width, alone" in arm.reason and "the nearest" in arm.reason and "could also move" in arm.reason
+
+
+def test_arm_without_what_may_move_says_so() -> None:
+    arm = matched(SMALL, ["model/feedforward=none"], EqualParameters(), "feedforward").arm("other")
+    assert not arm.met and not arm.overrides and "feedforward cannot move, since" in arm.reason
+
+
+@pytest.mark.parametrize(
+    ("arms", "baseline", "budget", "movable", "sentence"),
+    [
+        ({"a": [], "b": []}, "c", EqualParameters(), {}, "baseline=c is no arm"),
+        ({"a": []}, "a", EqualParameters(), {}, "a is the only arm"),
+        ({"a": [], "b": []}, "a", EqualParameters(), {"c": ["width"]}, "c may move and is no arm"),
+        ({"a": [], "b": []}, "a", EqualParameters(), {"a": ["width"]}, "a is the baseline, which stays"),
+        ({"a": [], "b": []}, "a", EqualParameters(), {"b": ["widht"]}, "did you mean width?"),
+        ({"a": [], "b": []}, "a", EqualParameters(), {"b": ["steps"]}, "choose from width, head_size, depth"),
+        ({"a": [], "b": ["model.d_model=x"]}, "a", EqualParameters(), {}, "arm b: model.d_model=x is refused"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(arms: Any, baseline: str, budget: Budget, movable: Any, sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence.replace("?", r"\?")):
+        match(SMALL, arms, baseline, budget, movable)
+
+
+def test_state_of_a_baseline_that_carries_none_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="first has no state elements"):
+        matched(["model=mlp", *IMAGES[1:]], ["model=cnn"], EqualState())
