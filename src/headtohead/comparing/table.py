@@ -133,10 +133,10 @@ def _figures(line: Line) -> list[str]:
     return [
         _result(line),
         number(line.baseline),
-        _count(line.parameters),
-        _count(line.flops_per_token),
+        count(line.parameters),
+        count(line.flops_per_token),
         _speed(line),
-        _bytes(line.peak_memory_bytes),
+        memory(line.peak_memory_bytes),
     ]
 
 
@@ -176,15 +176,15 @@ def _result(line: Line) -> str:
 
 def _speed(line: Line) -> str:
     if line.tokens_per_second:
-        return f"{_count(line.tokens_per_second)} tokens/s"
-    return f"{_count(line.samples_per_second)} samples/s" if line.samples_per_second else _UNKNOWN
+        return f"{count(line.tokens_per_second)} tokens/s"
+    return f"{count(line.samples_per_second)} samples/s" if line.samples_per_second else _UNKNOWN
 
 
 def number(value: float | None) -> str:
     return _UNKNOWN if value is None else f"{value:.4g}" if abs(value) >= 1000 else f"{value:.3f}"
 
 
-def _count(value: float | None) -> str:
+def count(value: float | None) -> str:
     """Three figures and a unit: 124 M."""
     if value is None:
         return _UNKNOWN
@@ -194,7 +194,7 @@ def _count(value: float | None) -> str:
     return f"{value:.3g}"
 
 
-def _bytes(value: float | None) -> str:
+def memory(value: float | None) -> str:
     if value is None:
         return _UNKNOWN
     for limit, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):

@@ -1,0 +1,155 @@
+"""Which test two arms' values allow: t where means describe them, exact ones where they split, saturate or diverge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from headtohead.comparing.statistics.means import paired, welch
+from headtohead.comparing.statistics.power import detectable_effect, seeds_needed
+from headtohead.comparing.statistics.rates import rank_test, solve_rates
+from headtohead.comparing.statistics.shapes import Scale, shape_of
+
+Method = Literal["paired t", "Welch's t", "solve rates", "time to solve", "ranks", "none"]
+Outcomes = Mapping[int, float | None]
+"""By seed; None is a run that diverged, or a time that never came."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the values of two arms say, first minus second, before the family of contrasts is looked at."""
+
+    method: Method
+    because: str | None = None
+    """Why it is no t-test, or why there is no test at all."""
+    lead: int = 0
+    """1: the first arm did better, -1: worse, 0: neither."""
+    difference: float | None = None
+    """Of the metric's means; of the rates where the method is solve rates, of median times for time to solve."""
+    interval: tuple[float, float] | None = None
+    p: float | None = None
+    p_equivalent: float | None = None
+    detectable: float | None = None
+    """The smallest difference that this many seeds find in 80 % of studies."""
+    seeds_needed: int | None = None
+    solved: tuple[int, int] | None = None
+    of: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """How the metric is to be read, and what was agreed before the values were there."""
+
+    larger_is_better: bool
+    level: float = 0.05
+    margin: float | None = None
+    paired: bool = True
+    scale: Scale | None = None
+    solved_at: float | None = None
+    names: tuple[str, str] = ("the first arm", "the second arm")
+
+
+def evidence_of(
+    first: Outcomes, second: Outcomes, question: Question, times: tuple[Outcomes, Outcomes] | None
+) -> Evidence:
+    """The test is chosen by the values' shape alone, never by what it would say."""
+    arms = tuple([arm[seed] for seed in sorted(arm)] for arm in (first, second))
+    if not all(arms):
+        return Evidence("none", "no seed has a value of both arms")
+    solved_at, because = _solved_at(arms, question)
+    if times is not None and (solved_at is not None or question.solved_at is not None):
+        return _by_time(times, because)
+    if solved_at is not None:
+        return _by_rate(arms, solved_at, because, question)
+    if any(value is None for arm in arms for value in arm):
+        return _by_rank(first, second, question)
+    return _by_mean(first, second, question)
+
+
+def _solved_at(arms: tuple[list[float | None], ...], question: Question) -> tuple[float | None, str | None]:
+    if question.solved_at is not None:
+        return question.solved_at, "solved was defined in the registration"
+    finished = [[value for value in arm if value is not None] for arm in arms]
+    splits = [shape_of(values, question.scale) for values in finished]
+    for shape, told in (("bimodal", "fall into two groups"), ("saturated", "press against the best there is")):
+        points = [s.solved_at for s in splits if s.shape == shape and s.solved_at is not None]
+        if points:
+            named = [name for name, split in zip(question.names, splits, strict=True) if split.shape == shape]
+            return float(np.mean(points)), f"the seeds of {' and '.join(named)} {told}"
+    return None, None
+
+
+def _by_time(times: tuple[Outcomes, Outcomes], because: str | None) -> Evidence:
+    first, second = (list(arm.values()) for arm in times)
+    solved = (_num_solved(first), _num_solved(second))
+    of = (len(first), len(second))
+    p = rank_test(first, second, larger_is_better=False)
+    medians = [float(np.median([math.inf if t is None else t for t in arm])) for arm in (first, second)]
+    difference = medians[0] - medians[1] if all(map(math.isfinite, medians)) else None
+    lead = _lead(first, second, larger_is_better=False)
+    return Evidence("time to solve", because, lead, difference, p=p, solved=solved, of=of)
+
+
+def _by_rate(arms: tuple[list[float | None], ...], at: float, because: str | None, question: Question) -> Evidence:
+    sign = 1 if question.larger_is_better else -1
+    solved = [sum(v is not None and sign * (v - at) >= 0 for v in arm) for arm in arms]
+    counted, of = (solved[0], solved[1]), (len(arms[0]), len(arms[1]))
+    rates = solve_rates(counted, of, alpha=question.level)
+    difference = solved[0] / of[0] - solved[1] / of[1]
+    lead = int(np.sign(difference))
+    return Evidence("solve rates", because, lead, difference, p=rates.p, solved=counted, of=of)
+
+
+def _by_rank(first: Outcomes, second: Outcomes, question: Question) -> Evidence:
+    a, b = list(first.values()), list(second.values())
+    p = rank_test(a, b, larger_is_better=question.larger_is_better)
+    finished, others = _finished(first), _finished(second)
+    both = [finished[seed] - others[seed] for seed in finished.keys() & others.keys()]
+    difference = float(np.mean(both)) if both else None
+    lead = _lead(a, b, larger_is_better=question.larger_is_better)
+    return Evidence("ranks", "runs diverged, which rank worst", lead, difference, p=p)
+
+
+def _by_mean(first: Outcomes, second: Outcomes, question: Question) -> Evidence:
+    """Paired arms have the same seeds."""
+    a, b = (np.array([value for _, value in sorted(_finished(arm).items())]) for arm in (first, second))
+    fewest = min(len(a), len(b))
+    if fewest < 2:
+        return Evidence("none", "one seed has no spread", difference=float(a.mean() - b.mean()))
+    estimate = paired(a, b) if question.paired else welch(a, b)
+    difference = float(estimate.difference)
+    if math.isnan(float(estimate.error)):
+        return Evidence("none", "the seeds have no spread", difference=difference)
+    low, high = estimate.interval(question.level)
+    sd, alpha, margin = float(estimate.sd), question.level, question.margin
+    wanted = abs(difference) if margin is None else margin
+    return Evidence(
+        method="paired t" if question.paired else "Welch's t",
+        lead=int(np.sign(difference)) * (1 if question.larger_is_better else -1),
+        difference=difference,
+        interval=(float(low), float(high)),
+        p=float(estimate.p()),
+        p_equivalent=None if margin is None else float(estimate.p_equivalent(margin)),
+        detectable=detectable_effect(fewest, alpha=alpha, paired=question.paired) * sd,
+        seeds_needed=seeds_needed(wanted / sd, alpha=alpha, paired=question.paired),
+    )
+
+
+def _finished(outcomes: Outcomes) -> dict[int, float]:
+    return {seed: value for seed, value in outcomes.items() if value is not None}
+
+
+def _num_solved(times: list[float | None]) -> int:
+    return sum(time is not None for time in times)
+
+
+def _lead(first: list[float | None], second: list[float | None], *, larger_is_better: bool) -> int:
+    """Who wins more of all pairs, where None loses against every number."""
+    worst = -math.inf if larger_is_better else math.inf
+    a, b = (np.array([worst if v is None else v for v in arm]) for arm in (first, second))
+    won = int((a[:, None] > b).sum()) - int((a[:, None] < b).sum())
+    return int(np.sign(won)) * (1 if larger_is_better else -1)

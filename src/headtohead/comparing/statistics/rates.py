@@ -1,0 +1,64 @@
+"""Arms that solve a task or do not: exact tests on how many seeds solved it, and on how soon.
+
+Means say little there: with three seeds a t interval over such values covers 63 %, not 95 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+_RESAMPLES = 20_000
+"""All orders are gone through up to here (eight seeds an arm), so many are drawn beyond."""
+_DRAWN_WITH = 0
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Solved seeds of two arms, the exact interval of each arm's rate, and the p-value against equal rates."""
+
+    solved: tuple[int, int]
+    of: tuple[int, int]
+    intervals: tuple[tuple[float, float], ...]
+    p: float
+
+
+def solve_rates(solved: tuple[int, int], of: tuple[int, int], *, alpha: float = 0.05) -> Rates:
+    """Fisher's exact test; shared seeds make arms agree more often than chance, which leaves it on the safe side."""
+    from scipy import stats
+
+    table = [[s, n - s] for s, n in zip(solved, of, strict=True)]
+    exact = [stats.binomtest(s, n).proportion_ci(1 - alpha, method="exact") for s, n in zip(solved, of, strict=True)]
+    intervals = tuple((float(rate.low), float(rate.high)) for rate in exact)
+    return Rates(solved, of, intervals, float(stats.fisher_exact(table).pvalue))
+
+
+def rank_test(first: Sequence[float | None], second: Sequence[float | None], *, larger_is_better: bool) -> float | None:
+    """Permutation test on rank sums, two-sided. None (never solved, diverged) ranks worst; None if all seeds tie.
+
+    Exact to eight seeds an arm, ties included; serves times to a solution and arms of which runs diverged.
+    """
+    from scipy import stats
+
+    ranks = stats.rankdata([_worst_last(value, larger_is_better) for value in (*first, *second)])
+    if np.ptp(ranks) == 0:
+        return None
+    split = len(first)
+
+    def rank_sum(x: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:  # noqa: ARG001
+        return x.sum(axis=axis)
+
+    test = stats.permutation_test(
+        (ranks[:split], ranks[split:]),
+        rank_sum,
+        vectorized=True,
+        n_resamples=_RESAMPLES,
+        rng=np.random.default_rng(_DRAWN_WITH),
+    )
+    return float(test.pvalue)
+
+
+def _worst_last(value: float | None, larger_is_better: bool) -> float:
+    return np.inf if value is None else -value if larger_is_better else value

@@ -1,0 +1,239 @@
+"""Is one arm better than another: better, worse, equivalent or undecided, by how much and how sure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from headtohead.comparing.evidence import Evidence, Method, Outcomes, Question, evidence_of
+from headtohead.comparing.statistics.adjusting import Adjustment, adjusted
+from headtohead.comparing.statistics.looks import levels
+from headtohead.comparing.statistics.shapes import Scale
+from headtohead.comparing.wording import sentence
+
+Kind = Literal["better", "worse", "equivalent", "undecided"]
+Values = Mapping[str, Outcomes]
+"""By arm and seed; None is a run that diverged. A run that was not made has no entry."""
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One question of a study: the arm against the baseline."""
+
+    arm: str
+    baseline: str
+
+
+@dataclass(frozen=True)
+class Registration:
+    """What was written down before the first run."""
+
+    direction: Literal["min", "max"]
+    metric: str = "the metric"
+    margin: float | None = None
+    """The smallest difference that matters; without it nothing is called equivalent."""
+    seeds: Collection[int] | None = None
+    """None: nothing was registered, and every verdict is exploratory."""
+    looks: Sequence[int] = ()
+    """The numbers of seeds at which results are read, the last one all of them; empty: once, at the end."""
+    alpha: float = 0.05
+    paired: bool = True
+    """Seed i means the same data in every arm."""
+    scale: Scale | None = None
+    """Finds arms that saturate or split into two groups."""
+    solved_at: float | None = None
+    """The value from which on a seed counts as solved: then rates are compared, not means."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer to one contrast. Differences are arm minus baseline."""
+
+    arm: str
+    baseline: str
+    metric: str
+    kind: Kind
+    method: Method
+    because: str | None
+    """Why the method is no t-test."""
+    difference: float | None
+    interval: tuple[float, float] | None
+    p: float | None
+    p_adjusted: float | None
+    """For the family of contrasts."""
+    adjustment: Adjustment | None
+    """None for a contrast that stands alone."""
+    p_equivalent: float | None
+    """Of the two one-sided tests, adjusted likewise."""
+    level: float
+    """What p_adjusted has to stay below, at this look."""
+    margin: float | None
+    detectable_effect: float | None
+    """The smallest difference found in 80 % of studies of this many seeds."""
+    seeds: tuple[int, ...]
+    seeds_needed: int | None
+    """For a new registration."""
+    exploratory: bool
+    reasons: tuple[str, ...]
+    """Why it is exploratory."""
+    failures: dict[str, int]
+    """Diverged runs of either arm."""
+    solved: tuple[int, int] | None
+    of: tuple[int, int] | None
+    """Seeds of arm and baseline that solved the task, and all of them, where rates or times to solve decide."""
+    sentence: str = ""
+
+    def as_data(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def verdict_of(
+    values: Values,
+    contrast: Contrast,
+    direction: Literal["min", "max"],
+    margin: float | None = None,
+    registered_seeds: Collection[int] | None = None,
+    alpha: float = 0.05,
+) -> Verdict:
+    """The verdict of a contrast that stands alone."""
+    registration = Registration(direction, margin=margin, seeds=registered_seeds, alpha=alpha)
+    return verdicts_of(values, [contrast], registration)[0]
+
+
+def verdicts_of(
+    values: Values, contrasts: Sequence[Contrast], registration: Registration, times: Values | None = None
+) -> list[Verdict]:
+    """The verdicts of a family; p-values after Holm, and after Benjamini and Hochberg where any of it explores.
+
+    times, by arm and seed, are steps until solved (None: never); they decide where solve rates would.
+    """
+    cases = [_case(values, contrast, registration, times) for contrast in contrasts]
+    method: Adjustment = "benjamini_hochberg" if any(case.reasons for case in cases) else "holm"
+    p_values = adjusted([case.evidence.p for case in cases], method)
+    p_equivalent = adjusted([case.evidence.p_equivalent for case in cases], method)
+    told = method if len(cases) > 1 else None
+    rows = zip(cases, p_values, p_equivalent, strict=True)
+    return [_verdict(case, registration, p, q, told) for case, p, q in rows]
+
+
+@dataclass(frozen=True)
+class _Case:
+    contrast: Contrast
+    evidence: Evidence
+    seeds: tuple[int, ...]
+    level: float
+    reasons: tuple[str, ...]
+    failures: dict[str, int]
+
+
+def _case(values: Values, contrast: Contrast, registration: Registration, times: Values | None) -> _Case:
+    names = (contrast.arm, contrast.baseline)
+    first, second = (_outcomes(values, name) for name in names)
+    shared = tuple(sorted(first.keys() & second.keys()))
+    if registration.paired:
+        first, second = ({seed: arm[seed] for seed in shared} for arm in (first, second))
+    seeds = shared if registration.paired else tuple(sorted(first.keys() | second.keys()))
+    level = _level(registration, len(seeds))
+    question = Question(
+        larger_is_better=registration.direction == "max",
+        level=level or registration.alpha,
+        margin=registration.margin,
+        paired=registration.paired,
+        scale=registration.scale,
+        solved_at=registration.solved_at,
+        names=names,
+    )
+    timed = None
+    if times is not None:
+        asked = [
+            {seed: _outcomes(times, name).get(seed) for seed in arm}
+            for name, arm in zip(names, (first, second), strict=True)
+        ]
+        timed = (asked[0], asked[1])
+    return _Case(
+        contrast,
+        evidence_of(first, second, question, timed),
+        seeds,
+        question.level,
+        tuple(_departures(seeds, registration, level)),
+        {name: sum(value is None for value in arm.values()) for name, arm in zip(names, (first, second), strict=True)},
+    )
+
+
+def _outcomes(values: Values, name: str) -> dict[int, float | None]:
+    if name not in values:
+        raise ValueError(f"the contrast names {name}, which has no values: choose among {', '.join(sorted(values))}")
+    return {seed: value if value is not None and math.isfinite(value) else None for seed, value in values[name].items()}
+
+
+def _level(registration: Registration, num_seeds: int) -> float | None:
+    """Of this look; None where it was not registered."""
+    if not registration.looks:
+        return registration.alpha
+    spent = dict(zip(registration.looks, levels(registration.looks, alpha=registration.alpha), strict=True))
+    return spent.get(num_seeds)
+
+
+def _departures(seeds: Collection[int], registration: Registration, level: float | None) -> Iterator[str]:
+    if registration.seeds is None:
+        yield "no seeds were registered"
+        return
+    added = sorted(set(seeds) - set(registration.seeds))
+    missing = sorted(set(registration.seeds) - set(seeds))
+    if added:
+        yield f"seeds added after registration: {_listed(added)}"
+    if level is None:
+        yield f"a look at {len(seeds)} seeds was not registered"
+    elif missing and not registration.looks:
+        yield f"registered seeds missing: {_listed(missing)}"
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    return ", ".join(map(str, seeds))
+
+
+def _verdict(
+    case: _Case,
+    registration: Registration,
+    p: float | None,
+    p_equivalent: float | None,
+    adjustment: Adjustment | None,
+) -> Verdict:
+    found = case.evidence
+    verdict = Verdict(
+        arm=case.contrast.arm,
+        baseline=case.contrast.baseline,
+        metric=registration.metric,
+        kind=_kind(found, p, p_equivalent, case.level),
+        method=found.method,
+        because=found.because,
+        difference=found.difference,
+        interval=found.interval,
+        p=found.p,
+        p_adjusted=p,
+        adjustment=adjustment,
+        p_equivalent=p_equivalent,
+        level=case.level,
+        margin=registration.margin,
+        detectable_effect=found.detectable,
+        seeds=case.seeds,
+        seeds_needed=found.seeds_needed,
+        exploratory=bool(case.reasons),
+        reasons=case.reasons,
+        failures=case.failures,
+        solved=found.solved,
+        of=found.of,
+    )
+    return replace(verdict, sentence=sentence(verdict))
+
+
+def _kind(found: Evidence, p: float | None, p_equivalent: float | None, level: float) -> Kind:
+    """A difference that is sure and yet smaller than the margin is equivalent: the margin says what matters."""
+    if p_equivalent is not None and p_equivalent < level:
+        return "equivalent"
+    if p is None or p >= level or not found.lead:
+        return "undecided"
+    return "better" if found.lead > 0 else "worse"

@@ -1,0 +1,104 @@
+"""A verdict in one plain sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headtohead.comparing.verdict import Verdict
+
+_TESTS = {
+    "paired t": "paired t-test",
+    "Welch's t": "Welch's t-test",
+    "solve rates": "Fisher's exact test",
+    "time to solve": "permutation test of times to solve",
+    "ranks": "permutation test of ranks",
+}
+_ADJUSTMENTS = {None: "", "holm": " after Holm", "benjamini_hochberg": " after Benjamini and Hochberg"}
+
+
+def sentence(verdict: Verdict) -> str:
+    """Verdict, size, certainty and what is to be known beside them."""
+    opening = f"Exploratory ({'; '.join(verdict.reasons)}): " if verdict.reasons else ""
+    diverged = [
+        f"{count} of {len(verdict.seeds)} runs of {arm} diverged" for arm, count in verdict.failures.items() if count
+    ]
+    parts = [_answer(verdict), *diverged]
+    if verdict.kind == "undecided":
+        parts += _advice(verdict)
+    return opening + "; ".join(parts) + "."
+
+
+def _answer(verdict: Verdict) -> str:
+    subject, apart = f"{verdict.arm} and {verdict.baseline}", f"{_figure(verdict.difference)}{_interval(verdict)}"
+    if verdict.kind == "equivalent":
+        return (
+            f"{subject} are equivalent on {verdict.metric}: they differ by {apart}, "
+            f"within the margin of {_figure(verdict.margin)} ({_p(verdict.p_equivalent, verdict)}, {_tested(verdict)})"
+        )
+    if verdict.kind == "undecided":
+        return f"{subject} are undecided on {verdict.metric}: {_seen(verdict)}"
+    return f"{verdict.arm} is {verdict.kind} than {verdict.baseline} on {verdict.metric}: {_seen(verdict)}"
+
+
+def _seen(verdict: Verdict) -> str:
+    if verdict.method == "none":
+        shown = "" if verdict.difference is None else f", and differ by {_figure(verdict.difference)}"
+        return f"{verdict.because}{shown}, so there is no test"
+    tested = f"{_p(verdict.p_adjusted, verdict)}, {_tested(verdict)}"
+    if verdict.solved is not None and verdict.of is not None:
+        counts = (
+            f"solved by {verdict.solved[0]} of {verdict.of[0]} seeds against {verdict.solved[1]} of {verdict.of[1]}"
+        )
+        sooner = (
+            f", median time {_figure(verdict.difference)} apart"
+            if verdict.method == "time to solve" and verdict.difference
+            else ""
+        )
+        return f"{counts}{sooner} ({tested})"
+    if verdict.method == "ranks":
+        apart = (
+            "" if verdict.difference is None else f"a difference of {_figure(verdict.difference)} where both finished "
+        )
+        return f"{apart}({tested})" if apart else f"compared by rank ({tested})"
+    return f"a difference of {_figure(verdict.difference)}{_interval(verdict)} ({tested})"
+
+
+def _advice(verdict: Verdict) -> list[str]:
+    seeds = _seeds(len(verdict.seeds))
+    advice = []
+    if verdict.detectable_effect is not None:
+        advice.append(f"{seeds} find differences of {_figure(verdict.detectable_effect)} and more in 80 % of studies")
+        needed = verdict.seeds_needed
+        aim = "a difference of this size" if verdict.margin is None else "a difference as large as the margin"
+        how_many = "more than 1000 seeds" if needed is None else f"about {_seeds(needed)}"
+        if needed is None or needed > len(verdict.seeds):
+            advice.append(f"{how_many} would show {aim}, in a new registration")
+    return advice
+
+
+def _interval(verdict: Verdict) -> str:
+    if verdict.interval is None:
+        return ""
+    low, high = verdict.interval
+    return f", {100 * (1 - verdict.level):.3g} % interval {_figure(low)} to {_figure(high)}"
+
+
+def _tested(verdict: Verdict) -> str:
+    over = f"over {_seeds(len(verdict.seeds))}"
+    because = f", because {verdict.because}" if verdict.because else ""
+    return f"{_TESTS[verdict.method]} {over}{because}"
+
+
+def _p(p: float | None, verdict: Verdict) -> str:
+    if p is None:
+        return "no p-value, all seeds tie"
+    return f"p {'< 0.001' if p < 0.001 else f'= {p:.2g}'}{_ADJUSTMENTS[verdict.adjustment]}"
+
+
+def _seeds(number: int) -> str:
+    return f"{number} seed{'' if number == 1 else 's'}"
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"

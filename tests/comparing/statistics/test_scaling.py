@@ -1,0 +1,60 @@
+"""A planted scaling law is recovered, with its interval and its frontier."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from headtohead.comparing.statistics.scaling import joint_law, power_law
+
+SIZES = np.repeat(np.geomspace(1e5, 1e8, 7), 2)
+
+
+def planted(noise: float, seed: int = 0) -> np.ndarray:
+    return (1.7 + 40 * SIZES**-0.3) * np.exp(noise * np.random.default_rng(seed).normal(size=SIZES.size))
+
+
+def test_a_planted_power_law_is_recovered() -> None:
+    law = power_law(SIZES, planted(0.0), samples=5)
+    assert (law.floor.value, law.scale.value, law.exponent.value) == pytest.approx((1.7, 40, 0.3), rel=1e-4)
+    assert law([1e9]) == pytest.approx(1.7 + 40 * 1e9**-0.3)
+
+
+def test_the_intervals_hold_the_planted_law_under_noise() -> None:
+    law = power_law(SIZES, planted(0.003, seed=1), samples=100)
+    for found, truth in ((law.floor, 1.7), (law.scale, 40.0), (law.exponent, 0.3)):
+        assert found.low < truth < found.high
+    assert law.exponent.high - law.exponent.low < 0.06
+
+
+def test_one_bad_run_does_not_move_the_law() -> None:
+    loss = planted(0.001)
+    loss[5] *= 1.2
+    assert power_law(SIZES, loss, samples=2).exponent.value == pytest.approx(0.3, abs=0.02)
+
+
+def test_a_planted_frontier_is_recovered() -> None:
+    """Chinchilla's own numbers; the optimum has the least loss among all splits of the same FLOPs."""
+    sizes, tokens = (axis.ravel() for axis in np.meshgrid(np.geomspace(1e6, 1e9, 5), np.geomspace(2e7, 2e10, 5)))
+    loss = 1.69 + 406.4 * sizes**-0.34 + 410.7 * tokens**-0.28
+    noisy = loss * np.exp(0.001 * np.random.default_rng(0).normal(size=loss.size))
+    law = joint_law(sizes, tokens, noisy, samples=30)
+    assert law.exponent.value == pytest.approx(0.34, abs=0.01)
+    assert law.token_exponent.value == pytest.approx(0.28, abs=0.01)
+    assert law.frontier_exponent.low < 0.28 / 0.62 < law.frontier_exponent.high
+    parameters, at = law.optimum(1e21)
+    assert float(6 * parameters * at) == pytest.approx(1e21)
+    others = float(parameters) * np.geomspace(0.2, 5, 101)
+    assert float(law(parameters, at)) <= float(law(others, 1e21 / 6 / others).min()) + 1e-12
+
+
+def test_too_few_points_or_sizes_are_refused() -> None:
+    with pytest.raises(ValueError, match="3 points for 5 free numbers"):
+        joint_law([1.0, 2.0, 4.0], [4.0, 2.0, 1.0], [3.0, 2.0, 1.0])
+    with pytest.raises(ValueError, match="at least 4 different ones"):
+        power_law([1.0, 1.0, 2.0, 2.0], [3.0, 3.0, 2.0, 2.0])
+
+
+def test_a_diverged_run_is_no_point_of_a_law() -> None:
+    with pytest.raises(ValueError, match="a run that diverged is no point of a law"):
+        power_law([1.0, 2.0, 4.0, 8.0], [3.0, 2.0, np.nan, 1.0])
