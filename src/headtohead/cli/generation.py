@@ -115,12 +115,20 @@ def _parser() -> Parser:
 def _prompts(given: argparse.Namespace) -> list[Prompt]:
     prompts: list[Prompt] = [*given.prompt, *(_ids(text) for text in given.tokens)]
     if given.prompts is not None and given.prompts != "-":
-        prompts += Path(given.prompts).read_text(encoding="utf-8").splitlines()
+        prompts += _lines(given.prompts)
     elif given.prompts == "-" or (not prompts and not sys.stdin.isatty()):
         prompts += sys.stdin.read().splitlines()
     if not prompts:
         raise ConfigurationError("there is no prompt: give --prompt TEXT, --prompts FILE, or text on standard input")
     return prompts
+
+
+def _lines(file: str) -> list[str]:
+    try:
+        return Path(file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "no UTF-8"
+        raise ConfigurationError(f"--prompts {file} cannot be read ({reason}): give a text file") from None
 
 
 def _ids(text: str) -> list[int]:
