@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from published_folders import TEXT, write_text
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 import headtohead as h2h
 from headtohead.architectures.contracts import Architecture
@@ -72,6 +72,45 @@ def test_a_model_that_no_form_can_say_is_refused_with_the_reason(
     with pytest.raises(InexpressibleError, match=says):
         write_hub(drawn(config), config, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+T5 = [
+    "model/position=t5_bias", "model/norm=rms_norm", "model.mixer.bias=false", "model.cross.bias=false",
+    "model.mixer.scale=1.0", "model.cross.scale=1.0", "model.feedforward.bias=false", "model.scale_embedding=false",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_an_encoder_decoder_whose_sides_share_a_table_is_read_back_with_equal_logits(
+    tied: bool, tmp_path: Path
+) -> None:
+    flag = str(tied).lower()
+    sizes = ["model=encoder_decoder", "task=seq2seq", "data=number_words", *SIZE[3:], "model.max_target_length=12"]
+    config = h2h.compose("train", [*sizes, *T5, f"model.tie_weights={flag}", f"model.scale_logits={flag}"])
+    model = drawn(config)
+    assert write_hub(model, config, tmp_path) == "t5"
+    there = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, attn_implementation="eager").eval()
+    source, target = torch.randint(0, 41, (2, 2, 9), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        ours, theirs = model(source, decoder_tokens=target), there(source, decoder_input_ids=target).logits
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=5e-5)
+
+
+BASELINES = {
+    "recurrent": [],
+    "text_cnn": ["task=classification", "data=sentence_grammar"],
+    "cnn": ["task=image_classification", "data=digits"],
+    "recurrent_encoder_decoder": ["task=seq2seq", "data=number_words"],
+}
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_baseline_is_refused_with_a_reason(name: str, tmp_path: Path) -> None:
+    config, _ = fitted(h2h.compose("train", [f"model={name}", *BASELINES[name]]))
+    with pytest.raises(
+        InexpressibleError, match=r"no form of the hub can say what this|made of mixers, and this is none"
+    ):
+        write_hub(make_model(config), config, tmp_path / "out")
 
 
 @pytest.mark.parametrize("kind", ["char", "byte", "bpe"])

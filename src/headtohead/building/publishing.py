@@ -35,6 +35,11 @@ def write_hub(
     `config` is a run's own, with nothing left to the data; `tokenizer` are the facts that its data tells of one, and
     `class_names` those of a classifier's labels.
     """
+    if "mixer" not in config["model"]:
+        raise InexpressibleError(
+            "the hub's forms are those of models made of mixers, and this is none: keep our own form, safetensors and "
+            "config"
+        )
     near, far = [], []
     for family in FAMILIES:
         try:

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from headtohead.architectures.contracts import Architecture
-from headtohead.architectures.heads import VocabularyHead, name_of
+from headtohead.architectures.heads import name_of
 from headtohead.data.tokenizers import SPECIAL_TOKENS, Tokenizer, letter_bytes
 from headtohead.pretrained.family import Family, InexpressibleError
 from headtohead.pretrained.pieces import Weights
@@ -23,8 +23,9 @@ def write_checkpoint(
     from safetensors.torch import save_file
 
     hub, head = family.complete(config), name_of(model.head)
-    tied = {"head.weight"} if isinstance(model.head, VocabularyHead) and model.head.tied else set()
-    ours: dict[str, Tensor] = {name: held for name, held in model.state_dict().items() if name not in tied}
+    once = {name for name, _ in model.named_parameters()}
+    again = {name for name, _ in model.named_parameters(remove_duplicate=False)} - once
+    ours: dict[str, Tensor] = {name: held for name, held in model.state_dict().items() if name not in again}
     pieces = [*family.pieces(hub), *family.head_pieces(hub, head)]
     named = {name for piece in pieces for name in piece.ours}
     if apart := sorted(named ^ set(ours)):
@@ -34,11 +35,19 @@ def write_checkpoint(
         theirs |= {name: held.detach().cpu().contiguous().clone() for name, held in piece.give(ours).items()}
     kind = str(next(iter(theirs.values())).dtype).removeprefix("torch.")
     folder.mkdir(parents=True, exist_ok=True)
-    ids = {} if tokenizer is None else {"bos_token_id": tokenizer.special.bos, "eos_token_id": tokenizer.special.eos}
-    _write(folder / "config.json", {**config, **ids, "torch_dtype": kind})
+    _write(folder / "config.json", {**config, **_ids(config, tokenizer), "torch_dtype": kind})
     save_file(theirs, folder / "model.safetensors", metadata={"format": "pt"})
     if tokenizer is not None:
         write_tokenizer(tokenizer, folder)
+
+
+def _ids(config: Mapping[str, Any], tokenizer: Tokenizer | None) -> dict[str, int]:
+    """The numbers of special tokens; what begins a target is a word of its own there."""
+    if tokenizer is None:
+        return {}
+    special = tokenizer.special
+    ids = {"bos_token_id": special.bos, "eos_token_id": special.eos, "pad_token_id": special.pad}
+    return ids | ({"decoder_start_token_id": special.bos} if config.get("is_encoder_decoder") else {})
 
 
 def write_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
