@@ -167,6 +167,21 @@ def test_a_name_or_shape_left_over_is_refused_by_name(
         started(parts)
 
 
+def test_an_index_that_lists_nothing_is_refused(published: Path, text: Path, tmp_path: Path) -> None:
+    folder = changed(published, tmp_path, lambda weights: weights)
+    (folder / "model.safetensors.index.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"its model\.safetensors\.index\.json lists no weights"):
+        started(h2h.build_parts(config_of(folder, text)))
+
+
+def test_classes_without_numbers_are_refused(published: Path, text: Path, tmp_path: Path) -> None:
+    folder = changed(published, tmp_path, lambda weights: weights)
+    told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps({**told, "id2label": {"good": "bad"}}), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"id2label=\{'good': 'bad'\}, which numbers no classes"):
+        started(h2h.build_parts(config_of(folder, text)))
+
+
 def test_pickled_weights_are_refused_with_the_way_out(published: Path, text: Path, tmp_path: Path) -> None:
     folder = changed(published, tmp_path, lambda weights: weights)
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
@@ -184,6 +199,7 @@ def test_pickled_weights_are_refused_with_the_way_out(published: Path, text: Pat
         ("model/norm=rms_norm", r"model\.norm\._target_=.*RmsNorm contradicts"),
         ("model=encoder_only", r"model=encoder_only contradicts .* those of a decoder_only"),
         ("model.max_length=99", r"model\.max_length=99 contradicts"),
+        ("model/size=small", r"model/size=small contradicts .* weights have their size: take it out"),
     ],
 )
 def test_what_contradicts_the_weights_is_refused(published: Path, text: Path, override: str, says: str) -> None:
@@ -208,6 +224,7 @@ def test_what_weights_know_nothing_of_may_be_chosen(published: Path, text: Path)
             r"_layer_idx=True, and our gpt2 knows False alone",
         ),
         ("activation_function", "quick_gelu", r"its activation quick_gelu is none of ours"),
+        ("n_embd", "wide", r"its config\.json makes no model"),
     ],
 )
 def test_a_model_that_is_none_of_ours_is_refused_before_anything_is_built(

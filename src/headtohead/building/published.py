@@ -45,6 +45,12 @@ def with_its_choices(composed: Mapping[str, Any], overrides: Sequence[str], comp
         raise ConfigurationError(
             f"init_from={origin}: its config.json has no {error.args[0]}; fetch it again"
         ) from None
+    except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise ConfigurationError(
+            f"init_from={origin}: its config.json makes no model ({error}); fetch it again"
+        ) from None
+    if size := next((given for given in overrides if given.startswith("model/size=")), None):
+        raise ConfigurationError(f"{size} contradicts init_from={origin}, whose weights have their size: take it out")
     config, alone = compose([*told, *overrides]), compose(told)
     _check(alone["model"], config["model"], origin)
     return {**config, "init_from": checkpoint.pinned}

@@ -87,8 +87,10 @@ class Checkpoint:
 
     def _weight_files(self) -> Iterator[Path]:
         index = self.json(_INDEX)
-        names = sorted(set(index["weight_map"].values())) if index is not None else [_WHOLE]
-        for name in names:
+        told = {"": _WHOLE} if index is None else index.get("weight_map")
+        if not isinstance(told, dict) or not told:
+            raise CheckpointError(f"init_from={self.origin}: its {_INDEX} lists no weights; fetch it again")
+        for name in sorted(set(map(str, told.values()))):
             if Path(name).name != name or not name.endswith(".safetensors"):
                 raise CheckpointError(f"init_from={self.origin}: its {_INDEX} names {name}, which is no file beside it")
             path = self.folder / name

@@ -54,13 +54,23 @@ def take(checkpoint: Checkpoint, head: HeadName) -> Taken:
                 f"({error})"
             ) from None
     used = {name for piece in pieces for name in piece.theirs}
-    labels = {int(number): str(name) for number, name in (hub.get("id2label") or {}).items()}
     return Taken(
         weights,
         has_head,
         left_aside=tuple(name for name in there if name not in used),
-        class_names=tuple(labels[number] for number in sorted(labels)),
+        class_names=_class_names(checkpoint, hub),
     )
+
+
+def _class_names(checkpoint: Checkpoint, hub: Hub) -> tuple[str, ...]:
+    told = hub.get("id2label") or {}
+    try:
+        labels = {int(number): str(name) for number, name in told.items()}
+    except (AttributeError, ValueError):
+        raise CheckpointError(
+            f"init_from={checkpoint.origin}: its config.json has id2label={told}, which numbers no classes; correct it"
+        ) from None
+    return tuple(labels[number] for number in sorted(labels))
 
 
 def _named(checkpoint: Checkpoint, family: Family, hub: Hub) -> dict[str, Tensor]:
