@@ -123,3 +123,8 @@ def test_declared_costs_are_counted_costs(gated: bool) -> None:
 def test_more_experts_per_token_than_there_are_is_refused() -> None:
     with pytest.raises(ValueError, match="experts_per_token=3 must be between 1 and num_experts=2"):
         MixtureOfExperts(4, num_experts=2, experts_per_token=3)
+
+
+def test_experts_without_room_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"capacity=-1\.0 leaves experts no room"):
+        MixtureOfExperts(4, capacity=-1.0)

@@ -61,6 +61,8 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
             raise ValueError(
                 f"experts_per_token={experts_per_token} must be between 1 and num_experts={num_experts}: change either"
             )
+        if capacity is not None and not capacity > 0:
+            raise ValueError(f"capacity={capacity} leaves experts no room: choose above 0, such as 1.25, or null")
         self.d_model, self.num_experts, self.experts_per_token = d_model, num_experts, experts_per_token
         self.capacity, self.renormalise = capacity, renormalise
         self.balance_weight, self.z_weight = balance_weight, z_weight
