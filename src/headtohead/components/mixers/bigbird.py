@@ -125,12 +125,7 @@ class BigBird(SparseAttention):
         there: Bool[Tensor, "#B N S"],
         lengths: Int[Tensor, "#B"],
         context: Context,
-    ) -> Float[
-        Tensor,
-        (
-            X  # H C T
-        ),
-    ]:
+    ) -> Float[Tensor, "#X #H C T"]:
         """Which keys of the gathered blocks there are for each query, and what the position encoding says to them."""
         batch, number, size = len(queries), queries.shape[2], queries.shape[3]
         inside = torch.arange(size, device=queries.device)
