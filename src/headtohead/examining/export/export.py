@@ -53,6 +53,7 @@ def export(run: FinishedRun, form: Form, folder: Path | None = None) -> Exported
     if form not in get_args(Form):
         raise ConfigurationError(f"--to {form} is no form of export: choose one of {', '.join(get_args(Form))}")
     folder = run.folder / "export" / form if folder is None else folder
+    _make(folder)
     model = run.model.float()
     most = limits(model, _told(run))
     tried = shapes(most)
@@ -61,12 +62,18 @@ def export(run: FinishedRun, form: Form, folder: Path | None = None) -> Exported
         file, artefact = to_hub(run, model, folder)
         beside = [folder / name for name in FILES if (folder / name).is_file()]
     else:
-        folder.mkdir(parents=True, exist_ok=True)
         file, artefact = _WRITERS[form](model, most, folder, names)
         beside = [Path(shutil.copy(run.folder / name, folder)) for name in _BESIDE if (run.folder / name).is_file()]
     found = Exported(run.record.id, form, (file, *beside), names, tuple(compared(model, artefact, tried)))
     (folder / "export.json").write_text(json.dumps(found.to_dict(), indent=2) + "\n", encoding="utf-8")
     return found
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"--out {folder} cannot be made ({error.strerror}): give another folder") from None
 
 
 def _told(run: FinishedRun) -> dict[str, int | None]:
