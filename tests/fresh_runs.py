@@ -20,7 +20,8 @@ ROWS = ["data.num_train=60", "data.num_validation=8", "data.num_test=8"]
 
 def fresh_run(outputs: Path, *overrides: str) -> FinishedRun:
     """Weights are drawn with a spread that attention is not flat."""
-    config, _ = fitted(compose_checked("train", [*SMALL, *overrides]))
+    sizes = [] if "model=external" in overrides else SMALL  # those of anybody's module are its own
+    config, _ = fitted(compose_checked("train", [*sizes, *overrides]))
     folder = RunFolder.create(outputs, name="fresh")
     folder.write_record(RunRecord(id=folder.id, name="fresh", status="finished", config=config))
     folder.write_config(yaml.safe_dump(config))

@@ -43,3 +43,11 @@ class Pixels(nn.Module):
 
     def forward(self, images: Tensor) -> tuple[Tensor, None]:
         return self.out(images.flatten(1)), None
+
+
+class Unmakeable(nn.Module):
+    """Its constructor raises."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        raise KeyError("width")

@@ -15,6 +15,7 @@ from headtohead.architectures.external import External
 from headtohead.building.build import build_parts
 from headtohead.generation.loop import greedy
 from headtohead.probing.attention import attention_maps
+from headtohead.probing.receptive_field import all_maps
 from plain_modules import MaskedMean, NextToken, Pixels
 
 SIZES: dict[str, Any] = {"vocab_size": 29, "max_length": None, "num_classes": 5, "image_shape": None}
@@ -98,6 +99,51 @@ def test_it_writes_what_rerunning_the_whole_prefix_writes() -> None:
     for _ in range(5):
         prefix = torch.cat([prefix, model(prefix)[:, -1].argmax(-1, keepdim=True)], 1)
     assert torch.equal(greedy(model, TOKENS, max_length=5), prefix[:, 7:])
+
+
+class Placed(nn.Module):
+    """The mean of what came before, and places of its own, without a mask; logits for more tokens than there are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.places, self.out = nn.Embedding(29, 8), nn.Embedding(20, 8), nn.Linear(8, 40)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.table(tokens) + self.places.weight[: tokens.shape[1]]
+        return self.out(x.cumsum(1) / torch.arange(1, tokens.shape[1] + 1)[:, None])
+
+
+def test_prompts_of_unequal_length_are_written_as_each_alone_with_tokens_that_there_are() -> None:
+    model = external(Placed()).eval()
+    nn.init.constant_(model.module.out.bias[29:], 9.0)
+    valid = torch.arange(7) >= torch.tensor([[0], [4], [2]])
+    together = greedy(model, TOKENS.masked_fill(~valid, 0), valid, max_length=5)
+    for row, real in enumerate(valid):
+        assert torch.equal(together[row], greedy(model, TOKENS[row, real][None], max_length=5)[0])
+    assert int(together.max()) < 29
+
+
+class Broken(NextToken):
+    def forward(self, tokens: Tensor) -> Tensor:
+        raise KeyError("boom")
+
+
+def test_what_a_module_raises_is_told_with_what_it_was_given() -> None:
+    with pytest.raises(ValueError, match=r"module=Broken fails at tokens of shape \(1, 7\) \(KeyError: 'boom'\)"):
+        ledger(external(Broken(29)), InputSize(7))
+
+
+def test_what_a_constructor_raises_is_told() -> None:
+    config = h2h.compose("train", ["model=external", "model.module._target_=plain_modules.Unmakeable"])
+    with pytest.raises(ValueError, match=r"module=plain_modules\.Unmakeable cannot be made \(KeyError: 'width'\)"):
+        build_parts(config)
+
+
+def test_its_receptive_field_is_followed_back_to_its_own_embedding_of_the_tokens() -> None:
+    [field] = all_maps(external(Placed()).eval(), {"tokens": TOKENS})
+    assert field.weights.shape == (3, 1, 7, 7) and field.causal
+    expected = torch.ones(7, 7).tril() / torch.arange(1, 8)[:, None]
+    torch.testing.assert_close(field.weights, expected.expand(3, 1, 7, 7))
 
 
 def test_it_has_no_attention_to_show() -> None:

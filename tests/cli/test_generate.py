@@ -104,6 +104,29 @@ def test_more_tokens_than_positions_are_refused(tmp_path: Path) -> None:
         learned.generate("the", max_new_tokens=14)
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["--prompts", "."], "--prompts . cannot be read (Is a directory): give a text file"),
+        (["--prompts", "none.txt"], "--prompts none.txt cannot be read (No such file or directory)"),
+        (["--prompt", "the", "--stop", ""], "a string to stop at is empty"),
+        (["--prompt", "the", "--stop-token", "9999", "--beams", "2"], "token 9999 to stop at is none of the run's"),
+        (["--prompt", "the", "--stop-token", "-1"], "token -1 to stop at is none of the run's"),
+    ],
+)
+def test_what_cannot_be_read_or_end_a_text_is_refused(
+    run: Path, capsys: pytest.CaptureFixture[str], given: list[str], says: str
+) -> None:
+    assert main(["generate", str(run), *given]) == 2
+    assert f"error: {says}" in capsys.readouterr().err
+
+
+def test_anybodys_module_writes_tokens_that_there_are_for_prompts_of_any_lengths(tmp_path: Path) -> None:
+    given = ["model=external", "model.module._target_=plain_modules.NextToken", "model.module.vocab_size=999"]
+    written = fresh_run(tmp_path, *given, *CHAR, "data.packing=stream").generate(["a", "the old"], max_new_tokens=6)
+    assert all(max(one.tokens) < 999 for one in written) and len(written) == 2
+
+
 def test_what_may_begin_a_stop_or_end_a_character_is_held_back() -> None:
     pieces = {1: b"a", 2: b"\xc3", 3: b"\xa9", 4: b"E", 5: b"N", 6: b"D"}
     text = GrowingText(lambda ids: b"".join(map(pieces.__getitem__, ids)).decode(errors="replace"), ["END"])

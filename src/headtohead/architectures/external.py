@@ -9,13 +9,14 @@ from inspect import Parameter, signature
 from typing import Any, ClassVar
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headtohead.architectures.checks import checked_shape, required
 from headtohead.architectures.contracts import CostRow, InputSize
 from headtohead.architectures.counting import counting, saved_bytes
-from headtohead.architectures.decoding import Decodes, Decoding
+from headtohead.architectures.decoding import Decodes, Decoding, left_padding
 from headtohead.architectures.heads import GivenLogits, HeadName
 from headtohead.components.contracts import Costs
 
@@ -31,10 +32,11 @@ _OF_TOKENS = ("language_model", "masked_language_model", "tagger")
 
 @dataclass
 class Reread(Decoding):
-    """A module that carries nothing reads all again for each token."""
+    """A module that carries nothing reads all again for each token. Padding is moved behind the rows: what reads one
+    way never sees it there, and counts its places from the first real token."""
 
     tokens: Int[Tensor, "B L"] | None = None
-    valid: Bool[Tensor, "B L"] | None = None
+    lengths: Int[Tensor, " B"] | None = None
 
 
 class External(Decodes):
@@ -58,6 +60,10 @@ class External(Decodes):
         super().__init__()
         if module is None:
             raise ValueError("model.module is missing: give model.module._target_=package.Class, or a function's name.")
+        if not isinstance(module, nn.Module):
+            raise ValueError(
+                f"model.module is of type {type(module).__name__}: give a class of torch.nn.Module, or what makes one."
+            )
         if next(module.parameters(), None) is None:
             raise ValueError(f"model.module={type(module).__name__} has no parameters: there is nothing to train.")
         self.module, self.head, self.task_head = module, GivenLogits(), head
@@ -125,26 +131,29 @@ class External(Decodes):
         self, tokens: Int[Tensor, "B L"], valid: Bool[Tensor, "B L"] | None, *, room: int, bos_id: int
     ) -> tuple[Float[Tensor, "B V"], Reread]:
         del room, bos_id
-        if valid is not None and not bool(valid.all()) and self.names["valid"] is None:
-            raise ValueError(
-                f"prompts are of unequal length, and model.module={type(self.module).__name__} takes no mask: give "
-                "prompts of one length, or one at a time."
-            )
-        state = Reread(tokens=tokens[:, :0], valid=None if valid is None else valid[:, :0])
-        if valid is not None:
-            state.valid = valid
-        return self._reread(tokens, state), state
+        batch, length = tokens.shape
+        lengths = torch.full((batch,), length, device=tokens.device)
+        if (padding := left_padding(valid)) is not None:
+            tokens = tokens.gather(1, (torch.arange(length, device=tokens.device) + padding) % length)
+            lengths = lengths - padding[:, 0]
+        state = Reread(tokens=tokens, lengths=lengths)
+        return self._reread(state), state
 
     def advance(self, tokens: Int[Tensor, "B L"], state: Decoding) -> Float[Tensor, "B V"]:
         assert isinstance(state, Reread), "a state comes from start"
-        if state.valid is not None:
-            state.valid = torch.cat((state.valid, torch.ones_like(tokens, dtype=torch.bool)), dim=1)
-        return self._reread(tokens, state)
+        assert state.tokens is not None and state.lengths is not None
+        num_new = tokens.shape[1]
+        places = state.lengths[:, None] + torch.arange(num_new, device=tokens.device)
+        state.tokens = F.pad(state.tokens, (0, num_new)).scatter(1, places, tokens)
+        state.lengths = state.lengths + num_new
+        return self._reread(state)
 
-    def _reread(self, tokens: Int[Tensor, "B L"], state: Reread) -> Float[Tensor, "B V"]:
-        assert state.tokens is not None
-        state.tokens = torch.cat((state.tokens, tokens), dim=1)
-        return self.features(state.tokens, state.valid)[:, -1]
+    def _reread(self, state: Reread) -> Float[Tensor, "B V"]:
+        """Of logits more than there are tokens, those that no token has are left out."""
+        assert state.tokens is not None and state.lengths is not None
+        valid = torch.arange(state.tokens.shape[1], device=state.tokens.device) < state.lengths[:, None]
+        logits = self.features(state.tokens, None if bool(valid.all()) else valid)
+        return logits[torch.arange(len(logits), device=logits.device), state.lengths - 1, : self.num_outputs]
 
     def num_tokens(self, size: InputSize) -> int:
         """The words, or the pixels."""
@@ -161,7 +170,7 @@ class External(Decodes):
             inputs = self.example_inputs(size, 1, held[0].device)
             inputs = {name: x.to(held[0].dtype) if x.is_floating_point() else x for name, x in inputs.items()}
             with saved_bytes(self.module) as kept, counting() as forward:
-                logits = self.features(**inputs)
+                logits = self._tried(inputs)
             with counting() as backward:
                 if trained:
                     torch.autograd.grad(logits, trained, torch.ones_like(logits), allow_unused=True)
@@ -173,6 +182,19 @@ class External(Decodes):
             training_flops=forward.products + backward.products,
             activation_bytes=kept() * size.bytes_per_element // held[0].element_size(),
         )
+
+    def _tried(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Counting is the first that is asked of a module: whatever is wrong in it is said here."""
+        try:
+            return self.features(**inputs)
+        except (ValueError, torch.OutOfMemoryError):
+            raise
+        except Exception as error:
+            shown = ", ".join(f"{name} of shape {tuple(x.shape)}" for name, x in inputs.items())
+            raise ValueError(
+                f"model.module={type(self.module).__name__} fails at {shown} ({type(error).__name__}: {error}): "
+                "correct it, or set its own sizes to those of the data."
+            ) from error
 
     def example_inputs(self, size: InputSize, batch_size: int, device: torch.device) -> dict[str, Tensor]:
         if self.image_shape is not None:

@@ -92,8 +92,22 @@ def make_model(filled: Mapping[str, Any], device: torch.device | str | None = No
     if class_value(filled["model"]["_target_"], "needs_memory"):
         device = None
     with torch.device(device) if device is not None else nullcontext():
-        model: Architecture = _make(filled["model"], head=head)
+        model = _made(filled["model"], head)
     _finetuning(filled).apply(model)
+    return model
+
+
+def _made(node: Mapping[str, Any], head: str) -> Architecture:
+    """Whatever a module of somebody else's raises is said in one sentence."""
+    try:
+        model: Architecture = _make(node, head=head)
+    except Exception as error:
+        theirs = (node.get("module") or {}).get("_target_")
+        if theirs is None or isinstance(error, ValueError | FileNotFoundError | torch.OutOfMemoryError):
+            raise
+        raise ConfigurationError(
+            f"model.module={theirs} cannot be made ({type(error).__name__}: {error}): correct its arguments or its code"
+        ) from error
     return model
 
 

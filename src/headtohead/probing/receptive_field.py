@@ -89,19 +89,22 @@ def _called(part: Mixer, x: Tensor, *, context: Context) -> Tensor:
 
 
 def model_fields(model: nn.Module, inputs: Mapping[str, Tensor]) -> list[AttentionMaps]:
-    """Of the whole model: how its features, before the head, depend on the embedded tokens, or on the pixels; none of
-    a model whose tokens are embedded in another way than ours."""
+    """Of the whole model: how its features, before the head, depend on the embedded tokens, or on the pixels; of a
+    module of anybody's, on what its tables hold for the tokens, and none where there is no such table."""
     architecture = architecture_of(model)
     given = moved(inputs, architecture)
     leaves: list[Tensor] = []
+    texts = {given[name].data_ptr() for name in ("tokens", "decoder_tokens") if name in given}
 
-    def cut(part: nn.Module, tokens: object, output: Tensor) -> Tensor:
-        """From here on gradients are asked for."""
-        del part, tokens
+    def cut(part: nn.Module, read: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        """From here on gradients are asked for; tables of places or kinds are left alone."""
+        if isinstance(part, nn.Embedding) and read[0].data_ptr() not in texts:
+            return output
         leaves.append(output.detach().requires_grad_())
         return leaves[-1]
 
     embeddings = {part for part in architecture.modules() if isinstance(part, TokenEmbedding)}
+    embeddings = embeddings or {part for part in architecture.modules() if isinstance(part, nn.Embedding)}
     hooks = [part.register_forward_hook(cut) for part in embeddings]
     if "images" in given:
         given["images"] = given["images"].detach().requires_grad_()

@@ -10,6 +10,7 @@ import torch
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.decoding import Decodes
+from headtohead.architectures.external import External
 from headtohead.architectures.heads import LanguageModel
 from headtohead.building.errors import ConfigurationError
 from headtohead.examining.generation.prompts import Prompt, encoded
@@ -55,6 +56,7 @@ class Writer:
         """
         read = [encoded(prompt, self.data, self.spec, is_source=self.model.reads_source) for prompt in prompts]
         _check_not_empty(prompts, read)
+        _check_stops(stop, stop_tokens, self.spec.vocab_size)
         how = replace(how, max_new_tokens=self._room(read, how, max_new_tokens))
         shown = [prompt if isinstance(prompt, str) else self.data.decode(list(prompt)) for prompt in prompts]
         if how.beams > 1:
@@ -145,7 +147,8 @@ def _writing(model: Architecture, run: FinishedRun) -> Decodes:
             f"model={name} of this run reads a whole row at once and writes none token by token: {way}; what this one "
             "can do are h2h evaluate and h2h probe"
         )
-    if not isinstance(model.head, LanguageModel):
+    task_head = model.task_head if isinstance(model, External) else None
+    if not isinstance(model.head, LanguageModel) and task_head != "language_model":
         task = (run.config.get("choices") or {}).get("task") or type(model.head).__name__
         raise ConfigurationError(
             f"task={task} of this run gives labels for what is read, and no next token: {way}; what this one can do "
@@ -161,6 +164,16 @@ def _check_not_empty(prompts: Sequence[Prompt], read: Sequence[Sequence[int]]) -
         if not tokens:
             raise ConfigurationError(
                 f"the prompt {prompt!r} is empty, and this run has no start to write from: give text"
+            )
+
+
+def _check_stops(stop: Sequence[str], stop_tokens: Sequence[int], vocab_size: int) -> None:
+    if "" in stop:
+        raise ConfigurationError("a string to stop at is empty, and would end every text at once: give text")
+    for token in stop_tokens:
+        if not 0 <= token < vocab_size:
+            raise ConfigurationError(
+                f"token {token} to stop at is none of the run's: its ids are 0 to {vocab_size - 1}"
             )
 
 
