@@ -86,7 +86,7 @@ def test_one_odd_turn_of_many_does_not_make_the_median_uncertain() -> None:
 def test_run_too_slow_for_a_single_step_is_said_to_be_so(timed: dict[str, Timing]) -> None:
     timed["lstm"] = timing(*[3000.0] * 7)
     arm = match(SMALL, {"attention": [], "lstm": LSTM}, "attention", EqualTime()).arm("lstm")
-    assert not arm.met and arm.overrides == ("trainer.max_steps=1",) and "no steps" in arm.reason
+    assert not arm.met and arm.overrides == ("trainer.max_steps=1",) and "settings of steps none gives" in arm.reason
 
 
 def test_threads_set_apart_are_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -10,8 +11,11 @@ import pytest
 from headtohead.building.build import build_model, build_parts
 from headtohead.building.configuration import compose_checked
 from headtohead.building.errors import ConfigurationError
+from headtohead.studying.matching import dials
 from headtohead.studying.matching.budgets import Budget, EqualFlops, EqualParameters, EqualState, EqualTokens
+from headtohead.studying.matching.costing import costed
 from headtohead.studying.matching.matching import Matching
+from headtohead.studying.matching.shaping import Shaper
 from headtohead.studying.matching.solver import match
 from headtohead.training.run import train
 
@@ -151,7 +155,23 @@ def test_what_no_shape_can_meet_is_said_with_the_nearest() -> None:
     matching = matched(SMALL, ["model/mixer=lstm", NO_POSITION, "model/feedforward=none"], EqualParameters(), "width")
     arm = matching.arm("other")
     assert not arm.met and not matching.met and abs(arm.residual) > 0.02
-    assert "no width, alone" in arm.reason and "the nearest" in arm.reason and "could also move" in arm.reason
+    assert "settings of width none gives" in arm.reason and "the nearest, model.d_model=" in arm.reason
+    assert "could also move" in arm.reason
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mixer", ["lstm", "mamba2", "linear_attention"])
+def test_no_other_width_comes_nearer_than_the_one_found(mixer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dials, "LARGEST_WIDTH", 256)
+    other = [f"model/mixer={mixer}", NO_POSITION, "model.num_layers=3"]
+    found = matched(SMALL, other, EqualParameters(tolerance=1e-6), "head_size").arm("other")
+    run = costed(compose_checked("train", [*SMALL, *other]))
+    every, wanted = Shaper(run, EqualParameters(), 1.0), num_weights(compose_checked("train", SMALL))
+    misses = []
+    for width in range(8, 257, 8):
+        with suppress(ValueError):
+            misses.append(abs(every.run_of({"model.d_model": width}).figure("parameters") - wanted))
+    assert abs(found.achieved - wanted) == min(misses)
 
 
 def test_arm_without_what_may_move_says_so() -> None:

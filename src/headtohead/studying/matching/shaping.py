@@ -36,6 +36,12 @@ class Shaper:
         self._values: dict[tuple[tuple[str, float], ...], float | None] = {}
         self.cannot: dict[Move, str] = {}
         """The moves that this arm does not have, and why."""
+        self.has_pairs = False
+        """Whether two moves were tried together."""
+
+    @property
+    def num_looks(self) -> int:
+        return len(self._values)
 
     def nearest(self, moves: Sequence[Move]) -> Shape:
         """The first that meets the budget: as it is written, by one move in the order given, by two; else the nearest
@@ -67,6 +73,7 @@ class Shaper:
         for coarse, fine in combinations(sorted(moves, key=COARSE_TO_FINE.index), 2):
             if (coarse, fine) != ("width", "head_size"):  # the same field
                 for shape in alone[coarse][:OUTER_SETTINGS]:
+                    self.has_pairs = True
                     yield from self._turned(fine, shape.setting)[:1]
 
     def _turned(self, move: Move, given: Setting) -> list[Shape]:

@@ -78,7 +78,7 @@ def _moves_by_arm(
 
 
 def _checked(name: str, moves: Sequence[str], budget: Budget) -> tuple[Move, ...]:
-    known = {move: move for move in MOVES}
+    known: dict[str, Move] = {move: move for move in MOVES}
     for move in moves:
         if move not in known:
             raise ConfigurationError(unknown(f"{name} cannot move {move}", move, MOVES))
@@ -134,7 +134,8 @@ def _reason(shape: Shape, shaper: Shaper, moves: Sequence[Move], budget: Budget,
     can = [told(move) for move in moves if move not in shaper.cannot]
     cannot = [f"{told(move)} cannot move, since {why}" for move, why in shaper.cannot.items()]
     nearest = " ".join(overrides_of(shape.setting)) or "as it is written"
-    tried = f"no {' or '.join(can)}, alone or two together, gives" if can else "nothing of it may move to give"
+    together = ", alone and two together," if shaper.has_pairs else ""
+    tried = f"of {shaper.num_looks} settings of {' and '.join(can)}{together} none gives" if can else "nothing moves to"
     others = [told(move) for move in budget.changed_by if move not in moves]
     return "; ".join(
         [
