@@ -103,7 +103,7 @@ def model_fields(model: nn.Module, inputs: Mapping[str, Tensor]) -> list[Attenti
         leaves.append(output.detach().requires_grad_())
         return leaves[-1]
 
-    embeddings = {part for part in architecture.modules() if isinstance(part, TokenEmbedding)}
+    embeddings: set[nn.Module] = {part for part in architecture.modules() if isinstance(part, TokenEmbedding)}
     embeddings = embeddings or {part for part in architecture.modules() if isinstance(part, nn.Embedding)}
     hooks = [part.register_forward_hook(cut) for part in embeddings]
     if "images" in given:
