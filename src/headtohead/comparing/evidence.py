@@ -61,7 +61,7 @@ def evidence_of(
     if not all(arms):
         return Evidence("none", "no seed has a value of both arms")
     solved_at, because = _solved_at(arms, question)
-    if times is not None and (solved_at is not None or question.solved_at is not None):
+    if solved_at is not None and times is not None:
         return _by_time(times, because)
     if solved_at is not None:
         return _by_rate(arms, solved_at, because, question)
