@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ class Cell:
     seed: int
     """That of the study; what the run itself is given may be offset."""
     overrides: tuple[str, ...]
-    config: Mapping[str, Any]
+    config: Mapping[str, Any] = field(compare=False, repr=False)
     id: str
     """Of the same content everywhere: machine, folder, order and company of other arms make no difference."""
 

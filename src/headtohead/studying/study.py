@@ -51,6 +51,10 @@ class Study:
     seed_offsets: Mapping[str, int] = field(default_factory=dict)
     """Added to the seeds of an arm: makes A against A a comparison of different runs."""
     alpha: float = 0.05
+    best: float | None = None
+    """The best value there is: arms that reach it, or split into solved and unsolved, are compared by solve rates."""
+    solved_at: float | None = None
+    """The value from which on a run counts as solved: then arms are always compared by solve rates."""
 
     @property
     def stage_and_name(self) -> tuple[str, str]:
@@ -75,6 +79,8 @@ _KINDS: dict[str, Kind] = {
     "expected": MappingOf(ListOf(OneOf(VERDICTS))),
     "seed_offsets": MappingOf(Whole()),
     "alpha": Number(),
+    "best": Either((Number(), Null())),
+    "solved_at": Either((Number(), Null())),
 }
 FIELDS = tuple(_KINDS)
 _REQUIRED = ("question", "hypothesis", "tuning", "arms", "seeds", "metric", "direction", "baseline")

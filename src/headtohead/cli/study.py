@@ -1,0 +1,186 @@
+"""`h2h study NAME [OVERRIDE ...]`: runs what is missing of a study, and says what its runs say."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from headtohead.building.errors import ConfigurationError
+from headtohead.cli.arguments import Parser, parse, parser
+from headtohead.cli.terminal import error_line, note, out, show_table
+
+if TYPE_CHECKING:
+    from headtohead.studying.conducting import Standing
+    from headtohead.studying.planning import Cell, Plan
+
+_EXAMPLES = """\
+examples:
+  h2h list study                                   the questions that ship
+  h2h study norms_small --plan                     what would be run, and what it would cost
+  h2h study norms_small                            run it, or go on with it, and say what came out
+  h2h study norms_small --workers 2                two runs at once; more workers may join from other machines that
+                                                   share the folder, by the same command
+  h2h study norms_small seeds=5 margin=0.02        fields of the study
+  h2h study norms_small model.num_layers=4         anything else is an override for every arm
+  h2h study norms_small --shard 1/2                half of the runs, where no folder is shared: put the folders
+                                                   outputs/studies/norms_small together, and ask again
+  h2h study mine --config-dir my_conf              a study of yours: my_conf/study/mine.yaml
+
+Stop it at any time: the next call goes on where it was. verdict.json and the runs are in outputs/studies/NAME.
+
+exit code: 0 every run is done, 1 some run failed or is not done, 2 refused, 130 interrupted
+"""
+_PROGRAM = (sys.executable, "-c", "import sys; from headtohead.cli import main; sys.exit(main())")
+INTERRUPTED = 130
+
+
+def run(arguments: Sequence[str]) -> int:
+    given = parse(_parser(), arguments)
+    if "=" in given.name:
+        raise ConfigurationError(f"h2h study needs a study before {given.name}: h2h list study shows them")
+    from headtohead.studying.planning import plan_of, shard_of
+    from headtohead.studying.study import read_study
+
+    plan = plan_of(read_study(given.name, given.overrides, given.config_dir), given.config_dir)
+    cells = shard_of(plan.cells, *given.shard) if given.shard else list(plan.cells)
+    given.threads = given.threads or max(1, _processors() // given.workers)
+    if given.worker:
+        return _work(given, plan, cells)
+    if not _planned(given, plan):
+        return 0
+    return _conducted(given, plan, cells)
+
+
+def _parser() -> Parser:
+    taken = parser("study", "Run or resume a study, and give its verdicts.", _EXAMPLES)
+    taken.add_argument("name", metavar="NAME", help="a study: h2h list study")
+    taken.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="a field of the study, or of every run")
+    taken.add_argument("--plan", action="store_true", help="show the plan and stop")
+    taken.add_argument("--workers", type=_positive, default=1, metavar="N", help="runs at once; default 1")
+    taken.add_argument(
+        "--threads", type=_positive, metavar="N", help="of the processor for each run; default: all, shared by workers"
+    )
+    taken.add_argument("--shard", type=_shard, metavar="I/N", help="only the I-th of N shares of the runs")
+    taken.add_argument("--retry", action="store_true", help="begin anew what failed or ran out of memory")
+    taken.add_argument("--json", action="store_true", help="plan or report as JSON on standard output")
+    taken.add_argument("--worker", action="store_true", help="only do runs, for a scheduler: no plan, no report")
+    taken.add_argument("--parent", type=int, help=argparse.SUPPRESS)
+    taken.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
+    taken.set_defaults(multirun=False)
+    return taken
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is refused: give a number from 1 on")
+    return int(text)
+
+
+def _shard(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise argparse.ArgumentTypeError(f"{text} is refused: give I/N, for example 1/2 and 2/2")
+    return int(found[1]), int(found[2])
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def _work(given: argparse.Namespace, plan: Plan, cells: list[Cell]) -> int:
+    from headtohead.studying.worker import Worker, import_all
+
+    import_all()
+    ended = Worker(plan, cells, threads=given.threads, parent=given.parent).work()
+    return 0 if ended else INTERRUPTED
+
+
+def _planned(given: argparse.Namespace, plan: Plan) -> bool:
+    """Whether there is more to do than to show the plan."""
+    from headtohead.studying.estimating import estimate
+    from headtohead.studying.view import show_plan
+
+    estimated = estimate(plan, threads=given.threads)
+    if given.plan and given.json:
+        out(json.dumps({"study": plan.study.name, **estimated.to_dict()}, indent=2))
+    elif given.plan or (estimated.missing and not given.json):
+        show_table(show_plan(plan, estimated, given.workers))
+    return not given.plan
+
+
+def _conducted(given: argparse.Namespace, plan: Plan, cells: list[Cell]) -> int:
+    from headtohead.studying.conducting import Watch, conduct, prepare
+    from headtohead.studying.launcher import Command, LocalProcesses
+
+    prepare(plan, retry=given.retry)
+    watch = Watch(plan, cells)
+    missing = sum(not standing.is_done for standing in watch.look())
+    logs = [plan.folder / "logs" / f"worker-{os.getpid()}-{number}.log" for number in range(given.workers)]
+    commands = [Command(_command(given), log, given.threads) for log in logs[:missing]]
+    try:
+        with _progress(plan, cells) as tell:
+            ended = conduct(watch, LocalProcesses(given.workers), commands, tell)
+    except KeyboardInterrupt:
+        note(f"interrupted; h2h study {plan.study.name} goes on where it was")
+        return INTERRUPTED
+    for worker in ended:
+        if worker.code:
+            error_line(f"a worker ended with code {worker.code} ({worker.command.log}): {worker.last_words}")
+    return _told(given, plan, cells)
+
+
+def _command(given: argparse.Namespace) -> tuple[str, ...]:
+    options = ["--worker", "--parent", str(os.getpid()), "--threads", str(given.threads)]
+    options += ["--shard", "/".join(map(str, given.shard))] if given.shard else []
+    options += ["--config-dir", given.config_dir] if given.config_dir else []
+    return (*_PROGRAM, "study", given.name, *given.overrides, *options)
+
+
+def _told(given: argparse.Namespace, plan: Plan, cells: list[Cell]) -> int:
+    from headtohead.studying.reporting import report_of, write
+    from headtohead.studying.view import show_report
+
+    report = report_of(plan)
+    file = write(report, plan.folder)
+    if given.json:
+        out(json.dumps(report.to_dict(), indent=2))
+    elif not given.shard or not report.undone:
+        show_table(show_report(report))
+    ours = {cell.id for cell in cells}
+    troubled = [run for run in (*report.undone, *report.failures) if run.id in ours and run.status != "diverged"]
+    if given.shard and report.undone:
+        note(f"shard {given.shard[0]} of {given.shard[1]}: {len(cells) - len(troubled)} of {len(cells)} runs done")
+        note(f"put the folders {os.path.relpath(plan.folder)} together; h2h study {plan.study.name} reports then")
+    note(os.path.relpath(file))
+    return 1 if troubled else 0
+
+
+@contextmanager
+def _progress(plan: Plan, cells: list[Cell]) -> Iterator[Callable[[list[Standing]], None]]:
+    """A bar on a terminal, else a line for every run that ends."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    told: set[str] = set()
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    quiet = not sys.stderr.isatty()
+    with Progress(*columns, console=Console(stderr=True), disable=quiet, transient=True) as progress:
+        bar = progress.add_task("", total=len(cells))
+
+        def tell(standings: list[Standing]) -> None:
+            done = [standing for standing in standings if standing.is_done]
+            running = [standing.cell.name for standing in standings if standing.status == "running"]
+            shown = f"{len(done)} of {len(cells)} runs" + (f", {' and '.join(running)}" if running else "")
+            progress.update(bar, completed=sum(standing.share for standing in standings), description=shown)
+            for standing in done:
+                if quiet and told and standing.cell.id not in told:
+                    note(f"{standing.cell.name}: {standing.status.replace('_', ' ')} ({len(done)} of {len(cells)})")
+            told.update({plan.study.name, *(standing.cell.id for standing in done)})
+
+        yield tell

@@ -1,0 +1,84 @@
+"""A study from its plan to its last run: workers are started and watched, what failed may be tried again."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from headtohead.studying.launcher import Command, Ended, Launcher
+from headtohead.studying.leases import Leases
+from headtohead.studying.planning import Cell, Plan
+from headtohead.studying.registering import register
+from headtohead.studying.running import DONE, record_of
+
+_POLL_SECONDS = 0.5
+RETRIED = ("failed", "out_of_memory")
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far one run is, from nothing, 0, to its end, 1."""
+
+    cell: Cell
+    status: str
+    share: float
+
+    @property
+    def is_done(self) -> bool:
+        return self.status in DONE
+
+
+class Watch:
+    """The standing of every run; one that is done is not looked at again."""
+
+    def __init__(self, plan: Plan, cells: Sequence[Cell]) -> None:
+        self._plan, self._cells = plan, cells
+        self._done: dict[Cell, Standing] = {}
+
+    def look(self) -> list[Standing]:
+        found = [self._done.get(cell) or self._standing(cell) for cell in self._cells]
+        self._done = {standing.cell: standing for standing in found if standing.is_done}
+        return found
+
+    def _standing(self, cell: Cell) -> Standing:
+        record = record_of(self._plan.run_folder(cell))
+        if record is None:
+            return Standing(cell, "missing", 0.0)
+        done = record.status in DONE
+        return Standing(
+            cell, record.status, 1.0 if done else record.progress.step / cell.config["trainer"]["max_steps"]
+        )
+
+
+def conduct(
+    watch: Watch, launcher: Launcher, commands: Sequence[Command], tell: Callable[[list[Standing]], None]
+) -> list[Ended]:
+    """Until every command has ended; they end by themselves when nothing is left that they could do."""
+    ended: list[Ended] = []
+    try:
+        launcher.submit(commands)
+        while launcher.is_busy:
+            ended += launcher.ended()
+            tell(watch.look())
+            if launcher.is_busy:
+                time.sleep(_POLL_SECONDS)
+    finally:
+        launcher.stop()
+    return ended
+
+
+def prepare(plan: Plan, *, retry: bool) -> None:
+    """Before the first worker starts: the design is written down; failed runs are forgotten where that is wished."""
+    plan.folder.mkdir(parents=True, exist_ok=True)
+    register(plan)
+    leases = Leases(plan.folder / "leases")
+    for cell in plan.cells if retry else ():
+        folder = plan.run_folder(cell)
+        record = record_of(folder)
+        if record is None or record.status not in RETRIED:
+            continue
+        if (lease := leases.take(cell.id)) is not None:
+            shutil.rmtree(folder)
+            lease.give_back()

@@ -1,0 +1,80 @@
+"""From the values of a study's runs to a verdict for each of its contrasts, under what was registered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from headtohead.building.errors import one_of
+from headtohead.comparing.statistics.shapes import Scale
+from headtohead.comparing.verdict import Contrast, Registration, Values, Verdict, verdicts_of
+from headtohead.studying.planning import Cell
+from headtohead.studying.registering import Registered
+from headtohead.studying.study import Study
+from headtohead.tracking.record import RunRecord
+
+Outcome = tuple[str, int, str, float | None]
+"""Arm, seed, status and value of one run."""
+_SHARED = ("tokenizer", "evaluation", "loss_normalisation")
+"""What all arms must have in common before their numbers may be compared."""
+
+
+def judged(
+    study: Study, outcomes: Iterable[Outcome], written: Registered | None, *, chance: float | None = None
+) -> list[Verdict]:
+    """Contrasts that were registered are one family, those that were not another; in the order of the study."""
+    values = _values(study, outcomes)
+    same = written is not None and written.asks_the_same(Registered.of(study))
+    ours = [pair for pair in study.contrasts if same and written is not None and pair in written.contrasts]
+    others = [pair for pair in study.contrasts if pair not in ours]
+    found: dict[tuple[str, str], Verdict] = {}
+    for pairs, seeds in ((ours, written.seeds if written else None), (others, None)):
+        if pairs:
+            verdicts = verdicts_of(values, [Contrast(*pair) for pair in pairs], _registration(study, seeds, chance))
+            found |= zip(pairs, verdicts, strict=True)
+    return [found[pair] for pair in study.contrasts]
+
+
+def surprises(study: Study, verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """A finding each."""
+    for verdict in verdicts:
+        expected = study.expected.get(verdict.arm) if verdict.baseline == study.baseline else None
+        if expected and verdict.kind not in expected:
+            yield f"not as expected: {verdict.arm} was expected to be {' or '.join(expected)}, and is {verdict.kind}"
+
+
+def ways_apart(records: Mapping[Cell, RunRecord | None]) -> Iterator[str]:
+    """Names the odd ones out, by what their records say that they were measured with."""
+    finished = {cell: record for cell, record in records.items() if record is not None and record.status == "finished"}
+    for name in _SHARED:
+        found = {cell: getattr(record.comparability, name) for cell, record in finished.items()}
+        usual = Counter(found.values()).most_common(1)[0][0] if found else None
+        odd = {cell.arm for cell, value in found.items() if value != usual}
+        if odd:
+            yield (
+                f"no verdict: {one_of(odd)} and the other arms differ in {name.replace('_', ' ')}, so their numbers "
+                "measure different things: give all arms the same data and task"
+            )
+
+
+def _registration(study: Study, seeds: tuple[int, ...] | None, chance: float | None) -> Registration:
+    best = study.best
+    return Registration(
+        direction=study.direction,
+        metric=study.metric,
+        margin=study.margin,
+        seeds=seeds,
+        alpha=study.alpha,
+        paired=not study.seed_offsets,
+        scale=None if best is None or chance is None or chance == best else Scale(chance, best),
+        solved_at=study.solved_at,
+    )
+
+
+def _values(study: Study, outcomes: Iterable[Outcome]) -> Values:
+    """A run that diverged is a value of its own, None; one that could not be made has none."""
+    values: dict[str, dict[int, float | None]] = {arm: {} for arm in study.arms}
+    for arm, seed, status, value in outcomes:
+        if status in ("finished", "diverged"):
+            values[arm][seed] = value
+    return values

@@ -1,0 +1,112 @@
+"""Where commands run: one small interface, here for processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_PATIENCE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Command:
+    """A program to be run."""
+
+    arguments: tuple[str, ...]
+    log: Path
+    """Where what it says goes."""
+    threads: int | None = None
+    """Of the processor; None leaves it to the program."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that has ended, well or not; a negative code is the signal that killed it."""
+
+    command: Command
+    code: int
+
+    @property
+    def last_words(self) -> str:
+        lines = self.command.log.read_text(encoding="utf-8", errors="replace").split("\n")
+        return next((line for line in reversed(lines) if line.strip()), "it said nothing")
+
+
+class Launcher(ABC):
+    """Runs commands somewhere. Whoever submits polls `ended` until nothing is left."""
+
+    @abstractmethod
+    def submit(self, commands: Sequence[Command]) -> None:
+        """Hand over commands; they start at once or when there is room."""
+
+    @abstractmethod
+    def ended(self) -> list[Ended]:
+        """Those that ended since the last call; starts what waited for them."""
+
+    @property
+    @abstractmethod
+    def is_busy(self) -> bool:
+        """Whether some command still runs or waits."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Ask what runs to end, forget what waits, and come back when all have ended."""
+
+
+class LocalProcesses(Launcher):
+    """Processes of this machine, so many at once; 1 means one after another."""
+
+    def __init__(self, at_once: int = 1) -> None:
+        self._at_once = at_once
+        self._waiting: list[Command] = []
+        self._running: list[tuple[Command, subprocess.Popen[bytes]]] = []
+
+    def submit(self, commands: Sequence[Command]) -> None:
+        self._waiting += commands
+        self._fill()
+
+    def ended(self) -> list[Ended]:
+        codes = [(command, process.poll()) for command, process in self._running]
+        self._running = [(c, p) for (c, p), (_, code) in zip(self._running, codes, strict=True) if code is None]
+        self._fill()
+        return [Ended(command, code) for command, code in codes if code is not None]
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._running or self._waiting)
+
+    def stop(self) -> None:
+        self._waiting.clear()
+        for _, process in self._running:
+            process.terminate()
+        for _, process in self._running:
+            try:
+                process.wait(_PATIENCE_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._running.clear()
+
+    def _fill(self) -> None:
+        while self._waiting and len(self._running) < self._at_once:
+            command = self._waiting.pop(0)
+            command.log.parent.mkdir(parents=True, exist_ok=True)
+            with command.log.open("wb") as log:
+                process = subprocess.Popen(
+                    command.arguments,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env=_environment(command.threads),
+                    start_new_session=True,  # Ctrl-C is for whoever started them
+                )
+            self._running.append((command, process))
+
+
+def _environment(threads: int | None) -> dict[str, str]:
+    counts = {} if threads is None else {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    return {**os.environ, **counts}

@@ -1,0 +1,178 @@
+"""What the runs of a study say: each arm's result and costs, a verdict for each contrast, and every failure."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from headtohead.building.errors import ConfigurationError, unknown
+from headtohead.comparing.verdict import Verdict
+from headtohead.studying.judging import judged, surprises, ways_apart
+from headtohead.studying.planning import Cell, Plan
+from headtohead.studying.registering import registered
+from headtohead.studying.running import DONE, record_of
+from headtohead.studying.study import Study
+from headtohead.tracking.files import replace_text
+from headtohead.tracking.record import RunRecord
+
+FILE = "verdict.json"
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """One run of the plan, done or not."""
+
+    id: str
+    arm: str
+    seed: int
+    status: str
+    """That of the record, or missing."""
+    reason: str | None
+    value: float | None
+    folder: str
+
+
+@dataclass(frozen=True)
+class ArmResult:
+    """One arm over its seeds; None where no run tells."""
+
+    arm: str
+    mean: float | None
+    interval: tuple[float, float] | None
+    parameters: int | None
+    flops: float | None
+    """Of training one run."""
+    tokens_per_second: float | None
+    peak_memory_bytes: float | None
+    finished: int
+    failures: int
+    """Diverged, out of memory, failed."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """All there is to say, from records alone."""
+
+    study: Study
+    runs: tuple[RunLine, ...]
+    arms: tuple[ArmResult, ...]
+    verdicts: tuple[Verdict, ...]
+    remarks: tuple[str, ...]
+    """What stands between the runs and a verdict, and what is not as expected."""
+
+    @property
+    def failures(self) -> list[RunLine]:
+        return [run for run in self.runs if run.status in DONE and run.status != "finished"]
+
+    @property
+    def undone(self) -> list[RunLine]:
+        """Half-done runs count as none."""
+        return [run for run in self.runs if run.status not in DONE]
+
+    def verdict_on(self, arm: str) -> Verdict | None:
+        """Against the baseline."""
+        against = (verdict for verdict in self.verdicts if verdict.baseline == self.study.baseline)
+        return next((verdict for verdict in against if verdict.arm == arm), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "study": asdict(self.study),
+            "complete": not self.undone,
+            "verdicts": [verdict.as_data() for verdict in self.verdicts],
+            "arms": [asdict(arm) for arm in self.arms],
+            "remarks": list(self.remarks),
+            "runs": [asdict(run) for run in self.runs],
+        }
+
+
+def report_of(plan: Plan) -> Report:
+    """Reads every record of the plan; half a run is none."""
+    study = plan.study
+    records = {cell: record_of(plan.run_folder(cell)) for cell in plan.cells}
+    runs = tuple(_line(plan, cell, record) for cell, record in records.items())
+    _check_metric(study, records.values())
+    arms = tuple(_arm(study, arm, [(c, r) for c, r in records.items() if c.arm == arm], runs) for arm in study.arms)
+    apart = list(ways_apart(records))
+    outcomes = [(run.arm, run.seed, run.status, run.value) for run in runs]
+    verdicts = [] if apart else judged(study, outcomes, registered(plan), chance=_chance(study, records.values()))
+    complete = all(run.status in DONE for run in runs)
+    remarks = [*apart, *(surprises(study, verdicts) if complete else ())]
+    return Report(study, runs, arms, tuple(verdicts), tuple(remarks))
+
+
+def write(report: Report, folder: Path) -> Path:
+    """verdict.json, beside the runs."""
+    file = folder / FILE
+    replace_text(file, json.dumps(report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    return file
+
+
+def _line(plan: Plan, cell: Cell, record: RunRecord | None) -> RunLine:
+    status, reason = (record.status, record.reason) if record is not None else ("missing", None)
+    value = _value(plan.study, record)
+    return RunLine(cell.id, cell.arm, cell.seed, status, reason, value, str(plan.run_folder(cell)))
+
+
+def _value(study: Study, record: RunRecord | None) -> float | None:
+    stage, name = study.stage_and_name
+    if record is None or record.status != "finished":
+        return None
+    value = record.metrics.get(stage, {}).get(name)
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _check_metric(study: Study, records: Iterable[RunRecord | None]) -> None:
+    stage, name = study.stage_and_name
+    finished = [record for record in records if record is not None and record.status == "finished"]
+    for record in finished:
+        known = record.metrics.get(stage, {})
+        if name not in known:
+            raise ConfigurationError(
+                unknown(f"study {study.name}: run {record.id} has no {study.metric}", name, sorted(known))
+            )
+
+
+def _arm(study: Study, arm: str, cells: Sequence[tuple[Cell, RunRecord | None]], runs: Sequence[RunLine]) -> ArmResult:
+    lines = [run for run in runs if run.arm == arm]
+    done = [record for _, record in cells if record is not None and record.status == "finished"]
+    values = [run.value for run in lines if run.value is not None]
+    costs = [record.costs.get("totals", {}).get("parameters") for record in done]
+    return ArmResult(
+        arm=arm,
+        mean=fmean(values) if values else None,
+        interval=_interval(values, study.alpha),
+        parameters=next(iter(costs), None),
+        flops=_mean(record.progress.flops for record in done),
+        tokens_per_second=_mean(record.throughput.get("tokens_per_second") for record in done),
+        peak_memory_bytes=max((record.throughput.get("peak_memory_bytes") or 0.0 for record in done), default=0)
+        or None,
+        finished=len(done),
+        failures=sum(run.status in DONE and run.status != "finished" for run in lines),
+    )
+
+
+def _chance(study: Study, records: Iterable[RunRecord | None]) -> float | None:
+    """What a model that learned nothing gets."""
+    name = study.stage_and_name[1]
+    told = (record.baselines.get(name) for record in records if record is not None)
+    return next((value for value in told if value is not None), None)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
+
+
+def _interval(values: Sequence[float], alpha: float) -> tuple[float, float] | None:
+    """Of the mean, after Student; none below two seeds or where they do not differ."""
+    from headtohead.comparing.statistics.means import paired
+
+    if len(values) < 2:
+        return None
+    low, high = (float(bound) for bound in paired(values, [0.0] * len(values)).interval(alpha))
+    return (low, high) if math.isfinite(low) and math.isfinite(high) else None

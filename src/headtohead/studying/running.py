@@ -1,0 +1,59 @@
+"""One run of a study: begun, or continued where it was interrupted, always with a record that says how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from headtohead.studying.planning import Cell
+from headtohead.tracking.record import RunRecord, Status
+from headtohead.tracking.store import RECORD, RunFolder
+
+DONE: tuple[Status, ...] = ("finished", "diverged", "out_of_memory", "failed")
+"""Results, good or bad; everything else is half a run, and counts as none."""
+
+
+def record_of(folder: Path) -> RunRecord | None:
+    """None where the run was never begun; one whose process is gone reads as interrupted."""
+    return RunFolder.open(folder).read_record() if (folder / RECORD).is_file() else None
+
+
+def is_done(folder: Path) -> bool:
+    record = record_of(folder)
+    return record is not None and record.status in DONE
+
+
+def train_cell(cell: Cell, folder: Path, budget: str | None, threads: int | None) -> None:
+    """To the end, or to a record that says why not."""
+    from headtohead.building.build import build_parts
+    from headtohead.training.run import train
+
+    config = _as_run(cell.config, folder, threads)
+    try:
+        parts = build_parts(config)
+        train(
+            replace(parts, identity=replace(parts.identity, folder=folder), budget={"kind": budget} if budget else {})
+        )
+    except Exception as error:
+        _note(cell, folder, config, f"{type(error).__name__}: {' '.join(str(error).split())}")
+
+
+def _as_run(config: Mapping[str, Any], folder: Path, threads: int | None) -> dict[str, Any]:
+    """As it is trained here: on so many threads, silently, from where it was."""
+    trainer = {**config["trainer"], "progress_bar": False}
+    trainer["threads"] = trainer["threads"] or threads
+    begun = record_of(folder) is not None
+    return {**config, "trainer": trainer, "resume_from": str(folder) if begun else None}
+
+
+def _note(cell: Cell, folder: Path, config: dict[str, Any], reason: str) -> None:
+    """What fails before training begins leaves no record of its own."""
+    record = record_of(folder)
+    if record is None:
+        run = RunFolder.create_at(folder)
+        record = RunRecord(id=run.id, name=cell.name, group=config["group"], seed=config["seed"], config=config)
+    elif record.status in DONE:
+        return
+    RunFolder(folder).write_record(replace(record, status="failed", reason=reason))

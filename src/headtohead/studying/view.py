@@ -1,0 +1,116 @@
+"""A study on a terminal: its plan before, its arms and verdicts after."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from headtohead.comparing.table import count, memory, number
+from headtohead.comparing.verdict import Verdict
+from headtohead.studying.estimating import ArmEstimate, Estimate
+from headtohead.studying.planning import Plan
+from headtohead.studying.reporting import ArmResult, Report
+
+_STYLES = {"better": "green", "worse": "red", "equivalent": "cyan", "undecided": "yellow"}
+_UNKNOWN = "-"
+
+
+def show_plan(plan: Plan, estimate: Estimate, workers: int) -> RenderableType:
+    """What would be run, at what cost."""
+    study = plan.study
+    table = _table("arm", "runs", "missing", "parameters", "tokens/run", "FLOPs/run", "time/run", "by")
+    for arm in estimate.arms:
+        table.add_row(Text(arm.arm), *_planned(arm))
+    total = f"{estimate.missing} of {len(plan.cells)} runs to do, {count(estimate.flops)} FLOPs"
+    if estimate.missing:
+        at_once = max(1, min(workers, estimate.missing))
+        where = f"on {at_once} worker{'s' if at_once > 1 else ''}"
+        known = all(arm.seconds is not None for arm in estimate.arms if arm.missing)
+        total += f", about {duration(estimate.seconds / at_once)} {where}" if known else f", no time known, {where}"
+        if any(arm.source == "calibration" for arm in estimate.arms):
+            total += ", and what starts, validations and tests add"
+    return Group(Text(study.question, style="bold"), Text(f"hypothesis: {study.hypothesis}"), table, Text(total))
+
+
+def show_report(report: Report) -> RenderableType:
+    """A table of arms, a sentence for each contrast, then what went wrong or was not as expected."""
+    study = report.study
+    arrow = "↑" if study.direction == "max" else "↓"
+    table = _table(
+        "arm", f"{study.metric} {arrow}", "difference", "verdict", "parameters", "FLOPs",
+        "tokens/s", "memory", "seeds", "failures",
+    )  # fmt: skip
+    for arm in report.arms:
+        verdict = report.verdict_on(arm.arm)
+        table.add_row(Text(arm.arm), _mean(arm), *_against(study.baseline, arm, verdict), *_costs(arm))
+    sentences = [Text(verdict.sentence) for verdict in report.verdicts]
+    remarks = [Text(remark, style="yellow") for remark in report.remarks]
+    return Group(Text(study.question, style="bold"), table, *sentences, *remarks, *_troubles(report))
+
+
+def duration(seconds: float) -> str:
+    """40 s, 12 min, 3.5 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
+
+
+def _table(first: str, *others: str) -> Table:
+    table = Table(header_style="bold")
+    table.add_column(Text(first), overflow="fold")
+    for name in others:
+        table.add_column(Text(name), justify="right", no_wrap=True)
+    return table
+
+
+def _planned(arm: ArmEstimate) -> list[str]:
+    time = _UNKNOWN if arm.seconds is None else duration(arm.seconds)
+    return [
+        str(arm.runs),
+        str(arm.missing),
+        count(arm.parameters),
+        count(arm.tokens),
+        count(arm.flops),
+        time,
+        arm.source or _UNKNOWN,
+    ]
+
+
+def _mean(arm: ArmResult) -> str:
+    return f"{number(arm.mean)}{_interval(arm.interval)}"
+
+
+def _interval(bounds: tuple[float, float] | None) -> str:
+    return "" if bounds is None else f" [{number(bounds[0])}, {number(bounds[1])}]"
+
+
+def _against(baseline: str, arm: ArmResult, verdict: Verdict | None) -> tuple[str | Text, str | Text]:
+    if arm.arm == baseline:
+        return "baseline", _UNKNOWN
+    if verdict is None:
+        return _UNKNOWN, _UNKNOWN
+    difference = _UNKNOWN if verdict.difference is None else f"{verdict.difference:+.3g}{_interval(verdict.interval)}"
+    told = verdict.kind + (" (exploratory)" if verdict.exploratory else "")
+    return difference, Text(told, style=_STYLES[verdict.kind])
+
+
+def _costs(arm: ArmResult) -> list[str]:
+    return [
+        count(arm.parameters),
+        count(arm.flops),
+        count(arm.tokens_per_second),
+        memory(arm.peak_memory_bytes),
+        str(arm.finished),
+        str(arm.failures),
+    ]
+
+
+def _troubles(report: Report) -> Iterator[Text]:
+    for run in (*report.failures, *report.undone):
+        reason = f": {run.reason}" if run.reason else ""
+        where = f" ({os.path.relpath(run.folder)})" if run.status != "missing" else ""
+        yield Text(f"{run.arm}, seed {run.seed}: {run.status.replace('_', ' ')}{reason}{where}", style="red")

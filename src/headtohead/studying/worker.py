@@ -1,0 +1,144 @@
+"""A worker does what is missing of a study, one run after another, each in a process of its own.
+
+Many may work on one study, here or on other machines that share its folder: leases say who does what. A run's process
+is forked from this one, which has imported what training needs and done nothing with it: no run starts with what
+another left behind, and none waits for imports.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from threading import Thread
+
+from headtohead.studying.leases import Lease, Leases
+from headtohead.studying.planning import Cell, Plan
+from headtohead.studying.running import is_done, train_cell
+from headtohead.tracking.store import RunFolder
+
+TRIES = 2
+"""A process that is killed without a word may have been unlucky once."""
+_POLL_SECONDS = 0.1
+_WAIT_SECONDS = 1.0
+Given = tuple[Cell, Path, str | None, int | None]
+Train = Callable[[Cell, Path, str | None, int | None], None]
+"""A run, its folder, the budget it is under and the number of threads."""
+
+
+class Worker:
+    """Works until every run of its share is done, is done by others, or was tried often enough."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        cells: Sequence[Cell],
+        *,
+        threads: int | None = None,
+        parent: int | None = None,
+        train: Train = train_cell,
+        leases: Leases | None = None,
+    ) -> None:
+        self._plan, self._cells, self._threads, self._parent = plan, list(cells), threads, parent
+        self._train = train
+        self._leases = leases or Leases(plan.folder / "leases")
+        self._tries: Counter[str] = Counter()
+        self._stopped = False
+
+    def work(self) -> bool:
+        """Whether it came to the end, and was not stopped before."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.stop())
+        left = self._cells
+        while not self._is_over() and (left := [cell for cell in left if self._is_missing(cell)]):
+            for cell in left:
+                if (lease := self._leases.take(cell.id)) is not None:
+                    self._do(cell, lease)
+                    break
+            else:
+                time.sleep(_WAIT_SECONDS)  # whoever holds them may die
+        return not self._stopped
+
+    def stop(self) -> None:
+        """The run at hand keeps a checkpoint; its next worker goes on from there."""
+        self._stopped = True
+
+    def _is_over(self) -> bool:
+        if self._parent is not None and os.getppid() != self._parent:
+            self._stopped = True
+        return self._stopped
+
+    def _is_missing(self, cell: Cell) -> bool:
+        return self._tries[cell.id] < TRIES and not is_done(self._plan.run_folder(cell))
+
+    def _do(self, cell: Cell, lease: Lease) -> None:
+        folder = self._plan.run_folder(cell)
+        run = RunFolder(folder)
+        if is_done(folder) or run.written_here():  # a dead worker's run ends by itself, and soon
+            lease.give_back()
+            time.sleep(_POLL_SECONDS)
+            return
+        run.give_up()
+        self._tries[cell.id] += 1
+        if self._watch(self._started(cell, folder), lease):
+            lease.give_back()
+
+    def _started(self, cell: Cell, folder: Path) -> tuple[BaseProcess, Connection]:
+        fork = sys.platform == "linux"  # elsewhere system libraries do not bear it
+        context = multiprocessing.get_context("fork") if fork else multiprocessing.get_context("spawn")
+        theirs, ours = context.Pipe(duplex=False)
+        log = self._plan.folder / "logs" / f"{cell.id}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        given = (cell, folder, self._plan.study.budget, self._threads)
+        process = context.Process(target=_run, args=(self._train, given, log, theirs, ours))
+        process.start()
+        theirs.close()
+        return process, ours
+
+    def _watch(self, started: tuple[BaseProcess, Connection], lease: Lease) -> bool:
+        """Whether the lease is still ours when the process has ended."""
+        process, line = started
+        asked, held = False, True
+        while process.is_alive():
+            process.join(_POLL_SECONDS)
+            held = lease.beat()
+            if not asked and (self._is_over() or not held):
+                process.terminate()
+                asked = True
+        line.close()
+        process.close()
+        return held
+
+
+def _run(train: Train, given: Given, log: Path, theirs: Connection, ours: Connection) -> None:
+    """The process of one run."""
+    ours.close()
+    os.setsid()  # Ctrl-C is for the worker, which passes it on once
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with log.open("a", encoding="utf-8") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    Thread(target=_end_with, args=(theirs,), daemon=True).start()
+    train(*given)
+
+
+def _end_with(line: Connection) -> None:
+    """Without its worker nobody holds the lease: the run keeps a checkpoint and ends."""
+    try:
+        line.recv()
+    except EOFError:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def import_all() -> None:
+    """What every run needs, once."""
+    import headtohead.building.build
+    import headtohead.training.run  # noqa: F401

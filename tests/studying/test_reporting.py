@@ -1,0 +1,130 @@
+"""What is said about a study's runs, from records alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from small_studies import plan_without_models, write_run
+
+from headtohead.building.errors import ConfigurationError
+from headtohead.studying import registering
+from headtohead.studying.conducting import Watch, prepare
+from headtohead.studying.planning import Plan
+from headtohead.studying.reporting import report_of, write
+from headtohead.studying.view import show_report
+from headtohead.tracking.store import RunFolder
+
+A, B = (1.0, 1.1, 1.2), (2.0, 2.15, 2.2)
+
+
+@pytest.fixture(autouse=True)
+def ids_of_plain_configurations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registering, "run_id", lambda config: str(config["arm"]))
+
+
+def filled(plan: Plan, values: Mapping[str, tuple[float, ...]]) -> Plan:
+    """Registered, and every run trained."""
+    prepare(plan, retry=False)
+    for cell in plan.cells:
+        write_run(plan.run_folder(cell), value=values[cell.arm][cell.seed])
+    return plan
+
+
+def text_of(plan: Plan) -> str:
+    console = Console(width=160, record=True)
+    console.print(show_report(report_of(plan)))
+    return console.export_text()
+
+
+def test_a_clear_difference_is_a_verdict_as_registered(tmp_path: Path) -> None:
+    report = report_of(filled(plan_without_models(tmp_path), {"a": A, "b": B}))
+    (verdict,) = report.verdicts
+    assert verdict.kind == "worse" and not verdict.exploratory and verdict.seeds == (0, 1, 2)
+    assert report.arms[0].mean == pytest.approx(1.1) and report.arms[0].finished == 3
+    low, high = report.arms[0].interval or (0, 0)
+    assert low < 1.1 < high and not report.remarks and not report.undone
+
+
+def test_half_a_run_is_never_counted(tmp_path: Path) -> None:
+    plan = filled(plan_without_models(tmp_path), {"a": A, "b": B})
+    folder = plan.run_folder(plan.cells[0])
+    write_run(folder, "running", value=9.0)
+    RunFolder(folder).give_up()
+    report = report_of(plan)
+    assert report.arms[0].finished == 2 and report.arms[0].mean == pytest.approx(1.15)
+    assert [(run.arm, run.seed, run.status) for run in report.undone] == [("a", 0, "interrupted")]
+    assert report.verdicts[0].exploratory and "a, seed 0: interrupted" in text_of(plan)
+
+
+def test_a_divergence_is_counted_and_no_number(tmp_path: Path) -> None:
+    plan = filled(plan_without_models(tmp_path), {"a": A, "b": B})
+    write_run(plan.run_folder(plan.cells[1]), "diverged", value=5.0, reason="loss was nan at step 3")
+    report = report_of(plan)
+    assert report.arms[1].failures == 1 and report.arms[1].finished == 2
+    assert report.verdicts[0].failures == {"b": 1, "a": 0} and not report.undone
+    assert "b, seed 0: diverged: loss was nan at step 3" in text_of(plan)
+
+
+def test_seeds_added_after_looking_are_exploratory(tmp_path: Path) -> None:
+    filled(plan_without_models(tmp_path), {"a": A, "b": B})
+    more = filled(plan_without_models(tmp_path, seeds=4), {"a": (*A, 1.3), "b": (*B, 2.3)})
+    assert report_of(more).verdicts[0].exploratory
+
+
+@pytest.mark.parametrize("change", [{"margin": 0.5}, {"alpha": 0.1}, {"direction": "max"}])
+def test_another_question_asked_after_looking_is_exploratory(tmp_path: Path, change: dict[str, object]) -> None:
+    filled(plan_without_models(tmp_path), {"a": A, "b": B})
+    assert report_of(plan_without_models(tmp_path, **change)).verdicts[0].exploratory
+
+
+def test_an_arm_added_later_leaves_the_registered_contrast_as_it_was(tmp_path: Path) -> None:
+    values = {"a": A, "b": B, "c": (3.0, 3.1, 3.3)}
+    filled(plan_without_models(tmp_path), values)
+    plan = filled(plan_without_models(tmp_path, arms={"a": [], "b": [], "c": []}), values)
+    assert [(v.arm, v.exploratory) for v in report_of(plan).verdicts] == [("b", False), ("c", True)]
+
+
+def test_runs_measured_on_other_data_are_not_compared_and_the_odd_arm_is_named(tmp_path: Path) -> None:
+    plan = filled(plan_without_models(tmp_path), {"a": A, "b": B})
+    write_run(plan.run_folder(plan.cells[1]), value=1.0, evaluation="other")
+    report = report_of(plan)
+    assert not report.verdicts and "no verdict: b and the other arms differ in evaluation" in report.remarks[0]
+
+
+def test_a_verdict_that_was_not_expected_is_said_once_every_run_is_done(tmp_path: Path) -> None:
+    plan = filled(plan_without_models(tmp_path, expected={"b": ["better"]}), {"a": A, "b": B})
+    assert report_of(plan).remarks == ("not as expected: b was expected to be better, and is worse",)
+    RunFolder(plan.run_folder(plan.cells[0])).path.joinpath("record.json").unlink()
+    assert report_of(plan).remarks == ()
+
+
+def test_a_metric_that_runs_do_not_have_is_refused_with_a_guess(tmp_path: Path) -> None:
+    plan = filled(plan_without_models(tmp_path, metric="test/los"), {"a": A, "b": B})
+    with pytest.raises(ConfigurationError, match=r"has no test/los: did you mean loss\?"):
+        report_of(plan)
+
+
+def test_the_report_is_json_and_a_table(tmp_path: Path) -> None:
+    plan = filled(plan_without_models(tmp_path), {"a": A, "b": B})
+    told = json.loads(write(report_of(plan), plan.folder).read_text())
+    assert told["complete"] and told["verdicts"][0]["kind"] == "worse" and len(told["runs"]) == 6
+    shown = text_of(plan)
+    assert all(
+        word in shown for word in ("baseline", "worse", "tokens/s", "1 MiB", report_of(plan).verdicts[0].sentence[:40])
+    )
+
+
+def test_retry_forgets_failures_and_nothing_else(tmp_path: Path) -> None:
+    plan = filled(plan_without_models(tmp_path), {"a": A, "b": B})
+    write_run(plan.run_folder(plan.cells[0]), "failed")
+    write_run(plan.run_folder(plan.cells[1]), "diverged")
+    prepare(plan, retry=False)
+    assert all(standing.is_done for standing in Watch(plan, plan.cells).look())
+    prepare(plan, retry=True)
+    standings = Watch(plan, plan.cells).look()
+    assert [standing.status for standing in standings] == ["missing", "diverged", *["finished"] * 4]
+    assert standings[0].share == 0 and standings[1].share == 1

@@ -1,0 +1,85 @@
+"""What a study file may say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_studies import WRITTEN, small_study
+
+from headtohead.building.choices import choice_names
+from headtohead.building.errors import ConfigurationError
+from headtohead.studying.planning import plan_of
+from headtohead.studying.study import read_study, study_from
+
+
+def test_what_is_left_out_is_filled_in() -> None:
+    study = small_study()
+    assert study.seeds == (0, 1, 2) and study.contrasts == (("b", "a"),) and study.stage_and_name == ("test", "loss")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"baselin": "a"}, r"baselin is no field of study small: did you mean baseline\?"),
+        ({"baseline": "A1"}, "baseline names A1, which is no arm"),
+        ({"arms": {"a": []}}, r"arms=\[a\] is no comparison"),
+        ({"arms": {"a b": [], "a": []}}, "an arm is named 'a b'"),
+        (
+            {"arms": {"a": [], "b": "model/norm=rms_norm"}},
+            "arms=.* is refused: it must be a list, each of it text",
+        ),
+        ({"seeds": [1, 1]}, r"seeds=\[1, 1\] is refused"),
+        ({"seeds": 0}, "seeds=.* is refused"),
+        ({"metric": "loss"}, "write test/NAME or validation/NAME"),
+        ({"direction": "down"}, "direction=down is refused: it must be min or max"),
+        ({"margin": -1}, "margin=-1 is refused"),
+        ({"alpha": 5}, "alpha=5 is refused"),
+        ({"budget": "equal_fun"}, "budget=equal_fun is refused: it must be equal_parameters or"),
+        ({"contrasts": [["b", "b"]]}, "compares an arm with itself"),
+        ({"contrasts": [["b", "c"]]}, "contrasts names c, which is no arm"),
+        ({"expected": {"a": ["better"]}}, "expected names a, which no contrast compares"),
+        ({"expected": {"b": ["good"]}}, "expected=.* is refused"),
+        ({"base": ["seed=3"]}, "base holds seed=3, which the study sets itself"),
+        ({"arms": {"a": [], "b": ["group=x"]}}, "arm b holds group=x, which the study sets itself"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_sentence(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        small_study(**changes)
+
+
+@pytest.mark.parametrize("field", ["question", "arms", "seeds", "metric", "baseline", "tuning"])
+def test_what_a_verdict_rests_on_must_be_written(field: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"study small has no {field}"):
+        study_from("small", {key: value for key, value in WRITTEN.items() if key != field})
+
+
+def test_an_override_is_of_the_study_where_it_has_such_a_field_and_of_every_run_otherwise() -> None:
+    study = read_study("norms_small", ["seeds=[4,5]", "margin=null", "trainer.max_steps=7"])
+    assert study.seeds == (4, 5) and study.margin is None and study.base[-1] == "trainer.max_steps=7"
+    with pytest.raises(ConfigurationError, match="seed=1 is refused, since the study sets it itself"):
+        read_study("norms_small", ["seed=1"])
+
+
+def test_an_unknown_study_is_refused_with_a_guess() -> None:
+    with pytest.raises(ConfigurationError, match=r"norm_small is no study: did you mean norms_small\?"):
+        read_study("norm_small")
+
+
+def test_a_study_of_ones_own_is_found(tmp_path: Path) -> None:
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study" / "mine.yaml").write_text("[]")
+    with pytest.raises(ConfigurationError, match="study mine holds no fields"):
+        read_study("mine", config_dir=tmp_path)
+    (tmp_path / "study" / "mine.yaml").write_text("a: [")
+    with pytest.raises(ConfigurationError, match="is no YAML"):
+        read_study("mine", config_dir=tmp_path)
+
+
+@pytest.mark.parametrize("name", choice_names("study"))
+def test_every_shipped_study_can_be_planned_and_says_what_it_expects(name: str) -> None:
+    study = read_study(name, ["seeds=1"])
+    assert len(plan_of(study).cells) == len(study.arms)
+    assert study.expected, "a study says beforehand what would be no surprise"
