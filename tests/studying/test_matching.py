@@ -65,7 +65,7 @@ def trained_flops(config: dict[str, Any]) -> float:
         (SMALL, ["model/mixer=lstm", NO_POSITION]),
         (SMALL, ["model/feedforward=swiglu", "model.feedforward.two_thirds=false"]),
         slow(SMALL, ["model.pattern=[mamba,mamba,softmax_attention]", "model.num_layers=3"]),
-        (PAIRS, ["model.encoder.num_layers=4"]),
+        slow(PAIRS, ["model.encoder.num_layers=4"]),
         (IMAGES, ["model.patch_size=4", "model/feedforward=geglu", "model.num_layers=3"]),
     ],
     ids=lambda value: " ".join(value[:1]),
@@ -113,7 +113,7 @@ def test_state_of_a_recurrence_grows_to_that_of_a_cache() -> None:
     assert arm.met and arm.achieved == pytest.approx(2 * 2 * 16 * 64, rel=0.02)
 
 
-@pytest.mark.parametrize("counted", [slow("non_embedding"), "active"])
+@pytest.mark.parametrize("counted", [slow("non_embedding"), slow("active")])
 def test_parameters_are_counted_as_asked(counted: Any) -> None:
     other = ["model/feedforward=moe", "model.num_layers=1"]
     matching = matched(SMALL, other, EqualParameters(counted=counted), "feedforward", "width")
