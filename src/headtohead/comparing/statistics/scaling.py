@@ -169,7 +169,7 @@ def _least_squares(law: Law, log_loss: Floats, start: Floats, unit: float | None
 
 
 def _fitted(rows: Floats, num_points: int, free: int, alpha: float) -> list[Fitted]:
-    """Quantiles as far out as Student's t asks for few points: plain ones cover 85 % at 14 (simulated)."""
+    """Quantiles as far out as Student's t asks for few points; of 14, a 95 % interval still covers only about 91 %."""
     from scipy import stats
 
     tail = stats.norm.sf(stats.t.isf(alpha / 2, num_points - free))
