@@ -53,7 +53,19 @@ def with_its_choices(composed: Mapping[str, Any], overrides: Sequence[str], comp
         raise ConfigurationError(f"{size} contradicts init_from={origin}, whose weights have their size: take it out")
     config, alone = compose([*told, *overrides]), compose(told)
     _check(alone["model"], config["model"], origin)
-    return {**config, "init_from": checkpoint.pinned}
+    choices = {**config["choices"], "model/size": None}
+    return {
+        **config,
+        "init_from": checkpoint.pinned,
+        "choices": choices,
+        "name": config["name"] or _name(config, origin),
+    }
+
+
+def _name(config: Mapping[str, Any], origin: str) -> str:
+    """What the checkpoint is called, and what is done with it."""
+    called = origin.removeprefix(PREFIX).partition("@")[0].rstrip("/").rpartition("/")[2]
+    return f"{called}-{config['choices']['task']}-{config['choices']['data']}-s{config['seed']}"
 
 
 def _check(there: Mapping[str, Any], here: Mapping[str, Any], origin: str) -> None:
