@@ -124,7 +124,7 @@ class Either(Kind):
         raise self.refuse()
 
     def wants(self) -> str:
-        return " or ".join(kind.wants() for kind in self.kinds)
+        return " or ".join(dict.fromkeys(kind.wants() for kind in self.kinds))
 
 
 @dataclass(frozen=True)
