@@ -163,3 +163,4 @@ def test_shards_together_are_the_study_and_a_failing_run_stops_no_other(monkeypa
         ("failing", 0, 2), ("layer_norm", 2, 0), ("rms_norm", 2, 0),
     ]  # fmt: skip
     assert len(told["verdicts"]) == 2
+    assert len(list(Path("outputs/studies/tiny/registrations").iterdir())) == 1, "workers write the design down too"

@@ -94,8 +94,10 @@ def _processors() -> int:
 
 
 def _work(given: argparse.Namespace, plan: Plan, cells: list[Cell]) -> int:
+    from headtohead.studying.registering import register
     from headtohead.studying.worker import Worker, import_all
 
+    register(plan)
     import_all()
     ended = Worker(plan, cells, threads=given.threads, parent=given.parent).work()
     return 0 if ended else INTERRUPTED
