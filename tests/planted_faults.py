@@ -60,10 +60,12 @@ class IsFrozen(SoftmaxAttention):
         bias: bool = True,
         output_bias: bool | None = None,
         qk_norm: bool = False,
+        qk_norm_eps: float = 1e-6,
+        head_width: int | None = None,
         scale: float | None = None,
     ) -> None:
         super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout)
-        del num_kv_heads, bias, output_bias, qk_norm, scale
+        del num_kv_heads, bias, output_bias, qk_norm, qk_norm_eps, head_width, scale
         self.requires_grad_(False)
 
 

@@ -111,7 +111,7 @@ def test_parts_carry_the_run_whole(tmp_path: Path) -> None:
     parts = h2h.build_parts(h2h.compose("train", [*given, "precision=bf16-mixed", f"init_from=run:{tmp_path}"]))
     identity = parts.identity
     assert (identity.seed, identity.tags, identity.notes, identity.output_dir) == (3, ("a",), "why", tmp_path)
-    assert identity.init_from == tmp_path and identity.resume_from is None
+    assert Path(str(identity.init_from)) == tmp_path and identity.resume_from is None
     assert (parts.precision.name, parts.checkpointing.kind) == ("bf16-mixed", "full")
     assert parts.costs["totals"]["parameters"] == sum(p.numel() for p in parts.make_model().parameters())
     assert parts.config["model"]["vocab_size"] > 0 and parts.config["choices"]["model"] == "decoder_only"

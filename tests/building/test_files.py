@@ -44,7 +44,9 @@ CONTRACTS = {
 @cache
 def composed(choice: Choice) -> dict[str, Any]:
     needs = ["model=encoder_decoder"] if choice.group == "model/cross" else []
-    return schema.check(compose("match" if choice.group == "budget" else "train", [*needs, f"{choice.group}={choice.name}"]))
+    return schema.check(
+        compose("match" if choice.group == "budget" else "train", [*needs, f"{choice.group}={choice.name}"])
+    )
 
 
 def target_of(choice: Choice) -> str:

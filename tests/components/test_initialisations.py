@@ -126,8 +126,8 @@ def test_deepnorm_shrinks_its_branches_but_not_queries_and_keys(name: str) -> No
 @pytest.mark.parametrize("name", names("initialisation"))
 def test_a_module_that_cannot_start_itself_is_named(name: str) -> None:
     model = Model()
-    model.extra = nn.Conv1d(2, 2, 3)
-    with pytest.raises(TypeError, match=r"how Conv1d starts \(weight, bias\)"):
+    model.extra = nn.Bilinear(2, 2, 3)
+    with pytest.raises(TypeError, match=r"how Bilinear starts \(weight, bias\)"):
         initialised(name, model)
 
 

@@ -130,8 +130,8 @@ def test_norms_declare_what_they_cost(kind: type[Norm], causal: bool) -> None:
 
 @pytest.mark.parametrize("residual", names("residual"))
 def test_adaptive_norm_keeps_its_state_and_its_secrets_in_every_wiring(residual: str) -> None:
-    choices = ("softmax_attention", "rotary", "adaptive", residual, "gelu")
-    subject = Combination(choices, True, "softmax_attention", torch.float64, embedding_norm=True).subject()
+    choices = ("softmax_attention", "none", "rotary", "adaptive", residual, "gelu")
+    subject = Combination(choices, choices[0], True, "softmax_attention", torch.float64, embedding_norm=True).subject()
     for law in (forms.stepwise, masking.causality, masking.packed_documents, costs.declared_flops):
         law(subject)
     costs.declared_state(subject)
@@ -140,7 +140,8 @@ def test_adaptive_norm_keeps_its_state_and_its_secrets_in_every_wiring(residual:
 @pytest.mark.parametrize("norm", ["adaptive", "dynamic_tanh"])
 def test_newer_norms_obey_every_law_in_both_directions(norm: str) -> None:
     for causal in (True, False):
-        check(Combination(("softmax_attention", "rotary", norm, "pre", "gelu"), causal, None, torch.float64, True))
+        choices = ("softmax_attention", "none", "rotary", norm, "pre", "gelu")
+        check(Combination(choices, choices[0], causal, None, torch.float64, True))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -174,8 +175,8 @@ def test_greedy_decoding_with_newer_norms_is_the_whole_forward_again_and_again(k
 
 @pytest.mark.parametrize("causal", [True, False])
 def test_adaptive_norm_made_again_in_the_backward_pass_is_the_same(causal: bool) -> None:
-    choices = ("softmax_attention", "rotary", "adaptive", "sandwich", "gelu")
-    stack = Combination(choices, causal, None, torch.float64, embedding_norm=True).subject().build().train()
+    choices = ("softmax_attention", "none", "rotary", "adaptive", "sandwich", "gelu")
+    stack = Combination(choices, choices[0], causal, None, torch.float64, embedding_norm=True).subject().build().train()
     gradients = []
     for kind in ("none", "full", "attention"):
         stack.checkpointing = Checkpointing(kind)

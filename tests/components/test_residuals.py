@@ -12,7 +12,7 @@ from contracts.choices import factory, names
 from headtohead.components.contracts import Context, Wiring
 from headtohead.components.dropping import Branch
 from headtohead.components.norms import LayerNorm
-from headtohead.components.residuals import DeepNorm, LayerScale, Parallel, ReZero
+from headtohead.components.residuals import DeepNorm, LayerScale, NoResidual, Parallel, ReZero
 
 D = 6
 
@@ -64,7 +64,11 @@ def deepnorm(wiring: DeepNorm, x: Tensor, f: Callable, g: Callable, n: list[Call
     return n[1](alpha * x + g(x))
 
 
-EQUATIONS = {f.__name__: f for f in (pre, post, sandwich, parallel, rezero, layer_scale, deepnorm)}
+def none(wiring: NoResidual, x: Tensor, f: Callable, g: Callable, n: list[Callable]) -> Tensor:
+    return g(n[1](f(n[0](x))))
+
+
+EQUATIONS = {f.__name__: f for f in (pre, post, sandwich, parallel, rezero, layer_scale, deepnorm, none)}
 
 
 def test_every_wiring_has_an_equation_here() -> None:

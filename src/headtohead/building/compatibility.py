@@ -143,6 +143,18 @@ def _position_and_width(view: View) -> Iterator[str]:
             )
 
 
+def _parts_of_heads(view: View) -> Iterator[str]:
+    for side in view.sides():
+        mixer, width = side.nodes.get("mixer", {}), view.model.get("d_model", 1) // view.model.get("num_heads", 1)
+        for name in ("key_ratio", "value_ratio"):
+            ratio = mixer.get(name)
+            if ratio and abs(round(ratio * width) - ratio * width) > 1e-6:
+                yield (
+                    f"{_name(view, side, 'mixer')} takes {ratio:g} of a head ({name}), and a head is {width} wide: "
+                    f"change model.d_model, model.num_heads or {side.path}.mixer.{name}"
+                )
+
+
 def _head_widths(view: View) -> Iterator[str]:
     for side in view.sides():
         share = view.model.get("d_model", 1) // view.model.get("num_heads", 1)
@@ -261,6 +273,7 @@ RULES: tuple[Rule, ...] = (
     _position_and_mixer,
     _position_and_width,
     _head_widths,
+    _parts_of_heads,
     _position_and_grid,
     _buckets,
     _devices,

@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -53,27 +54,35 @@ def export(run: FinishedRun, form: Form, folder: Path | None = None) -> Exported
     if form not in get_args(Form):
         raise ConfigurationError(f"--to {form} is no form of export: choose one of {', '.join(get_args(Form))}")
     folder = run.folder / "export" / form if folder is None else folder
-    _make(folder)
     model = run.model.float()
     most = limits(model, _told(run))
     tried = shapes(most)
     names = tuple(tried[0].inputs(model))
-    if form == "hub":
-        file, artefact = to_hub(run, model, folder)
-        beside = [folder / name for name in FILES if (folder / name).is_file()]
-    else:
-        file, artefact = _WRITERS[form](model, most, folder, names)
-        beside = [Path(shutil.copy(run.folder / name, folder)) for name in _BESIDE if (run.folder / name).is_file()]
+    with _made(folder):
+        if form == "hub":
+            file, artefact = to_hub(run, model, folder)
+            beside = [folder / name for name in FILES if (folder / name).is_file()]
+        else:
+            file, artefact = _WRITERS[form](model, most, folder, names)
+            beside = [Path(shutil.copy(run.folder / name, folder)) for name in _BESIDE if (run.folder / name).is_file()]
     found = Exported(run.record.id, form, (file, *beside), names, tuple(compared(model, artefact, tried)))
     (folder / "export.json").write_text(json.dumps(found.to_dict(), indent=2) + "\n", encoding="utf-8")
     return found
 
 
-def _make(folder: Path) -> None:
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """A refusal leaves no empty folder behind."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigurationError(f"--out {folder} cannot be made ({error.strerror}): give another folder") from None
+    try:
+        yield
+    except ConfigurationError:
+        if not any(folder.iterdir()):
+            folder.rmdir()
+        raise
 
 
 def _told(run: FinishedRun) -> dict[str, int | None]:
