@@ -15,7 +15,7 @@ from headtohead.examining.laws import LAWS, Law, Subject, applies, costs, forms
 
 GROUPS = ("mixer", "local", "position", "norm", "residual", "feedforward")
 FOR_IMAGES = ("sinusoidal_2d", "rotary_2d")
-OPTIONS = {"moe": {"num_experts": 3}}
+OPTIONS = {"moe": {"num_experts": 2}}
 """So few that the tokens of a test meet all of them."""
 
 
@@ -110,11 +110,13 @@ def draw(count: int, seed: int) -> list[Combination]:
 
 def excepted(law: Law, combination: Combination) -> bool:
     """Near-equal scores send tokens to other experts in half precision; one norm for all readers counts on each of them
-    to keep its input, and a token shift keeps something else."""
+    to keep its input, and a token shift keeps something else; Luong's attention keeps its output, which a norm after
+    the branch keeps again."""
     _, local, _, _, residual, feedforward = combination.choices
     if law is forms.autocast:
         return feedforward == "moe"
-    return law is costs.declared_activations and (local, residual) == ("token_shift", "parallel")
+    shared = (local, residual) == ("token_shift", "parallel") or (combination.cross, residual) == ("luong", "sandwich")
+    return law is costs.declared_activations and shared
 
 
 def check(combination: Combination) -> None:

@@ -206,4 +206,12 @@ def narrowed(context: Context, at: int, length: int) -> Context:
         for name in ("valid", "positions")
     }
     rotation = None if context.rotation is None else context.rotation[..., at : at + 1, :]
-    return replace(context, valid=parts["valid"], positions=parts["positions"], rotation=rotation)
+    return replace(
+        context,
+        valid=parts["valid"],
+        positions=parts["positions"],
+        rotation=rotation,
+        key_positions=None,
+        allowed=None,
+        bias=None,
+    )
