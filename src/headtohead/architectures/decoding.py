@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
@@ -59,6 +60,10 @@ class Decodes(Architecture):
     @abstractmethod
     def advance(self, tokens: Int[Tensor, "B L"], state: Decoding) -> Float[Tensor, "B V"]:
         """Reads what was written: the logits of the token after these. The state goes on to hold them."""
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Entered around a start and its advances: a model spread over devices holds all its weights meanwhile."""
+        return nullcontext()
 
 
 def left_padding(valid: Bool[Tensor, "B L"] | None) -> Int[Tensor, "B 1"] | None:

@@ -68,18 +68,19 @@ def greedy(
     eos_id: int | None = None,
 ) -> Int[Tensor, "B T"]:
     """The likeliest token after those before it, `max_length` times; a row that has ended repeats `eos_id`."""
-    logits, state = model.start(tokens, valid, room=max_length, bos_id=bos_id)
-    written = torch.full((len(tokens), max_length), 0 if eos_id is None else eos_id, device=tokens.device)
-    finished = torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
+    with model.writing():
+        logits, state = model.start(tokens, valid, room=max_length, bos_id=bos_id)
+        written = torch.full((len(tokens), max_length), 0 if eos_id is None else eos_id, device=tokens.device)
+        finished = torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
 
-    def likeliest(logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
-        token = logits.argmax(-1)
-        return token if eos_id is None else token.masked_fill(finished, eos_id)
+        def likeliest(logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
+            token = logits.argmax(-1)
+            return token if eos_id is None else token.masked_fill(finished, eos_id)
 
-    for place, token in enumerate(steps(model, logits, state, choose=likeliest, max_new_tokens=max_length)):
-        written[:, place] = token
-        if eos_id is not None:
-            finished |= token == eos_id
-            if bool(finished.all()):
-                break
+        for place, token in enumerate(steps(model, logits, state, choose=likeliest, max_new_tokens=max_length)):
+            written[:, place] = token
+            if eos_id is not None:
+                finished |= token == eos_id
+                if bool(finished.all()):
+                    break
     return written

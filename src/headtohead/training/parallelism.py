@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import wraps
-from typing import Any
+from functools import partial
 
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel, parallelize_module
 
 from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.decoding import Decodes
 from headtohead.components.block import Block
 from headtohead.components.contracts import Component, Position
 
@@ -32,24 +32,13 @@ def parallelise(model: Architecture, mesh: DeviceMesh) -> None:
             fully_shard(block, mesh=mesh[REPLICAS])
         fully_shard(model, mesh=mesh[REPLICAS])
         register_fsdp_forward_method(model, "features")
-        if "greedy" in dir(model):
-            _gather_for(model, "greedy")
-
-
-def _gather_for(model: Architecture, name: str) -> None:
-    """A method that may take more steps on one device than on another: it finds all weights, and asks for none."""
-    original = getattr(model, name)
-
-    @wraps(original)
-    def method(*args: Any, **inputs: Any) -> Any:
-        with _gathered(model):
-            return original(*args, **inputs)
-
-    setattr(model, name, method)
+        if isinstance(model, Decodes):
+            model.writing = partial(_gathered, model)  # type: ignore[method-assign]
 
 
 @contextmanager
 def _gathered(model: Architecture) -> Iterator[None]:
+    """Rows may take more steps on one device than on another: writing finds all weights, and asks for none."""
     modules = {path: module for path, module in model.named_modules() if isinstance(module, FSDPModule)}
     for module in modules.values():
         module.set_reshard_after_forward(False, recurse=False)
