@@ -18,6 +18,7 @@ from headtohead.tracking import record as record_module
 from headtohead.tracking.record import (
     Comparability,
     Environment,
+    Place,
     Progress,
     RunRecord,
     Seeds,
@@ -30,6 +31,7 @@ from headtohead.tracking.record import (
 from headtohead.tracking.strict_json import RecordError
 
 PARTS = {
+    "place": Place,
     "seeds": Seeds,
     "selection": Selection,
     "timing": Timing,
@@ -57,6 +59,8 @@ def full_record() -> RunRecord:
         baselines={"loss": 4.1},
         selection=Selection("accuracy", "max", 20, 0.5),
         throughput={"tokens_per_second": 1000.0, "mfu": None},
+        place=Place("norms", "rms", 3, None, 0.5),
+        cannot={"test_2x": "the table of positions has 64 rows"},
         progress=Progress(30, 1, 4000, 1e15, 12.5),
         environment=Environment(packages={"torch": "2.13"}, git_commit="abc", git_dirty=False),
         wandb=WandbLink("tiny", "offline", None, "wandb/offline-run"),
@@ -163,6 +167,23 @@ def test_an_older_record_is_read_through_every_migration_between(monkeypatch: py
     read = from_json(changed(schema_version=1))
 
     assert (read.name, read.schema_version) == ("tiny+1+2", 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({"name": "rms_norm-s3", "group": "norms", "budget": {"kind": "equal_tokens"}}, Place("norms", "rms_norm", 3)),
+        ({"name": "rms_norm-s3", "group": "norms", "budget": {}}, Place()),
+        ({"name": "by_hand", "budget": {"kind": "equal_tokens"}}, Place()),
+    ],
+)
+def test_a_record_of_the_first_version_is_told_its_place_by_its_name(changes: dict[str, Any], place: Place) -> None:
+    old = json.loads(changed(schema_version=1, **changes))
+    del old["place"], old["cannot"]
+
+    read = from_json(json.dumps(old))
+
+    assert (read.place, read.cannot, read.schema_version) == (place, {}, record_module.SCHEMA_VERSION)
 
 
 def test_every_older_version_has_a_migration() -> None:

@@ -13,6 +13,7 @@ from headtohead.building.configuration import compose_checked
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.overrides import key_of
 from headtohead.studying.study import Study
+from headtohead.tracking.record import Place
 
 _NOT_OF_THE_RESULT = (
     "name", "group", "tags", "notes", "output_dir", "resume_from", "tracking", "choices",
@@ -34,9 +35,15 @@ class Cell:
     id: str
     """Of the same content everywhere: machine, folder, order and company of other arms make no difference."""
 
+    study: str = ""
+
     @property
     def name(self) -> str:
         return f"{self.arm}-s{self.seed}"
+
+    @property
+    def place(self) -> Place:
+        return Place(self.study, self.arm, self.seed)
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,7 @@ def _cell(study: Study, arm: str, seed: int, config_dir: str | Path | None) -> C
             f"study {study.name}, arm {arm}: trainer.devices={config['trainer']['devices']} is refused, since the runs "
             f"of a study take one device each: set trainer.devices=1, and --workers for several runs at once"
         )
-    return Cell(arm, seed, overrides, config, run_id(config))
+    return Cell(arm, seed, overrides, config, run_id(config), study.name)
 
 
 def _refuse_twins(study: Study, cells: Sequence[Cell]) -> None:

@@ -33,9 +33,8 @@ def train_cell(cell: Cell, folder: Path, budget: str | None, threads: int | None
     config = _as_run(cell.config, folder, threads)
     try:
         parts = build_parts(config)
-        train(
-            replace(parts, identity=replace(parts.identity, folder=folder), budget={"kind": budget} if budget else {})
-        )
+        identity = replace(parts.identity, folder=folder, place=cell.place)
+        train(replace(parts, identity=identity, budget={"kind": budget} if budget else {}))
     except Exception as error:
         _note(cell, folder, config, f"{type(error).__name__}: {' '.join(str(error).split())}")
 
@@ -54,6 +53,7 @@ def _note(cell: Cell, folder: Path, config: dict[str, Any], reason: str) -> None
     if record is None:
         run = RunFolder.create_at(folder)
         record = RunRecord(id=run.id, name=cell.name, group=config["group"], seed=config["seed"], config=config)
+        record.place = cell.place
     elif record.status in DONE:
         return
     RunFolder(folder).write_record(replace(record, status="failed", reason=reason))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,8 +12,22 @@ from typing import Any, Literal
 from headtohead.tracking.secrets import mask_secrets
 from headtohead.tracking.strict_json import RecordError, decode, encode
 
-SCHEMA_VERSION = 1
-MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+SCHEMA_VERSION = 2
+_OF_A_STUDY = re.compile(r"(?P<arm>.+)-s(?P<seed>\d+)")
+
+
+def _with_place(data: dict[str, Any]) -> dict[str, Any]:
+    """To version 2: version 1 told the place in a study by group and name alone."""
+    found = _OF_A_STUDY.fullmatch(data["name"]) if data["budget"] else None
+    place = {"study": data["group"], "arm": found["arm"], "seed": int(found["seed"])} if found else {}
+    return {
+        **data,
+        "place": {"study": None, "arm": None, "seed": None, "trial": None, "share": 1.0, **place},
+        "cannot": {},
+    }
+
+
+MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_place}
 """From a schema version to the next: raw JSON of version n in, raw JSON of version n + 1 out."""
 
 Status = Literal["running", "finished", "diverged", "out_of_memory", "interrupted", "failed"]
@@ -39,6 +54,20 @@ class Progress:
     """Training FLOPs of the model, by the ledger."""
     seconds: float = 0.0
     """Wall-clock time of training, over all resumes, without pauses between them."""
+
+
+@dataclass
+class Place:
+    """Where in a study a run belongs; outside studies nowhere."""
+
+    study: str | None = None
+    arm: str | None = None
+    seed: int | None = None
+    """That of the study, by which arms are paired; the run's own may be offset."""
+    trial: int | None = None
+    """Of the tuning before the study's own runs."""
+    share: float = 1.0
+    """Of the budget, for a run that is a point on its axis."""
 
 
 @dataclass
@@ -112,7 +141,10 @@ class RunRecord:
     config: dict[str, Any] = field(default_factory=dict)
     costs: dict[str, Any] = field(default_factory=dict)
     budget: dict[str, Any] = field(default_factory=dict)
+    place: Place = field(default_factory=Place)
     metrics: dict[str, dict[str, float]] = field(default_factory=lambda: {"validation": {}, "test": {}})
+    cannot: dict[str, str] = field(default_factory=dict)
+    """Stages of metrics that were asked for and cannot be measured, each with the reason."""
     baselines: dict[str, float] = field(default_factory=dict)
     selection: Selection = field(default_factory=Selection)
     throughput: dict[str, float | None] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from headtohead.components.checkpointing import Checkpointing
 from headtohead.data.contracts import DataSource
 from headtohead.tasks.contracts import Task
 from headtohead.tracking.connection import TrackingSettings
+from headtohead.tracking.record import Place
 from headtohead.training.finetuning import Finetuning
 from headtohead.training.precision import Precision
 from headtohead.training.schedules import Schedule
@@ -115,6 +116,8 @@ class Identity:
     """The folder of another run, whose best weights this one starts from, or a published checkpoint, hf:NAME."""
     resume_from: Path | None = None
     """The folder of an interrupted run, which this one continues."""
+    place: Place = field(default_factory=Place)
+    """Where in a study it belongs."""
 
 
 @dataclass(frozen=True)

@@ -107,6 +107,7 @@ def _new_record(run_id: str, parts: Parts) -> RunRecord:
         config=dict(parts.config),
         costs=dict(parts.costs),
         budget=dict(parts.budget),
+        place=identity.place,
         baselines=task.baseline(parts.data.spec()),
         selection=Selection(metric=task.monitor, direction=task.direction),
     )
