@@ -12,7 +12,7 @@ from rich.console import Console
 from headtohead.cli import main
 from headtohead.comparing.comparability import NotComparable, refuse_unlike
 from headtohead.comparing.contest import contest_of, contest_table
-from headtohead.tracking.record import Comparability, RunRecord, Status, to_json
+from headtohead.tracking.record import Comparability, Place, RunRecord, Status, to_json
 
 LOSSES = {"attention": [2.00, 2.05, 1.95, 2.02, 1.98], "mamba": [1.80, 1.84, 1.76, 1.80, 1.80]}
 
@@ -43,6 +43,26 @@ def test_names_are_arms_and_seeds_are_pairs() -> None:
     )
     assert verdict.difference == pytest.approx(-0.2)
     assert verdict.reasons == ("no seeds were registered",)
+
+
+def of_a_study(arm: str, seed: int, loss: float, trial: int | None = None, share: float = 1.0) -> RunRecord:
+    made = record(f"{arm}-s{seed}", seed + 100, loss)
+    made.id, made.place = f"{arm}-{seed}-{trial}-{share}", Place("recall", arm, seed, trial, share)
+    return made
+
+
+def test_runs_of_a_study_are_grouped_by_its_arms_and_paired_by_its_seeds() -> None:
+    found = [of_a_study(arm, seed, loss) for arm, losses in LOSSES.items() for seed, loss in enumerate(losses)]
+    (verdict,) = contest_of(found, "attention").verdicts
+    assert (verdict.arm, verdict.kind, verdict.seeds) == ("mamba", "better", (0, 1, 2, 3, 4))
+
+
+def test_trials_and_points_on_a_part_of_the_budget_are_left_out_and_said() -> None:
+    found = [of_a_study(arm, seed, loss) for arm, losses in LOSSES.items() for seed, loss in enumerate(losses)]
+    others = [of_a_study("mamba", 0, 0.1, trial=3), of_a_study("mamba", 0, 3.0, share=0.5)]
+    contest = contest_of([*found, *others], "attention")
+    assert contest.verdicts == contest_of(found, "attention").verdicts
+    assert contest.remarks == ["left out: 1 run of a tuning and 1 run on a part of the budget"]
 
 
 def test_the_table_has_the_baseline_first_and_counts_what_has_no_outcome() -> None:

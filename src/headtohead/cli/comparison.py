@@ -20,7 +20,7 @@ def run(arguments: Sequence[str]) -> int:
     taken = parser("compare", "Put records side by side: result, baseline, costs, speed, status.")
     taken.add_argument("paths", nargs="*", metavar="PATH", default=["outputs"], help="run folders, or folders of them")
     taken.add_argument("--metric", metavar="NAME", help="for example accuracy; default: what each run was selected by")
-    taken.add_argument("--against", metavar="NAME", help="verdicts: runs of each name against this one, seeds as pairs")
+    taken.add_argument("--against", metavar="NAME", help="verdicts: every arm, or name, against this one")
     taken.add_argument("--margin", type=float, help="with --against: the smallest difference that matters")
     taken.add_argument("--where", action="store_true", help="also where each record and its W&B files are")
     taken.add_argument("--json", action="store_true", help="as JSON")
@@ -60,4 +60,6 @@ def _contest(records: Sequence[RunRecord], given: Namespace) -> int:
     show_table(contest_table(contest))
     for verdict in contest.verdicts:
         out(verdict.sentence)
+    for remark in contest.remarks:
+        out(remark)
     return 0

@@ -1,4 +1,4 @@
-"""Records as arms of one contest: grouped by name, seeds as pairs, each arm against one of them."""
+"""Records as arms of one contest: seeds as pairs, each arm against one of them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Literal
 from rich.table import Table
 from rich.text import Text
 
+from headtohead.comparing.arms import COUNTED, Arm, arm_of, arms_of, counts, set_apart
 from headtohead.comparing.comparability import NotComparable, refuse_unlike
 from headtohead.comparing.statistics.shapes import Scale
 from headtohead.comparing.table import Line, line_of, number
@@ -18,20 +19,7 @@ from headtohead.tracking.record import RunRecord
 
 Direction = Literal["min", "max"]
 _STYLES = {"better": "green", "worse": "red", "equivalent": "cyan", "undecided": "yellow"}
-_COUNTED = ("finished", "diverged")
-"""Other runs have no outcome: they ended for reasons that are not the arm's, or have not ended."""
 _LOWER_IS_BETTER = ("loss", "perplexity", "bits_per_byte")
-
-
-@dataclass(frozen=True)
-class Arm:
-    """The runs of one name."""
-
-    name: str
-    outcomes: dict[int, float | None]
-    """By seed; None is a run that diverged."""
-    left_out: int
-    """Runs without outcome: failed, interrupted, out of memory, still running."""
 
 
 @dataclass(frozen=True)
@@ -43,27 +31,31 @@ class Contest:
     baseline: str
     arms: list[Arm]
     verdicts: list[Verdict]
+    remarks: list[str]
+    """What is to be known beside the verdicts."""
 
 
 def contest_of(
     records: Iterable[RunRecord], against: str, *, metric: str | None = None, margin: float | None = None
 ) -> Contest:
     """Nothing was registered for records that are merely found, so every verdict is exploratory."""
-    counted = list(records)
-    refuse_unlike(record for record in counted if record.status in _COUNTED)
+    given = list(records)
+    counted = [record for record in given if counts(record)]
+    refuse_unlike(record for record in counted if record.status in COUNTED)
     lines = [line_of(record, metric=metric) for record in counted]
-    arms = _arms(lines)
-    if against not in [arm.name for arm in arms]:
-        names = ", ".join(arm.name for arm in arms)
-        raise NotComparable(f"--against {against}: no run has this name; choose among {names}")
-    if len(arms) < 2:
+    names = sorted({arm_of(record) for record in counted})
+    if against not in names:
+        raise NotComparable(f"--against {against}: no run has this name; choose among {', '.join(names)}")
+    if len(names) < 2:
         raise NotComparable(f"all runs are named {against}: runs of another name are needed to compare it with")
     told = _one_metric(lines)
+    arms = arms_of([(record, line.value) for record, line in zip(counted, lines, strict=True)])
     direction = _direction(counted, told)
     values = {arm.name: arm.outcomes for arm in arms}
     contrasts = [Contrast(arm.name, against) for arm in arms if arm.name != against]
     registration = Registration(direction, metric=told.replace("_", " "), margin=margin, scale=_scale(lines, direction))
-    return Contest(told, direction, against, arms, verdicts_of(values, contrasts, registration))
+    remarks = [told for told in (set_apart(given),) if told]
+    return Contest(told, direction, against, arms, verdicts_of(values, contrasts, registration), remarks)
 
 
 def contest_table(contest: Contest) -> Table:
@@ -77,10 +69,9 @@ def contest_table(contest: Contest) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     verdicts = {verdict.arm: verdict for verdict in contest.verdicts}
     for arm in sorted(contest.arms, key=lambda arm: arm.name != contest.baseline):
-        finished = [value for value in arm.outcomes.values() if value is not None]
-        counts = [str(len(arm.outcomes)), str(len(arm.outcomes) - len(finished)), str(arm.left_out)]
-        mean = number(fmean(finished)) if finished else number(None)
-        table.add_row(Text(arm.name), mean, *_judged(verdicts.get(arm.name)), *counts)
+        runs = [str(len(arm.outcomes)), str(arm.diverged), str(arm.left_out)]
+        mean = number(fmean(arm.values)) if arm.values else number(None)
+        table.add_row(Text(arm.name), mean, *_judged(verdicts.get(arm.name)), *runs)
     return table
 
 
@@ -90,29 +81,6 @@ def _judged(verdict: Verdict | None) -> list[str | Text]:
     interval = f"{number(verdict.interval[0])} to {number(verdict.interval[1])}" if verdict.interval else number(None)
     p = number(verdict.p_adjusted)
     return [number(verdict.difference), interval, p, Text(verdict.kind, style=_STYLES[verdict.kind])]
-
-
-def _arms(lines: Sequence[Line]) -> list[Arm]:
-    arms = []
-    for name in sorted({line.name for line in lines}):
-        runs = [line for line in lines if line.name == name]
-        counted = [line for line in runs if line.status in _COUNTED]
-        outcomes: dict[int, float | None] = {}
-        for line in counted:
-            if line.seed in outcomes:
-                raise NotComparable(
-                    f"{name} has two runs of seed {line.seed}, the second is {line.id}: "
-                    "give the paths of the runs that count, one for each seed"
-                )
-            outcomes[line.seed] = None if line.status == "diverged" else _value(line)
-        arms.append(Arm(name, outcomes, len(runs) - len(counted)))
-    return arms
-
-
-def _value(line: Line) -> float:
-    if line.value is None:
-        raise NotComparable(f"{line.name} (seed {line.seed}) finished without the metric: choose another with --metric")
-    return line.value
 
 
 def _one_metric(lines: Sequence[Line]) -> str:

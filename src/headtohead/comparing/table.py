@@ -10,6 +10,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from headtohead.comparing.arms import arm_of, seed_of
 from headtohead.tracking.record import RunRecord, Status
 
 STAGES = ("test", "validation")
@@ -33,6 +34,8 @@ class Line:
 
     id: str
     name: str
+    arm: str
+    """As its study called it; outside studies its name."""
     group: str
     seed: int
     status: Status
@@ -64,8 +67,9 @@ def line_of(record: RunRecord, *, metric: str | None = None) -> Line:
     return Line(
         id=record.id,
         name=record.name or record.id,
+        arm=arm_of(record),
         group=record.group,
-        seed=record.seed,
+        seed=seed_of(record),
         status=record.status,
         reason=record.reason,
         stage=stage,

@@ -1,0 +1,126 @@
+"""Runs as contestants: whose arm a run is, which seed pairs it, whether it counts, and what an arm cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from headtohead.comparing.comparability import NotComparable
+from headtohead.tracking.record import RunRecord, Status
+
+COUNTED: tuple[Status, ...] = ("finished", "diverged")
+"""Other runs have no outcome: they ended for reasons that are not the arm's, or have not ended."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a run of an arm costs, on the mean over its finished runs; None where no run says."""
+
+    parameters: float | None = None
+    flops: float | None = None
+    """Of training one run."""
+    tokens: float | None = None
+    seconds: float | None = None
+    tokens_per_second: float | None = None
+    peak_memory_bytes: float | None = None
+
+
+@dataclass(frozen=True)
+class Arm:
+    """The runs of one contestant."""
+
+    name: str
+    outcomes: dict[int, float | None]
+    """By seed; None is a run that diverged."""
+    left_out: int
+    """Runs without outcome: failed, interrupted, out of memory, still running."""
+    costs: Costs = Costs()
+    records: Sequence[RunRecord] = field(default=(), repr=False)
+
+    @property
+    def values(self) -> list[float]:
+        """Of the runs that finished."""
+        return [value for value in self.outcomes.values() if value is not None]
+
+    @property
+    def diverged(self) -> int:
+        return len(self.outcomes) - len(self.values)
+
+
+def arm_of(record: RunRecord) -> str:
+    """As its study called it, else as the run is called."""
+    return record.place.arm or record.name or record.id
+
+
+def seed_of(record: RunRecord) -> int:
+    """That of the study, which pairs runs whose own seeds are offset."""
+    return record.seed if record.place.seed is None else record.place.seed
+
+
+def counts(record: RunRecord) -> bool:
+    """Trials of a tuning and runs on a part of the budget answer other questions."""
+    return record.place.trial is None and record.place.share == 1
+
+
+def set_apart(records: Iterable[RunRecord]) -> str | None:
+    """A sentence about runs that do not count, where there are any."""
+    given = list(records)
+    trials = sum(record.place.trial is not None for record in given)
+    parts = sum(record.place.trial is None and record.place.share != 1 for record in given)
+    told = [
+        f"{count} run{'' if count == 1 else 's'} {what}"
+        for count, what in ((trials, "of a tuning"), (parts, "on a part of the budget"))
+        if count
+    ]
+    return f"left out: {' and '.join(told)}" if told else None
+
+
+def costs_of(records: Iterable[RunRecord]) -> Costs:
+    """Means over the runs that finished; memory is the most that any took."""
+    done = [record for record in records if record.status == "finished"]
+    return Costs(
+        parameters=_mean(record.costs.get("totals", {}).get("parameters") for record in done),
+        flops=_mean(record.progress.flops or None for record in done),
+        tokens=_mean(record.progress.tokens or None for record in done),
+        seconds=_mean(record.progress.seconds or None for record in done),
+        tokens_per_second=_mean(record.throughput.get("tokens_per_second") for record in done),
+        peak_memory_bytes=max((record.throughput.get("peak_memory_bytes") or 0.0 for record in done), default=0)
+        or None,
+    )
+
+
+def arms_of(values: Sequence[tuple[RunRecord, float | None]]) -> list[Arm]:
+    """Runs with their values, as arms by name."""
+    by_name: dict[str, list[tuple[RunRecord, float | None]]] = {}
+    for record, value in values:
+        by_name.setdefault(arm_of(record), []).append((record, value))
+    return [_arm(name, by_name[name]) for name in sorted(by_name)]
+
+
+def _arm(name: str, runs: Sequence[tuple[RunRecord, float | None]]) -> Arm:
+    records = [record for record, _ in runs]
+    outcomes: dict[int, float | None] = {}
+    for record, value in runs:
+        if record.status not in COUNTED:
+            continue
+        seed = seed_of(record)
+        if seed in outcomes:
+            raise NotComparable(
+                f"{name} has two runs of seed {seed}, the second is {record.id}: "
+                "give the paths of the runs that count, one for each seed"
+            )
+        outcomes[seed] = None if record.status == "diverged" else _measured(name, seed, value)
+    left_out = sum(record.status not in COUNTED for record in records)
+    return Arm(name, dict(sorted(outcomes.items())), left_out, costs_of(records), records)
+
+
+def _measured(name: str, seed: int, value: float | None) -> float:
+    if value is None:
+        raise NotComparable(f"{name} (seed {seed}) finished without the metric: choose another with --metric")
+    return value
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
