@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from headtohead.comparing.comparability import NotComparable
+from headtohead.comparing.comparability import NotComparable, seed_of
 from headtohead.tracking.record import RunRecord, Status
 
 COUNTED: tuple[Status, ...] = ("finished", "diverged")
@@ -24,6 +24,8 @@ class Costs:
     seconds: float | None = None
     tokens_per_second: float | None = None
     peak_memory_bytes: float | None = None
+    state_elements: float | None = None
+    """What a decoding model carries along."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,6 @@ class Arm:
 def arm_of(record: RunRecord) -> str:
     """As its study called it, else as the run is called."""
     return record.place.arm or record.name or record.id
-
-
-def seed_of(record: RunRecord) -> int:
-    """That of the study, which pairs runs whose own seeds are offset."""
-    return record.seed if record.place.seed is None else record.place.seed
 
 
 def counts(record: RunRecord) -> bool:
@@ -87,6 +84,7 @@ def costs_of(records: Iterable[RunRecord]) -> Costs:
         tokens_per_second=_mean(record.throughput.get("tokens_per_second") for record in done),
         peak_memory_bytes=max((record.throughput.get("peak_memory_bytes") or 0.0 for record in done), default=0)
         or None,
+        state_elements=_mean(record.costs.get("totals", {}).get("state_elements") for record in done),
     )
 
 
