@@ -1,14 +1,21 @@
-"""Whether records may be compared at all: what they measured, on which tokens, and what their loss is a mean over."""
+"""Whether records may be compared at all: what they measured, on which tokens, what their loss is a mean over, and
+what was held equal."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from headtohead.tracking.record import RunRecord
+from headtohead.tracking.record import Comparability, RunRecord
 
-_SHARED_BY_ALL: Mapping[str, str] = {"loss_normalisation": "loss normalisation"}
-_SHARED_BY_A_SEED: Mapping[str, str] = {"tokenizer": "tokenizer", "evaluation": "evaluation data"}
+ALIKE: Mapping[str, str] = {
+    "loss_normalisation": "loss normalisation",
+    "budget": "budget",
+    "tokenizer": "tokenizer",
+    "evaluation": "evaluation data",
+}
+"""What comparable runs share, by the name that allows them to be unlike."""
+_SHARED_BY_A_SEED = ("tokenizer", "evaluation")
 """A seed may draw the data: it is the same in every arm, and may be another for the next seed."""
 
 
@@ -16,31 +23,84 @@ class NotComparable(ValueError):  # noqa: N818
     """Says what differs, and which run is the odd one out."""
 
 
-def refuse_unlike(records: Iterable[RunRecord]) -> None:
-    """Raises NotComparable at the first difference that would make a comparison meaningless."""
+def refuse_unlike(records: Iterable[RunRecord], *, allowed: Collection[str] = ()) -> list[str]:
+    """Raises NotComparable at the first difference that would make a comparison meaningless.
+
+    `allowed` names the differences that were asked for; what they are comes back, a sentence each. So does word of
+    runs of which nothing is known, since another program made them.
+    """
     given = list(records)
-    for field, told in _SHARED_BY_ALL.items():
-        _refuse(given, field, told)
-    for seed in sorted({record.seed for record in given}):
-        same = [record for record in given if record.seed == seed]
-        for field, told in _SHARED_BY_A_SEED.items():
-            _refuse(same, field, told)
+    _check_allowed(allowed)
+    known = [record for record in given if record.comparability != Comparability()]
+    told = list(_unknown(given, known))
+    for name in ALIKE:
+        for group in _groups(known, name):
+            found = {record.id: _value(record, name) for record in group}
+            if len(set(found.values())) < 2:
+                continue
+            sentence = _sentence(group, found, ALIKE[name])
+            if name not in allowed:
+                raise NotComparable(f"{sentence}: {_way_out(name)}")
+            told.append(f"unlike by permission: {sentence}")
+            break
+    return told
 
 
-def _refuse(records: Sequence[RunRecord], field: str, told: str) -> None:
-    found = {record.id: getattr(record.comparability, field) for record in records}
-    counted = Counter(found.values()).most_common()
-    if len(counted) < 2:
+def seed_of(record: RunRecord) -> int:
+    """That of the study, which pairs runs whose own seeds are offset."""
+    return record.seed if record.place.seed is None else record.place.seed
+
+
+def _check_allowed(allowed: Collection[str]) -> None:
+    for name in allowed:
+        if name not in ALIKE:
+            raise NotComparable(f"{name} cannot be allowed to be unlike: choose from {', '.join(sorted(ALIKE))}")
+
+
+def _unknown(given: Sequence[RunRecord], known: Sequence[RunRecord]) -> Iterator[str]:
+    """Where all are foreign, whoever asks knows that; a mixture is worth a word."""
+    strangers = sorted({record.place.arm or record.name or record.id for record in given if record not in known})
+    if strangers and known:
+        yield (
+            f"nothing tells whether {', '.join(strangers)} had the tokenizer, evaluation data, loss normalisation "
+            "and budget of the other runs"
+        )
+
+
+def _groups(records: Sequence[RunRecord], name: str) -> Iterator[list[RunRecord]]:
+    """Those that must share it."""
+    if name not in _SHARED_BY_A_SEED:
+        yield list(records)
         return
+    for seed in sorted({seed_of(record) for record in records}):
+        yield [record for record in records if seed_of(record) == seed]
+
+
+def _value(record: RunRecord, name: str) -> str | None:
+    if name == "budget":
+        return str(record.budget.get("kind", "none held equal"))
+    value: str | None = getattr(record.comparability, name)
+    return value
+
+
+def _sentence(records: Sequence[RunRecord], found: Mapping[str, str | None], told: str) -> str:
+    counted = Counter(found.values()).most_common()
     usual, times = counted[0]
     if times == counted[1][1]:
         sides = " and ".join(f"{_named(records, found, value)} ({value})" for value, _ in counted)
-        raise NotComparable(f"these runs differ in their {told}: {sides}; compare only runs that share it")
+        return f"these runs differ in their {told}: {sides}"
     odd = ", ".join(f"{_named(records, found, value)} has {value}" for value, _ in counted[1:])
-    raise NotComparable(f"the odd one out in its {told}: {odd}, the others {usual}; leave it out, or run it like them")
+    return f"the odd one out in its {told}: {odd}, the others {usual}"
+
+
+def _way_out(name: str) -> str:
+    return (
+        "leave it out, run it like the others, or allow it knowingly "
+        f"(--allow-unlike {name}; in a study allow_unlike: [{name}])"
+    )
 
 
 def _named(records: Sequence[RunRecord], found: Mapping[str, str | None], value: str | None) -> str:
     return ", ".join(
-        f"{record.name or record.id} (seed {record.seed})" for record in records if found[record.id] == value
+        f"{record.name or record.id} (seed {seed_of(record)})" for record in records if found[record.id] == value
     )

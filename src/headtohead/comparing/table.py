@@ -10,7 +10,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from headtohead.comparing.arms import arm_of, seed_of
+from headtohead.comparing.arms import arm_of
+from headtohead.comparing.comparability import seed_of
 from headtohead.tracking.record import RunRecord, Status
 
 STAGES = ("test", "validation")

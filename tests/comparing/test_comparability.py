@@ -1,0 +1,73 @@
+"""Unlike runs are refused, unless told to, and then it is said."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pytest
+
+from headtohead.comparing.comparability import NotComparable, refuse_unlike
+from headtohead.tracking.record import Comparability, Place, RunRecord
+
+
+def record(name: str, seed: int = 0, **fields: str) -> RunRecord:
+    alike = {"tokenizer": "char", "evaluation": f"rows of {seed}", "loss_normalisation": "mean", **fields}
+    budget = alike.pop("budget", None)
+    return RunRecord(
+        id=f"{name}-{seed}",
+        name=name,
+        seed=seed,
+        comparability=Comparability(**alike),
+        budget={"kind": budget} if budget else {},
+    )
+
+
+def three(**fields: str) -> list[RunRecord]:
+    return [record("lstm"), record("mamba"), record("gpt", **fields)]
+
+
+@pytest.mark.parametrize(
+    ("field", "told"),
+    [
+        ("tokenizer", "tokenizer: gpt .* has other, the others char"),
+        ("evaluation", "evaluation data: gpt .* has other, the others rows of 0"),
+        ("loss_normalisation", "loss normalisation: gpt .* has other, the others mean"),
+        ("budget", "budget: gpt .* has other, the others none held equal"),
+    ],
+)
+def test_the_odd_one_out_is_refused_by_name_and_allowed_where_asked(field: str, told: str) -> None:
+    with pytest.raises(NotComparable, match=f"{told}.*--allow-unlike {field}"):
+        refuse_unlike(three(**{field: "other"}))
+    (remark,) = refuse_unlike(three(**{field: "other"}), allowed=[field])
+    assert remark.startswith("unlike by permission: the odd one out in its")
+    assert "gpt" in remark
+
+
+def test_what_is_allowed_does_not_allow_anything_else() -> None:
+    unlike = three(tokenizer="bytes", evaluation="other")
+    with pytest.raises(NotComparable, match="evaluation data"):
+        refuse_unlike(unlike, allowed=["tokenizer"])
+    assert len(refuse_unlike(unlike, allowed=["tokenizer", "evaluation"])) == 2
+
+
+@pytest.mark.parametrize("allowed", [(), ("tokenizer",)])
+def test_alike_runs_have_nothing_to_be_said(allowed: Collection[str]) -> None:
+    assert refuse_unlike(three(), allowed=allowed) == []
+
+
+def test_a_difference_that_does_not_exist_cannot_be_allowed() -> None:
+    with pytest.raises(NotComparable, match="choose from budget, evaluation, loss_normalisation, tokenizer"):
+        refuse_unlike(three(), allowed=["seed"])
+
+
+def test_offset_seeds_are_matched_by_the_seed_of_their_study() -> None:
+    pair = [record("lstm", 0), record("lstm", 1000, evaluation="rows of 0")]
+    pair[1].place = Place("twins", "lstm again", 0)
+    assert refuse_unlike(pair) == []
+
+
+def test_runs_of_which_nothing_is_known_are_said_beside_runs_of_ours() -> None:
+    stranger = RunRecord(id="x", name="theirs")
+    (remark,) = refuse_unlike([*three(), stranger])
+    assert remark.startswith("nothing tells whether theirs had the tokenizer")
+    assert refuse_unlike([stranger, stranger]) == []
