@@ -12,6 +12,7 @@ from typing import Any
 from headtohead.building.configuration import compose_checked
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.overrides import key_of
+from headtohead.studying.ablation.possible import LeftOut, without_the_impossible
 from headtohead.studying.study import Study
 from headtohead.tracking.record import Place
 
@@ -54,6 +55,8 @@ class Plan:
     cells: tuple[Cell, ...]
     folder: Path
     """outputs/studies/NAME."""
+    left_out: LeftOut = ()
+    """Combinations of an ablation that cannot be built."""
 
     def run_folder(self, cell: Cell) -> Path:
         return self.folder / "runs" / cell.id
@@ -64,10 +67,11 @@ class Plan:
 
 def plan_of(study: Study, config_dir: str | Path | None = None) -> Plan:
     """Every run composed and checked; arms that are the same run are refused."""
+    study, left_out = without_the_impossible(study, lambda arm: _cell(study, arm, study.seeds[0], config_dir))
     cells = [_cell(study, arm, seed, config_dir) for seed in study.seeds for arm in study.arms]
     _refuse_twins(study, cells)
     _refuse_ways_apart(cells)
-    return Plan(study, tuple(cells), Path(cells[0].config["output_dir"]) / "studies" / study.name)
+    return Plan(study, tuple(cells), Path(cells[0].config["output_dir"]) / "studies" / study.name, left_out)
 
 
 def overrides_of(study: Study, arm: str, seed: int) -> tuple[str, ...]:

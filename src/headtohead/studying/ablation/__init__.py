@@ -1,0 +1,1 @@
+"""Ablations: the arms of a study made from factors and their levels."""
