@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.studying.planning import Cell, Plan
-from headtohead.studying.study import Study, study_from
+from headtohead.studying.reading import study_from
+from headtohead.studying.study import Study
 from headtohead.tracking.record import Comparability, Progress, RunRecord, Status
 from headtohead.tracking.store import RunFolder
 

@@ -14,7 +14,8 @@ from headtohead.studying.ablation.ablation import Ablation
 from headtohead.studying.ablation.balanced import balanced_fraction
 from headtohead.studying.ablation.regular import regular_fraction
 from headtohead.studying.planning import plan_of
-from headtohead.studying.study import Study, study_from
+from headtohead.studying.reading import study_from
+from headtohead.studying.study import Study
 
 NORM = {"layer_norm": ["model/norm=layer_norm"], "rms_norm": ["model/norm=rms_norm"]}
 RESIDUAL = {"pre": ["model/residual=pre"], "post": ["model/residual=post"]}

@@ -11,7 +11,7 @@ from small_studies import WRITTEN, small_study
 from headtohead.building.choices import choice_names
 from headtohead.building.errors import ConfigurationError
 from headtohead.studying.planning import plan_of
-from headtohead.studying.study import read_study, study_from
+from headtohead.studying.reading import read_study, study_from
 
 
 def test_what_is_left_out_is_filled_in() -> None:

@@ -70,11 +70,14 @@ def _matching(given: argparse.Namespace) -> Matching:
         raise ConfigurationError("two arms have the same name: give each its own")
     baseline = given.baseline or (study.baseline if study else next(iter(arms)))
     base, own = _apart(given.overrides if study is None else study.base)
-    kind = given.budget or (study.budget if study else None) or "equal_parameters"
+    from headtohead.studying.study import WantedBudget
+
+    written = study.budget if study and not given.budget else None
+    wanted = written or WantedBudget(given.budget or "equal_parameters")
     movable = {**(study.movable if study else {}), **_moves(given.move, [name for name in arms if name != baseline])}
     from headtohead.building.configuration import compose_checked
 
-    config = compose_checked("match", [f"budget={kind}", *own], given.config_dir)
+    config = compose_checked("match", [*wanted.overrides, *own], given.config_dir)
     from headtohead.studying.matching.budgets import budget_of
     from headtohead.studying.matching.solver import match
 
@@ -92,7 +95,7 @@ def _study(given: argparse.Namespace) -> Study | None:
         return None
     if given.arm:
         raise ConfigurationError(f"study {first} has its arms, and --arm gives others: leave out one of them")
-    from headtohead.studying.study import read_study
+    from headtohead.studying.reading import read_study
 
     return read_study(first, given.overrides[1:], given.config_dir)
 

@@ -45,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
     if "=" in given.name:
         raise ConfigurationError(f"h2h study needs a study before {given.name}: h2h list study shows them")
     from headtohead.studying.planning import plan_of, shard_of
-    from headtohead.studying.study import read_study
+    from headtohead.studying.reading import read_study
 
     plan = plan_of(read_study(given.name, given.overrides, given.config_dir), given.config_dir)
     cells = shard_of(plan.cells, *given.shard) if given.shard else list(plan.cells)

@@ -140,15 +140,15 @@ def _with_threads(trainer: Mapping[str, Any], threads: int | None) -> dict[str, 
 
 def _check_budget(plan: Plan, arms: tuple[ArmEstimate, ...]) -> None:
     study = plan.study
-    if study.budget is None:
+    figure = _FIGURES.get(study.budget_name or "")
+    if figure is None:
         return
-    figure = _FIGURES[study.budget]
     values = {arm.arm: float(getattr(arm, figure)) for arm in arms}
     base = values[study.baseline]
     for arm, value in values.items():
         if abs(value - base) > TOLERANCE * base:
             raise ConfigurationError(
-                f"study {study.name}: budget={study.budget}, and {arm} has {value:,.0f} {figure} where "
+                f"study {study.name}: budget={study.budget_name}, and {arm} has {value:,.0f} {figure} where "
                 f"{study.baseline} has {base:,.0f}: h2h match shows what would meet it, and budget=null compares them "
                 "as they are"
             )

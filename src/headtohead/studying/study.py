@@ -59,7 +59,7 @@ class Study:
     """The numbers of seeds at which results are read; the error rate is spent over them."""
     shares: tuple[float, ...] = (1.0,)
     """Points on the budget axis, each a run of its own; verdicts rest on the whole."""
-    lengths: tuple[float, ...] = ()
+    lengths: tuple[int, ...] = ()
     """Multiples of the training length at which the test is taken too."""
     ablation: Ablation | None = None
     """Makes arms beside those that are written out."""
@@ -76,6 +76,10 @@ class Study:
     """The best value there is: arms that reach it, or split into solved and unsolved, are compared by solve rates."""
     solved_at: float | None = None
     """The value from which on a run counts as solved: then arms are always compared by solve rates."""
+
+    @property
+    def budget_name(self) -> str | None:
+        return None if self.budget is None else self.budget.name
 
     @property
     def stage_and_name(self) -> tuple[str, str]:

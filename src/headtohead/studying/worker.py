@@ -96,7 +96,7 @@ class Worker:
         theirs, ours = context.Pipe(duplex=False)
         log = self._plan.folder / "logs" / f"{cell.id}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        given = (cell, folder, self._plan.study.budget, self._threads)
+        given = (cell, folder, self._plan.study.budget_name, self._threads)
         process = context.Process(target=_run, args=(self._train, given, log, theirs, ours))
         process.start()
         theirs.close()

@@ -1,0 +1,77 @@
+"""What is wrong with a study whose fields are all of the right kind, a sentence each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from headtohead.building.errors import one_of, show, unknown
+from headtohead.building.overrides import key_of
+from headtohead.studying.study import SET_BY_THE_STUDY, Study
+
+INSTEAD = "take it out (seeds=5 gives five seeds, seeds=[0,1] those two)"
+_NAME = re.compile(r"\w[\w.+-]*")
+_STAGE = re.compile(r"validation|test(_\d+x)?")
+
+
+def faults(study: Study) -> Iterator[str]:
+    """None where the study can be planned."""
+    arms = list(study.arms)
+    if len(arms) < 2:
+        yield f"arms={show(arms)} is no comparison: give two or more"
+    for arm in arms:
+        if not _NAME.fullmatch(arm):
+            yield f"an arm is named {arm!r}: use letters, digits, dots, dashes, plus signs and underscores"
+    stage, metric = study.stage_and_name
+    if not _STAGE.fullmatch(stage) or not metric:
+        yield f"metric={study.metric} is refused: write test/NAME or validation/NAME, for example test/loss"
+    if not 0 < study.alpha < 1:
+        yield f"alpha={study.alpha:g} is refused: it is an error rate, such as 0.05"
+    if study.margin is not None and study.margin <= 0:
+        yield f"margin={study.margin:g} is refused: give a positive difference, or null"
+    yield from _axes(study)
+    yield from _unknown_arms(study)
+    yield from _taken_fields(study)
+
+
+def taken(overrides: Sequence[str]) -> list[str]:
+    """Overrides of what the study sets itself."""
+    return [override for override in overrides if key_of(override) in SET_BY_THE_STUDY]
+
+
+def _axes(study: Study) -> Iterator[str]:
+    """Numbers of seeds, shares of the budget, multiples of the length."""
+    seeds, looks, shares = study.seeds, study.looks, study.shares
+    if len(set(seeds)) < len(seeds) or not seeds or min(seeds) < 0:
+        yield f"seeds={show(seeds)} is refused: give a number of seeds, or different ones from 0 on, [0,1,2]"
+    if looks and (looks[0] < 2 or any(after <= before for before, after in pairwise(looks))):
+        yield f"looks={show(looks)} is refused: give rising numbers of seeds from 2 on, [3,5,8]"
+    if looks and seeds != tuple(range(len(seeds))):
+        yield f"seeds={show(seeds)} does not go with looks={show(looks)}, which count from seed 0 on: give seeds=3"
+    if not shares or max(shares) != 1 or min(shares) <= 0 or len(set(shares)) < len(shares):
+        yield f"shares={show(shares)} is refused: give different parts of the budget and the whole, [0.25,0.5,1]"
+    if any(length < 1 for length in study.lengths):
+        yield f"lengths={show(study.lengths)} is refused: give multiples of the training length, [1,2,4]"
+
+
+def _unknown_arms(study: Study) -> Iterator[str]:
+    named = {"baseline": [study.baseline], "contrasts": [arm for pair in study.contrasts for arm in pair]}
+    named |= {key: list(getattr(study, key)) for key in ("expected", "seed_offsets", "movable")}
+    for key, names in named.items():
+        for arm in names:
+            if arm not in study.arms:
+                yield unknown(f"{key} names {arm}, which is no arm", arm, list(study.arms))
+    for arm, other in study.contrasts:
+        if arm == other:
+            yield f"the contrast [{arm}, {other}] compares an arm with itself: name two"
+    compared = {arm for arm, other in study.contrasts if other == study.baseline}
+    for arm in study.expected:
+        if arm not in compared:
+            yield f"expected names {arm}, which no contrast compares with the baseline: {one_of(compared)}"
+
+
+def _taken_fields(study: Study) -> Iterator[str]:
+    for place, overrides in (("base", study.base), *((f"arm {arm}", given) for arm, given in study.arms.items())):
+        for override in taken(overrides):
+            yield f"{place} holds {override}, which the study sets itself: {INSTEAD}"

@@ -1,0 +1,95 @@
+"""A study from its YAML file and the overrides of its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from headtohead.building.choices import STUDY, choices
+from headtohead.building.errors import ConfigurationError, show, unknown
+from headtohead.building.kinds import MismatchError
+from headtohead.building.overrides import key_of
+from headtohead.studying.ablation.joining import MADE, with_its_arms
+from headtohead.studying.faults import INSTEAD, faults, taken
+from headtohead.studying.fields import FIELDS, KINDS
+from headtohead.studying.study import Study
+
+_REQUIRED = ("question", "hypothesis", "tuning", "arms", "seeds", "metric", "direction", "baseline")
+
+
+def read_study(name: str, overrides: Sequence[str] = (), config_dir: str | Path | None = None) -> Study:
+    """A study of conf/study or of a user's folder; its own fields may be overridden, all else goes to every arm."""
+    import yaml
+
+    known = {choice.name: choice.path for choice in choices(STUDY, config_dir)}
+    if name not in known:
+        raise ConfigurationError(unknown(f"{name} is no study", name, list(known)))
+    try:
+        written = yaml.safe_load(known[name].read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{known[name]} is no YAML: {' '.join(str(error).split())}") from None
+    own = [override for override in overrides if key_of(override) in FIELDS]
+    given = {key_of(override): _read_value(override) for override in own}
+    study = study_from(name, {**written, **given} if isinstance(written, dict) else written)
+    others = tuple(override for override in overrides if override not in own)
+    for override in taken(others):
+        raise ConfigurationError(f"{override} is refused, since the study sets it itself: {INSTEAD}")
+    return replace(study, base=(*study.base, *others))
+
+
+def study_from(name: str, written: Any) -> Study:
+    """From plain YAML values; every field known, every name one that exists."""
+    if not isinstance(written, dict):
+        raise ConfigurationError(f"study {name} holds no fields: it needs {', '.join(_REQUIRED)}")
+    for key in written:
+        if key not in KINDS:
+            raise ConfigurationError(unknown(f"{key} is no field of study {name}", str(key), FIELDS))
+    made = MADE if written.get("ablation") else ()
+    missing = [key for key in _REQUIRED if key not in written and key not in made]
+    if missing:
+        raise ConfigurationError(f"study {name} has no {missing[0]}: it needs {', '.join(_REQUIRED)}")
+    study = Study(name=name, **_completed(name, {key: _read(name, key, value) for key, value in written.items()}))
+    if not study.contrasts:
+        study = replace(study, contrasts=tuple((arm, study.baseline) for arm in study.arms if arm != study.baseline))
+    for sentence in faults(study):
+        raise ConfigurationError(f"study {name}: {sentence}")
+    return study
+
+
+def _completed(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """A number of seeds becomes seeds, an ablation's arms join those that are written out."""
+    seeds = values["seeds"]
+    filled = {**values, "seeds": tuple(range(seeds)) if isinstance(seeds, int) else seeds}
+    if (ablation := values.get("ablation")) is None:
+        return filled
+    try:
+        return with_its_arms(filled, ablation)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"study {name}: {error}") from None
+
+
+def _read(name: str, key: str, value: Any) -> Any:
+    try:
+        return _frozen(KINDS[key].read(value))
+    except MismatchError as mismatch:
+        raise ConfigurationError(f"study {name}: {key}={show(value)} is refused: it must be {mismatch}") from None
+    except ConfigurationError as error:
+        raise ConfigurationError(f"study {name}: {error}") from None
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_frozen(entry) for entry in value)
+    return {key: _frozen(entry) for key, entry in value.items()} if isinstance(value, dict) else value
+
+
+def _read_value(override: str) -> Any:
+    import yaml
+
+    text = override.partition("=")[2]
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ConfigurationError(f"{override} could not be read: write lists as [1,2,3], in quotes") from None
