@@ -1,0 +1,91 @@
+"""From a space to settings: points on its grid, or draws of which each depends on its number alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import count, product
+from zlib import crc32
+
+from headtohead.comparing.trials import Choices, Dimension, Range, Setting, Space, Value
+
+_FEW, _FACTOR_OF_FEW, _FACTOR = 5, math.sqrt(10), 2.0
+
+
+def around(centre: float, trials: int) -> Choices:
+    """So many values, the centre one of them: a factor of 2 apart, few values a factor of sqrt(10)."""
+    factor = _FACTOR_OF_FEW if trials <= _FEW else _FACTOR
+    steps = range(-(trials // 2), trials - trials // 2)
+    return Choices(tuple(centre if step == 0 else _rounded(centre * factor**step) for step in steps))
+
+
+def between(values: Choices) -> Range:
+    """All from the lowest to the highest, for drawing from."""
+    return Range(min(values.numbers), max(values.numbers), "log")
+
+
+def on_grid(space: Space) -> list[Setting]:
+    """Every combination, the last field moving first."""
+    points = [[(key, value) for value in _points(dimension)] for key, dimension in space.items()]
+    return [Setting(fields) for fields in product(*points)]
+
+
+def drawn(space: Space, seed: int) -> Iterator[Setting]:
+    """Different ones without end, for all arms the same; asking for more leaves the first as they are."""
+    seen: set[Setting] = set()
+    for number in count():
+        setting = Setting(tuple((key, _draw(dim, _uniform(seed, number, key))) for key, dim in space.items()))
+        if setting not in seen:
+            seen.add(setting)
+            yield setting
+
+
+def size_of(space: Space) -> float:
+    """How many settings there are; infinity where a field may have any number."""
+    return math.prod(_size(dimension) for dimension in space.values())
+
+
+def moderate(dimension: Range, value: float) -> Value:
+    """A number one can read, within the bounds."""
+    if dimension.kind == "int":
+        return min(max(round(value), int(dimension.low)), int(dimension.high))
+    if dimension.scale == "log":
+        near = _rounded(value)
+    else:
+        near = round(value, 3 - math.floor(math.log10(dimension.high - dimension.low)))
+    return min(max(near, dimension.low), dimension.high)
+
+
+def _size(dimension: Dimension) -> float:
+    if isinstance(dimension, Choices):
+        return len(dimension.values)
+    return dimension.high - dimension.low + 1 if dimension.kind == "int" else math.inf
+
+
+def _points(dimension: Dimension) -> Sequence[Value]:
+    if isinstance(dimension, Choices):
+        return dimension.values
+    last = (dimension.points or 1) - 1
+    return list(dict.fromkeys(_at(dimension, place / last) for place in range(last + 1)))
+
+
+def _draw(dimension: Dimension, chance: float) -> Value:
+    if isinstance(dimension, Choices):
+        return dimension.values[int(chance * len(dimension.values))]
+    return _at(dimension, chance)
+
+
+def _at(dimension: Range, part: float) -> Value:
+    """So far on the way from low to high."""
+    low, high = dimension.low, dimension.high
+    return moderate(dimension, low * (high / low) ** part if dimension.scale == "log" else low + (high - low) * part)
+
+
+def _uniform(seed: int, number: int, key: str) -> float:
+    import numpy as np
+
+    return float(np.random.default_rng((seed, number, crc32(key.encode()))).random())
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.3g}")

@@ -1,0 +1,72 @@
+"""The tuning that a study gives to every arm alike, as its YAML writes it, and as one arm receives it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from headtohead.building.errors import ConfigurationError, show
+from headtohead.comparing.trials import Space
+from headtohead.studying.tuning.space import around, between
+
+LEARNING_RATE = "optimizer.lr"
+_SMALLER_IS_BETTER = ("loss", "perplexity")
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The same number of trials over the same space for each arm."""
+
+    search: Literal["grid", "random", "optuna"]
+    trials: int
+    """Of each arm."""
+    space: Space = field(default_factory=dict)
+    """By field; empty: learning rates around the arm's own."""
+    seed: int = 1000
+    """Of every trial, and of the search; none of the study's own."""
+    metric: str | None = None
+    """On validation; None: the study's metric there."""
+    direction: Literal["min", "max"] | None = None
+    steps: int | None = None
+    """Of one trial; None: those of the arm's runs."""
+
+    @property
+    def larger_is_better(self) -> bool:
+        return self.direction == "max"
+
+
+def for_arm(tuning: Tuning, *, metric: str, direction: Literal["min", "max"], config: Mapping[str, Any]) -> Tuning:
+    """With nothing left open; metric and direction are the study's, the configuration is that of the arm's runs."""
+    chosen = tuning.metric or f"validation/{metric.partition('/')[2]}"
+    space = tuning.space or {LEARNING_RATE: around(_learning_rate(config), tuning.trials)}
+    if not tuning.space and tuning.search != "grid":
+        space = {LEARNING_RATE: between(around(_learning_rate(config), tuning.trials))}
+    known = tuning.direction or _direction(chosen, metric, direction)
+    return replace(tuning, space=space, metric=chosen, direction=known)
+
+
+def faults(tuning: Tuning, *, seeds: Collection[int], metric: str) -> Iterator[str]:
+    """Sentences about what does not fit the study; seeds are all that its runs are given, offsets added."""
+    if tuning.seed in seeds:
+        yield (
+            f"tuning.seed={tuning.seed} is one of the study's seeds, and what was chosen on a seed would be judged on "
+            f"it: set tuning.seed={max(seeds) + 1000}"
+        )
+    own = (tuning.metric or metric).partition("/")[2]
+    if tuning.direction is None and own != metric.partition("/")[2] and own not in _SMALLER_IS_BETTER:
+        yield f"tuning.metric={tuning.metric} may be better when larger or smaller: set tuning.direction to min or max"
+
+
+def _direction(chosen: str, metric: str, direction: Literal["min", "max"]) -> Literal["min", "max"]:
+    return direction if chosen.partition("/")[2] == metric.partition("/")[2] else "min"
+
+
+def _learning_rate(config: Mapping[str, Any]) -> float:
+    rate = config["optimizer"].get("lr")
+    if not isinstance(rate, int | float) or rate <= 0:
+        raise ConfigurationError(
+            f"{LEARNING_RATE}={show(rate)} has no learning rates around it: give tuning.space, for example "
+            f"{{{LEARNING_RATE}: {{low: 0.0001, high: 0.01}}}}"
+        )
+    return float(rate)
