@@ -1,0 +1,215 @@
+"""What the factors of an ablation do: main effects and interactions, each a contrast within every seed, tested over
+the seeds with Student's t, its p-values after Holm for all effects that can be told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Literal
+
+import numpy as np
+
+from headtohead.comparing.statistics.adjusting import Adjustment, adjusted
+from headtohead.comparing.statistics.factorial import Cell, Design, Effect, Estimator
+from headtohead.comparing.statistics.means import Estimate, paired
+from headtohead.comparing.statistics.power import detectable_effect
+from headtohead.comparing.statistics.shapes import Scale, shape_of
+from headtohead.comparing.verdict import Values
+
+Told = Literal["better", "worse", "interact", "undecided", "not estimable"]
+
+
+@dataclass(frozen=True)
+class Factors:
+    """The design of an ablation: factors with their levels, the base's first, and the arms that were planned."""
+
+    levels: Mapping[str, Sequence[str]]
+    arms: Mapping[str, Cell]
+    crossed: bool = True
+    """Factors vary together: else one at a time, and nothing is known of what they do together."""
+
+
+@dataclass(frozen=True)
+class FoundEffect:
+    """One effect: of the metric, level minus base."""
+
+    levels: tuple[tuple[str, str], ...]
+    """Factor and level; two for an interaction."""
+    kind: Told
+    difference: float | None = None
+    interval: tuple[float, float] | None = None
+    p: float | None = None
+    p_adjusted: float | None = None
+    detectable: float | None = None
+    """The smallest effect found in 80 % of studies of this many seeds."""
+    assuming: tuple[str, ...] = ()
+    """Interactions that are taken to be zero, since the cells do not tell them from it."""
+    aliases: tuple[str, ...] = ()
+    """What an effect that is not estimable cannot be told apart from."""
+
+    @property
+    def name(self) -> str:
+        return Effect(self.levels).name
+
+    @property
+    def is_interaction(self) -> bool:
+        return len(self.levels) > 1
+
+
+@dataclass(frozen=True)
+class CellMean:
+    """One arm of the design."""
+
+    arm: str
+    levels: Cell
+    mean: float | None
+    """Over the seeds counted; None where the arm does not count."""
+
+
+@dataclass(frozen=True)
+class Effects:
+    """All of them, main effects first."""
+
+    metric: str
+    direction: Literal["min", "max"]
+    factors: Mapping[str, Sequence[str]]
+    crossed: bool
+    effects: tuple[FoundEffect, ...]
+    cells: tuple[CellMean, ...]
+    seeds: tuple[int, ...]
+    """In which every arm that counts has a value."""
+    level: float
+    adjustment: Adjustment
+    remarks: tuple[str, ...] = field(default=())
+
+    @property
+    def base(self) -> dict[str, str]:
+        return {factor: levels[0] for factor, levels in self.factors.items()}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the values of the metric are to be read."""
+
+    metric: str
+    direction: Literal["min", "max"]
+    level: float = 0.05
+    exploratory: bool = False
+    """Seeds or contrasts were not registered: then the false discovery rate is held, not the family's error."""
+    scale: Scale | None = None
+
+
+def effects_of(factors: Factors, values: Values, reading: Reading) -> Effects:
+    """From the values of arms by seed; None is a run that diverged, which leaves its arm out."""
+    told = {arm: values.get(arm, {}) for arm in factors.arms}
+    kept = [arm for arm, runs in told.items() if runs and all(_is_number(value) for value in runs.values())]
+    every = sorted(set[int]().union(*(told[arm] for arm in kept)))
+    seeds = [seed for seed in every if all(seed in told[arm] for arm in kept)]
+    matrix = np.array([[told[arm][seed] for arm in kept] for seed in seeds], dtype=np.float64).reshape(-1, len(kept))
+    found = _found(factors, kept, matrix, reading) if kept else ()
+    return Effects(
+        metric=reading.metric,
+        direction=reading.direction,
+        factors={factor: tuple(levels) for factor, levels in factors.levels.items()},
+        crossed=factors.crossed,
+        effects=tuple(found),
+        cells=tuple(
+            CellMean(arm, dict(cell), _mean(told[arm], arm, kept, seeds)) for arm, cell in factors.arms.items()
+        ),
+        seeds=tuple(seeds),
+        level=reading.level,
+        adjustment="benjamini_hochberg" if reading.exploratory else "holm",
+        remarks=tuple(_remarks(told, kept, sorted(set(every) - set(seeds)), reading)),
+    )
+
+
+def _found(factors: Factors, kept: Sequence[str], matrix: np.ndarray, reading: Reading) -> Iterator[FoundEffect]:
+    design = Design(factors.levels, [factors.arms[arm] for arm in kept])
+    estimators = design.estimators(interactions=factors.crossed)
+    estimates = [_estimate(matrix, each) for each in estimators]
+    told = [place for place, each in enumerate(estimates) if each is not None]
+    p_values = [_p(each) for each in estimates if each is not None]
+    family = adjusted(p_values, "benjamini_hochberg" if reading.exploratory else "holm")
+    by_place = dict(zip(told, zip(p_values, family, strict=True), strict=True))
+    for place, (estimator, estimate) in enumerate(zip(estimators, estimates, strict=True)):
+        p, p_adjusted = by_place.get(place, (None, None))
+        yield _effect(estimator, estimate, (p, p_adjusted), len(matrix), reading)
+
+
+def _estimate(matrix: np.ndarray, estimator: Estimator) -> Estimate | None:
+    """Each seed is a whole experiment; None below two."""
+    if estimator.weights is None or len(matrix) < 2:
+        return None
+    plus, minus = (matrix @ np.clip(sign * estimator.weights, 0.0, None) for sign in (1, -1))
+    return paired(plus, minus)
+
+
+def _p(estimate: Estimate) -> float | None:
+    p = float(estimate.p()) if np.isfinite(estimate.error) else math.nan
+    return p if math.isfinite(p) else None
+
+
+def _effect(
+    estimator: Estimator,
+    estimate: Estimate | None,
+    p_values: tuple[float | None, float | None],
+    num_seeds: int,
+    reading: Reading,
+) -> FoundEffect:
+    levels, names = estimator.effect.levels, tuple(alias.name for alias in estimator.aliases)
+    if estimator.weights is None:
+        return FoundEffect(levels, "not estimable", aliases=names)
+    if estimate is None:
+        return FoundEffect(levels, "undecided", assuming=names)
+    p, p_adjusted = p_values
+    difference = float(estimate.difference)
+    low, high = (float(bound) for bound in estimate.interval(reading.level))
+    return FoundEffect(
+        levels=levels,
+        kind=_kind(difference, p_adjusted, len(levels) > 1, reading),
+        difference=difference,
+        interval=(low, high) if p is not None else None,
+        p=p,
+        p_adjusted=p_adjusted,
+        detectable=None if p is None else detectable_effect(num_seeds, alpha=reading.level) * float(estimate.sd),
+        assuming=names,
+    )
+
+
+def _kind(difference: float, p_adjusted: float | None, is_interaction: bool, reading: Reading) -> Told:
+    if p_adjusted is None or p_adjusted >= reading.level:
+        return "undecided"
+    if is_interaction:
+        return "interact"
+    return "better" if (difference > 0) == (reading.direction == "max") else "worse"
+
+
+def _is_number(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def _mean(runs: Mapping[int, float | None], arm: str, kept: Sequence[str], seeds: Sequence[int]) -> float | None:
+    counted = [value for seed, value in runs.items() if seed in seeds and value is not None]
+    return fmean(counted) if counted and arm in kept else None
+
+
+def _remarks(
+    told: Mapping[str, Mapping[int, float | None]], kept: Sequence[str], incomplete: Sequence[int], reading: Reading
+) -> Iterator[str]:
+    for arm, runs in told.items():
+        diverged = sum(not _is_number(value) for value in runs.values())
+        if diverged:
+            yield f"{arm} is left out of the effects: {diverged} of its {len(runs)} runs diverged, which is no number"
+        elif not runs:
+            yield f"{arm} is left out of the effects: none of its runs has a value"
+    for seed in incomplete:
+        lacking = ", ".join(arm for arm in kept if seed not in told[arm])
+        yield f"seed {seed} is left out of the effects: it has no value of {lacking}"
+    for arm in kept:
+        shape = shape_of([value for value in told[arm].values() if value is not None], reading.scale).shape
+        if shape != "ordinary":
+            how = "fall into two groups" if shape == "bimodal" else "press against the best there is"
+            yield f"the seeds of {arm} {how}, where means say little: read the verdicts on solve rates instead"
