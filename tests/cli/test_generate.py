@@ -6,11 +6,13 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import headtohead as h2h
 from fresh_runs import ROWS, fresh_run
 from headtohead.cli import main
+from headtohead.examining.generation.prompts import encoded
 from headtohead.examining.generation.texts import GrowingText
 
 CHAR = [*ROWS, "data.context_length=16", "data.tokenizer=char"]
@@ -132,3 +134,15 @@ def test_what_may_begin_a_stop_or_end_a_character_is_held_back() -> None:
     text = GrowingText(lambda ids: b"".join(map(pieces.__getitem__, ids)).decode(errors="replace"), ["END"])
     assert [text.add(token) for token in (1, 2, 3, 4, 1, 4, 5, 6)] == ["a", "", "é", "", "Ea", "", "", ""]
     assert text.text == "aéEa" and text.ending == "stop"
+
+
+def test_in_one_row_the_source_is_followed_by_the_start_token(tmp_path: Path) -> None:
+    """What `h2h generate` writes for a source is what is measured as an exact match."""
+    run = fresh_run(tmp_path, "task=seq2seq_one_row", "data=number_words", *ROWS)
+    batch = run.task.view(run.data.split("test").batch(np.arange(4)), seed=0, epoch=0)
+    samples = run.task.samples(run.model, batch, run.data.decode)
+    read = encoded(samples[0]["source"], run.data, run.data.spec(), is_source=False)
+    assert read == batch.tokens[0, : len(read)].tolist() and read[-1] == run.data.spec().bos_id
+    length = run.task.truth(batch).shape[1]
+    written = run.generate([sample["source"] for sample in samples], max_new_tokens=length)
+    assert [run.data.decode(one.tokens) for one in written] == [sample["written"] for sample in samples]

@@ -48,6 +48,8 @@ class Task(nn.Module, ABC):
     monitor: str
     """The metric that selects the best checkpoint, without its stage: "loss"."""
     direction: Literal["min", "max"]
+    measured_as: ClassVar[str | None] = None
+    """The task whose metrics these are, where several tasks measure the same; None: those of its own."""
 
     def bind(self, spec: DataSpec) -> Task:
         """Learn what the data holds; called once, before anything else. Tasks that need more build it here."""

@@ -29,6 +29,7 @@ class SequenceToSequence(TokenPrediction):
     families: ClassVar[tuple[str, ...]] = ("encoder_decoder", "recurrent_encoder_decoder")
     data_kinds: ClassVar[tuple[str, ...]] = ("pairs_of_text",)
     metrics: ClassVar[tuple[str, ...]] = ("loss", "token_accuracy", "exact_match")
+    measured_as = "SequenceToSequence"
 
     def __init__(self, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
         super().__init__(label_smoothing, monitor)
@@ -44,9 +45,10 @@ class SequenceToSequence(TokenPrediction):
     @torch.no_grad()
     def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:
         scores = self.token_scores(model, model.features(**batch.inputs()), batch)
-        counted = targets_of(batch) != IGNORED
+        truth = self.truth(batch)
+        counted = truth != IGNORED
         scored = counted.any(1)
-        matches = scored & ((self._written(model, batch) == batch.targets) | ~counted).all(1)
+        matches = scored & ((self.written(model, batch) == truth) | ~counted).all(1)
         self.sums.add(
             stage,
             loss=scores.loss,
@@ -71,20 +73,28 @@ class SequenceToSequence(TokenPrediction):
     def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
         """Source, target, and what the model writes by itself."""
         assert batch.tokens is not None, "view checks the tokens"
-        targets = targets_of(batch)
+        targets, sources = self.truth(batch), self.sources(batch)
         samples = []
-        for row, ids in enumerate(self._written(model, batch).tolist()):
+        for row, ids in enumerate(self.written(model, batch).tolist()):
             truth = targets[row][targets[row] != IGNORED]
             samples.append(
                 {
-                    "source": row_text(batch.tokens, batch, row, decode),
+                    "source": row_text(batch.tokens, sources, row, decode),
                     "truth": decode(truth.tolist()),
                     "written": decode(until(ids, self.spec.eos_id)),
                 }
             )
         return samples
 
-    def _written(self, model: Architecture, batch: Batch) -> Int[Tensor, "B T"]:
+    def truth(self, batch: Batch) -> Int[Tensor, "B T"]:
+        """What is to be written, each row from its first token on."""
+        return targets_of(batch)
+
+    def sources(self, batch: Batch) -> Batch:
+        """The batch with what of `tokens` is the source marked as valid."""
+        return batch
+
+    def written(self, model: Architecture, batch: Batch) -> Int[Tensor, "B T"]:
         """As many tokens as the longest target has, the end of a shorter output repeated."""
         assert batch.tokens is not None, "view checks the tokens"
         if not isinstance(model, Decodes) or not model.reads_source:

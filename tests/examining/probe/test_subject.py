@@ -180,3 +180,18 @@ def test_missing_image_row_and_split_are_refused(vision: FinishedRun, decoder: F
         of_image(decoder, tmp_path / "text.png")
     with pytest.raises(ValueError, match="the test split has rows 0 to"):
         of_rows(decoder, "test", [10_000])
+
+
+@pytest.mark.parametrize(
+    ("model", "task", "after"), [("decoder_only", "seq2seq_one_row", "t"), ("encoder_only", "seq2seq_at_once", None)]
+)
+def test_a_model_of_one_side_reads_source_and_target_in_one_row(
+    outputs: Path, model: str, task: str, after: str | None
+) -> None:
+    run = fresh_run(outputs, f"model={model}", f"task={task}", "data=number_words", *ROWS)
+    subject = of_text(run, "12", target="t")
+    spec, ids = run.data.spec(), tokens_of(subject)
+    source = run.data.tokenizer.encode(["12"])[0].tolist()
+    following = [spec.bos_id, *run.data.tokenizer.encode([after])[0].tolist()] if after else []
+    assert ids == [*source, *(following or [spec.mask_id] * spec.max_target_length)]
+    attend(run, subject)

@@ -15,7 +15,8 @@ Prompt = str | Sequence[int]
 
 
 def encoded(prompt: Prompt, data: DataSource, spec: DataSpec, *, is_source: bool) -> list[int]:
-    """What the model reads: text to be continued begins as rows of text do; a source has no frame."""
+    """What the model reads: text to be continued begins as rows of text do; a source has no frame, and in one row with
+    its target the start token after it."""
     if not isinstance(prompt, str):
         return _checked([int(token) for token in prompt], spec)
     if isinstance(data, ProceduralSource):
@@ -23,6 +24,8 @@ def encoded(prompt: Prompt, data: DataSource, spec: DataSpec, *, is_source: bool
     if not isinstance(data, TextSource):
         raise DataError("the data of this run spells no text: give the prompt as token ids, --tokens 5,7,9")
     tokens: list[int] = data.tokenizer.encode([prompt])[0].tolist()
+    if spec.kind == "pairs_of_text":
+        return tokens if is_source else [*tokens, spec.bos_id]
     return tokens if is_source else [spec.bos_id, *tokens]
 
 

@@ -66,7 +66,7 @@ def of_text(run: FinishedRun, text: str, second: str | None = None, target: str 
     reader = _Reader(run, data, spec)
     if spec.kind == "pairs_of_text":
         _refuse("--second", second, "the data of this run has one text on the source side; --target is the other side")
-        batch = reader.source_and_target(text, target)
+        batch = run.task.view(reader.source_and_target(text, target), seed=EVALUATION_SEED, epoch=0)
     else:
         _refuse("--target", target, "only an encoder-decoder writes one")
         batch = reader.one_row(text, second)
@@ -109,7 +109,8 @@ class _Reader:
             written = self._cut(self._tokens(target, "--target"), "max_target_length", framing=1)
         else:
             written = self._greedy(batch)
-        return replace(batch, decoder_tokens=torch.tensor([[self.spec.bos_id, *written]]))
+        framed = torch.tensor([[self.spec.bos_id, *written, self.spec.eos_id]])
+        return replace(batch, decoder_tokens=framed[:, :-1], targets=framed[:, 1:])
 
     def _greedy(self, batch: Batch) -> list[int]:
         model = self.run.model
