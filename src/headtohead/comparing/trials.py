@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -97,6 +97,13 @@ def trial_of(number: int, setting: Setting, record: RunRecord, metric: str) -> T
     value = known.get(name) if record.status == "finished" else None
     told = value if value is not None and math.isfinite(value) else None
     return Trial(number, setting, record.status, told, record.progress.flops)
+
+
+def best_of(trials: Sequence[Trial], *, larger_is_better: bool) -> Trial | None:
+    """Of equals the first; whatever did not finish ranks below. None: nothing finished."""
+    sign = -1.0 if larger_is_better else 1.0
+    finished = [(sign * trial.value, trial.number, trial) for trial in trials if trial.value is not None]
+    return min(finished, key=lambda entry: entry[:2])[2] if finished else None
 
 
 def written(value: Value) -> str:

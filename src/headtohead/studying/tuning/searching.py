@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
-from headtohead.comparing.trials import Setting, Trial
+from headtohead.comparing.trials import Setting, Trial, best_of
 from headtohead.studying.tuning.space import drawn, on_grid
 from headtohead.studying.tuning.tuning import Tuning
 
@@ -27,7 +27,5 @@ def proposals(tuning: Tuning, tried: Sequence[Trial]) -> list[Setting]:
 
 
 def winner(tuning: Tuning, tried: Sequence[Trial]) -> Trial | None:
-    """The best on validation, of equals the first; whatever did not finish ranks below. None: nothing finished."""
-    sign = -1.0 if tuning.larger_is_better else 1.0
-    finished = [(sign * trial.value, trial.number, trial) for trial in tried if trial.value is not None]
-    return min(finished, key=lambda entry: entry[:2])[2] if finished else None
+    """The best on validation. None: nothing finished, and the arm keeps the settings that it came with."""
+    return best_of(tried, larger_is_better=tuning.larger_is_better)
