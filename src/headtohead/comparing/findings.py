@@ -8,6 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from headtohead.comparing.arms import arm_of
+from headtohead.comparing.comparability import seed_of
+from headtohead.comparing.tuning import TuningSummary
 from headtohead.comparing.verdict import Verdict
 from headtohead.tracking.record import RunRecord, to_json
 
@@ -86,7 +89,7 @@ class Findings:
     remarks: tuple[str, ...] = ()
     """What stands between the runs and a verdict, and what is not as expected."""
     matching: Mapping[str, Any] | None = None
-    tuning: Mapping[str, Any] | None = None
+    tuning: TuningSummary | None = None
     effects: Mapping[str, Any] | None = None
     left_out: tuple[tuple[str, str], ...] = ()
     """Combinations that are impossible, each with its reason."""
@@ -162,17 +165,8 @@ def value_of(record: RunRecord, metric: str) -> float | None:
 
 
 def _found(record: RunRecord, metric: str, words: Words) -> Found:
-    place = record.place
-    seed = record.seed if place.seed is None else place.seed
-    return Found(
-        place.arm or record.name or record.id,
-        seed,
-        record.status,
-        record.reason,
-        value_of(record, metric),
-        words.commands.get(record.id),
-        record,
-    )
+    value, command = value_of(record, metric), words.commands.get(record.id)
+    return Found(arm_of(record), seed_of(record), record.status, record.reason, value, command, record)
 
 
 def _arm_data(arm: FoundArm) -> dict[str, Any]:
