@@ -11,11 +11,12 @@ import pytest
 
 from browser import CHROMIUM, Browser
 from fresh_runs import ROWS, fresh_run
+from headtohead.comparing.pages import as_script
 from headtohead.examining.finished import FinishedRun
 from headtohead.examining.probe.attention import Attention, attend
 from headtohead.examining.probe.attention_page import content_of
 from headtohead.examining.probe.files import write_attention, write_data, write_page, write_positions
-from headtohead.examining.probe.page import as_script, page
+from headtohead.examining.probe.page import page
 from headtohead.examining.probe.placing import placings
 from headtohead.examining.probe.seeing import see
 from headtohead.examining.probe.subject import of_rows, of_text

@@ -1,0 +1,63 @@
+"""The page around the sections: title, contents, theme, and Plotly once, under a policy that allows nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from html import escape
+from importlib.resources import files
+
+from headtohead.comparing.findings import Findings
+from headtohead.comparing.pages import as_script, filled
+from headtohead.comparing.report.parts import Section
+from headtohead.comparing.report.rendering import Renderer
+from headtohead.comparing.report.theme import styles_of
+
+
+def page(findings: Findings, sections: Sequence[Section]) -> str:
+    """One file. Only the three scripts named by their hashes may run, and nothing may be fetched."""
+    renderer = Renderer(styles_of(findings))
+    body = "\n".join(map(renderer.section, sections))
+    plotly = _plotly() if renderer.figures else ""
+    scripts = {"early": _part("early.js"), "plotly": plotly, "script": _part("report.js")}
+    contents = "\n".join(f'<li><a href="#{escape(s.anchor)}">{escape(s.title)}</a></li>' for s in sections)
+    return filled(
+        _part("report.html"),
+        {
+            "hashes": " ".join(map(_hash, scripts.values())),
+            "title": escape(findings.question or findings.title),
+            "early": scripts["early"],
+            "style": _part("report.css"),
+            "name": escape(findings.title),
+            "contents": contents,
+            "heading": escape(findings.question or findings.title),
+            "hypothesis": _hypothesis(findings),
+            "body": body,
+            "content": as_script({"figures": renderer.figures}),
+            "plotly": plotly,
+            "script": scripts["script"],
+        },
+    )
+
+
+def _hypothesis(findings: Findings) -> str:
+    if not findings.hypothesis:
+        return ""
+    return f'<p class="hypothesis"><span>Hypothesis</span>{escape(findings.hypothesis)}</p>'
+
+
+def _hash(script: str) -> str:
+    """As a content security policy names a script."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+@cache
+def _plotly() -> str:
+    return (files("plotly") / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
+
+
+@cache
+def _part(name: str) -> str:
+    return (files("headtohead.comparing.report") / "files" / name).read_text(encoding="utf-8")

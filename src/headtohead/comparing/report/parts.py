@@ -1,0 +1,138 @@
+"""What a section is made of; plain data, so that a section says what is shown, and the page alone how it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from headtohead.comparing.verdict import Kind, Verdict
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph."""
+
+    text: str
+    tone: Literal["plain", "note", "warning"] = "plain"
+
+
+@dataclass(frozen=True)
+class ArmName:
+    """An arm, beside the line and marker that it has in every figure."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Badge:
+    """A verdict in a word and a sign."""
+
+    kind: Kind
+    exploratory: bool = False
+
+
+@dataclass(frozen=True)
+class Code:
+    """Letters of one width: a command, an override, a file; in a cell or as a paragraph."""
+
+    text: str
+
+
+Cell = str | ArmName | Badge | Code
+
+
+@dataclass(frozen=True)
+class Column:
+    """Numbers stand right."""
+
+    label: str
+    numeric: bool = False
+    wide: bool = False
+    """Holds sentences: takes more room, and breaks lines."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of as many cells as there are columns; scrolls in its own box where it is too wide."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    caption: str | None = None
+
+
+@dataclass(frozen=True)
+class Control:
+    """A row of buttons of which one is pressed."""
+
+    label: str
+    options: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of Plotly, as plain data or as go.Figure, in one form or in several to choose from.
+
+    Layout is the page's (fonts, colours, legend, margins) where the figure does not say. A colour may be a token of
+    the theme, as `styles_of` and `faint` give them, and then follows light and dark. A column that many forms share is
+    given once in `columns` and named by traces: {"x": "@run3.tokens"}. Texts are shown as they are, never as markup.
+    """
+
+    forms: Mapping[tuple[str, ...], Any]
+    """By the options pressed, one for each control; a figure without controls has the form ()."""
+    caption: str
+    """What to see, and what the error bars are."""
+    controls: Sequence[Control] = ()
+    columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A small picture, drawn with sharp pixels."""
+
+    png: bytes
+    alt: str
+    below: str = ""
+
+
+@dataclass(frozen=True)
+class PictureGrid:
+    """Pictures in rows and columns under headings; a missing one is None, or the reason in words."""
+
+    columns: Sequence[ArmName | str]
+    rows: Sequence[tuple[str, Sequence[Sequence[Picture] | str]]]
+    """Heading and cells."""
+    caption: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A verdict with its sentence."""
+
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Shown when asked for, and in print."""
+
+    summary: str
+    parts: Sequence[Part]
+
+
+Part = Text | Code | Table | Figure | PictureGrid | Answer | Folded
+
+
+@dataclass(frozen=True)
+class Section:
+    """One topic of the report."""
+
+    title: str
+    anchor: str
+    """Of the address: letters, digits and dashes."""
+    parts: Sequence[Part]
+
+
+def figure(form: Any, caption: str, columns: Mapping[str, Sequence[Any]] | None = None) -> Figure:
+    """In one form."""
+    return Figure({(): form}, caption, columns=columns or {})

@@ -1,0 +1,55 @@
+"""Numbers of a comparison in words, the same in every section."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from headtohead.comparing.findings import Findings
+from headtohead.comparing.statistics.means import paired
+from headtohead.comparing.table import number
+
+UNKNOWN = "–"
+
+
+def metric_words(metric: str) -> str:
+    """test/bits_per_byte as "test bits per byte"."""
+    return metric.replace("/", " ").replace("_", " ")
+
+
+def aim(findings: Findings) -> str:
+    return "lower is better" if findings.direction == "min" else "higher is better"
+
+
+def level(alpha: float) -> str:
+    """95 %."""
+    return f"{100 * (1 - alpha):.3g} %"
+
+
+def between(bounds: tuple[float, float] | None) -> str:
+    return "" if bounds is None else f" [{number(bounds[0])}, {number(bounds[1])}]"
+
+
+def signed(value: float | None, bounds: tuple[float, float] | None) -> str:
+    """A difference with its interval."""
+    if value is None:
+        return UNKNOWN
+    around = "" if bounds is None else f" [{bounds[0]:+.3g}, {bounds[1]:+.3g}]"
+    return f"{value:+.3g}{around}".replace("-", "−")
+
+
+def interval_of(values: Sequence[float], alpha: float) -> tuple[float, float] | None:
+    """Of a mean over seeds, after Student; None below two seeds, and where they do not differ."""
+    if len(values) < 2:
+        return None
+    low, high = (float(bound) for bound in paired(values, [0.0] * len(values)).interval(alpha))
+    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+
+
+def duration(seconds: float | None) -> str:
+    """40 s, 12 min, 3.5 h."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 90:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
