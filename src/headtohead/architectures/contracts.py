@@ -67,6 +67,8 @@ class Architecture(nn.Module, ABC):
     """Components wired into a model. Keyword tensors in, logits out; the names are those of Batch.inputs()."""
 
     family: ClassVar[str]
+    no_width_rule: ClassVar[str] = "no rule for it is known"
+    """As of a component, of what it is made of besides blocks and head."""
     needs_memory: ClassVar[bool] = False
     """True where it cannot be made on the meta device, because nobody promises that."""
     head: Head
@@ -79,6 +81,12 @@ class Architecture(nn.Module, ABC):
         """The head of the features."""
         logits: Tensor = self.head(self.features(*args, **inputs), inputs.get("valid"), inputs.get("token_types"))
         return logits
+
+    def unreadable(self, size: InputSize) -> str | None:
+        """Why samples of this size are too long for it; None where they are not, as for all without a weight for every
+        place."""
+        del size
+        return None
 
     @abstractmethod
     def num_tokens(self, size: InputSize) -> int:

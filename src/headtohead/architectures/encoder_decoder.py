@@ -62,6 +62,7 @@ class EncoderDecoder(Decodes):
     """Embedding(s), a bidirectional stack for the source, a causal one with cross-attention for the target, head."""
 
     family = "encoder_decoder"
+    no_width_rule = ""
     reads_source = True
 
     def __init__(
@@ -158,6 +159,9 @@ class EncoderDecoder(Decodes):
         context = state.context(tokens.shape[1])
         features, state.stack = self.decoder.step(self.decoder_embedding(tokens), state.stack, context)
         return self.head(features[:, -1])
+
+    def unreadable(self, size: InputSize) -> str | None:
+        return self.encoder.unreadable(size.length) or self.decoder.unreadable(size.decoder_length)
 
     def num_tokens(self, size: InputSize) -> int:
         return size.length + size.decoder_length

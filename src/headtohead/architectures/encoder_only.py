@@ -34,6 +34,7 @@ class EncoderOnly(Architecture):
     """Token and segment embeddings, bidirectional stack (which adds the positions), head."""
 
     family = "encoder_only"
+    no_width_rule = ""
 
     def __init__(
         self,
@@ -113,6 +114,9 @@ class EncoderOnly(Architecture):
         if self.segment_embedding is not None:
             x = x + self.segment_embedding(token_types if token_types is not None else torch.zeros_like(tokens))
         return self.stack(x, Context(valid=valid, segments=segments, positions=positions))
+
+    def unreadable(self, size: InputSize) -> str | None:
+        return self.stack.unreadable(size.length)
 
     def num_tokens(self, size: InputSize) -> int:
         return size.length

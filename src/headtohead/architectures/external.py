@@ -155,6 +155,15 @@ class External(Decodes):
         logits = self.features(state.tokens, None if bool(valid.all()) else valid)
         return logits[torch.arange(len(logits), device=logits.device), state.lengths - 1, : self.num_outputs]
 
+    def unreadable(self, size: InputSize) -> str | None:
+        """As far as it was said that it reads: nobody knows what is in it."""
+        if self.max_length is None or size.length <= self.max_length:
+            return None
+        return (
+            f"model.module={type(self.module).__name__} was made for {self.max_length} tokens and these rows have "
+            f"{size.length}: give model.max_length={size.length} if it reads so many"
+        )
+
     def num_tokens(self, size: InputSize) -> int:
         """The words, or the pixels."""
         return size.length if self.image_shape is None else self.image_shape[1] * self.image_shape[2]

@@ -25,6 +25,7 @@ class Mlp(Architecture):
     """Dense layers of one width over all pixels, or over the vectors of all words side by side, then a classifier."""
 
     family = "mlp"
+    no_width_rule = ""
 
     def __init__(
         self,
@@ -113,6 +114,11 @@ class Mlp(Architecture):
         if valid is not None:
             x = x * valid[..., None]
         return F.pad(x, (0, 0, 0, missing)).flatten(1)
+
+    def unreadable(self, size: InputSize) -> str | None:
+        if self.embedding is None or size.length <= self.length:
+            return None
+        return f"a perceptron has weights for {self.length} places, and rows of {size.length} tokens need more"
 
     def num_tokens(self, size: InputSize) -> int:
         """The words, or the pixels."""

@@ -64,6 +64,9 @@ class TokenStack(Decodes):
         features, state.stack = self.stack.step(self.embedding(tokens), state.stack, context)
         return self.head(features[:, -1])
 
+    def unreadable(self, size: InputSize) -> str | None:
+        return self.stack.unreadable(size.length)
+
     def num_tokens(self, size: InputSize) -> int:
         return size.length
 

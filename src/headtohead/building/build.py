@@ -16,13 +16,15 @@ from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.architectures.costs import Ledger, ledger
 from headtohead.building.data_fit import check_kind, fit
 from headtohead.building.errors import ConfigurationError
-from headtohead.building.sizes import as_read, sample_size
+from headtohead.building.sizes import sample_size
 from headtohead.building.sources import class_value
 from headtohead.building.starting import as_started, check_start, origin_of, tokenizer_to_take
 from headtohead.data.contracts import DataSource, DataSpec
 from headtohead.tasks.contracts import Task
+from headtohead.tasks.lengths import as_read
 from headtohead.training.finetuning import Finetuning
-from headtohead.training.parts import Identity, Parts
+from headtohead.training.parts import EvaluationSettings, Identity, Parts
+from headtohead.training.parametrisation import Parametrisation, Standard
 from headtohead.training.precision import Precision
 
 
@@ -67,8 +69,10 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
         schedule=_make(config["schedule"]),
         precision=precision,
         checkpointing=_make(config["checkpointing"]),
+        parametrisation=_parametrisation(config),
         finetuning=_finetuning(config),
         settings=_make(config["trainer"]),
+        evaluation=_evaluation(config),
         probe=_make(config["probe"]),
         identity=_identity(config),
         tracking=_make(config["tracking"]),
@@ -93,6 +97,7 @@ def make_model(filled: Mapping[str, Any], device: torch.device | str | None = No
         device = None
     with torch.device(device) if device is not None else nullcontext():
         model = _made(filled["model"], head)
+    _parametrisation(filled).apply(model)
     _finetuning(filled).apply(model)
     return model
 
@@ -111,9 +116,19 @@ def _made(node: Mapping[str, Any], head: str) -> Architecture:
     return model
 
 
+def _parametrisation(config: Mapping[str, Any]) -> Parametrisation:
+    """Configurations written before there was a choice scale nothing with the width."""
+    return _make(config["parametrisation"]) if "parametrisation" in config else Standard()
+
+
 def _finetuning(config: Mapping[str, Any]) -> Finetuning:
     """Configurations written before there was a choice train everything."""
     return _make(config["finetuning"]) if "finetuning" in config else Finetuning()
+
+
+def _evaluation(config: Mapping[str, Any]) -> EvaluationSettings:
+    """Configurations written before there was a choice test once."""
+    return _make(config["evaluation"]) if "evaluation" in config else EvaluationSettings()
 
 
 def _costs(filled: Mapping[str, Any], size: InputSize) -> Ledger:

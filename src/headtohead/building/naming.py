@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 _ALWAYS = ("model", "model/size")
-_NEVER = ("data", "task", "experiment", "trainer", "tracking")
+_NEVER = ("data", "task", "experiment", "trainer", "evaluation", "tracking")
 _UNTOLD = (
     "seed",
     "name",
@@ -18,6 +18,7 @@ _UNTOLD = (
     "output_dir",
     "resume_from",
     "tracking.",
+    "evaluation.",
     "trainer.",
     "hydra.",
     "bench.",

@@ -75,6 +75,10 @@ class Division:
 class Component(nn.Module, ABC):
     """A module that can say what it costs."""
 
+    no_width_rule: ClassVar[str] = "no rule for it is known"
+    """Why nobody knows how its weights must start and learn at another width (maximal update parametrisation); empty
+    where it is known."""
+
     @abstractmethod
     def costs(self, query: CostQuery) -> Costs:
         """The costs of this component alone, everything inside it included.
@@ -181,6 +185,8 @@ class Mixer(Component):
     """True where a Fourier transform does less work than the plain form: then its work is what the mixer costs."""
 
     causal: bool
+    max_length: int | None = None
+    """The longest sequence that it has weights for; None means any."""
 
     @abstractmethod
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:

@@ -145,6 +145,13 @@ class Stack(Component):
         """The encoding, or that of the first layer where each has its own."""
         return cast(Position, next(iter(self.positions)))
 
+    def unreadable(self, length: int) -> str | None:
+        """Why rows of so many tokens are too long; None where they are not."""
+        for part in (self.position, *(part for part in self.modules() if isinstance(part, Mixer))):
+            if part.max_length is not None and length > part.max_length:
+                return f"{type(part).__name__} knows {part.max_length} places, and rows of {length} tokens need more"
+        return None
+
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         context = self._placed(context, 0, x.shape[1], x.device)
         x = self._embed(x, context)

@@ -4,6 +4,7 @@ the keys again at distances that follow a power law; each asks for its value."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ from headtohead.data.answers import spec_of_answers
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.caching import Prepared
 from headtohead.data.contracts import SPLIT_NAMES, DataError, DataSpec, SplitName
-from headtohead.data.dealing import check_sizes
+from headtohead.data.dealing import check_sizes, only_test
 from headtohead.data.rows import as_tensor
 from headtohead.data.source import CachedSource, CachedSplit
 from headtohead.data.storage import Table, slices, smallest_integer
@@ -61,6 +62,12 @@ class AssociativeRecall(CachedSource):
             )
         if power <= 0:
             raise DataError(f"data.power={power} must be above 0: near 0 keys are asked for soon, at 1 anywhere.")
+
+    def longer(self, multiple: int) -> AssociativeRecall:
+        """As many pairs, asked for further away."""
+        longer = copy(self)
+        longer.sizes, longer.length = only_test(self.sizes), multiple * self.length
+        return longer
 
     def parameters(self) -> Mapping[str, Any]:
         names = ("sizes", "length", "num_pairs", "vocab_size", "power", "seed")

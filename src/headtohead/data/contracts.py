@@ -111,6 +111,13 @@ class DataSource(ABC):
             "texts: leave the stride out, or give data of kind language such as text."
         )
 
+    def longer(self, multiple: int) -> DataSource:
+        """The same problems or texts, read with the same tokens, with test rows so many times as long; of the other
+        splits there may be little. Raises DataError, here or when a split is asked for, where there are no such rows.
+        """
+        del multiple
+        raise DataError("its rows are as long as they are, and there are no longer ones")
+
     @abstractmethod
     def decode(self, ids: Sequence[int]) -> str:
         """Token ids as a person would read them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeVar
 
 from headtohead.data.contracts import SPLIT_NAMES, DataError, SplitName
@@ -17,6 +17,11 @@ def check_sizes(num_train: int, num_validation: int, num_test: int) -> dict[Spli
         if size < 1:
             raise DataError(f"data.num_{name}={size} leaves the {name} split empty: give at least 1.")
     return sizes
+
+
+def only_test(sizes: Mapping[SplitName, int]) -> dict[SplitName, int]:
+    """Sizes for a source of which nothing but the test split is wanted: no split may be empty."""
+    return {name: size if name == "test" else 1 for name, size in sizes.items()}
 
 
 def deal(samples: Iterable[Sample], sizes: dict[SplitName, int], *, source: str) -> dict[SplitName, list[Sample]]:

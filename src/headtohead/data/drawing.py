@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
 
 from headtohead.data.contracts import SPLIT_NAMES, DataError, SplitName
+from headtohead.data.dealing import only_test
 from headtohead.data.problems import ProblemForm, Problems, Span, keys_of
 from headtohead.data.procedural import ProceduralSource
 
@@ -46,6 +48,21 @@ class DrawnSource(ProceduralSource):
     @abstractmethod
     def drawn_parameters(self) -> Mapping[str, Any]:
         """All that determines the problems beside their lengths and their number."""
+
+    def longer(self, multiple: int) -> DrawnSource:
+        """No prompt of the test split is one for training, whatever the lengths."""
+        usual, own = self.spans["train"], self.spans["test"]
+        if own != usual:
+            raise DataError(
+                f"its test rows have a length of their own already (data.test_length={own.longest}): set that to null"
+            )
+        longer = copy(self)
+        longer.sizes, longer.spans = only_test(self.sizes), {**self.spans, "test": self.longer_span(multiple)}
+        return longer
+
+    def longer_span(self, multiple: int) -> Span:
+        """Of test rows so many times as long: short and long ones alike."""
+        return self.spans["train"].times(multiple)
 
     def problem_parameters(self) -> Mapping[str, Any]:
         spans = {name: [span.shortest, span.longest] for name, span in self.spans.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -18,6 +19,8 @@ from headtohead.data.windows import StridedRows
 
 Packing = Literal["apart", "stream", "none"]
 """apart: documents share rows and do not see each other; stream: they do see what came before; none: one per row."""
+_LONG_SHARE = 0.5
+"""Of the test text that must be in documents longer than a row, for longer rows to mean more in sight."""
 
 
 class LanguageForm(Form[str]):
@@ -70,6 +73,17 @@ class LanguageForm(Form[str]):
             documents = Ragged(documents.values, np.array([0, len(documents.values)]))
         return StridedRows(documents, length=length, stride=stride, byte_counter=counter)
 
+    def longer(self, test: Table, multiple: int) -> LanguageForm:
+        """Rows of more context; where documents are read apart, they must be long themselves for that to be more."""
+        length, documents = multiple * self.context_length, ragged(test, "tokens").lengths
+        enough = documents[documents > length].sum() >= _LONG_SHARE * documents.sum()
+        if self.packing != "stream" and not enough:
+            raise DataError(
+                f"with data.packing={self.packing} nothing is read across documents, and most of the test text is in "
+                f"documents of fewer than {length} tokens: use data.packing=stream, or longer documents"
+            )
+        return LanguageForm(length, self.packing)
+
     def described(self, batch: Batch, content: Prepared, decode: Decode) -> list[dict[str, Any]]:
         assert batch.tokens is not None
         special = SpecialIds.of(content.facts["tokenizer"])
@@ -97,6 +111,11 @@ class LanguageSource(TextSource):
     @property
     def form(self) -> LanguageForm:
         return self._form
+
+    def longer(self, multiple: int) -> LanguageSource:
+        longer = copy(self)
+        longer._form = self._form.longer(self.content.tables["test"], multiple)
+        return longer
 
 
 def _with_borders(tokens: np.ndarray, special: SpecialIds, decode: Decode) -> str:

@@ -21,6 +21,9 @@ _NESTED_SHARE = 0.25
 """Of arguments that are expressions themselves, as published."""
 _FEWEST_TOKENS = 4
 _NUM_TRIES = 50
+_SAMPLE = 10_000
+_RAREST = 0.002
+"""Share of the expressions drawn from which on it is worth while to look for them."""
 
 
 class ListOps(DrawnSource):
@@ -71,6 +74,20 @@ class ListOps(DrawnSource):
 
     def drawn_parameters(self) -> Mapping[str, Any]:
         return {"max_depth": self.max_depth, "max_args": self.max_args}
+
+    def longer_span(self, multiple: int) -> Span:
+        """Most expressions are short, so that those up to a length are hardly longer: these are all near it."""
+        length = self.spans["train"].longest
+        span = Span((multiple - 1) * length + 1, multiple * length)
+        sample = Growing(_SAMPLE, span.longest, self.max_depth, self.max_args, np.random.default_rng(self.seed))
+        sample.finish()
+        share = float(((sample.words != PAD).sum(1) >= span.shortest).mean())
+        if share < _RAREST:
+            raise DataError(
+                f"with data.max_depth={self.max_depth} and data.max_args={self.max_args} hardly any expression has "
+                f"{span.shortest} tokens or more: raise these"
+            )
+        return span
 
     def draw(self, size: int, span: Span, generator: np.random.Generator) -> Problems:
         """Expressions of the wrong length are drawn anew."""

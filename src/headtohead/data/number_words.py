@@ -53,6 +53,13 @@ class NumberWords(PairSource):
                 f"{sum(self.sizes.values())}: raise it, or lower data.num_train={num_train}."
             )
 
+    def longer(self, multiple: int) -> NumberWords:
+        """Whoever has learned numbers up to a thousand has never read "thousand"."""
+        raise DataError(
+            f"numbers of {multiple} times as many digits need words that nobody learns from numbers up to "
+            f"{self.max_number:,}"
+        )
+
     def sample_parameters(self) -> Mapping[str, Any]:
         return {name: getattr(self, name) for name in ("sizes", "max_number", "direction", "seed")}
 

@@ -61,6 +61,9 @@ class Span:
     longest: int
     step: int = 1
 
+    def times(self, multiple: int) -> Span:
+        return Span(multiple * self.shortest, multiple * self.longest, self.step)
+
     def draw(self, size: int, generator: np.random.Generator) -> np.ndarray:
         """Every length equally likely."""
         return self.step * generator.integers(self.shortest // self.step, self.longest // self.step + 1, size=size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 from headtohead.data.classes import check_class_names
 from headtohead.data.columns import Columns, kind_of, sample_of
-from headtohead.data.contracts import DataKind
+from headtohead.data.contracts import DataKind, DataSource
 from headtohead.data.file_samples import FileSamples
 from headtohead.data.files import check_shares
 from headtohead.data.labelled import LabelledForm
@@ -111,6 +112,13 @@ class TableFiles(FileSamples):
         if kind == "questions":
             return QuestionForm(self.max_length)
         return PairForm(self.max_length) if kind == "pairs_of_text" else self.corpus
+
+    def longer(self, multiple: int) -> DataSource:
+        if self.chosen[0] != "language":
+            return super().longer(multiple)
+        longer = copy(self)
+        longer.corpus = self.corpus.longer(self.content.tables["test"], multiple)
+        return longer
 
     def sample_parameters(self) -> Mapping[str, Any]:
         return {**super().sample_parameters(), "columns": self.chosen[1]}

@@ -133,10 +133,19 @@ class RunData(LightningDataModule):
     """The three splits of a source of data, as a task sees them."""
 
     def __init__(
-        self, source: DataSource, task: Task, settings: Settings, *, seed: int, current_step: Callable[[], int]
+        self,
+        source: DataSource,
+        task: Task,
+        settings: Settings,
+        *,
+        seed: int,
+        current_step: Callable[[], int],
+        rows_at_once: int | None = None,
     ) -> None:
+        """`rows_at_once` are for evaluation; None means as many as in training."""
         super().__init__()
         self._source, self._task, self._settings, self._seed = source, task, settings, seed
+        self._rows_at_once = source.batch_size if rows_at_once is None else rows_at_once
         self._current_step = current_step
 
     def train_dataloader(self) -> Timed:
@@ -174,7 +183,7 @@ class RunData(LightningDataModule):
         batches = EvaluationBatches(
             split,
             self._task,
-            batch_size=self._source.batch_size,
+            batch_size=self._rows_at_once,
             rank=replicas.rank,
             world_size=replicas.size,
             limit=self._settings.validation_batches if name == "validation" else None,

@@ -18,6 +18,7 @@ from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.architectures.costs import ledger
 from headtohead.components.auxiliary import parts_with_losses
 from headtohead.data.batch import Batch
+from headtohead.tracking.stages import TEST
 from headtohead.training.averaging import WeightAverage
 from headtohead.training.data_module import StepBatch
 from headtohead.training.distributed import Replicas, replicas_of
@@ -74,12 +75,14 @@ class TrainingModule(LightningModule):
         self.update_norms: dict[str, float] = {}
         self.results: dict[str, float] = {}
         """Of the last evaluation."""
+        self.test_stage = TEST
+        """Under which name the test in progress is recorded."""
         self.with_losses = dict(parts_with_losses(model))
         """Parts that ask for a loss besides the task's, which is not in the loss that is logged."""
         self.class_names = parts.data.spec().class_names
         """What the head's rows stand for."""
         self._make_optimizer = parts.optimizer
-        self._finetuning = parts.finetuning
+        self._parametrisation, self._finetuning = parts.parametrisation, parts.finetuning
         self._kernels: list[dict[str, Any]] = []
         self._factor = parts.schedule(parts.settings.max_steps)
         self._dropout_seed = dropout_seed
@@ -112,6 +115,7 @@ class TrainingModule(LightningModule):
 
     def configure_optimizers(self) -> Optimizer:
         optimizer = self._make_optimizer(self.model)
+        self._parametrisation.scale_rates(optimizer, self.model)
         self._finetuning.scale_rates(optimizer, self.model)
         for group in optimizer.param_groups:
             group.setdefault("initial_lr", group["lr"])

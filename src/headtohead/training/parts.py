@@ -17,6 +17,7 @@ from headtohead.tasks.contracts import Task
 from headtohead.tracking.connection import TrackingSettings
 from headtohead.tracking.record import Place
 from headtohead.training.finetuning import Finetuning
+from headtohead.training.parametrisation import Parametrisation, Standard
 from headtohead.training.precision import Precision
 from headtohead.training.schedules import Schedule
 
@@ -71,6 +72,14 @@ class Settings:
 
     def validates_at(self, step: int) -> bool:
         return step % self.validate_every == 0 or step == self.max_steps
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """What is measured of the selected weights beside the test split as it is: conf/evaluation."""
+
+    lengths: tuple[int, ...] = ()
+    """Test rows so many times as long as those of training, too, where data and model have them; 1 is the test."""
 
 
 @dataclass(frozen=True)
@@ -133,8 +142,10 @@ class Parts:
     """From the number of steps of the run to its schedule."""
     precision: Precision = field(default_factory=Precision)
     checkpointing: Checkpointing = field(default_factory=Checkpointing)
+    parametrisation: Parametrisation = field(default_factory=Standard)
     finetuning: Finetuning = field(default_factory=Finetuning)
     settings: Settings = field(default_factory=Settings)
+    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     probe: ProbeSettings = field(default_factory=ProbeSettings)
     identity: Identity = field(default_factory=Identity)
     tracking: TrackingSettings = field(default_factory=TrackingSettings)

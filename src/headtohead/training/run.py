@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -18,6 +19,7 @@ from headtohead.training.data_module import RunData
 from headtohead.training.devices import device_name, number_format, peak_flops, threads
 from headtohead.training.distributed import is_main_process, own_process_group
 from headtohead.training.keeper import Keeper
+from headtohead.training.longer_tests import LongerTests
 from headtohead.training.memory import PeakMemory
 from headtohead.training.meter import Meter
 from headtohead.training.module import TrainingModule
@@ -122,8 +124,19 @@ class Run:
         results = self._module.results
         self.session.record.metrics["test"] = dict(results)
         self.session.record.baselines |= self.parts.task.measured_baseline("test")
+        self._log({"test": results})
+        longer, cannot = LongerTests(self.parts, self._trainer, self._module).measure()
+        self.session.record.metrics |= longer
+        self.session.record.cannot |= cannot
+        self._log(longer)
+
+    def _log(self, results: Mapping[str, Mapping[str, float]]) -> None:
+        """By stage."""
+        assert self._module is not None
         progress = self._module.state.progress(self._meter.seconds)
-        self.session.logger.write(progress, {f"test/{name}": value for name, value in results.items()})
+        values = {f"{stage}/{name}": value for stage, found in results.items() for name, value in found.items()}
+        if values:
+            self.session.logger.write(progress, values)
 
     def close(self, status: Status, reason: str | None) -> None:
         """Complete the record, whatever happened."""

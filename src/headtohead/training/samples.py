@@ -17,6 +17,7 @@ from typing_extensions import override
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import DataSource
 from headtohead.tasks.tables import Table
+from headtohead.tracking.stages import TEST
 from headtohead.tracking.tables import draw_matrix, table_of, write_csv
 from headtohead.training.data_module import StepBatch
 from headtohead.training.meter import Meter
@@ -46,7 +47,8 @@ class Sampler(Callback):
 
     @override
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._show(trainer, own(pl_module), "test", "test")
+        if own(pl_module).test_stage == TEST:
+            self._show(trainer, own(pl_module), "test", "test")
 
     def _show(
         self, trainer: Trainer, module: TrainingModule, stage: Literal["validation", "test"], folder: str

@@ -9,11 +9,10 @@ from typing import Any
 
 import torch
 
-from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.building.build import build_task
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.revising import revised
-from headtohead.building.sizes import as_read
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSource, Split
 from headtohead.examining.evaluation.findings import Evaluation, Point
@@ -30,6 +29,7 @@ from headtohead.examining.evaluation.question import (
 from headtohead.examining.finished import FinishedRun, device_for
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.contracts import Task
+from headtohead.tasks.lengths import as_read
 from headtohead.training.data_module import EvaluationBatches
 from headtohead.training.devices import threads
 from headtohead.training.display import Display
@@ -125,8 +125,8 @@ class Pass:
 
     def _model(self) -> Architecture:
         model = _with_weights(self.run, self.config)
-        lengths = _lengths(self.task, self.data, self.length if self.question.stride is not None else None)
-        check_reach(model, self.config, lengths, self.trained)
+        size = _longest(self.task, self.data, self.length if self.question.stride is not None else None)
+        check_reach(model, size, self.trained)
         return model.to(self.device, self._dtype())
 
     def _dtype(self) -> torch.dtype:
@@ -169,10 +169,10 @@ def _with_weights(run: FinishedRun, config: Mapping[str, Any]) -> Architecture:
         ) from None
 
 
-def _lengths(task: Task, data: DataSource, window: int | None) -> dict[str, int]:
-    """The longest rows that each stack meets, by its name in the model."""
+def _longest(task: Task, data: DataSource, window: int | None) -> InputSize:
+    """The longest rows that the model meets."""
     longest = as_read(task, data).max_length if window is None else window
-    return {"stack": longest, "encoder": longest, "decoder": data.spec().max_target_length}
+    return InputSize(length=longest, decoder_length=data.spec().max_target_length)
 
 
 def _is_double(config: Mapping[str, Any]) -> bool:

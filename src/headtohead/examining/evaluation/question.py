@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
+from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.building.build import build_data
 from headtohead.building.data_fit import fit
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.overrides import key_of
 from headtohead.building.view import View
-from headtohead.components.stack import Stack
 from headtohead.data.contracts import DataSource, DataSpec, SplitName
 from headtohead.examining.finished import FinishedRun
 from headtohead.tasks.causal_lm import CausalLanguageModelling
@@ -122,16 +120,11 @@ def check_stride(task: Task, config: Mapping[str, Any], stride: int | None) -> N
         )
 
 
-def check_reach(model: nn.Module, config: Mapping[str, Any], lengths: Mapping[str, int], trained: int | None) -> None:
-    """Raises ConfigurationError where a table of positions ends before the rows do; `lengths` by the stack's name."""
-    for name, stack in model.named_modules():
-        if not isinstance(stack, Stack):
-            continue
-        limit, wanted = stack.position.max_length, lengths.get(name, 0)
-        if limit is not None and wanted > limit:
-            window = min(limit, trained or limit)
-            raise ConfigurationError(
-                f"{View(config).chosen('model/position')} knows {limit} places and rows of {wanted} tokens need more: "
-                f"read long text in windows that overlap, --length {window} --stride {max(1, window // 2)}, or train "
-                "with positions that go on (model/position=alibi, rotary, sinusoidal)"
-            )
+def check_reach(model: Architecture, size: InputSize, trained: int | None) -> None:
+    """Raises ConfigurationError where the model's weights end before the rows do."""
+    if (reason := model.unreadable(size)) is not None:
+        windows = f", --length {trained} --stride {max(1, trained // 2)}" if trained else " as long as in training"
+        raise ConfigurationError(
+            f"{reason}: read long text in windows that overlap{windows}, or train with positions that go on "
+            "(model/position=alibi, rotary, sinusoidal)"
+        )

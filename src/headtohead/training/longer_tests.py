@@ -1,0 +1,72 @@
+"""The test again, with the selected weights, on rows that are several times as long as those of training (Press et al.
+2021, https://arxiv.org/abs/2108.12409)."""
+
+from __future__ import annotations
+
+import logging
+
+from pytorch_lightning import Trainer
+
+from headtohead.architectures.contracts import InputSize
+from headtohead.data.contracts import DataError, DataSource
+from headtohead.tasks.lengths import as_read
+from headtohead.tracking.stages import TEST, stage_at
+from headtohead.training.data_module import RunData
+from headtohead.training.module import TrainingModule
+from headtohead.training.outcomes import is_out_of_memory
+from headtohead.training.parts import Parts
+
+_log = logging.getLogger(__name__)
+
+
+class TooLongError(ValueError):
+    """Says why no such rows can be read."""
+
+
+class LongerTests:
+    """One pass for each multiple of the training length: results, or the reason why there are none."""
+
+    def __init__(self, parts: Parts, trainer: Trainer, module: TrainingModule) -> None:
+        self._parts, self._trainer, self._module = parts, trainer, module
+
+    def measure(self) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
+        """Metrics by stage, and reasons by stage."""
+        metrics: dict[str, dict[str, float]] = {}
+        cannot: dict[str, str] = {}
+        for multiple in sorted({*self._parts.evaluation.lengths} - {1}):
+            stage = stage_at(multiple)
+            try:
+                metrics[stage] = self._results(multiple)
+            except (DataError, TooLongError) as reason:
+                cannot[stage] = str(reason)
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                cannot[stage] = f"rows {multiple} times as long as in training do not fit the device's memory"
+            if stage in cannot:
+                _log.info("%s cannot be measured: %s", stage, cannot[stage])
+        return metrics, cannot
+
+    def _results(self, multiple: int) -> dict[str, float]:
+        source = self._parts.data.longer(multiple)
+        self._check_reach(source)
+        data = RunData(
+            source,
+            self._parts.task,
+            self._parts.settings,
+            seed=0,
+            current_step=lambda: self._module.state.step,
+            rows_at_once=max(self._parts.settings.num_replicas, self._parts.data.batch_size // multiple),
+        )
+        self._module.test_stage = stage_at(multiple)
+        try:
+            self._trainer.test(self._module, datamodule=data, verbose=False)
+        finally:
+            self._module.test_stage = TEST
+        return dict(self._module.results)
+
+    def _check_reach(self, source: DataSource) -> None:
+        spec = as_read(self._parts.task, source)
+        size = InputSize(length=spec.max_length, decoder_length=spec.max_target_length)
+        if (reason := self._module.model.unreadable(size)) is not None:
+            raise TooLongError(reason)
