@@ -14,9 +14,10 @@ import pytest
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.kinds import MismatchError
 from headtohead.comparing.trials import Range, Setting, Trial, trial_of
+from headtohead.studying.reading import study_from
 from headtohead.studying.tuning.reading import TUNING
 from headtohead.studying.tuning.searching import proposals, winner
-from headtohead.studying.tuning.tuning import Tuning, faults, for_arm
+from headtohead.studying.tuning.tuning import Tuning, for_arm, misfits
 from headtohead.tracking.record import RunRecord
 
 SPACE = {"optimizer.lr": {"low": "1e-4", "high": 1e-2}, "model.dropout": [0.0, 0.1, 0.2]}
@@ -174,14 +175,14 @@ def test_of_equals_the_first_wins_and_larger_may_be_better() -> None:
 
 def test_seeds_of_the_study_are_not_those_of_the_trials() -> None:
     tuning = Tuning("grid", 3, seed=2)
-    assert "one of the study's seeds" in next(faults(tuning, seeds=(0, 1, 2), metric="test/loss"))
-    assert not list(faults(tuning, seeds=(0, 1), metric="test/loss"))
+    assert "one of the study's seeds" in next(misfits(tuning, seeds=(0, 1, 2), metric="test/loss"))
+    assert not list(misfits(tuning, seeds=(0, 1), metric="test/loss"))
 
 
 def test_another_metric_says_what_is_better_where_its_name_does_not() -> None:
     tuning = Tuning("grid", 3, metric="validation/accuracy")
-    assert "tuning.direction" in next(faults(tuning, seeds=(0,), metric="test/loss"))
-    assert not list(faults(Tuning("grid", 3, metric="validation/loss"), seeds=(0,), metric="test/accuracy"))
+    assert "tuning.direction" in next(misfits(tuning, seeds=(0,), metric="test/loss"))
+    assert not list(misfits(Tuning("grid", 3, metric="validation/loss"), seeds=(0,), metric="test/accuracy"))
 
 
 @pytest.mark.parametrize(
@@ -207,3 +208,19 @@ def test_another_metric_says_what_is_better_where_its_name_does_not() -> None:
 def test_what_cannot_be_a_tuning_is_said_by_place(written: Any, told: str) -> None:
     with pytest.raises(MismatchError, match=told):
         TUNING.read(written)
+
+
+def test_a_study_may_hold_a_tuning_and_refuses_what_does_not_fit_it() -> None:
+    study = {
+        "question": "?", "hypothesis": "!", "arms": {"a": ["model=decoder_only"], "b": ["model=encoder_only"]},
+        "seeds": 3, "metric": "test/loss", "direction": "min", "baseline": "a",
+    }  # fmt: skip
+    read = study_from("s", {**study, "tuning": {"search": "grid", "trials": 4}})
+    assert read.tuning == Tuning("grid", 4)
+    for tuning, told in (
+        ({"search": "grid", "trials": 4, "seed": 1}, "s: tuning.seed=1 is one of the study's seeds"),
+        ({"search": "grid", "trails": 4}, "s: tuning=.* is refused: .* did you mean trials"),
+        ({"search": "grid", "space": {"seed": [1, 2]}}, "tuning.space holds seed"),
+    ):
+        with pytest.raises(ConfigurationError, match=told):
+            study_from("s", {**study, "tuning": tuning})

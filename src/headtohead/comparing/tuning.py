@@ -10,7 +10,7 @@ from typing import Literal
 from headtohead.comparing.statistics.best_of_k import expected_best
 from headtohead.comparing.trials import Choices, Dimension, Range, Setting, Space, Trial, best_of
 
-_SEARCHES = {"grid": "a grid", "random": "random draws", "optuna": "Optuna's suggestions"}
+SEARCHES = {"grid": "a grid", "random": "random draws", "optuna": "Optuna's suggestions"}
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class TuningSummary:
         over = "the same space" if alike else "a space of the same width around its own learning rate"
         length = "" if design.steps is None else f" of {design.steps} steps"
         return (
-            f"Each arm received {design.trials} trials{length}, {_SEARCHES[design.search]} over {over}, with seed "
+            f"Each arm received {design.trials} trials{length}, {SEARCHES[design.search]} over {over}, with seed "
             f"{design.seed}; {design.metric} chose, and the best was run again on other seeds."
         )
 

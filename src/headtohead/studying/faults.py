@@ -9,6 +9,7 @@ from itertools import pairwise
 from headtohead.building.errors import one_of, show, unknown
 from headtohead.building.overrides import key_of
 from headtohead.studying.study import SET_BY_THE_STUDY, Study
+from headtohead.studying.tuning.tuning import Tuning, misfits
 
 INSTEAD = "take it out (seeds=5 gives five seeds, seeds=[0,1] those two)"
 _NAME = re.compile(r"\w[\w.+-]*")
@@ -30,6 +31,8 @@ def faults(study: Study) -> Iterator[str]:
         yield f"alpha={study.alpha:g} is refused: it is an error rate, such as 0.05"
     if study.margin is not None and study.margin <= 0:
         yield f"margin={study.margin:g} is refused: give a positive difference, or null"
+    if isinstance(study.tuning, Tuning):
+        yield from misfits(study.tuning, seeds=study.seeds, metric=study.metric)
     yield from _axes(study)
     yield from _unknown_arms(study)
     yield from _taken_fields(study)
@@ -72,6 +75,8 @@ def _unknown_arms(study: Study) -> Iterator[str]:
 
 
 def _taken_fields(study: Study) -> Iterator[str]:
-    for place, overrides in (("base", study.base), *((f"arm {arm}", given) for arm, given in study.arms.items())):
+    tuned = [f"{key}=..." for key in study.tuning.space] if isinstance(study.tuning, Tuning) else []
+    arms = ((f"arm {arm}", given) for arm, given in study.arms.items())
+    for place, overrides in (("base", study.base), ("tuning.space", tuned), *arms):
         for override in taken(overrides):
             yield f"{place} holds {override}, which the study sets itself: {INSTEAD}"

@@ -19,6 +19,7 @@ from headtohead.building.kinds import (
 )  # fmt: skip
 from headtohead.studying.ablation.reading import AblationField
 from headtohead.studying.study import BUDGETS, UNLIKE, VERDICTS, Study, WantedBudget
+from headtohead.studying.tuning.reading import TUNING
 
 _OVERRIDES = ListOf(Text())
 
@@ -40,7 +41,7 @@ class BudgetField(Kind):
 KINDS: dict[str, Kind] = {
     "question": Text(),
     "hypothesis": Text(),
-    "tuning": Text(),
+    "tuning": TUNING,
     "arms": MappingOf(_OVERRIDES),
     "seeds": Either((Whole(), ListOf(Whole()))),
     "metric": Text(),

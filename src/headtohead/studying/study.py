@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from headtohead.studying.ablation.ablation import Ablation
+from headtohead.studying.tuning.tuning import Tuning
 
 BUDGETS = ("equal_parameters", "equal_flops", "equal_tokens", "equal_state", "equal_time")
 VERDICTS = ("better", "worse", "equivalent", "undecided")
@@ -37,8 +38,8 @@ class Study:
     name: str
     question: str
     hypothesis: str
-    tuning: str
-    """How much tuning the numbers received, in words."""
+    tuning: str | Tuning
+    """How much tuning the numbers receive: in words, or done before the runs."""
     arms: Mapping[str, tuple[str, ...]]
     """What sets each contestant apart: overrides, applied after those of the base."""
     seeds: tuple[int, ...]

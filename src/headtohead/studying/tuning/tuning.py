@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from headtohead.building.errors import ConfigurationError, show
 from headtohead.comparing.trials import Space
+from headtohead.comparing.tuning import SEARCHES
 from headtohead.studying.tuning.space import around, between
 
 LEARNING_RATE = "optimizer.lr"
@@ -32,6 +33,15 @@ class Tuning:
     """Of one trial; None: those of the arm's runs."""
 
     @property
+    def words(self) -> str:
+        """Before the first run."""
+        over = ", ".join(f"{key} {dimension.words}" for key, dimension in self.space.items())
+        return (
+            f"{self.trials} trials for each arm, {SEARCHES[self.search]} over "
+            f"{over or 'learning rates around its own'}, with seed {self.seed}"
+        )
+
+    @property
     def larger_is_better(self) -> bool:
         return self.direction == "max"
 
@@ -46,8 +56,8 @@ def for_arm(tuning: Tuning, *, metric: str, direction: Literal["min", "max"], co
     return replace(tuning, space=space, metric=chosen, direction=known)
 
 
-def faults(tuning: Tuning, *, seeds: Collection[int], metric: str) -> Iterator[str]:
-    """Sentences about what does not fit the study; seeds are all that its runs are given, offsets added."""
+def misfits(tuning: Tuning, *, seeds: Collection[int], metric: str) -> Iterator[str]:
+    """Sentences about what does not fit the seeds and the metric of the study."""
     if tuning.seed in seeds:
         yield (
             f"tuning.seed={tuning.seed} is one of the study's seeds, and what was chosen on a seed would be judged on "
