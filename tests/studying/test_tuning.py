@@ -173,16 +173,22 @@ def test_of_equals_the_first_wins_and_larger_may_be_better() -> None:
     assert (tuning.metric, won.number) == ("validation/accuracy", 1)
 
 
-def test_seeds_of_the_study_are_not_those_of_the_trials() -> None:
-    tuning = Tuning("grid", 3, seed=2)
-    assert "one of the study's seeds" in next(misfits(tuning, seeds=(0, 1, 2), metric="test/loss"))
-    assert not list(misfits(tuning, seeds=(0, 1), metric="test/loss"))
+@pytest.mark.parametrize(
+    ("seed", "offsets", "fits"),
+    [(2, (), False), (3, (), True), (1000, (1000,), False), (1000, (500,), True), (502, (500,), False)],
+)
+def test_no_run_of_the_study_has_the_seed_of_a_trial(seed: int, offsets: tuple[int, ...], fits: bool) -> None:
+    told = list(misfits(Tuning("grid", 3, seed=seed), seeds=(0, 1, 2), offsets=offsets, metric="test/loss"))
+    assert bool(told) != fits
+    for sentence in told:
+        free = int(sentence.rpartition("=")[2])
+        assert not list(misfits(Tuning("grid", 3, seed=free), seeds=(0, 1, 2), offsets=offsets, metric="test/loss"))
 
 
 def test_another_metric_says_what_is_better_where_its_name_does_not() -> None:
-    tuning = Tuning("grid", 3, metric="validation/accuracy")
-    assert "tuning.direction" in next(misfits(tuning, seeds=(0,), metric="test/loss"))
-    assert not list(misfits(Tuning("grid", 3, metric="validation/loss"), seeds=(0,), metric="test/accuracy"))
+    accuracy, loss = (Tuning("grid", 3, metric=f"validation/{name}") for name in ("accuracy", "loss"))
+    assert "tuning.direction" in next(misfits(accuracy, seeds=(0,), offsets=(), metric="test/loss"))
+    assert not list(misfits(loss, seeds=(0,), offsets=(), metric="test/accuracy"))
 
 
 @pytest.mark.parametrize(
@@ -218,7 +224,7 @@ def test_a_study_may_hold_a_tuning_and_refuses_what_does_not_fit_it() -> None:
     read = study_from("s", {**study, "tuning": {"search": "grid", "trials": 4}})
     assert read.tuning == Tuning("grid", 4)
     for tuning, told in (
-        ({"search": "grid", "trials": 4, "seed": 1}, "s: tuning.seed=1 is one of the study's seeds"),
+        ({"search": "grid", "trials": 4, "seed": 1}, "s: tuning.seed=1 is a seed of the study's own runs"),
         ({"search": "grid", "trails": 4}, "s: tuning=.* is refused: .* did you mean trials"),
         ({"search": "grid", "space": {"seed": [1, 2]}}, "tuning.space holds seed"),
     ):

@@ -32,7 +32,8 @@ def faults(study: Study) -> Iterator[str]:
     if study.margin is not None and study.margin <= 0:
         yield f"margin={study.margin:g} is refused: give a positive difference, or null"
     if isinstance(study.tuning, Tuning):
-        yield from misfits(study.tuning, seeds=study.seeds, metric=study.metric)
+        offsets = study.seed_offsets.values()
+        yield from misfits(study.tuning, seeds=study.seeds, offsets=offsets, metric=study.metric)
     yield from _axes(study)
     yield from _unknown_arms(study)
     yield from _taken_fields(study)

@@ -56,12 +56,15 @@ def for_arm(tuning: Tuning, *, metric: str, direction: Literal["min", "max"], co
     return replace(tuning, space=space, metric=chosen, direction=known)
 
 
-def misfits(tuning: Tuning, *, seeds: Collection[int], metric: str) -> Iterator[str]:
-    """Sentences about what does not fit the seeds and the metric of the study."""
-    if tuning.seed in seeds:
+def misfits(tuning: Tuning, *, seeds: Collection[int], offsets: Collection[int], metric: str) -> Iterator[str]:
+    """Sentences about what does not fit the study's seeds, what is added to them in some arms, and its metric."""
+    added = {0, *offsets}
+    used = {seed + offset for seed in seeds for offset in added}
+    if used & {tuning.seed + offset for offset in added}:
+        free = max(used) - min(added) + 1
         yield (
-            f"tuning.seed={tuning.seed} is one of the study's seeds, and what was chosen on a seed would be judged on "
-            f"it: set tuning.seed={max(seeds) + 1000}"
+            f"tuning.seed={tuning.seed} is a seed of the study's own runs, which would be judged on what they were "
+            f"chosen on: set tuning.seed={free}"
         )
     own = (tuning.metric or metric).partition("/")[2]
     if tuning.direction is None and own != metric.partition("/")[2] and own not in _SMALLER_IS_BETTER:
