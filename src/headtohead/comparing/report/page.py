@@ -29,7 +29,7 @@ def page(findings: Findings, sections: Sequence[Section]) -> str:
             "hashes": " ".join(map(_hash, scripts.values())),
             "title": escape(findings.question or findings.title),
             "early": scripts["early"],
-            "style": _part("report.css"),
+            "style": _part("theme.css") + _part("report.css"),
             "name": escape(findings.title),
             "contents": contents,
             "heading": escape(findings.question or findings.title),
