@@ -19,9 +19,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "study": ("study", "many runs, one question: plan, run or resume, verdicts"),
     "inspect": ("inspection", "no training: shapes, parameters, FLOPs, state and memory per component"),
     "compare": ("comparison", "records side by side: result, costs, speed"),
+    "dashboard": ("dashboard", "browse and compare runs in a local web page that follows them live"),
     "match": ("match", "arms of equal cost: what each must be for equal parameters, FLOPs, tokens, state or time"),
     "bench": ("bench", "time and peak memory over length, batch, precision, checkpointing, attention"),
     "doctor": ("doctor", 'the checks for "it does not learn", each with a verdict and what to do'),
+    "coordinates": ("coordinates", "whether a step of training changes as much at every width"),
     "probe": ("probe", "look inside: attention maps, data as the model sees it, positional encodings"),
     "evaluate": ("evaluation", "finished runs measured again: other splits, data, lengths; strided windows"),
     "generate": ("generation", "what a finished run writes: greedy, drawn, by beams; for one prompt or many"),
@@ -75,7 +77,7 @@ def _sentence(error: Exception) -> str:
 
 
 def _overview() -> str:
-    lines = [f"  {name:<10}{description}" for name, (_, description) in COMMANDS.items()]
+    lines = [f"  {name:<13}{description}" for name, (_, description) in COMMANDS.items()]
     return "\n".join(
         [
             "h2h: settle questions about neural-network architectures",

@@ -15,7 +15,7 @@ from typing import Any
 from headtohead.tracking.files import replace_text
 from headtohead.tracking.liveness import Heartbeat
 from headtohead.tracking.metrics import Curve, MetricsFile
-from headtohead.tracking.record import Progress, RunRecord, from_json, to_json
+from headtohead.tracking.record import Progress, RunRecord, Status, from_json, to_json
 from headtohead.tracking.secrets import mask_yaml
 from headtohead.tracking.strict_json import RecordError
 
@@ -130,14 +130,15 @@ class RunFolder:
         record = self.read_record_as_written()
         if record.status != "running":
             return record
-        if self._heartbeat.owner_lives():
-            return replace(record, progress=self.metrics_file.last_progress() or record.progress, path=self.path)
-        return replace(
-            record,
-            status="interrupted",
-            reason=DIED,
-            progress=self.metrics_file.last_progress() or record.progress,
-        )
+        status, reason = self.standing(record)
+        progress = self.metrics_file.last_progress() or record.progress
+        return replace(record, status=status, reason=reason, progress=progress, path=self.path)
+
+    def standing(self, record: RunRecord) -> tuple[Status, str | None]:
+        """The status of this run's record as written, and its reason, after a look at whether its process lives."""
+        if record.status == "running" and not self._heartbeat.owner_lives():
+            return "interrupted", DIED
+        return record.status, record.reason
 
     def write_config(self, text: str) -> None:
         """config.yaml, resolved; values that look like secrets are masked."""

@@ -1,0 +1,63 @@
+"""`h2h dashboard`: a local web page over the runs of a folder, which follows them while they train."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headtohead.building.errors import ConfigurationError
+from headtohead.cli.arguments import parser
+from headtohead.cli.terminal import note, out
+
+if TYPE_CHECKING:
+    from headtohead.comparing.dashboard.server import Dashboard
+
+_FOLDER, _PORT = "outputs", 8765
+_EXAMPLES = f"""\
+examples:
+  h2h dashboard                    every run below {_FOLDER}, at http://127.0.0.1:{_PORT}/
+  h2h dashboard --open             and opens a browser there
+  h2h dashboard sweeps --port 0    another folder, at any free port
+  ssh -L {_PORT}:127.0.0.1:{_PORT} HOST    then, from elsewhere: the page answers this machine alone
+
+Runs that train are followed; nothing is ever written. Ctrl-C ends it.
+"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    taken = parser("dashboard", "Browse and compare runs in a local web page that follows them live.", _EXAMPLES)
+    taken.add_argument("folder", nargs="?", metavar="FOLDER", default=_FOLDER, help=f"runs below it; default {_FOLDER}")
+    taken.add_argument("--port", type=int, default=_PORT, help=f"default {_PORT}; 0 takes any free one")
+    taken.add_argument("--open", action="store_true", help="open a browser there")
+    given = taken.parse_args(list(arguments))
+    folder = Path(given.folder)
+    if not folder.is_dir() and given.folder != _FOLDER:
+        raise ConfigurationError(f"{folder} is no folder: give one with runs below it, such as {_FOLDER}")
+    with _server(folder, given.port) as dashboard:
+        out(dashboard.address)
+        sys.stdout.flush()  # whoever reads it through a pipe waits for it
+        note(f"runs below {folder}; Ctrl-C ends it")
+        if given.open:
+            import webbrowser
+
+            webbrowser.open(dashboard.address)
+        try:
+            dashboard.serve_forever()
+        except KeyboardInterrupt:
+            note("ended")
+    return 0
+
+
+def _server(folder: Path, port: int) -> Dashboard:
+    from headtohead.comparing.dashboard.server import Dashboard
+
+    try:
+        return Dashboard(folder, port)
+    except OverflowError:
+        raise ConfigurationError(f"--port {port}: choose a number from 1 to 65535, or 0 for any free one") from None
+    except OSError as error:
+        why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be had ({error.strerror})"
+        raise ConfigurationError(f"--port {port} {why}: --port 0 takes any free one") from None

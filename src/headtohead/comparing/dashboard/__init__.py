@@ -1,0 +1,1 @@
+"""A local web page over the folder of runs, which follows them while they train."""

@@ -1,0 +1,76 @@
+"""What the page shows of one record: names to filter and group by, results, costs, and how it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from headtohead.comparing.table import line_of
+from headtohead.tracking.record import Progress, RunRecord, Status
+from headtohead.tracking.strict_json import encode
+
+CHOICES = "choices"
+"""Their names hold no dots: model/mixer stands for itself."""
+
+
+def lasting(record: RunRecord) -> dict[str, Any]:
+    """What stays as it is until the record is written anew."""
+    line = line_of(record)
+    place = record.place
+    return {
+        "id": record.id,
+        "name": line.name,
+        "arm": place.arm or line.name,
+        "seed": record.seed if place.seed is None else place.seed,
+        "group": record.group,
+        "study": place.study,
+        "trial": place.trial,
+        "share": place.share,
+        "tags": record.tags,
+        "notes": record.notes,
+        "started": record.timing.started,
+        "metric": line.metric,
+        "stage": line.stage,
+        "value": encode(line.value, "value"),
+        "baseline": encode(line.baseline, "baseline"),
+        "direction": record.selection.direction,
+        "selected_by": record.selection.metric,
+        "max_steps": _settings(record).get("max_steps"),
+        "costs": {
+            "parameters": line.parameters,
+            "flops_per_token": line.flops_per_token,
+            "tokens_per_second": line.tokens_per_second,
+            "peak_memory_bytes": line.peak_memory_bytes,
+        },
+        "results": {
+            f"{stage}/{name}": encode(value, name)
+            for stage, values in record.metrics.items()
+            for name, value in values.items()
+        },
+        "config": dict(flat(record.config)),
+    }
+
+
+def passing(
+    status: Status, reason: str | None, progress: Progress, latest: Mapping[str, float | None]
+) -> dict[str, Any]:
+    """What changes while a run trains."""
+    return {"status": status, "reason": reason, "progress": asdict(progress), "latest": dict(latest)}
+
+
+def flat(config: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted names with plain values; lists in one piece."""
+    for name, value in config.items():
+        path = f"{before}{name}"
+        if path == CHOICES and isinstance(value, Mapping):
+            yield from ((str(group), choice) for group, choice in value.items())
+        elif isinstance(value, Mapping) and value:
+            yield from flat(value, f"{path}.")
+        else:
+            yield path, value
+
+
+def _settings(record: RunRecord) -> Mapping[str, Any]:
+    found = record.config.get("trainer")
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,137 @@
+"""Every run below a folder, and what changed since one last asked: only what was written anew is read again."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headtohead.comparing.dashboard.facts import lasting, passing
+from headtohead.comparing.dashboard.inside import is_inside
+from headtohead.comparing.dashboard.tail import Place, read_on
+from headtohead.tracking.record import Progress, RunRecord
+from headtohead.tracking.store import RECORD, RunFolder, find_runs
+from headtohead.tracking.strict_json import RecordError
+
+_SHORTEST = 0.5
+"""Seconds between two looks at the disk, however many pages ask."""
+_SHARE = 10
+"""Looking takes no more than this part of the time, however many runs there are."""
+
+
+@dataclass
+class Entry:
+    """One run, as far as it was read."""
+
+    folder: RunFolder
+    seen: tuple[int, int, int] | None = None
+    """Of record.json: another one means that it was written anew."""
+    record: RunRecord | None = None
+    lasting: dict[str, Any] = field(default_factory=dict)
+    passing: dict[str, Any] = field(default_factory=dict)
+    lasts_since: int = 0
+    """The version at which each part became what it is."""
+    passes_since: int = 0
+    place: Place = field(default_factory=Place)
+    progress: Progress | None = None
+    latest: dict[str, float | None] = field(default_factory=dict)
+
+
+class RunIndex:
+    """May be asked by many threads at once."""
+
+    def __init__(self, root: Path, *, shortest: float = _SHORTEST) -> None:
+        self.root = root.resolve()
+        self._shortest = shortest
+        self._lock = threading.Lock()
+        self._name = secrets.token_hex(4)  # an answer of another process says nothing about this one's versions
+        self._version = 0
+        self._next = 0.0
+        self._entries: dict[str, Entry] = {}
+
+    def changes(self, since: str) -> dict[str, Any]:
+        """Runs that differ from what the token `since` of an earlier answer knew; all keys, so that gone ones show."""
+        with self._lock:
+            self._refresh()
+            name, _, version = since.partition(".")
+            known = int(version) if name == self._name and version.isdigit() else -1
+            changed = {key: _told(entry, known) for key, entry in self._entries.items() if entry.passes_since > known}
+            return {"now": f"{self._name}.{self._version}", "keys": list(self._entries), "changed": changed}
+
+    def entry(self, key: str) -> Entry | None:
+        """A run that was found below the folder; None for any other text."""
+        with self._lock:
+            if not self._entries:
+                self._refresh()
+            return self._entries.get(key)
+
+    def _refresh(self) -> None:
+        start = time.monotonic()
+        if start < self._next:
+            return
+        found = {self._key(run): run for run in find_runs(self.root)}
+        self._version += 1
+        self._entries = {key: self._entries.get(key) or Entry(run) for key, run in found.items()}
+        for entry in self._entries.values():
+            self._look(entry)
+        end = time.monotonic()
+        self._next = end + max(self._shortest, _SHARE * (end - start))
+
+    def _key(self, run: RunFolder) -> str:
+        return run.path.relative_to(self.root).as_posix()
+
+    def _look(self, entry: Entry) -> None:
+        try:
+            facts = (entry.folder.path / RECORD).stat()
+        except OSError:
+            return  # taken away at this moment: the next look misses it
+        seen = (facts.st_ino, facts.st_mtime_ns, facts.st_size)
+        if seen != entry.seen:
+            entry.seen, entry.lasts_since = seen, self._version
+            self._read_record(entry)
+        self._read_on(entry)
+        now = self._passing(entry)
+        if now != entry.passing or entry.lasts_since == self._version:
+            entry.passing, entry.passes_since = now, self._version
+
+    def _read_record(self, entry: Entry) -> None:
+        name = entry.folder.id
+        try:
+            if not is_inside(self.root, entry.folder.path / RECORD):
+                raise RecordError(f"{RECORD} is a link that leads out of the folder: it is not read")
+            entry.record = entry.folder.read_record_as_written()
+            entry.lasting = lasting(entry.record)
+        except (RecordError, OSError, UnicodeDecodeError) as error:
+            entry.record = None
+            entry.lasting = {**lasting(RunRecord(id=name)), "unreadable": str(error)}
+
+    def _read_on(self, entry: Entry) -> None:
+        path = entry.folder.metrics_file.path
+        try:
+            facts = path.stat()
+        except OSError:
+            return
+        if (facts.st_ino, facts.st_size) == (entry.place.file, entry.place.offset) or not is_inside(self.root, path):
+            return
+        piece = read_on(path, entry.place)
+        if piece.anew:
+            entry.latest, entry.progress = {}, None
+        entry.place = piece.place
+        for point in piece.points():
+            entry.latest[point.name] = point.value
+            entry.progress = point.progress
+
+    def _passing(self, entry: Entry) -> dict[str, Any]:
+        record = entry.record
+        if record is None:
+            return {**passing("failed", entry.lasting["unreadable"], Progress(), {}), "status": "unreadable"}
+        status, reason = entry.folder.standing(record)
+        progress = record.progress if entry.progress is None or status == "finished" else entry.progress
+        return passing(status, reason, progress, entry.latest)
+
+
+def _told(entry: Entry, known: int) -> dict[str, Any]:
+    return {**entry.passing, **(entry.lasting if entry.lasts_since > known else {})}

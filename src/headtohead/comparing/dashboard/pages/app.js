@@ -1,0 +1,102 @@
+// Brings the parts together: what changed is drawn again, and nothing else.
+
+import * as curves from "./curves.js";
+import * as diff from "./diff.js";
+import { byId, el } from "./dom.js";
+import * as list from "./list.js";
+import * as maps from "./maps.js";
+import * as notes from "./notes.js";
+import * as results from "./results.js";
+import { follow, onRuns, runs } from "./runs.js";
+import * as samples from "./samples.js";
+import { selected, startKeys } from "./selection.js";
+import { forget } from "./series.js";
+import { change, choose, onChange, state } from "./state.js";
+import * as studies from "./studies.js";
+
+const TABS = { curves: ["Curves", curves], results: ["Results", results], diff: ["Config diff", diff], maps: ["Maps", maps], samples: ["Samples", samples], notes: ["Notes", notes] };
+const stale = new Set();
+let drawing = Promise.resolve();
+let asked = 0;
+
+/** One drawing after the other; of those that wait, only the last is worth doing. */
+function draw() {
+  const mine = (asked += 1);
+  drawing = drawing.then(() => (mine === asked ? drawNow(mine) : null)).catch((error) => { if (!(error instanceof TypeError && !navigator.onLine)) console.error(error); });
+  return drawing;
+}
+
+async function drawNow(mine) {
+  const isRuns = state.view !== "studies";
+  byId("runs-view").hidden = !isRuns;
+  byId("studies-view").hidden = isRuns;
+  byId("see-runs").setAttribute("aria-pressed", String(isRuns));
+  byId("see-studies").setAttribute("aria-pressed", String(!isRuns));
+  if (!isRuns) { await studies.show(); return; }
+  list.show();
+  tabs();
+  const chosen = selected(), panel = byId("panel");
+  empty(chosen.length);
+  if (!chosen.length) return;
+  const grown = new Set(stale);
+  if (state.tab === "curves") await curves.show(panel, chosen, grown);
+  else await (TABS[state.tab] ?? TABS.curves)[1].show(panel, chosen, () => mine === asked);
+  if (state.tab === "curves") for (const run of chosen) stale.delete(run.key);
+}
+
+function tabs() {
+  if (byId("tabs").dataset.tab === state.tab) return;
+  byId("tabs").dataset.tab = state.tab;
+  const had = byId("tabs").contains(document.activeElement);
+  byId("tabs").replaceChildren(...Object.entries(TABS).map(([name, [text]]) => el("button", {
+    type: "button", role: "tab", "aria-selected": String(name === state.tab), tabindex: name === state.tab ? 0 : -1, "aria-controls": "panel",
+    onclick: () => change({ tab: name }), onkeydown: turn,
+  }, text)));
+  byId("panel").replaceChildren();
+  if (had) byId("tabs").querySelector("[aria-selected=true]").focus();
+}
+
+function turn(event) {
+  const names = Object.keys(TABS), by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (by) change({ tab: names[(names.indexOf(state.tab) + by + names.length) % names.length] });
+}
+
+function empty(count) {
+  const node = byId("empty");
+  node.hidden = count > 0;
+  byId("tabs").hidden = byId("panel").hidden = count === 0;
+  if (count) return;
+  if (runs.size) node.replaceChildren(el("h2", {}, "No run is selected"), el("p", {}, "Choose runs in the list; its boxes add to the choice, shift takes all between."));
+  else node.replaceChildren(el("h2", {}, "No runs yet"), el("p", {}, "Start one, and it shows here while it trains:"), el("pre", {}, "h2h train experiment=demo_decoder_only\nh2h study NAME        a whole comparison; h2h list study names those that ship"));
+}
+
+function live(isThere) {
+  const running = [...runs.values()].filter((run) => run.status === "running").length;
+  byId("live").dataset.state = isThere ? (running ? "running" : "idle") : "gone";
+  const text = !isThere ? "the server does not answer: h2h dashboard starts it" : running ? `${running} running` : "up to date";
+  const words = byId("live").querySelector(".words");
+  if (words.textContent !== text) words.textContent = text;
+}
+
+let touched = state.sel !== "" || state.q !== "";
+
+onRuns(async ({ changed, gone }) => {
+  for (const key of changed) stale.add(key);
+  forget(gone);
+  list.showFields();
+  if (!touched && runs.size) { touched = true; choose(new Set(startKeys())); } else await draw();
+});
+onChange(() => { touched = true; draw(); });
+document.addEventListener("themed", draw);
+byId("see-runs").addEventListener("click", () => change({ view: "runs" }));
+byId("see-studies").addEventListener("click", () => change({ view: "studies" }));
+byId("theme").addEventListener("click", () => {
+  const next = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
+  document.dispatchEvent(new CustomEvent("theme-wanted", { detail: next }));
+});
+addEventListener("keydown", (event) => {
+  if (event.key === "/" && !/input|select|textarea/i.test(document.activeElement?.tagName)) { event.preventDefault(); byId("drawer").open = true; byId("filter").focus(); }
+});
+list.setUp();
+studies.follow();
+follow(live);

@@ -1,0 +1,43 @@
+// Elements from plain text: nothing that a run is called can become markup.
+
+/** el("p", { class: "note", onclick }, "text", child): attributes, listeners and children at once. */
+export function el(name, attributes = {}, ...children) {
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (value === true) node.setAttribute(key, "");
+    else if (value !== false && value !== null && value !== undefined) node.setAttribute(key, value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+export const byId = (id) => document.getElementById(id);
+
+/** A select with these choices; `groups` by the part before the slash. */
+export function select(choices, chosen, onChoice, attributes = {}) {
+  const node = el("select", { ...attributes, onchange: () => onChoice(node.value) });
+  for (const choice of choices) {
+    const [value, text] = Array.isArray(choice) ? choice : [choice, choice];
+    node.append(el("option", { value, selected: value === chosen }, text));
+  }
+  return node;
+}
+
+/** Buttons in a row, of which one is pressed. */
+export function choices(all, chosen, onChoice, label) {
+  const row = el("div", { class: "choices", role: "group", "aria-label": label });
+  for (const [value, text] of all) {
+    row.append(el("button", { type: "button", "aria-pressed": String(value === chosen), onclick: () => onChoice(value) }, text));
+  }
+  return row;
+}
+
+export function labelled(text, control) {
+  return el("label", { class: "control" }, el("span", {}, text), control);
+}
+
+/** Only a real address of the web becomes a link. */
+export function link(address, text) {
+  return /^https?:\/\//i.test(address) ? el("a", { href: address, target: "_blank", rel: "noopener noreferrer" }, text) : el("span", {}, address);
+}

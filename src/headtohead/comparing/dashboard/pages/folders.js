@@ -1,0 +1,28 @@
+// What lies in the folders of runs, asked for once and again when a run has grown.
+
+const known = new Map();
+
+/** The details of each run, in order; at most `most` of them. */
+export async function details(list, most) {
+  return Promise.all(list.slice(0, most).map(async (run) => {
+    const grown = `${run.status} ${run.progress.step}`;
+    const had = known.get(run.key);
+    if (had?.grown === grown) return { run, ...had.told };
+    const response = await fetch(`/api/run?run=${encodeURIComponent(run.key)}`);
+    const told = response.ok ? await response.json() : { pictures: {}, tables: {} };
+    known.set(run.key, { grown, told });
+    return { run, ...told };
+  }));
+}
+
+/** Names of steps in their order: numbers as numbers, the test at the end. */
+export function steps(found) {
+  const all = new Set(found.flatMap((part) => Object.keys(part)));
+  const place = (step) => Number(/\d+/.exec(step)?.[0] ?? Infinity);
+  return [...all].sort((one, other) => place(one) - place(other) || one.localeCompare(other));
+}
+
+/** Of the steps that have `name`, the last one up to `chosen`. */
+export function upTo(part, order, chosen, name) {
+  return order.slice(0, order.indexOf(chosen) + 1).filter((step) => part[step]?.includes(name)).at(-1);
+}

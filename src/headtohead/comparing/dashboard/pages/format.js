@@ -1,0 +1,40 @@
+// Numbers and values as people read them.
+
+const STEPS = [[1e18, "E"], [1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
+
+export function number(value) {
+  if (value === null || value === undefined || value === "") return "–";
+  if (typeof value !== "number") return String(value);
+  if (Number.isInteger(value) && Math.abs(value) < 1e6) return String(value);
+  const size = Math.abs(value);
+  return size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(2) : String(Number(value.toPrecision(4)));
+}
+
+export function large(value) {
+  if (typeof value !== "number") return number(value);
+  const step = STEPS.find(([size]) => Math.abs(value) >= size);
+  return step ? `${Number((value / step[0]).toPrecision(3))} ${step[1]}` : number(value);
+}
+
+export function bytes(value) {
+  return typeof value === "number" ? `${large(value)}B` : number(value);
+}
+
+export function duration(seconds) {
+  if (typeof seconds !== "number") return "–";
+  if (seconds < 90) return `${Number(seconds.toPrecision(3))} s`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
+  return `${(seconds / 3600).toFixed(1)} h`;
+}
+
+export function plain(value) {
+  if (value === undefined) return "–";
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+export const words = (text) => String(text ?? "").replaceAll("_", " ");
+
+/** For Plotly, which reads tags, entities and %{...} in texts. */
+export function literal(text) {
+  return String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll("%", "&#37;");
+}

@@ -1,0 +1,33 @@
+// Attention maps and other pictures of the selected runs, side by side, over the steps of training.
+
+import { el } from "./dom.js";
+import { details, steps, upTo } from "./folders.js";
+import { words } from "./format.js";
+import { labelOf } from "./selection.js";
+import { chosenOf, stepControls } from "./slider.js";
+
+const MOST = 12;
+
+export async function show(panel, list, isWanted) {
+  const found = await details(list, MOST);
+  if (!isWanted()) return;
+  const order = steps(found.map((run) => run.pictures));
+  const names = [...new Set(found.flatMap((run) => Object.values(run.pictures).flat()))].sort((one, other) => one.localeCompare(other, "en", { numeric: true }));
+  if (!names.length) {
+    panel.replaceChildren(el("p", { class: "note" }, "These runs hold no pictures yet: they are drawn at the end of training, with probe.every=100 during it."));
+    return;
+  }
+  const { name, step } = chosenOf(names, order, "picture");
+  panel.replaceChildren(
+    stepControls(names, name, order, step, "picture"),
+    el("div", { class: "pictures" }, ...found.map((run) => picture(run, name, upTo(run.pictures, order, step, name)))),
+    ...(list.length > MOST ? [el("p", { class: "note" }, `The first ${MOST} of ${list.length} runs.`)] : []),
+  );
+}
+
+function picture({ run }, name, step) {
+  const caption = el("figcaption", {}, el("b", {}, labelOf(run)), el("span", {}, step ? words(step) : "not drawn"));
+  if (!step) return el("figure", {}, caption);
+  const address = `/picture?${new URLSearchParams({ run: run.key, step, name })}`;
+  return el("figure", {}, caption, el("a", { href: address, target: "_blank" }, el("img", { src: address, alt: `${name} of ${run.name}, ${words(step)}`, loading: "lazy" })));
+}

@@ -1,0 +1,36 @@
+// What each selected run says in words: notes, how it ended and why, where it is.
+
+import { el, link } from "./dom.js";
+import { details } from "./folders.js";
+import { words } from "./format.js";
+import { labelOf } from "./selection.js";
+
+const MOST = 24;
+
+export async function show(panel, list, isWanted) {
+  const found = await details(list, MOST);
+  if (!isWanted()) return;
+  panel.replaceChildren(
+    ...found.map(card),
+    ...(list.length > MOST ? [el("p", { class: "note" }, `The first ${MOST} of ${list.length} runs.`)] : []),
+  );
+}
+
+function card(told) {
+  const { run } = told;
+  const facts = [
+    ["notes", run.notes], ["tags", run.tags.join(", ")], ["study", run.study],
+    ["started", time(told.timing?.started)], ["finished", time(told.timing?.finished)],
+    ["starts", told.starts > 1 ? String(told.starts) : null], ["device", told.device], ["commit", told.commit?.slice(0, 12)],
+    ...Object.entries(told.cannot ?? {}).map(([stage, reason]) => [`cannot measure ${words(stage)}`, reason]),
+    ["W&B", told.wandb ? link(told.wandb, told.wandb) : null],
+    ["folder", el("code", {}, told.folder ?? run.key)],
+    ["again", el("code", {}, `h2h evaluate ${told.folder ?? run.key}`)],
+  ].filter(([, value]) => value);
+  return el("article", { class: "card", "data-status": run.status },
+    el("h2", {}, labelOf(run), el("small", { class: "badge" }, words(run.status))),
+    run.reason ? el("p", { class: "reason" }, run.reason) : null,
+    el("dl", {}, ...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])));
+}
+
+function time(text) { return text ? new Date(text).toLocaleString() : null; }

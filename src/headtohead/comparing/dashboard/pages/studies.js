@@ -1,0 +1,50 @@
+// Studies: what each asked, what its verdicts say, its report.
+
+import { byId, el } from "./dom.js";
+import { change, state } from "./state.js";
+
+const REFRESH = 4000;
+let told = "";
+
+export async function show() {
+  const response = await fetch("/api/studies");
+  if (!response.ok || state.view !== "studies") return;
+  const text = await response.text(), now = `${state.study}\n${text}`;
+  if (now === told) return;
+  told = now;
+  fill(byId("studies-view"), JSON.parse(text));
+}
+
+export function follow() {
+  setInterval(() => { if (state.view === "studies" && !document.hidden) show().catch(() => null); }, REFRESH);
+}
+
+function fill(view, studies) {
+  if (!studies.length) {
+    view.replaceChildren(el("section", { class: "panel" }, el("h2", {}, "No study yet"), el("p", {}, "A study asks one question of several arms and seeds. ", el("code", {}, "h2h list study"), " names those that ship; ", el("code", {}, "h2h study NAME"), " runs one, and it shows here.")));
+    return;
+  }
+  const open = studies.find((study) => study.name === state.study);
+  const cards = el("div", { class: "studies" }, ...studies.map((study) => card(study, study === open)));
+  view.replaceChildren(cards, ...(open?.report ? [report(open)] : []));
+}
+
+function card(study, isOpen) {
+  const runs = () => change({ view: "runs", q: `study="${study.name}"`, sel: "*", group: "arm", tab: "curves" });
+  return el("article", { class: "card", "data-open": isOpen },
+    el("h2", {}, study.title || study.name, el("small", { class: "badge" }, study.verdicts === undefined ? "no verdict yet" : study.complete ? "complete" : "going on")),
+    study.unreadable ? el("p", { class: "reason" }, study.unreadable) : null,
+    study.question ? el("p", { class: "question" }, study.question) : null,
+    ...(study.verdicts ?? []).map((verdict) => el("p", { class: "verdict", "data-kind": verdict.kind }, el("b", {}, verdict.kind), ` ${verdict.sentence}`)),
+    ...(study.remarks ?? []).map((remark) => el("p", { class: "note" }, remark)),
+    el("div", { class: "controls" },
+      el("button", { type: "button", onclick: runs }, "its runs"),
+      study.report ? el("button", { type: "button", "aria-pressed": String(isOpen), onclick: () => change({ study: isOpen ? "" : study.name }) }, "report") : null,
+      study.report ? el("a", { href: address(study), target: "_blank", rel: "noopener" }, "report in a tab of its own") : null));
+}
+
+const address = (study) => `/report?study=${encodeURIComponent(study.name)}`;
+
+function report(study) {
+  return el("iframe", { title: `report of ${study.name}`, sandbox: "allow-scripts allow-modals allow-downloads", src: address(study) });
+}

@@ -1,0 +1,72 @@
+"""metrics.csv read on from where one stopped: a file that grows is never read twice."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from headtohead.tracking.metrics import COLUMNS
+from headtohead.tracking.record import Progress
+
+_HEADER = ",".join(COLUMNS).encode()
+
+
+@dataclass(frozen=True)
+class Place:
+    """How far a file was read."""
+
+    file: int = 0
+    """The file's own number: a resumed run writes its metrics anew, into another file of the same name."""
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Point:
+    """One number of a run."""
+
+    name: str
+    progress: Progress
+    value: float | None
+    """None where it is no number, or infinite."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Whole lines of the file, from one place to the next."""
+
+    place: Place
+    """Where to go on."""
+    anew: bool
+    """These lines are the file's first: what was read before no longer holds."""
+    text: bytes
+
+    def points(self, only: str | None = None) -> Iterator[Point]:
+        """In the order of the file; of one metric on request."""
+        wanted = None if only is None else only.encode()
+        for line in self.text.splitlines():
+            cells = line.split(b",")
+            if line == _HEADER or len(cells) != len(COLUMNS) or (wanted is not None and cells[5] != wanted):
+                continue
+            step, epoch, tokens, flops, seconds, name, text = cells
+            progress = Progress(int(step), int(epoch), int(tokens), float(flops), float(seconds))
+            value = float(text)
+            yield Point(name.decode(), progress, value if math.isfinite(value) else None)
+
+
+def read_on(path: Path, place: Place) -> Piece:
+    """What was added since; a line that is still being written is left for the next time."""
+    try:
+        handle = path.open("rb")
+    except FileNotFoundError:
+        return Piece(Place(), anew=place != Place(), text=b"")
+    with handle:
+        facts = os.fstat(handle.fileno())
+        anew = place.file != facts.st_ino or place.offset > facts.st_size
+        start = 0 if anew else place.offset
+        handle.seek(start)
+        read = handle.read(facts.st_size - start)
+    whole = read[: read.rfind(b"\n") + 1]
+    return Piece(Place(facts.st_ino, start + len(whole)), anew, whole)
