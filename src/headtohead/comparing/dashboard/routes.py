@@ -18,7 +18,7 @@ from headtohead.comparing.dashboard.tail import Place, Point, read_on
 
 Query = Mapping[str, list[str]]
 _PAGES = Path(str(files("headtohead.comparing.dashboard") / "pages"))
-_THEME = Path(str(files("headtohead.comparing.report") / "files" / "theme.css"))
+_THEME = Path(str(files("headtohead.comparing") / "theme.css"))
 """That of reports: an arm has one set of colours everywhere."""
 _AXES = ("step", "tokens", "flops", "seconds")
 

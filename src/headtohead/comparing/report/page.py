@@ -29,7 +29,7 @@ def page(findings: Findings, sections: Sequence[Section]) -> str:
             "hashes": " ".join(map(_hash, scripts.values())),
             "title": escape(findings.question or findings.title),
             "early": scripts["early"],
-            "style": _part("theme.css") + _part("report.css"),
+            "style": _theme() + _part("report.css"),
             "name": escape(findings.title),
             "contents": contents,
             "heading": escape(findings.question or findings.title),
@@ -56,6 +56,11 @@ def _hash(script: str) -> str:
 @cache
 def _plotly() -> str:
     return (files("plotly") / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
+
+
+@cache
+def _theme() -> str:
+    return (files("headtohead.comparing") / "theme.css").read_text(encoding="utf-8")
 
 
 @cache
