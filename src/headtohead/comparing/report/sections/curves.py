@@ -1,0 +1,82 @@
+"""Loss and metric against tokens, FLOPs and time: every seed thin, the mean of each arm thick."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+from headtohead.comparing.findings import Findings
+from headtohead.comparing.report.courses import AXES, Course, courses_of, mean_of
+from headtohead.comparing.report.parts import Control, Figure, Section
+from headtohead.comparing.report.theme import Style, faint, styles_of
+from headtohead.comparing.report.words import metric_words
+
+_SCALES = ("linear", "log")
+_TITLES = {"tokens": "tokens", "FLOPs": "training FLOPs", "time": "seconds of training", "steps": "optimizer steps"}
+
+_Line = tuple[int, dict[str, Any]]
+"""A trace without its columns, and the number of their names."""
+
+
+def section(findings: Findings) -> Section | None:
+    found = courses_of(findings)
+    names = _names(findings, found)
+    axes = [axis for axis in AXES if any(any(course.along[axis]) for course in found)]
+    if not names or not axes:
+        return None
+    styles = styles_of(findings)
+    means = [mean for name in names for arm in findings.arms if (mean := mean_of(found, arm.name, name))]
+    columns: dict[str, Sequence[Any]] = {}
+    drawn: dict[str, list[_Line]] = {name: [] for name in names}
+    for number, course in enumerate([*found, *means]):
+        if course.name in drawn:
+            columns |= {f"{number}.{axis}": course.along[axis] for axis in axes}
+            columns[f"{number}.values"] = course.values
+            drawn[course.name].append((number, _trace(course, styles[course.arm])))
+    shown = [metric_words(name) for name in names]
+    forms: dict[tuple[str, ...], Any] = {
+        (metric_words(name), axis, scale): _form(drawn[name], name, axis, scale)
+        for name, axis, scale in product(names, axes, _SCALES)
+    }
+    controls = [Control("show", shown), Control("against", axes), Control("scale", _SCALES)]
+    return Section("Learning curves", "curves", [Figure(forms, _caption(found), controls, columns)])
+
+
+def _names(findings: Findings, found: Sequence[Course]) -> list[str]:
+    """The study's metric on validation data first."""
+    known = {course.name for course in found}
+    metric = findings.metric.partition("/")[2]
+    wanted = dict.fromkeys((f"validation/{metric}", "validation/loss", "train/loss"))
+    return [name for name in wanted if name in known]
+
+
+def _trace(course: Course, style: Style) -> dict[str, Any]:
+    shared = {"type": "scatter", "legendgroup": course.arm, "name": course.arm}
+    if course.seed is None:
+        look = {"color": style.colour, "width": 2.6, "dash": style.dash}
+        hover = "mean of %{fullData.name}: %{y:.4g}<extra></extra>"
+        return {**shared, "mode": "lines", "line": look, "hovertemplate": hover}
+    look = {"color": faint(style.colour, 0.42), "width": 1, "dash": "solid" if course.finished else "dot"}
+    told = "" if course.finished else f", {course.status}"
+    return {
+        **shared, "mode": "lines" if len(course.values) > 1 else "markers", "showlegend": False, "line": look,
+        "marker": {"color": look["color"], "size": 5}, "meta": f"seed {course.seed}{told}",
+        "hovertemplate": "%{fullData.name}, %{meta}: %{y:.4g}<extra></extra>",
+    }  # fmt: skip
+
+
+def _form(lines: Sequence[_Line], name: str, axis: str, scale: str) -> dict[str, Any]:
+    data = [{**trace, "x": f"@{number}.{axis}", "y": f"@{number}.values"} for number, trace in lines]
+    across = {"title": {"text": _TITLES[axis]}, "type": scale}
+    return {"data": data, "layout": {"height": 460, "xaxis": across, "yaxis": {"title": {"text": metric_words(name)}}}}
+
+
+def _caption(found: Sequence[Course]) -> str:
+    dotted = "" if all(course.finished for course in found) else " Dotted runs diverged or are not finished."
+    thinned = " Of runs that logged often, every n-th point is drawn." if any(c.thinned for c in found) else ""
+    return (
+        "How the arms learned. Each thin line is one seed, the thick one the mean over the seeds that finished, at the "
+        "steps that all of them logged; how far the thin lines lie apart is the spread over seeds. A click on an arm "
+        f"in the legend hides it, a second one on another shows it alone.{dotted}{thinned}"
+    )

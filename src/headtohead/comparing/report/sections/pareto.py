@@ -1,0 +1,127 @@
+"""Quality against cost, and the arms that no other arm beats in both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from headtohead.comparing.findings import Findings, FoundArm
+from headtohead.comparing.report.parts import Control, Figure, Section
+from headtohead.comparing.report.theme import MUTED, Style, faint, styles_of
+from headtohead.comparing.report.words import aim, level, metric_words
+from headtohead.comparing.statistics.means import interval_of
+from headtohead.tracking.record import RunRecord
+
+_WIDE = 8
+"""The ratio of the largest cost to the smallest from which on the axis is logarithmic."""
+
+
+@dataclass(frozen=True)
+class _Point:
+    arm: str
+    cost: float
+    quality: float
+    interval: tuple[float, float] | None
+    seeds: tuple[tuple[int, float, float], ...]
+    """Seed, cost and quality of each run."""
+
+
+_COSTS: Mapping[str, tuple[str, Callable[[RunRecord], float | None]]] = {
+    "FLOPs": ("training FLOPs", lambda record: record.progress.flops),
+    "time": ("seconds of training", lambda record: record.progress.seconds),
+    "parameters": ("parameters", lambda record: record.costs.get("totals", {}).get("parameters")),
+    "memory": ("peak memory in MiB", lambda record: (record.throughput.get("peak_memory_bytes") or 0) / 2**20),
+    "state": ("state elements when decoding", lambda record: record.costs.get("totals", {}).get("state_elements")),
+}
+
+
+def section(findings: Findings) -> Section | None:
+    points = {name: _points(findings, of) for name, (_, of) in _COSTS.items()}
+    known = {name: found for name, found in points.items() if len(found) > 1}
+    if not known:
+        return None
+    styles = styles_of(findings)
+    forms: dict[tuple[str, ...], Any] = {(name,): _form(findings, name, found, styles) for name, found in known.items()}
+    caption = (
+        f"Quality against cost. Large markers are arms: the mean {metric_words(findings.metric)} ({aim(findings)}) "
+        f"over seeds with its {level(findings.alpha)} interval after Student; small dots are single seeds. The line "
+        "joins the arms that no other arm beats in cost and quality at once, by their means: where intervals overlap, "
+        "their order may be chance."
+    )
+    return Section("Quality against cost", "pareto", [Figure(forms, caption, [Control("cost", list(known))])])
+
+
+def _points(findings: Findings, of: Callable[[RunRecord], float | None]) -> list[_Point]:
+    return [point for arm in findings.arms if (point := _point(arm, of, findings.alpha))]
+
+
+def _point(arm: FoundArm, of: Callable[[RunRecord], float | None], alpha: float) -> _Point | None:
+    seeds = tuple(
+        (run.seed, cost, run.value)
+        for run in arm.runs
+        if run.record is not None and run.value is not None and (cost := of(run.record))
+    )
+    if not seeds:
+        return None
+    values = [value for _, _, value in seeds]
+    return _Point(arm.name, fmean(c for _, c, _ in seeds), fmean(values), interval_of(values, alpha), seeds)
+
+
+def _form(findings: Findings, cost: str, points: list[_Point], styles: Mapping[str, Style]) -> dict[str, Any]:
+    front = sorted(_front(points, findings.direction == "min"), key=lambda point: point.cost)
+    data: list[dict[str, Any]] = [
+        {
+            "type": "scatter", "mode": "lines", "name": "front", "hoverinfo": "skip",
+            "x": [point.cost for point in front], "y": [point.quality for point in front],
+            "line": {"color": MUTED, "width": 1.2, "shape": "hv"}, "showlegend": len(front) > 1,
+        }
+    ]  # fmt: skip
+    for point in points:
+        data += _traces(point, styles[point.arm])
+    costs = [point.cost for point in points]
+    scale = "log" if max(costs) > _WIDE * min(costs) else "linear"
+    return {
+        "data": data,
+        "layout": {
+            "height": 440,
+            "xaxis": {"title": {"text": _COSTS[cost][0]}, "type": scale, "rangemode": "normal"},
+            "yaxis": {"title": {"text": metric_words(findings.metric)}},
+        },
+    }
+
+
+def _traces(point: _Point, style: Style) -> Iterator[dict[str, Any]]:
+    shared = {"type": "scatter", "mode": "markers", "legendgroup": point.arm, "name": point.arm}
+    yield {
+        **shared, "showlegend": False, "marker": {"color": faint(style.colour, 0.35), "size": 6},
+        "x": [cost for _, cost, _ in point.seeds], "y": [value for _, _, value in point.seeds],
+        "customdata": [seed for seed, _, _ in point.seeds],
+        "hovertemplate": "%{fullData.name}, seed %{customdata}<br>%{x:.4s}, %{y:.4g}<extra></extra>",
+    }  # fmt: skip
+    error = {}
+    if point.interval is not None:
+        low, high = point.interval
+        ends = {"array": [high - point.quality], "arrayminus": [point.quality - low]}
+        error = {"error_y": {"type": "data", "symmetric": False, "color": style.colour, "thickness": 1.8, **ends}}
+    yield {
+        **shared, **error, "x": [point.cost], "y": [point.quality],
+        "marker": {"color": style.colour, "symbol": style.symbol, "size": 12},
+        "hovertemplate": "%{fullData.name}<br>%{x:.4s}, %{y:.4g}<extra></extra>",
+    }  # fmt: skip
+
+
+def _front(points: Iterable[_Point], smaller_is_better: bool) -> list[_Point]:
+    sign = 1 if smaller_is_better else -1
+    given = list(points)
+    return [
+        point
+        for point in given
+        if not any(
+            other.cost <= point.cost
+            and sign * other.quality <= sign * point.quality
+            and (other.cost, other.quality) != (point.cost, point.quality)
+            for other in given
+        )
+    ]

@@ -1,0 +1,75 @@
+"""How fast each arm trained and how much memory it took, as measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from statistics import fmean
+from typing import Any
+
+from headtohead.comparing.comparability import seed_of
+from headtohead.comparing.findings import Findings
+from headtohead.comparing.report.parts import Section, figure
+from headtohead.comparing.report.theme import INK, Style, faint, styles_of
+from headtohead.tracking.record import RunRecord
+
+_BAR, _AXIS, _TOP = 34, 66, 16
+"""Pixels of an arm's bar, of an axis with its title, and above a panel."""
+_MEASURES: Mapping[str, Callable[[RunRecord], float | None]] = {
+    "tokens per second": lambda record: record.throughput.get("tokens_per_second"),
+    "samples per second": lambda record: record.throughput.get("samples_per_second"),
+    "peak memory in MiB": lambda record: (record.throughput.get("peak_memory_bytes") or 0) / 2**20,
+}
+
+
+def section(findings: Findings) -> Section | None:
+    panels = {name: _measured(findings, of) for name, of in _MEASURES.items()}
+    if panels["tokens per second"]:
+        del panels["samples per second"]
+    known = {name: found for name, found in panels.items() if found}
+    if not known:
+        return None
+    caption = (
+        "Speed and memory of training. Bars are means over the seeds that finished, dots single seeds. Both are what "
+        "this implementation did on this device, with whatever else ran there; FLOPs above are counted, not measured."
+    )
+    return Section("Speed and memory", "speed", [figure(_form(findings, known), caption)])
+
+
+def _measured(findings: Findings, of: Callable[[RunRecord], float | None]) -> dict[str, dict[int, float]]:
+    """By arm and seed."""
+    found = {
+        arm.name: {seed_of(record): value for record in arm.records if (value := of(record))} for arm in findings.arms
+    }
+    return {name: values for name, values in found.items() if values}
+
+
+def _form(findings: Findings, panels: Mapping[str, Mapping[str, Mapping[int, float]]]) -> dict[str, Any]:
+    styles = styles_of(findings)
+    panel = _BAR * max(map(len, panels.values())) + _TOP
+    height = len(panels) * (panel + _AXIS)
+    data: list[dict[str, Any]] = []
+    layout: dict[str, Any] = {"height": height, "showlegend": False, "margin": {"t": 0, "b": 0}, "bargap": 0.35}
+    for number, (name, found) in enumerate(panels.items()):
+        suffix = "" if number == 0 else str(number + 1)
+        top = 1 - (number * (panel + _AXIS) + _TOP) / height
+        domain = [top - (panel - _TOP) / height, top]
+        layout[f"xaxis{suffix}"] = {"title": {"text": name}, "anchor": f"y{suffix}", "rangemode": "tozero"}
+        look = {"ticks": "", "showgrid": False, "fixedrange": True, "tickfont": {"color": INK}}
+        layout[f"yaxis{suffix}"] = {"domain": domain, "anchor": f"x{suffix}", "autorange": "reversed", **look}
+        for arm, values in found.items():
+            data += _bar(arm, values, styles[arm], suffix)
+    return {"data": data, "layout": layout}
+
+
+def _bar(arm: str, values: Mapping[int, float], style: Style, suffix: str) -> Iterator[dict[str, Any]]:
+    place = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
+    edge = {"color": style.colour, "width": 1.4}
+    yield {
+        **place, "type": "bar", "orientation": "h", "x": [fmean(values.values())], "y": [arm],
+        "marker": {"color": faint(style.colour, 0.3), "line": edge}, "hovertemplate": "mean %{x:.4s}<extra></extra>",
+    }  # fmt: skip
+    yield {
+        **place, "type": "scatter", "mode": "markers", "x": list(values.values()), "y": [arm] * len(values),
+        "customdata": list(values), "marker": {"color": style.colour, "size": 6},
+        "hovertemplate": "seed %{customdata}: %{x:.4s}<extra></extra>",
+    }  # fmt: skip
