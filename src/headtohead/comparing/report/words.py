@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
 from headtohead.comparing.findings import Findings
-from headtohead.comparing.statistics.means import paired
 from headtohead.comparing.table import number
 
 UNKNOWN = "–"
@@ -36,14 +32,6 @@ def signed(value: float | None, bounds: tuple[float, float] | None) -> str:
         return UNKNOWN
     around = "" if bounds is None else f" [{bounds[0]:+.3g}, {bounds[1]:+.3g}]"
     return f"{value:+.3g}{around}".replace("-", "−")
-
-
-def interval_of(values: Sequence[float], alpha: float) -> tuple[float, float] | None:
-    """Of a mean over seeds, after Student; None below two seeds, and where they do not differ."""
-    if len(values) < 2:
-        return None
-    low, high = (float(bound) for bound in paired(values, [0.0] * len(values)).interval(alpha))
-    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
 
 
 def duration(seconds: float | None) -> str:

@@ -6,6 +6,8 @@ neither interval nor p-value: both are NaN.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,6 +74,14 @@ def welch(first: ArrayLike, second: ArrayLike) -> Estimate:
     parts = sum(share**2 / (x.shape[-1] - 1) for share, x in zip(shares, (a, b), strict=True))
     degrees = whole**2 / np.where(told, parts, np.nan)
     return Estimate(a.mean(axis=-1) - b.mean(axis=-1), np.sqrt(whole), degrees, sd)
+
+
+def interval_of(values: Sequence[float], alpha: float) -> tuple[float, float] | None:
+    """Of a mean over seeds, after Student; None below two seeds, and where they do not differ."""
+    if len(values) < 2:
+        return None
+    low, high = (float(bound) for bound in paired(values, [0.0] * len(values)).interval(alpha))
+    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
 
 
 def _values(given: ArrayLike) -> Floats:

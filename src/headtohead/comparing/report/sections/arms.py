@@ -8,7 +8,8 @@ from statistics import fmean
 from headtohead.comparing.arms import costs_of
 from headtohead.comparing.findings import Findings, FoundArm
 from headtohead.comparing.report.parts import ArmName, Badge, Cell, Column, Section, Table
-from headtohead.comparing.report.words import UNKNOWN, aim, between, interval_of, level, metric_words, signed
+from headtohead.comparing.report.words import UNKNOWN, aim, between, level, metric_words, signed
+from headtohead.comparing.statistics.means import interval_of
 from headtohead.comparing.table import count, memory, number
 
 _NUMBERS = ("parameters", "FLOPs", "tokens/s", "memory", "seeds", "failures")

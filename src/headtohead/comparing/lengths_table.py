@@ -1,0 +1,30 @@
+"""Results by length for a terminal: a line for each arm, a column for each multiple of the training length."""
+
+from __future__ import annotations
+
+from rich.table import Table
+from rich.text import Text
+
+from headtohead.comparing.lengths import LengthCurves, LengthPoint
+from headtohead.comparing.table import number
+
+
+def lengths_table(found: LengthCurves) -> Table:
+    """Names and reasons are the user's own: plain text, never markup."""
+    title = f"test {found.metric.replace('_', ' ')} at multiples of the training length"
+    table = Table(title=title, title_justify="left", header_style="bold")
+    table.add_column("arm", overflow="fold")
+    for multiple in found.multiples:
+        table.add_column(f"{multiple}x", justify="right", no_wrap=True)
+    table.add_column("why not", overflow="fold")
+    for curve in found.curves:
+        table.add_row(Text(curve.arm), *map(_cell, curve.points), Text(curve.why_not))
+    return table
+
+
+def _cell(point: LengthPoint) -> str:
+    if point.mean is None:
+        return "cannot"
+    if point.interval is None:
+        return number(point.mean)
+    return f"{number(point.mean)} ±{(point.interval[1] - point.interval[0]) / 2:.2g}"
