@@ -8,8 +8,18 @@ from headtohead.comparing.findings import Findings
 from headtohead.comparing.report.parts import Section
 from headtohead.comparing.report.sections.answers import section as answers
 from headtohead.comparing.report.sections.arms import section as arms
+from headtohead.comparing.report.sections.curves import section as curves
+from headtohead.comparing.report.sections.differences import section as differences
+from headtohead.comparing.report.sections.lengths import section as lengths
+from headtohead.comparing.report.sections.pareto import section as pareto
+from headtohead.comparing.report.sections.speed import section as speed
 
 SECTIONS: tuple[Callable[[Findings], Section | None], ...] = (
     answers,
     arms,
+    lengths,
+    differences,
+    curves,
+    pareto,
+    speed,
 )
