@@ -50,7 +50,10 @@ def test_a_best_rate_at_the_end_of_the_grid_is_flagged_and_one_inside_is_not(
     summary = tuning_summary(DESIGN, {"a": (RATES, trials_of(values))})
     assert [edge.side for edge in summary.arms[0].edges] == sides
     assert len(summary.remarks) == len(sides)
-    assert all("widen the space" in remark and "a: the best optimizer.lr" in remark for remark in summary.remarks)
+    assert all(
+        "widen the space (tuning.space)" in remark and "a: the best optimizer.lr" in remark
+        for remark in summary.remarks
+    )
 
 
 def test_a_best_rate_below_divergences_is_on_no_edge() -> None:

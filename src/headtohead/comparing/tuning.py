@@ -180,6 +180,6 @@ def _remarks(design: TuningDesign, arm: ArmTuning) -> Iterator[str]:
     for edge in arm.edges:
         beyond = "above" if edge.side == "highest" else "below"
         yield (
-            f"{arm.arm}: the best {edge.field}, {edge.value:.3g}, lies on the edge of its space; the optimum may lie "
-            f"{beyond} it, so widen the space there (tuning.space) and tune again"
+            f"{arm.arm}: the best {edge.field}, {edge.value:.3g}, lies on the edge of its space, and a better one may "
+            f"lie {beyond} it: where there is anything {beyond}, widen the space (tuning.space) and tune again"
         )
