@@ -13,6 +13,7 @@ from headtohead.comparing.report.sections.differences import section as differen
 from headtohead.comparing.report.sections.lengths import section as lengths
 from headtohead.comparing.report.sections.pareto import section as pareto
 from headtohead.comparing.report.sections.speed import section as speed
+from headtohead.comparing.report.sections.tuning import section as tuning
 
 SECTIONS: tuple[Callable[[Findings], Section | None], ...] = (
     answers,
@@ -20,6 +21,7 @@ SECTIONS: tuple[Callable[[Findings], Section | None], ...] = (
     lengths,
     differences,
     curves,
+    tuning,
     pareto,
     speed,
 )
