@@ -13,7 +13,7 @@ import pytest
 from headtohead.tracking.connection import TrackingSettings
 from headtohead.tracking.record import Environment, Progress, RunRecord
 from headtohead.tracking.store import RunFolder
-from headtohead.tracking.wandb import Tracker
+from headtohead.tracking.tracker import Tracker
 
 OFFLINE = TrackingSettings(mode="offline", system_metrics=False)
 IMPATIENT = TrackingSettings(init_timeout=1.0, finish_timeout=1.0, system_metrics=False)

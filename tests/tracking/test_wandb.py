@@ -18,7 +18,8 @@ from wandb_server import WandbServer
 from headtohead.tracking.connection import TrackingSettings
 from headtohead.tracking.record import Progress
 from headtohead.tracking.store import RunFolder
-from headtohead.tracking.wandb import NoTracker, Tracker, WandbTracker, start
+from headtohead.tracking.tracker import NoTracker, Tracker
+from headtohead.tracking.wandb import WandbTracker, start
 from run_folders import IMPATIENT, NUMBERS, OFFLINE, history, log_steps, new_run, told, written
 
 

@@ -1,65 +1,190 @@
-"""`h2h compare PATH ...`: the records at or below some folders, one line each, or one arm's verdict against another."""
+"""`h2h compare PATH ...`: runs side by side, or every arm's verdict against one of them; other people's runs too."""
 
 from __future__ import annotations
 
 import json
-from argparse import Namespace
+import shlex
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headtohead.building.errors import ConfigurationError, unknown
 from headtohead.cli.arguments import parser
-from headtohead.cli.terminal import error_line, out, show_table
+from headtohead.cli.terminal import error_line, note, out, show_table
 
 if TYPE_CHECKING:
-    from headtohead.tracking.record import RunRecord
+    from headtohead.comparing.contest import Contest
+    from headtohead.comparing.task_contest import TaskContest
+    from headtohead.examining.contenders import Contenders
+
+_EXAMPLES = """\
+examples:
+  h2h compare outputs                                       every run, one line each
+  h2h compare outputs/studies/recall --against attention    verdicts: arms of a study, seeds as pairs
+  h2h compare outputs/a outputs/b --against a --metric validation/loss --html verdict.html
+  h2h compare results.csv --metric val_loss --arm model --seed seed --against transformer --latex
+  h2h compare curves.csv --metric acc --arm model --step epoch --tokens tokens --against cnn
+  h2h compare wandb:team/project --metric eval/loss --against baseline
+  h2h compare scores.csv --metric score --task game --direction max --against dqn --json
+
+Several studies, or a table with --task, are judged task by task and over all tasks.
+"""
+_COLUMNS = {
+    "arm": "what is compared (default: arm)",
+    "seed": "what pairs runs (default: seed)",
+    "task": "several tasks in one table",
+    "step": "rows are points of curves; the last value counts",
+    "parameters": "costs, for the check of equal budgets",
+    "flops": "of training the run",
+    "tokens": "trained on",
+    "seconds": "of training",
+}
 
 
 def run(arguments: Sequence[str]) -> int:
-    taken = parser("compare", "Put records side by side: result, baseline, costs, speed, status.")
-    taken.add_argument("paths", nargs="*", metavar="PATH", default=["outputs"], help="run folders, or folders of them")
-    taken.add_argument("--metric", metavar="NAME", help="for example accuracy; default: what each run was selected by")
-    taken.add_argument("--against", metavar="NAME", help="verdicts: every arm, or name, against this one")
-    taken.add_argument("--margin", type=float, help="with --against: the smallest difference that matters")
+    taken = _parser()
+    given = taken.parse_args(list(arguments))
+    command = f"h2h compare {shlex.join(arguments)}"
+
+    from headtohead.comparing.foreign.columns import Columns
+    from headtohead.examining.contenders import contenders
+
+    columns = Columns(given.metric, **{name: getattr(given, name) for name in _COLUMNS})
+    found = contenders(given.paths, columns)
+    for unread in found.unread:
+        error_line(unread)
+    if given.against:
+        return _verdicts(found, given, command)
+    if given.latex or given.html:
+        raise ConfigurationError(f"--latex and --html show verdicts: --against NAME is needed, {_arms(found)}")
+    return _side_by_side(found, given)
+
+
+def _parser() -> ArgumentParser:
+    taken = parser("compare", "Runs side by side; with --against, a verdict for every arm.", _EXAMPLES)
+    taken.add_argument(
+        "paths", nargs="*", metavar="PATH", default=["outputs"],
+        help="run folders, folders of them, studies, .csv files, wandb:ENTITY/PROJECT[/RUN]",
+    )  # fmt: skip
+    taken.add_argument("--metric", metavar="NAME", help="accuracy, validation/loss, a column; default: as selected")
+    taken.add_argument("--against", metavar="ARM", help="verdicts: every arm against this one")
+    taken.add_argument(
+        "--direction", choices=["min", "max"], help="what is better; default: as the metric's name tells"
+    )
+    taken.add_argument("--margin", type=float, help="the smallest difference that matters: allows `equivalent`")
+    taken.add_argument("--budget", metavar="KIND", help="equal_flops and the like: refuse arms whose costs differ")
+    taken.add_argument(
+        "--allow-unlike", metavar="WHAT,...", default="",
+        help="compare although these differ: tokenizer, evaluation, loss_normalisation, budget",
+    )  # fmt: skip
     taken.add_argument("--where", action="store_true", help="also where each record and its W&B files are")
     taken.add_argument("--json", action="store_true", help="as JSON")
-    given = taken.parse_args(list(arguments))
+    taken.add_argument("--csv", metavar="FILE", help="as CSV; - for standard output")
+    taken.add_argument("--latex", action="store_true", help="as a LaTeX table (booktabs)")
+    taken.add_argument("--html", metavar="FILE", help="as a report in one file")
+    tables = taken.add_argument_group("columns of a .csv file")
+    for name, told in _COLUMNS.items():
+        tables.add_argument(f"--{name}", metavar="COLUMN", help=told)
+    return taken
 
-    from headtohead.comparing.table import as_data, as_table, lines_of, whereabouts
-    from headtohead.tracking.store import scan
 
-    for path in given.paths:
-        if not Path(path).exists():
-            raise ConfigurationError(f"{path} does not exist: give a run's folder, or one above it such as outputs")
-    records = [r for path in given.paths for r in scan(path, on_error=lambda error: error_line(str(error)))]
-    if not records:
-        raise ConfigurationError(f"{' '.join(given.paths)} holds no record: h2h train makes one")
-    if given.against:
-        return _contest(records, given)
-    lines = lines_of(records, metric=given.metric)
+def _side_by_side(found: Contenders, given: Namespace) -> int:
+    from headtohead.comparing.table import as_csv, as_data, as_table, lines_of, whereabouts
+
+    lines = lines_of(found.records, metric=given.metric)
     if given.metric and all(line.value is None for line in lines):
-        names = {name for record in records for results in record.metrics.values() for name in results}
+        results = {
+            (stage, name) for record in found.records for stage in record.metrics for name in record.metrics[stage]
+        }
+        names = {name for _, name in results} | {f"{stage}/{name}" for stage, name in results if "/" in given.metric}
         raise ConfigurationError(unknown(f"no record holds the metric {given.metric}", given.metric, sorted(names)))
     if given.json:
         out(json.dumps(as_data(lines), indent=2))
-    else:
-        show_table(as_table(lines))
-        if given.where:
-            show_table(whereabouts(lines))
+    if given.csv:
+        _to(given.csv, as_csv(lines))
+    if given.json or given.csv:
+        return 0
+    show_table(as_table(lines))
+    if given.where:
+        show_table(whereabouts(lines))
+    for remark in found.remarks:
+        out(remark)
+    if len({line.arm for line in lines}) > 1 and len(lines) > len({line.arm for line in lines}):
+        note(f"--against NAME gives verdicts: {_arms(found)}")
     return 0
 
 
-def _contest(records: Sequence[RunRecord], given: Namespace) -> int:
-    from headtohead.comparing.contest import contest_of, contest_table
+def _verdicts(found: Contenders, given: Namespace, command: str) -> int:
+    from headtohead.comparing.contest import Terms
+    from headtohead.comparing.contest_formats import contest_csv, contest_latex
+    from headtohead.comparing.contest_rows import as_data
+    from headtohead.comparing.task_contest import TaskContest, compared
 
-    contest = contest_of(records, given.against, metric=given.metric, margin=given.margin)
+    allowed = tuple(name for name in given.allow_unlike.replace("-", "_").split(",") if name)
+    terms = Terms(given.against, given.metric, given.direction, given.margin, allowed, given.budget)
+    contest = compared(found.records, terms, remarks=(*found.remarks, *found.unread))
+    whole = contest.overall if isinstance(contest, TaskContest) else contest
+    if given.html:
+        _write_report(contest, given, command)
     if given.json:
-        out(json.dumps([verdict.as_data() for verdict in contest.verdicts], indent=2, allow_nan=False))
-        return 0
+        data = contest.to_dict() if isinstance(contest, TaskContest) else as_data(contest)
+        out(json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False))
+    if given.latex:
+        out(contest_latex(whole))
+    if given.csv:
+        _to(given.csv, contest_csv(whole))
+    if not (given.json or given.latex or given.csv == "-"):
+        _show(contest)
+    return 0
+
+
+def _show(contest: Contest | TaskContest) -> None:
+    from headtohead.comparing.task_contest import TaskContest
+    from headtohead.comparing.task_formats import task_table
+
+    if isinstance(contest, TaskContest):
+        for task, each in contest.tasks.items():
+            out(task)
+            _show_one(each)
+        show_table(task_table(contest.aggregate))
+        for sentence in contest.aggregate.sentences:
+            out(sentence)
+        contest = contest.overall
+    _show_one(contest)
+
+
+def _show_one(contest: Contest) -> None:
+    from headtohead.comparing.contest_formats import contest_table
+
     show_table(contest_table(contest))
     for verdict in contest.verdicts:
         out(verdict.sentence)
+    out(contest.budget.sentence)
     for remark in contest.remarks:
         out(remark)
-    return 0
+
+
+def _write_report(contest: Contest | TaskContest, given: Namespace, command: str) -> None:
+    from headtohead.comparing.contest_findings import findings_from
+    from headtohead.comparing.report import write_report
+
+    title = ", ".join(Path(path).name or path for path in given.paths)
+    write_report(findings_from(contest, title=title, command=command), Path(given.html))
+    note(f"wrote {given.html}")
+
+
+def _arms(found: Contenders) -> str:
+    from headtohead.comparing.arms import arm_of
+
+    return f"one of {', '.join(sorted({arm_of(record) for record in found.records}))}"
+
+
+def _to(file: str, text: str) -> None:
+    if file == "-":
+        out(text.rstrip("\n"))
+        return
+    from headtohead.tracking.files import replace_text
+
+    replace_text(Path(file), text)
+    note(f"wrote {file}")

@@ -88,15 +88,15 @@ def costs_of(records: Iterable[RunRecord]) -> Costs:
     )
 
 
-def arms_of(values: Sequence[tuple[RunRecord, float | None]]) -> list[Arm]:
-    """Runs with their values, as arms by name."""
+def arms_of(values: Sequence[tuple[RunRecord, float | None]], stage: str) -> list[Arm]:
+    """Runs with their values, measured in that stage, as arms by name."""
     by_name: dict[str, list[tuple[RunRecord, float | None]]] = {}
     for record, value in values:
         by_name.setdefault(arm_of(record), []).append((record, value))
-    return [_arm(name, by_name[name]) for name in sorted(by_name)]
+    return [_arm(name, by_name[name], stage) for name in sorted(by_name)]
 
 
-def _arm(name: str, runs: Sequence[tuple[RunRecord, float | None]]) -> Arm:
+def _arm(name: str, runs: Sequence[tuple[RunRecord, float | None]], stage: str) -> Arm:
     records = [record for record, _ in runs]
     outcomes: dict[int, float | None] = {}
     for record, value in runs:
@@ -108,15 +108,18 @@ def _arm(name: str, runs: Sequence[tuple[RunRecord, float | None]]) -> Arm:
                 f"{name} has two runs of seed {seed}, the second is {record.id}: "
                 "give the paths of the runs that count, one for each seed"
             )
-        outcomes[seed] = None if record.status == "diverged" else _measured(name, seed, value)
+        outcomes[seed] = None if record.status == "diverged" else _measured(record, value, stage)
     left_out = sum(record.status not in COUNTED for record in records)
     return Arm(name, dict(sorted(outcomes.items())), left_out, costs_of(records), records)
 
 
-def _measured(name: str, seed: int, value: float | None) -> float:
-    if value is None:
-        raise NotComparable(f"{name} (seed {seed}) finished without the metric: choose another with --metric")
-    return value
+def _measured(record: RunRecord, value: float | None, stage: str) -> float:
+    if value is not None:
+        return value
+    who = f"{arm_of(record)} (seed {seed_of(record)})"
+    if stage in record.cannot:
+        raise NotComparable(f"{who} has no {stage}: {record.cannot[stage]}; choose another with --metric")
+    raise NotComparable(f"{who} finished without the metric: choose another with --metric")
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

@@ -11,6 +11,7 @@ from headtohead.comparing.arms import Arm
 from headtohead.comparing.comparability import NotComparable
 
 TOLERANCE = 0.02
+_PERCENT = f"{100 * TOLERANCE:g} %"
 _AXES: Mapping[str, str] = {
     "parameters": "parameters",
     "flops": "training FLOPs",
@@ -31,8 +32,8 @@ class Axis:
     """By arm, as far as its records say."""
     unknown: tuple[str, ...]
     """Arms whose records do not say."""
-    odd: dict[str, float]
-    """Arms off by more than the tolerance, each as a multiple of the others' amount."""
+    odd: dict[str, float | None]
+    """Arms off by more than the tolerance, each as a multiple of the others' amount; None where they have nothing."""
 
     @property
     def equal(self) -> bool:
@@ -52,7 +53,7 @@ class BudgetCheck:
         unlike = [f"{_AXES[axis.name]} ({_multiples(axis)})" for axis in self.axes if axis.odd]
         unknown = [_AXES[axis.name] for axis in self.axes if axis.unknown and not axis.odd]
         parts = [
-            f"equal within {TOLERANCE:.0%}: {', '.join(equal) or 'nothing'}",
+            f"costs: equal within {_PERCENT}: {', '.join(equal) or 'nothing'}",
             *([f"different: {', '.join(unlike)}"] if unlike else []),
             *([f"not known of all arms: {', '.join(unknown)}"] if unknown else []),
         ]
@@ -78,7 +79,7 @@ def refuse_unequal(check: BudgetCheck, kind: str) -> None:
     if axis.odd:
         raise NotComparable(
             f"{kind}: the odd one out in {told}: {_multiples(axis)} of the others, which is more than "
-            f"{TOLERANCE:.0%} off: leave it out, match it (h2h match), or compare without --budget"
+            f"{_PERCENT} off: leave it out, match it (h2h match), or compare without --budget"
         )
 
 
@@ -99,7 +100,7 @@ def _amount(arm: Arm, axis: str) -> float | None:
     }[axis]
 
 
-def _odd(amounts: Mapping[str, float], baseline: str) -> dict[str, float]:
+def _odd(amounts: Mapping[str, float], baseline: str) -> dict[str, float | None]:
     if baseline not in amounts or len(amounts) < 2:
         return {}
     others = [amount for arm, amount in amounts.items() if arm != baseline]
@@ -114,9 +115,12 @@ def _alike(amount: float, other: float) -> bool:
     return abs(amount - other) <= TOLERANCE * abs(other)
 
 
-def _multiple(amount: float, other: float) -> float:
-    return amount / other if other else float("inf")
+def _multiple(amount: float, other: float) -> float | None:
+    return amount / other if other else None
 
 
 def _multiples(axis: Axis) -> str:
-    return ", ".join(f"{arm} {multiple:.3g} times" for arm, multiple in axis.odd.items())
+    return ", ".join(
+        f"{arm} {'some, the others none' if multiple is None else f'{multiple:.3g} times'}"
+        for arm, multiple in axis.odd.items()
+    )

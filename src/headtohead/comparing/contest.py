@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from statistics import fmean
-from typing import Literal
-
-from rich.table import Table
-from rich.text import Text
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from headtohead.comparing.arms import COUNTED, Arm, arm_of, arms_of, counts, set_apart
+from headtohead.comparing.budgets import BudgetCheck, budget_check, refuse_unequal
 from headtohead.comparing.comparability import NotComparable, refuse_unlike
+from headtohead.comparing.directions import Direction, direction_of
 from headtohead.comparing.statistics.shapes import Scale
-from headtohead.comparing.table import Line, line_of, number
+from headtohead.comparing.table import GIVEN, Line, line_of
 from headtohead.comparing.verdict import Contrast, Registration, Verdict, verdicts_of
 from headtohead.tracking.record import RunRecord
 
-Direction = Literal["min", "max"]
-_STYLES = {"better": "green", "worse": "red", "equivalent": "cyan", "undecided": "yellow"}
-_LOWER_IS_BETTER = ("loss", "perplexity", "bits_per_byte")
+
+@dataclass(frozen=True)
+class Terms:
+    """How found runs are to be compared."""
+
+    against: str
+    """The baseline, an arm."""
+    metric: str | None = None
+    """accuracy, or with its stage validation/loss; None: what the runs report first."""
+    direction: Direction | None = None
+    """None: as the runs were selected, or as the metric's name tells."""
+    margin: float | None = None
+    allowed: Collection[str] = ()
+    """What may be unlike, by the names in comparability.ALIKE."""
+    budget: str | None = None
+    """equal_flops: refuse arms whose FLOPs differ."""
 
 
 @dataclass(frozen=True)
@@ -27,78 +37,139 @@ class Contest:
     """Arms, and the verdict of each against the baseline."""
 
     metric: str
+    stage: str
+    """test, validation, test_4x; given, for the results of another program."""
     direction: Direction
     baseline: str
     arms: list[Arm]
+    """The baseline first."""
     verdicts: list[Verdict]
-    remarks: list[str]
+    budget: BudgetCheck
+    margin: float | None = None
+    remarks: list[str] = field(default_factory=list)
     """What is to be known beside the verdicts."""
+    chance: float | None = None
+    """What a model that learned nothing gets, where the values lie between that and the best there is."""
+
+    @property
+    def best(self) -> float:
+        """Where the values lie on a scale: no loss, or all right."""
+        return 0.0 if self.direction == "min" else 1.0
+
+    @property
+    def told(self) -> str:
+        """The metric in words."""
+        name = self.metric.replace("_", " ")
+        return name if self.stage in ("test", GIVEN, "tasks") else f"{name} on {self.stage.replace('_', ' ')}"
+
+    def verdict_on(self, arm: str) -> Verdict | None:
+        return next((verdict for verdict in self.verdicts if verdict.arm == arm), None)
 
 
-def contest_of(
-    records: Iterable[RunRecord], against: str, *, metric: str | None = None, margin: float | None = None
-) -> Contest:
+def contest_of(records: Iterable[RunRecord], terms: Terms) -> Contest:
     """Nothing was registered for records that are merely found, so every verdict is exploratory."""
     given = list(records)
     counted = [record for record in given if counts(record)]
-    refuse_unlike(record for record in counted if record.status in COUNTED)
-    lines = [line_of(record, metric=metric) for record in counted]
-    names = sorted({arm_of(record) for record in counted})
+    remarks = [told for told in (set_apart(given),) if told]
+    remarks += refuse_unlike((record for record in counted if record.status in COUNTED), allowed=terms.allowed)
+    _check_baseline(sorted({arm_of(record) for record in counted}), terms.against)
+    lines = [line_of(record, metric=terms.metric) for record in counted]
+    stage, metric = _one_metric(lines)
+    remarks += _taken_for(lines, stage)
+    arms = arms_of([(_staged(r, stage), line.value) for r, line in zip(counted, lines, strict=True)], stage)
+    arms.sort(key=lambda arm: (arm.name != terms.against, arm.name))
+    check = budget_check(arms, terms.against)
+    if terms.budget:
+        refuse_unequal(check, terms.budget)
+    direction = terms.direction or _direction(counted, metric)
+    scale = _scale(lines, direction)
+    contest = Contest(
+        metric, stage, direction, terms.against, arms, [], check, terms.margin, remarks, scale.chance if scale else None
+    )
+    verdicts, why = _judged(contest, scale)
+    return replace(contest, verdicts=verdicts, remarks=[*remarks, *_alone(arms), *why])
+
+
+def _check_baseline(names: Sequence[str], against: str) -> None:
     if against not in names:
         raise NotComparable(f"--against {against}: no run has this name; choose among {', '.join(names)}")
     if len(names) < 2:
         raise NotComparable(f"all runs are named {against}: runs of another name are needed to compare it with")
-    told = _one_metric(lines)
-    arms = arms_of([(record, line.value) for record, line in zip(counted, lines, strict=True)])
-    direction = _direction(counted, told)
-    values = {arm.name: arm.outcomes for arm in arms}
-    contrasts = [Contrast(arm.name, against) for arm in arms if arm.name != against]
-    registration = Registration(direction, metric=told.replace("_", " "), margin=margin, scale=_scale(lines, direction))
-    remarks = [told for told in (set_apart(given),) if told]
-    return Contest(told, direction, against, arms, verdicts_of(values, contrasts, registration), remarks)
 
 
-def contest_table(contest: Contest) -> Table:
-    """One line per arm, the baseline first."""
-    table = Table(header_style="bold")
-    table.add_column("arm", overflow="fold")
-    for name in (f"mean {contest.metric.replace('_', ' ')}", "difference", "interval", "p"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    for name in ("seeds", "diverged", "left out"):
-        table.add_column(name, justify="right", no_wrap=True)
-    verdicts = {verdict.arm: verdict for verdict in contest.verdicts}
-    for arm in sorted(contest.arms, key=lambda arm: arm.name != contest.baseline):
-        runs = [str(len(arm.outcomes)), str(arm.diverged), str(arm.left_out)]
-        mean = number(fmean(arm.values)) if arm.values else number(None)
-        table.add_row(Text(arm.name), mean, *_judged(verdicts.get(arm.name)), *runs)
-    return table
+def _judged(contest: Contest, scale: Scale | None) -> tuple[list[Verdict], list[str]]:
+    """Paired wherever the seeds allow it, one way for the whole family."""
+    base, *others = contest.arms
+    apart = [arm.name for arm in others if not _pairs(arm, base)]
+    registration = Registration(
+        contest.direction, metric=contest.told, margin=contest.margin, paired=not apart, scale=scale
+    )
+    contrasts = [Contrast(arm.name, base.name) for arm in others]
+    verdicts = verdicts_of({arm.name: arm.outcomes for arm in contest.arms}, contrasts, registration)
+    if not apart:
+        return verdicts, [told for arm in others for told in _unpaired(arm, base)]
+    return verdicts, [
+        f"nothing is paired: {', '.join(apart)} and {base.name} share fewer than two seeds, or a run without a partner "
+        "diverged"
+    ]
 
 
-def _judged(verdict: Verdict | None) -> list[str | Text]:
-    if verdict is None:
-        return ["", "", "", "baseline"]
-    interval = f"{number(verdict.interval[0])} to {number(verdict.interval[1])}" if verdict.interval else number(None)
-    p = number(verdict.p_adjusted)
-    return [number(verdict.difference), interval, p, Text(verdict.kind, style=_STYLES[verdict.kind])]
+def _pairs(arm: Arm, base: Arm) -> bool:
+    """Where either has a single seed, no test is possible in any case; a divergence is never left out."""
+    shared = arm.outcomes.keys() & base.outcomes.keys()
+    lost = any(value is None and seed not in shared for a in (arm, base) for seed, value in a.outcomes.items())
+    return not lost and len(shared) >= min(2, len(arm.outcomes), len(base.outcomes))
 
 
-def _one_metric(lines: Sequence[Line]) -> str:
-    found = sorted({(line.metric, line.stage) for line in lines if line.status == "finished" and line.metric})
+def _unpaired(arm: Arm, base: Arm) -> list[str]:
+    alone = sorted(arm.outcomes.keys() ^ base.outcomes.keys())
+    if not alone:
+        return []
+    told = f"seed{'' if len(alone) == 1 else 's'} {', '.join(map(str, alone))}"
+    return [f"{told} of {arm.name} or {base.name} without a partner, and left out of their difference"]
+
+
+def _alone(arms: Sequence[Arm]) -> list[str]:
+    silent = [arm.name for arm in arms if not arm.outcomes]
+    return [f"no run of {', '.join(silent)} came to an end"] if silent else []
+
+
+def _one_metric(lines: Sequence[Line]) -> tuple[str, str]:
+    found = {(str(line.stage), line.metric) for line in lines if line.status == "finished" and line.metric}
     if not found:
-        raise NotComparable("no run has finished: there is nothing to compare")
-    if len(found) > 1:
-        told = ", ".join(f"{metric} on {stage}" for metric, stage in found)
+        raise NotComparable("no run has finished with a result that was asked for: there is nothing to compare")
+    known = {(stage, metric) for stage, metric in found if stage != GIVEN} or found
+    if len(known) > 1 or len({metric for _, metric in found}) > 1:
+        told = ", ".join(f"{metric} on {stage}" for stage, metric in sorted(found))
         raise NotComparable(
             f"the runs report different results ({told}): choose one with --metric, measured on one split"
         )
-    return str(found[0][0])
+    return next(iter(known))
+
+
+def _taken_for(lines: Sequence[Line], stage: str) -> list[str]:
+    strangers = sorted({line.arm for line in lines if line.stage == GIVEN})
+    if stage == GIVEN or not strangers:
+        return []
+    return [f"the results of {', '.join(strangers)} do not say on which split, and are taken for those on {stage}"]
+
+
+def _staged(record: RunRecord, stage: str) -> RunRecord:
+    """Results of another program count in the stage that they are compared in."""
+    return (
+        replace(record, metrics={stage: record.metrics[GIVEN]}, path=record.path) if GIVEN in record.metrics else record
+    )
 
 
 def _direction(records: Sequence[RunRecord], metric: str) -> Direction:
     """As the runs were selected, where they were selected by it."""
     selected = [record.selection.direction for record in records if record.selection.metric == metric]
-    return selected[0] if selected else "min" if metric in _LOWER_IS_BETTER else "max"
+    found = selected[0] if selected else direction_of(metric)
+    if found is None:
+        raise NotComparable(
+            f"whether more or less of {metric} is better, its name does not tell: --direction min or max"
+        )
+    return found
 
 
 def _scale(lines: Sequence[Line], direction: Direction) -> Scale | None:

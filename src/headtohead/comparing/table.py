@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from rich.table import Table
@@ -14,7 +16,9 @@ from headtohead.comparing.arms import arm_of
 from headtohead.comparing.comparability import seed_of
 from headtohead.tracking.record import RunRecord, Status
 
-STAGES = ("test", "validation")
+GIVEN = "given"
+"""The results of another program, which does not say on which split."""
+STAGES = ("test", "validation", GIVEN)
 """Which results count first."""
 _STYLES: Mapping[Status, str] = {
     "finished": "green",
@@ -42,7 +46,7 @@ class Line:
     status: Status
     reason: str | None
     stage: str | None
-    """test or validation."""
+    """test, validation, test_4x; given."""
     metric: str | None
     value: float | None
     baseline: float | None
@@ -61,7 +65,8 @@ class Line:
 
 
 def line_of(record: RunRecord, *, metric: str | None = None) -> Line:
-    """A record's line; `metric` as in "accuracy", else what the record was selected by, or its accuracy or loss."""
+    """A record's line; `metric` as in "accuracy" or "validation/loss", else what the record was selected by, or its
+    accuracy or loss."""
     stage, name, value = _headline(record, metric)
     totals = record.costs.get("totals", {})
     speed = record.throughput
@@ -97,6 +102,15 @@ def lines_of(records: Iterable[RunRecord], *, metric: str | None = None) -> list
 def as_data(lines: Iterable[Line]) -> list[dict[str, Any]]:
     """The same as plain dictionaries, for JSON and CSV."""
     return [asdict(line) for line in lines]
+
+
+def as_csv(lines: Sequence[Line]) -> str:
+    """Numbers in full, one line per run."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, [field.name for field in fields(Line)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(as_data(lines))
+    return text.getvalue()
 
 
 def as_table(lines: Iterable[Line], *, title: str | None = None) -> Table:
@@ -151,6 +165,9 @@ def _status(line: Line) -> Text:
 
 
 def _headline(record: RunRecord, metric: str | None) -> tuple[str | None, str | None, float | None]:
+    stage, _, name = (metric or "").partition("/")
+    if name and stage in record.metrics:
+        return stage, name, record.metrics[stage].get(name)
     for stage in STAGES:
         results = record.metrics.get(stage, {})
         name = metric or _preferred(record, results)
@@ -167,6 +184,8 @@ def _wandb(record: RunRecord) -> str | None:
 
 
 def _preferred(record: RunRecord, results: Mapping[str, float]) -> str:
+    if len(results) == 1:
+        return next(iter(results))
     selected = record.selection.metric
     telling = [name for name in _TELLING if name in results]
     return telling[0] if selected == "loss" and telling else selected

@@ -4,73 +4,28 @@ from __future__ import annotations
 
 import logging
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
 from headtohead.tasks.tables import Table
-from headtohead.tracking.connection import Decision, TrackingSettings, decide, server_url
+from headtohead.tracking.connection import Decision, TrackingSettings, decide, logged_in, server_url, unreachable
 from headtohead.tracking.images import to_picture
 from headtohead.tracking.record import Progress, RunRecord, Status, WandbLink
 from headtohead.tracking.secrets import mask_secrets, without_home
 from headtohead.tracking.store import RunFolder
+from headtohead.tracking.tracker import NoTracker, Tracker
 
 AXIS = "trainer/global_step"
 """What every chart is drawn against; W&B's own _step counts calls, not steps."""
 WandbMode = Literal["online", "offline"]
 _AXES = (AXIS, "progress/epoch", "progress/tokens", "progress/flops", "progress/seconds")
 _LONGEST_NAME, _LONGEST_TAG = 128, 64  # W&B's limits
+_READING_CONNECT_TIMEOUT, _READING_TIMEOUT = 5.0, 60
 _EXIT_CODES: dict[Status, int] = {"finished": 0, "interrupted": 255}
 
 _log = logging.getLogger(__name__)
-
-
-class Tracker(ABC):
-    """Where a run's numbers and pictures go, besides the record."""
-
-    def __init__(self) -> None:
-        self.link = WandbLink()
-
-    @abstractmethod
-    def log(self, progress: Progress, values: Mapping[str, float]) -> None:
-        """Numbers of one step."""
-
-    @abstractmethod
-    def images(self, progress: Progress, pictures: Mapping[str, Any]) -> None:
-        """Arrays as pictures: maps [H, W], coloured here, or colours [H, W, 3]."""
-
-    @abstractmethod
-    def tables(self, progress: Progress, tables: Mapping[str, Table]) -> None:
-        """Tables by name."""
-
-    @abstractmethod
-    def summary(self, values: Mapping[str, Any]) -> None:
-        """Single values of the whole run."""
-
-    @abstractmethod
-    def finish(self, status: Status, reason: str | None = None) -> None:
-        """The end, within the finish timeout."""
-
-
-class NoTracker(Tracker):
-    """tracking=none: the record alone."""
-
-    def log(self, progress: Progress, values: Mapping[str, float]) -> None:
-        del progress, values
-
-    def images(self, progress: Progress, pictures: Mapping[str, Any]) -> None:
-        del progress, pictures
-
-    def tables(self, progress: Progress, tables: Mapping[str, Table]) -> None:
-        del progress, tables
-
-    def summary(self, values: Mapping[str, Any]) -> None:
-        del values
-
-    def finish(self, status: Status, reason: str | None = None) -> None:
-        del status, reason
 
 
 class WandbTracker(Tracker):
@@ -165,6 +120,17 @@ def start(settings: TrackingSettings, record: RunRecord, folder: RunFolder, *, r
     if resumed:
         tracker.replay(folder)
     return tracker
+
+
+def reading_api() -> Any:
+    """W&B's own client for runs that its server holds; a ValueError where there is no way to them."""
+    if not logged_in():
+        raise ValueError(f"no key for {server_url()} is known here: `wandb login`, or set WANDB_API_KEY")
+    if trouble := unreachable(server_url(), timeout=_READING_CONNECT_TIMEOUT):
+        raise ValueError(f"{server_url()} cannot be reached ({trouble}): compare the records on disk, or try again")
+    import wandb
+
+    return wandb.Api(timeout=_READING_TIMEOUT)
 
 
 def sync_command(directory: Path) -> str:

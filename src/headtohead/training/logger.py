@@ -13,7 +13,7 @@ from pytorch_lightning.utilities import rank_zero_only
 from headtohead.tasks.tables import Table
 from headtohead.tracking.record import Progress
 from headtohead.tracking.store import RunFolder
-from headtohead.tracking.wandb import Tracker
+from headtohead.tracking.tracker import Tracker
 
 
 class RunLogger(Logger):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +15,8 @@ import yaml
 from headtohead.tracking.environment import collect_environment
 from headtohead.tracking.record import Comparability, RunRecord, Selection, Status
 from headtohead.tracking.store import RunFolder
-from headtohead.tracking.wandb import Tracker, start
+from headtohead.tracking.tracker import Tracker
+from headtohead.tracking.wandb import start
 from headtohead.training.checkpoints import last_step
 from headtohead.training.devices import describe
 from headtohead.training.distributed import is_main_process
@@ -160,11 +162,17 @@ def _hash(content: object) -> str:
 
 def _summary(record: RunRecord) -> Mapping[str, object]:
     """What W&B shows of a run in its table; None is left out."""
-    numbers = {
-        **{f"{stage}/{name}": value for stage, results in record.metrics.items() for name, value in results.items()},
-        **{f"throughput/{name}": value for name, value in record.throughput.items()},
+    told = {
+        **record.metrics,
+        "throughput": record.throughput,
+        "baseline": record.baselines,
+        "costs": record.costs.get("totals", {}),
+        "comparability": asdict(record.comparability),
+        "budget": {"kind": record.budget.get("kind")},
+        "place": asdict(record.place) if record.place.arm else {},
     }
-    return {name: value for name, value in numbers.items() if value is not None}
+    flat = {f"{part}/{name}": value for part, values in told.items() for name, value in values.items()}
+    return {name: value for name, value in flat.items() if value is not None}
 
 
 def _num_devices(parts: Parts) -> int:

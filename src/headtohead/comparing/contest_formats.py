@@ -1,0 +1,154 @@
+"""A contest for a terminal, as CSV and as a LaTeX table (booktabs)."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from headtohead.comparing.contest import Contest
+from headtohead.comparing.contest_rows import Row, rows_of
+from headtohead.comparing.table import count, memory, number
+
+_STYLES = {"better": "green", "worse": "red", "equivalent": "cyan", "undecided": "yellow"}
+_COSTS: tuple[tuple[str, Callable[[Row], str]], ...] = (
+    ("parameters", lambda row: count(row.costs.parameters)),
+    ("FLOPs", lambda row: count(row.costs.flops)),
+    ("tokens", lambda row: count(row.costs.tokens)),
+    ("seconds", lambda row: count(row.costs.seconds)),
+    ("tokens/s", lambda row: count(row.costs.tokens_per_second)),
+    ("memory", lambda row: memory(row.costs.peak_memory_bytes)),
+)
+_COUNTS: tuple[tuple[str, Callable[[Row], str]], ...] = (
+    ("seeds", lambda row: str(row.seeds)),
+    ("diverged", lambda row: str(row.diverged)),
+    ("left out", lambda row: str(row.left_out)),
+)
+_ESCAPES = {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "<": "$<$",
+    ">": "$>$", "|": r"\textbar{}",
+}  # fmt: skip
+
+
+def contest_table(contest: Contest) -> Table:
+    """One line per arm, the baseline first; costs and counts that say nothing have no column."""
+    rows = rows_of(contest)
+    more = _telling(rows)
+    table = Table(header_style="bold")
+    table.add_column("arm", overflow="fold")
+    for name in (contest.told, "difference"):
+        table.add_column(name, justify="right")
+    table.add_column("p", justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for name, _ in more:
+        table.add_column(name, justify="right")
+    for row in rows:
+        verdict = Text(row.verdict, style=_STYLES[row.verdict]) if row.verdict else "baseline"
+        # names are the user's own: plain text, never rich's markup
+        table.add_row(Text(row.arm), *_figures(row), _p(row), verdict, *(shown(row) for _, shown in more))
+    return table
+
+
+def contest_csv(contest: Contest) -> str:
+    """Numbers in full, one line per arm."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    costs = list(rows_of(contest)[0].as_data()["costs"])
+    writer.writerow([
+        "arm", "baseline", "metric", "stage", "mean", "low", "high", "difference", "difference_low", "difference_high",
+        "p", "verdict", "method", "exploratory", "seeds", "diverged", "left_out", *costs,
+    ])  # fmt: skip
+    for row in rows_of(contest):
+        verdict = contest.verdict_on(row.arm)
+        writer.writerow([
+            row.arm, contest.baseline, contest.metric, contest.stage, row.mean, *(row.interval or ("", "")),
+            row.difference, *(row.difference_interval or ("", "")), row.p, row.verdict, row.method,
+            verdict.exploratory if verdict else "", row.seeds, row.diverged, row.left_out,
+            *row.as_data()["costs"].values(),
+        ])  # fmt: skip
+    return text.getvalue()
+
+
+def contest_latex(contest: Contest) -> str:
+    """For \\usepackage{booktabs}; bold only where a verdict says so."""
+    rows = rows_of(contest)
+    more = _telling(rows)
+    heads = ["arm", contest.told, "difference", "$p$", "verdict", *(name for name, _ in more)]
+    heads = [head if head == "$p$" else escaped(head) for head in heads]
+    lines = [
+        *(f"% {line}" for line in _notes(contest)),
+        r"\begin{tabular}{lrrrl" + "r" * len(more) + "}",
+        r"\toprule",
+        _joined(heads),
+        r"\midrule",
+        *(_joined(_latex_row(row, more)) for row in rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join(lines)
+
+
+def escaped(text: str) -> str:
+    """Any text as LaTeX prints it."""
+    return "".join(_ESCAPES.get(letter, letter) for letter in " ".join(text.split()))
+
+
+def _latex_row(row: Row, more: Sequence[tuple[str, Callable[[Row], str]]]) -> list[str]:
+    name, mean = escaped(row.arm), number(row.mean)
+    if row.stands_out:
+        name, mean = rf"\textbf{{{name}}}", rf"\textbf{{{mean}}}"
+    mean += "" if row.interval is None else f" [{number(row.interval[0])}, {number(row.interval[1])}]"
+    cells = [_difference(row), _p(row), row.verdict or "baseline", *(shown(row) for _, shown in more)]
+    return [name, _minus(mean), *(_minus(escaped(cell)) for cell in cells)]
+
+
+def _notes(contest: Contest) -> list[str]:
+    told = [
+        f"{contest.told}: mean and 95 % interval; difference to {contest.baseline}; "
+        f"{'less' if contest.direction == 'min' else 'more'} is better; bold: a verdict says better",
+        *(verdict.sentence for verdict in contest.verdicts),
+        contest.budget.sentence,
+        *contest.remarks,
+    ]
+    return [" ".join(line.split()) for line in told]
+
+
+def _joined(cells: Sequence[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _minus(cell: str) -> str:
+    """A hyphen before a figure is a sign."""
+    return re.sub(r"(^|[ \[])-(?=\d)", r"\1$-$", cell)
+
+
+def _p(row: Row) -> str:
+    if row.is_baseline:
+        return ""
+    return "< 0.001" if row.p is not None and row.p < 0.001 else number(row.p)
+
+
+def _figures(row: Row) -> list[str]:
+    mean = number(row.mean)
+    if row.interval:
+        mean += f"\n{number(row.interval[0])} to {number(row.interval[1])}"
+    return [mean, _difference(row).replace(" [", "\n").replace(", ", " to ").rstrip("]")]
+
+
+def _difference(row: Row) -> str:
+    if row.is_baseline:
+        return ""
+    between = row.difference_interval
+    return number(row.difference) + (f" [{number(between[0])}, {number(between[1])}]" if between else "")
+
+
+def _telling(rows: Sequence[Row]) -> list[tuple[str, Callable[[Row], str]]]:
+    """Columns in which some arm has something."""
+    costs = [(name, shown) for name, shown in _COSTS if any(shown(row) != number(None) for row in rows)]
+    counts = [(name, shown) for name, shown in _COUNTS if name == "seeds" or any(shown(row) != "0" for row in rows)]
+    return [*costs, *counts]

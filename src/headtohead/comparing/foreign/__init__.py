@@ -1,0 +1,1 @@
+"""Runs of other programs: tables that name their columns."""

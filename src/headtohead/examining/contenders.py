@@ -1,0 +1,96 @@
+"""The runs that paths name: run folders and folders above them, tables of other programs, runs in W&B."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headtohead.building.errors import ConfigurationError
+from headtohead.comparing.foreign.columns import Columns
+from headtohead.comparing.foreign.runs import read_table
+from headtohead.tracking.metrics import Curve
+from headtohead.tracking.record import RunRecord
+from headtohead.tracking.store import RECORD, find_runs
+from headtohead.tracking.strict_json import RecordError
+
+IN_WANDB = "wandb:"
+_TABLES = (".csv", ".tsv")
+
+
+@dataclass
+class Contenders:
+    """Runs from wherever they were."""
+
+    records: list[RunRecord] = field(default_factory=list)
+    curves: dict[str, Curve] = field(default_factory=dict)
+    """Of runs without a folder of their own, by run id."""
+    remarks: list[str] = field(default_factory=list)
+    """How they were read."""
+    unread: list[str] = field(default_factory=list)
+    """Records that could not be read, a sentence each."""
+
+
+def contenders(
+    paths: Iterable[str | Path], columns: Columns, *, open_wandb: Callable[[], Any] | None = None
+) -> Contenders:
+    """`columns` name those of tables, and the metric of runs in W&B that are not ours."""
+    found = Contenders()
+    seen: set[Path] = set()
+    for path in map(str, paths):
+        if path.startswith(IN_WANDB):
+            _take_from_wandb(path.removeprefix(IN_WANDB), columns.metric, open_wandb, found)
+            continue
+        place = Path(path)
+        _refuse_no_place(place)
+        if place.suffix in _TABLES:
+            table = read_table(place, columns)
+            found.records += table.records
+            found.curves |= table.curves
+            found.remarks += table.remarks
+        else:
+            _take_folder(place, seen, found)
+    if not found.records:
+        why = f" ({'; '.join(found.unread)})" if found.unread else ": h2h train makes one"
+        raise ConfigurationError(f"{' '.join(map(str, paths))} holds no record that can be read{why}")
+    return found
+
+
+def _refuse_no_place(place: Path) -> None:
+    if not place.exists():
+        raise ConfigurationError(
+            f"{place} does not exist: give a run's folder, or one above it such as outputs, a .csv file, "
+            f"or {IN_WANDB}ENTITY/PROJECT"
+        )
+    if place.name.startswith("offline-run-") or place.suffix == ".wandb":
+        folder = next((above for above in place.absolute().parents if (above / RECORD).is_file()), None)
+        way = (
+            f"its record is beside it: give {folder}"
+            if folder
+            else "`wandb sync` uploads it; then give wandb:ENTITY/PROJECT"
+        )
+        raise ConfigurationError(f"{place} is W&B's own file of an offline run, which only W&B reads: {way}")
+    if place.is_file() and place.name != RECORD and place.suffix not in _TABLES:
+        raise ConfigurationError(f"{place} is no run folder and no .csv file: export the table as .csv")
+
+
+def _take_folder(place: Path, seen: set[Path], found: Contenders) -> None:
+    """A run that two paths lead to is one run; a record that cannot be read is told."""
+    for folder in find_runs(place if place.is_dir() else place.parent):
+        if folder.path in seen:
+            continue
+        seen.add(folder.path)
+        try:
+            found.records.append(folder.read_record())
+        except RecordError as error:
+            found.unread.append(str(error))
+
+
+def _take_from_wandb(address: str, metric: str | None, opened: Callable[[], Any] | None, found: Contenders) -> None:
+    from headtohead.tracking.wandb import reading_api
+    from headtohead.tracking.wandb_runs import runs_at
+
+    records, remarks = runs_at(address, opened or reading_api, metric=metric)
+    found.records += records
+    found.remarks += remarks

@@ -1,0 +1,56 @@
+"""What a run tells besides its record: the interface, and the one that tells nobody."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from headtohead.tasks.tables import Table
+from headtohead.tracking.record import Progress, Status, WandbLink
+
+
+class Tracker(ABC):
+    """Where a run's numbers and pictures go, besides the record."""
+
+    def __init__(self) -> None:
+        self.link = WandbLink()
+
+    @abstractmethod
+    def log(self, progress: Progress, values: Mapping[str, float]) -> None:
+        """Numbers of one step."""
+
+    @abstractmethod
+    def images(self, progress: Progress, pictures: Mapping[str, Any]) -> None:
+        """Arrays as pictures: maps [H, W], coloured here, or colours [H, W, 3]."""
+
+    @abstractmethod
+    def tables(self, progress: Progress, tables: Mapping[str, Table]) -> None:
+        """Tables by name."""
+
+    @abstractmethod
+    def summary(self, values: Mapping[str, Any]) -> None:
+        """Single values of the whole run."""
+
+    @abstractmethod
+    def finish(self, status: Status, reason: str | None = None) -> None:
+        """The end, within the finish timeout."""
+
+
+class NoTracker(Tracker):
+    """tracking=none: the record alone."""
+
+    def log(self, progress: Progress, values: Mapping[str, float]) -> None:
+        del progress, values
+
+    def images(self, progress: Progress, pictures: Mapping[str, Any]) -> None:
+        del progress, pictures
+
+    def tables(self, progress: Progress, tables: Mapping[str, Table]) -> None:
+        del progress, tables
+
+    def summary(self, values: Mapping[str, Any]) -> None:
+        del values
+
+    def finish(self, status: Status, reason: str | None = None) -> None:
+        del status, reason
