@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from headtohead.comparing.across_tasks import TaskAggregate
 from headtohead.comparing.arms import arm_of
 from headtohead.comparing.comparability import seed_of
+from headtohead.comparing.lengths import LengthCurves, lengths_of
 from headtohead.comparing.tuning import TuningSummary
 from headtohead.comparing.verdict import Verdict
 from headtohead.tracking.record import RunRecord, to_json
@@ -95,8 +97,9 @@ class Findings:
     """Combinations that are impossible, each with its reason."""
     scaling: Mapping[str, Any] | None = None
     ranking: Mapping[str, Any] | None = None
-    lengths: Mapping[str, Any] | None = None
-    tasks: Mapping[str, Any] | None = None
+    lengths: LengthCurves | None = None
+    """Where runs were tested on longer rows too."""
+    tasks: TaskAggregate | None = None
 
     @property
     def runs(self) -> list[Found]:
@@ -154,7 +157,9 @@ def findings_of(
         )
         for name in names
     ]
-    return Findings(title, metric, direction, baseline, tuple(arms), tuple(verdicts))
+    found = Findings(title, metric, direction, baseline, tuple(arms), tuple(verdicts))
+    name = metric.partition("/")[2]
+    return replace(found, lengths=lengths_of({arm.name: arm.records for arm in arms}, name, found.alpha))
 
 
 def value_of(record: RunRecord, metric: str) -> float | None:
