@@ -65,10 +65,11 @@ class Browser:
             self._process.wait()
         os.close(self._from)
 
-    def open(self, page: Path) -> None:
+    def open(self, page: Path | str) -> None:
+        """A file, or an address."""
         self.trouble.clear()
         self.requests.clear()
-        self._send("Page.navigate", url=page.absolute().as_uri())
+        self._send("Page.navigate", url=page if isinstance(page, str) else page.absolute().as_uri())
         deadline = time.monotonic() + _PATIENCE
         while self.run("document.readyState") != "complete":
             assert time.monotonic() < deadline, f"{page} does not load"
