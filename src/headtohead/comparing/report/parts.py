@@ -39,7 +39,15 @@ class Code:
     text: str
 
 
-Cell = str | ArmName | Badge | Code
+@dataclass(frozen=True)
+class Stacked:
+    """A number, and in smaller letters below it what belongs to it: its interval."""
+
+    text: str
+    below: str
+
+
+Cell = str | ArmName | Badge | Code | Stacked
 
 
 @dataclass(frozen=True)
@@ -106,10 +114,10 @@ class PictureGrid:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A verdict with its sentence."""
+class Answers:
+    """Verdicts with their sentences, and their intervals on one scale."""
 
-    verdict: Verdict
+    verdicts: Sequence[Verdict]
 
 
 @dataclass(frozen=True)
@@ -120,7 +128,7 @@ class Folded:
     parts: Sequence[Part]
 
 
-Part = Text | Code | Table | Figure | PictureGrid | Answer | Folded
+Part = Text | Code | Table | Figure | PictureGrid | Answers | Folded
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 from headtohead.comparing.report.parts import (
-    Answer,
+    Answers,
     ArmName,
     Badge,
     Cell,
@@ -21,12 +21,14 @@ from headtohead.comparing.report.parts import (
     Picture,
     PictureGrid,
     Section,
+    Stacked,
     Table,
     Text,
 )
 from headtohead.comparing.report.plots import plain_figure
+from headtohead.comparing.report.strips import reach_of, strip
 from headtohead.comparing.report.theme import Style
-from headtohead.comparing.verdict import Kind
+from headtohead.comparing.verdict import Kind, Verdict
 from headtohead.comparing.wording import sentence
 
 _SIGNS: Mapping[Kind, str] = {"better": "▲", "worse": "▼", "equivalent": "≈", "undecided": "?"}
@@ -70,8 +72,9 @@ class Renderer:
                 return self._figure(part)
             case PictureGrid():
                 return self._pictures(part)
-            case Answer():
-                return self._answer(part)
+            case Answers():
+                reach = reach_of(part.verdicts)
+                return "\n".join(self._answer(verdict, reach) for verdict in part.verdicts)
             case Folded():
                 inner = "\n".join(map(self.part, part.parts))
                 return f"<details><summary>{escape(part.summary)}</summary>\n{inner}\n</details>"
@@ -101,6 +104,8 @@ class Renderer:
                 return _badge(cell.kind) + (_EXPLORATORY if cell.exploratory else "")
             case Code():
                 return f"<code>{escape(cell.text)}</code>"
+            case Stacked():
+                return f'{escape(cell.text)}<span class="below">{escape(cell.below)}</span>'
 
     def _arm(self, name: str) -> str:
         style = self._styles.get(name)
@@ -137,8 +142,7 @@ class Renderer:
         caption = self._caption("figure", grid.caption)
         return f'<figure class="maps">{box}<figcaption>{caption}</figcaption></figure>'
 
-    def _answer(self, answer: Answer) -> str:
-        verdict = answer.verdict
+    def _answer(self, verdict: Verdict, reach: float) -> str:
         names = f'{self._arm(verdict.arm)}<span class="against">against</span>{self._arm(verdict.baseline)}'
         flag = _EXPLORATORY if verdict.exploratory else ""
         told = f'<p class="told">{escape(sentence(replace(verdict, reasons=())))}</p>'
@@ -146,7 +150,9 @@ class Renderer:
             f'<p class="reasons">Exploratory: {escape("; ".join(verdict.reasons))}.</p>' if verdict.reasons else ""
         )
         head = f"<header>{_badge(verdict.kind)}{flag}<h3>{names}</h3></header>"
-        return f'<article class="answer {verdict.kind}">{head}{told}{reasons}</article>'
+        return (
+            f'<article class="answer {verdict.kind}"><div>{head}{told}{reasons}</div>{strip(verdict, reach)}</article>'
+        )
 
     def _caption(self, kind: str, text: str) -> str:
         """Numbered; the first sentence stands out."""

@@ -23,15 +23,20 @@ def level(alpha: float) -> str:
 
 
 def between(bounds: tuple[float, float] | None) -> str:
-    return "" if bounds is None else f" [{number(bounds[0])}, {number(bounds[1])}]"
+    return "" if bounds is None else f"{number(bounds[0])} to {number(bounds[1])}".replace("-", "−")
 
 
-def signed(value: float | None, bounds: tuple[float, float] | None) -> str:
-    """A difference with its interval."""
+def signed(value: float | None, bounds: tuple[float, float] | None = None) -> str:
+    """A difference, with its interval on the same line."""
     if value is None:
         return UNKNOWN
     around = "" if bounds is None else f" [{bounds[0]:+.3g}, {bounds[1]:+.3g}]"
     return f"{value:+.3g}{around}".replace("-", "−")
+
+
+def signed_between(bounds: tuple[float, float] | None) -> str:
+    """Of a difference."""
+    return "" if bounds is None else f"{signed(bounds[0])} to {signed(bounds[1])}"
 
 
 def duration(seconds: float | None) -> str:

@@ -41,7 +41,7 @@ function axis() {
   return {
     color: colour("--muted"), gridcolor: colour("--grid"), linecolor: colour("--muted"), zerolinecolor: colour("--line"),
     showline: true, ticks: "outside", ticklen: 4, tickcolor: colour("--muted"), automargin: true, zeroline: false,
-    title: { standoff: 10, font: { color: colour("--ink") } }, exponentformat: "SI",
+    title: { standoff: 10, font: { color: colour("--ink"), size: 13 } }, exponentformat: "SI",
   };
 }
 
@@ -76,7 +76,7 @@ function draw(plot, width) {
   const wide = width ?? plot.node.clientWidth;
   const settings = {
     displaylogo: false, responsive: false, toImageButtonOptions: { format: "svg", filename: `figure-${plot.node.dataset.figure}` },
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
+    modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
   };
   return Plotly.react(plot.node, themed(form.data, "", columns), layout(themed(form.layout, "", columns), wide), settings);
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headtohead.comparing.findings import Findings
-from headtohead.comparing.report.parts import Answer, Part, Section, Text
+from headtohead.comparing.report.parts import Answers, Part, Section, Text
 from headtohead.comparing.report.words import aim, level, metric_words
 
 
@@ -17,9 +17,9 @@ def section(findings: Findings) -> Section | None:
 def _parts(findings: Findings) -> Iterator[Part]:
     for remark in findings.remarks:
         yield Text(remark, "warning")
-    for verdict in findings.verdicts:
-        yield Answer(verdict)
-    if not findings.verdicts:
+    if findings.verdicts:
+        yield Answers(findings.verdicts)
+    else:
         yield Text("There is no verdict.", "note")
     yield Text(f"{_how(findings)} {_tuning(findings)}".rstrip(), "note")
 

@@ -7,8 +7,8 @@ from statistics import fmean
 
 from headtohead.comparing.arms import costs_of
 from headtohead.comparing.findings import Findings, FoundArm
-from headtohead.comparing.report.parts import ArmName, Badge, Cell, Column, Section, Table
-from headtohead.comparing.report.words import UNKNOWN, aim, between, level, metric_words, signed
+from headtohead.comparing.report.parts import ArmName, Badge, Cell, Column, Section, Stacked, Table
+from headtohead.comparing.report.words import UNKNOWN, aim, between, level, metric_words, signed, signed_between
 from headtohead.comparing.statistics.means import interval_of
 from headtohead.comparing.table import count, memory, number
 
@@ -24,7 +24,7 @@ def section(findings: Findings) -> Section | None:
     rows = [list(_row(findings, arm)) for arm in (*first, *others)]
     caption = (
         f"What came out and what it cost. {metric.capitalize()} ({aim(findings)}) is the mean over the seeds that "
-        f"finished, with its {level(findings.alpha)} interval after Student; differences are arm minus "
+        f"finished, with its {level(findings.alpha)} interval after Student below it; differences are arm minus "
         f"{findings.baseline}, paired by seed where data are shared. FLOPs are those of training one run; memory is "
         "the most that a run took; failures are runs that diverged, ran out of memory or broke off."
     )
@@ -40,13 +40,13 @@ def _row(findings: Findings, arm: FoundArm) -> Iterator[Cell]:
     yield ArmName(arm.name)
     values = arm.values
     mean = number(fmean(values)) if values else UNKNOWN
-    yield f"{mean}{between(interval_of(values, findings.alpha))}"
+    yield Stacked(mean, between(interval_of(values, findings.alpha)))
     verdict = findings.verdict_on(arm.name)
     if verdict is None:
         yield UNKNOWN
         yield "baseline" if arm.name == findings.baseline else UNKNOWN
     else:
-        yield signed(verdict.difference, verdict.interval)
+        yield Stacked(signed(verdict.difference), signed_between(verdict.interval))
         yield Badge(verdict.kind, verdict.exploratory)
     costs = costs_of(arm.records)
     figures = [count(costs.parameters), count(costs.flops), count(costs.tokens_per_second)]

@@ -16,6 +16,8 @@ from headtohead.tracking.record import RunRecord
 
 _WIDE = 8
 """The ratio of the largest cost to the smallest from which on the axis is logarithmic."""
+_SAME = 1.001
+"""A ratio of costs up to which there is nothing to choose between arms."""
 
 
 @dataclass(frozen=True)
@@ -39,16 +41,18 @@ _COSTS: Mapping[str, tuple[str, Callable[[RunRecord], float | None]]] = {
 
 def section(findings: Findings) -> Section | None:
     points = {name: _points(findings, of) for name, (_, of) in _COSTS.items()}
-    known = {name: found for name, found in points.items() if len(found) > 1}
+    told = {name: found for name, found in points.items() if len(found) > 1}
+    known = {name: found for name, found in told.items() if _differ(found)}
     if not known:
         return None
+    equal = [name for name in told if name not in known]
     styles = styles_of(findings)
     forms: dict[tuple[str, ...], Any] = {(name,): _form(findings, name, found, styles) for name, found in known.items()}
     caption = (
         f"Quality against cost. Large markers are arms: the mean {metric_words(findings.metric)} ({aim(findings)}) "
         f"over seeds with its {level(findings.alpha)} interval after Student; small dots are single seeds. The line "
         "joins the arms that no other arm beats in cost and quality at once, by their means: where intervals overlap, "
-        "their order may be chance."
+        f"their order may be chance.{f' All arms have the same {_listed(equal)}.' if equal else ''}"
     )
     return Section("Quality against cost", "pareto", [Figure(forms, caption, [Control("cost", list(known))])])
 
@@ -67,6 +71,15 @@ def _point(arm: FoundArm, of: Callable[[RunRecord], float | None], alpha: float)
         return None
     values = [value for _, _, value in seeds]
     return _Point(arm.name, fmean(c for _, c, _ in seeds), fmean(values), interval_of(values, alpha), seeds)
+
+
+def _differ(points: list[_Point]) -> bool:
+    costs = [point.cost for point in points]
+    return max(costs) > _SAME * min(costs)
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _form(findings: Findings, cost: str, points: list[_Point], styles: Mapping[str, Style]) -> dict[str, Any]:

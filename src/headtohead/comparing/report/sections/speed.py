@@ -12,7 +12,7 @@ from headtohead.comparing.report.parts import Section, figure
 from headtohead.comparing.report.theme import INK, Style, faint, styles_of
 from headtohead.tracking.record import RunRecord
 
-_BAR, _AXIS, _TOP = 34, 66, 16
+_BAR, _AXIS, _TOP = 34, 64, 32
 """Pixels of an arm's bar, of an axis with its title, and above a panel."""
 _MEASURES: Mapping[str, Callable[[RunRecord], float | None]] = {
     "tokens per second": lambda record: record.throughput.get("tokens_per_second"),

@@ -1,0 +1,49 @@
+"""Where the runs ran: versions, device, commit; and what they shared, so that they may be compared."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from headtohead.comparing.findings import Findings
+from headtohead.comparing.report.parts import Cell, Code, Column, Section, Table
+from headtohead.tracking.record import RunRecord
+
+
+def section(findings: Findings) -> Section | None:
+    records = [run.record for run in findings.runs if run.record is not None]
+    rows = list(_rows(records))
+    if not rows:
+        return None
+    caption = "Where it ran. As the runs' records say; where they differ, every value with the number of its runs."
+    return Section(
+        "Environment", "environment", [Table([Column("what"), Column("as recorded", wide=True)], rows, caption)]
+    )
+
+
+def _rows(records: list[RunRecord]) -> Iterator[list[Cell]]:
+    facts = [dict(_facts(record)) for record in records]
+    for name in dict.fromkeys(name for fact in facts for name in fact):
+        counted = Counter(fact[name] for fact in facts if name in fact).most_common()
+        values = [value if len(counted) == 1 else f"{value} ({times} runs)" for value, times in counted]
+        yield [name, Code(", ".join(values))]
+
+
+def _facts(record: RunRecord) -> Iterator[tuple[str, str]]:
+    """What is not known is not told."""
+    where, shared = record.environment, record.comparability
+    device = {key: value for key, value in where.device.items() if value not in (None, "", {})}
+    commit = f"{where.git_commit}{' and changes' if where.git_dirty else ''}" if where.git_commit else ""
+    told = {
+        "device": ", ".join(f"{key} {value}" for key, value in device.items()),
+        "precision": shared.precision or "",
+        "git commit": commit,
+        "python": where.python,
+        "platform": where.platform,
+        "packages": ", ".join(f"{name} {version}" for name, version in where.packages.items()),
+        "data": shared.data or "",
+        "tokenizer": shared.tokenizer or "",
+        "evaluation": shared.evaluation or "",
+        "loss normalisation": shared.loss_normalisation or "",
+    }
+    yield from ((name, value) for name, value in told.items() if value)

@@ -1,0 +1,91 @@
+"""Attention and implicit attention of the arms side by side, layer by layer, from the maps that runs left behind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from headtohead.comparing.findings import Findings, Found, FoundArm
+from headtohead.comparing.report.heat import HeatMap, picture_of, read_maps
+from headtohead.comparing.report.parts import ArmName, Part, Picture, PictureGrid, Section, Text
+
+_HEADS = 4
+"""Of each layer."""
+_LAYERS = 12
+_BUDGET = 3_000_000
+"""Bytes of all pictures together."""
+
+
+def section(findings: Findings) -> Section | None:
+    """Of one seed, the first that has maps in most arms."""
+    seed = _seed(findings)
+    if seed is None:
+        return None
+    ordered = sorted(findings.arms, key=lambda arm: arm.name != findings.baseline)
+    shown = {arm.name: folder for arm in ordered if (folder := _folder(_run(arm, seed))) is not None}
+    layers = _layers(shown)
+    rows, left_out = _rows(shown, layers[:_LAYERS])
+    caption = (
+        f"Where each layer looks, seed {seed}. Rows of a map are queries from top to bottom, columns are keys; bright "
+        "is much, each map on a scale of its own, which stands below it; no colour: not allowed to be seen. Implicit "
+        "attention is what a mixer without softmax would have had to attend to for the same output. The first sample "
+        f"of validation, the first {_HEADS} heads, at the last step that was looked at."
+    )
+    parts: list[Part] = [PictureGrid([ArmName(name) for name in shown], rows, caption)]
+    parts += [Text(sentence, "note") for sentence in (*left_out, *_missing(findings, shown, layers))]
+    return Section("Attention maps", "maps", parts)
+
+
+def _seed(findings: Findings) -> int | None:
+    having = [run.seed for run in findings.runs if _folder(run) is not None]
+    return min(having, key=lambda seed: (-having.count(seed), seed)) if having else None
+
+
+def _run(arm: FoundArm, seed: int) -> Found | None:
+    return next((run for run in arm.runs if run.seed == seed), None)
+
+
+def _folder(run: Found | None) -> Path | None:
+    """Of the maps of the last step."""
+    if run is None or run.status != "finished" or run.record is None or run.record.path is None:
+        return None
+    steps = sorted((run.record.path / "attention").glob("step_*"))
+    return steps[-1] if steps and any(steps[-1].glob("*.npz")) else None
+
+
+def _layers(shown: Mapping[str, Path]) -> list[str]:
+    """Names of all arms' maps, stack.2 before stack.10."""
+    names = {file.stem for folder in shown.values() for file in folder.glob("*.npz")}
+    return sorted(
+        names, key=lambda name: [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"\.", name)]
+    )
+
+
+def _rows(
+    shown: Mapping[str, Path], layers: Sequence[str]
+) -> tuple[list[tuple[str, list[Sequence[Picture] | str]]], list[str]]:
+    rows: list[tuple[str, list[Sequence[Picture] | str]]] = []
+    spent = 0
+    for place, layer in enumerate(layers):
+        cells: list[Sequence[Picture] | str] = []
+        for folder in shown.values():
+            file = folder / f"{layer}.npz"
+            cells.append(_pictures(read_maps(file, _HEADS)) if file.is_file() else "no map of this layer")
+        spent += sum(len(picture.png) for cell in cells if not isinstance(cell, str) for picture in cell)
+        if spent > _BUDGET:
+            return rows, [f"The maps of {', '.join(layers[place:])} are left out: they would make this file too large."]
+        rows.append((layer.replace(".", " "), cells))
+    return rows, []
+
+
+def _pictures(maps: Sequence[HeatMap]) -> list[Picture]:
+    told = [f"{one.measure}, head {one.head}, from {one.low:.2g} to {one.high:.2g}" for one in maps]
+    below = [f"head {one.head}: {one.low:.2g} to {one.high:.2g}" for one in maps]
+    return [Picture(picture_of(one), *words) for one, *words in zip(maps, told, below, strict=True)]
+
+
+def _missing(findings: Findings, shown: Mapping[str, Path], layers: Sequence[str]) -> list[str]:
+    without = [arm.name for arm in findings.arms if arm.name not in shown]
+    told = [f"No maps of this seed: {', '.join(without)}."] if without else []
+    return told + ([f"Of {len(layers)} layers the first {_LAYERS} are shown."] if len(layers) > _LAYERS else [])
