@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from headtohead.studying.planning import Cell, Plan
+from headtohead.studying.cells import Cell
+from headtohead.studying.planning import Plan
 from headtohead.studying.reading import study_from
 from headtohead.studying.study import Study
 from headtohead.tracking.record import Comparability, Progress, RunRecord, Status
@@ -41,7 +42,8 @@ def plan_without_models(folder: Path, **changes: Any) -> Plan:
         for seed in study.seeds
         for arm in study.arms
     ]
-    return Plan(study, tuple(cells), folder / "studies" / "small")
+    drafts = {cell.arm: cell.config for cell in cells}
+    return Plan(study, tuple(cells), folder / "studies" / "small", drafts)
 
 
 def write_run(

@@ -8,7 +8,8 @@ import pytest
 from small_studies import TINY, plan_without_models, small_study
 
 from headtohead.building.errors import ConfigurationError
-from headtohead.studying.planning import Plan, overrides_of, plan_of, run_id, shard_of
+from headtohead.studying.cells import overrides_of, run_id
+from headtohead.studying.planning import Plan, plan_of, shard_of
 
 
 def planned(**changes: object) -> Plan:
@@ -66,7 +67,8 @@ def test_runs_over_several_devices_are_refused() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_shards_share_the_runs_out_and_have_all_arms(count: int, tmp_path: Path) -> None:
-    cells = plan_without_models(tmp_path, seeds=4).cells
-    shards = [shard_of(cells, index, count) for index in range(1, count + 1)]
+    plan = plan_without_models(tmp_path, seeds=4)
+    cells = plan.cells
+    shards = [shard_of(plan, index, count) for index in range(1, count + 1)]
     assert sorted(cell.id for shard in shards for cell in shard) == sorted(cell.id for cell in cells)
     assert all({cell.arm for cell in shard} == {"a", "b"} for shard in shards)

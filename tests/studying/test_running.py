@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from small_studies import TINY, small_study, write_run
 
-from headtohead.studying.planning import Cell, plan_of
+from headtohead.studying.cells import Cell
+from headtohead.studying.planning import plan_of
 from headtohead.studying.running import is_done, record_of, train_cell
 
 

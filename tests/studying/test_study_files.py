@@ -10,7 +10,7 @@ from small_studies import WRITTEN, small_study
 
 from headtohead.building.choices import choice_names
 from headtohead.building.errors import ConfigurationError
-from headtohead.studying.planning import plan_of
+from headtohead.studying.planning import Planner, plan_of
 from headtohead.studying.reading import read_study, study_from
 
 
@@ -79,7 +79,16 @@ def test_a_study_of_ones_own_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", choice_names("study"))
-def test_every_shipped_study_can_be_planned_and_says_what_it_expects(name: str) -> None:
-    study = read_study(name, ["seeds=1"])
-    assert len(plan_of(study).cells) == len(study.arms)
+def test_every_shipped_study_can_be_composed_and_says_what_it_expects(name: str) -> None:
+    study = read_study(name)
+    assert Planner(study).folder == Path("outputs/studies") / name
     assert study.expected, "a study says beforehand what would be no surprise"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", choice_names("study"))
+def test_every_shipped_study_meets_its_budget(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan = plan_of(read_study(name))
+    assert plan.matching is None or plan.matching.met
+    assert plan.is_open or len(plan.cells) == plan.num_runs

@@ -16,8 +16,9 @@ from headtohead.cli.arguments import Parser, parse, parser
 from headtohead.cli.terminal import error_line, note, out, show_table
 
 if TYPE_CHECKING:
+    from headtohead.studying.cells import Cell
     from headtohead.studying.conducting import Standing
-    from headtohead.studying.planning import Cell, Plan
+    from headtohead.studying.planning import Again, Plan
 
 _EXAMPLES = """\
 examples:
@@ -44,17 +45,26 @@ def run(arguments: Sequence[str]) -> int:
     given = parse(_parser(), arguments)
     if "=" in given.name:
         raise ConfigurationError(f"h2h study needs a study before {given.name}: h2h list study shows them")
-    from headtohead.studying.planning import plan_of, shard_of
+    from headtohead.studying.balancing import refuse_apart
+    from headtohead.studying.planning import Planner, shard_of
     from headtohead.studying.reading import read_study
 
-    plan = plan_of(read_study(given.name, given.overrides, given.config_dir), given.config_dir)
-    cells = shard_of(plan.cells, *given.shard) if given.shard else list(plan.cells)
     given.threads = given.threads or max(1, _processors() // given.workers)
+    study = read_study(given.name, given.overrides, given.config_dir)
+    planner = Planner(study, given.config_dir, threads=given.threads, tell=note)
+    if given.shard:
+        refuse_apart(planner.study, planner.written, planner.folder)
+
+    def planned() -> tuple[Plan, Sequence[Cell]]:
+        plan = planner.plan()
+        return plan, shard_of(plan, *given.shard) if given.shard else plan.cells
+
     if given.worker:
-        return _work(given, plan, cells)
+        return _work(given, planned)
+    plan, _ = planned()
     if not _planned(given, plan):
         return 0
-    return _conducted(given, plan, cells)
+    return _conducted(given, planned)
 
 
 def _parser() -> Parser:
@@ -93,13 +103,14 @@ def _processors() -> int:
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
-def _work(given: argparse.Namespace, plan: Plan, cells: list[Cell]) -> int:
+def _work(given: argparse.Namespace, planned: Again) -> int:
     from headtohead.studying.registering import register
     from headtohead.studying.worker import Worker, import_all
 
+    plan, cells = planned()
     register(plan)
     import_all()
-    ended = Worker(plan, cells, threads=given.threads, parent=given.parent).work()
+    ended = Worker(plan, cells, threads=given.threads, parent=given.parent, again=planned).work()
     return 0 if ended else INTERRUPTED
 
 
@@ -116,17 +127,18 @@ def _planned(given: argparse.Namespace, plan: Plan) -> bool:
     return not given.plan
 
 
-def _conducted(given: argparse.Namespace, plan: Plan, cells: list[Cell]) -> int:
+def _conducted(given: argparse.Namespace, planned: Again) -> int:
     from headtohead.studying.conducting import Watch, conduct, prepare
     from headtohead.studying.launcher import Command, LocalProcesses
 
+    plan, _ = planned()
     prepare(plan, retry=given.retry)
-    watch = Watch(plan, cells)
+    watch = Watch(*planned(), again=planned)
     missing = sum(not standing.is_done for standing in watch.look())
     logs = [plan.folder / "logs" / f"worker-{os.getpid()}-{number}.log" for number in range(given.workers)]
-    commands = [Command(_command(given), log, given.threads) for log in logs[:missing]]
+    commands = [Command(_command(given), log, given.threads) for log in (logs if plan.is_open else logs[:missing])]
     try:
-        with _progress(plan, cells) as tell:
+        with _progress(plan, given.shard) as tell:
             ended = conduct(watch, LocalProcesses(given.workers), commands, tell)
     except KeyboardInterrupt:
         note(f"interrupted; h2h study {plan.study.name} goes on where it was")
@@ -134,7 +146,7 @@ def _conducted(given: argparse.Namespace, plan: Plan, cells: list[Cell]) -> int:
     for worker in ended:
         if worker.code:
             error_line(f"a worker ended with code {worker.code} ({worker.command.log}): {worker.last_words}")
-    return _told(given, plan, cells)
+    return _told(given, *planned())
 
 
 def _command(given: argparse.Namespace) -> tuple[str, ...]:
@@ -144,7 +156,7 @@ def _command(given: argparse.Namespace) -> tuple[str, ...]:
     return (*_PROGRAM, "study", given.name, *given.overrides, *options)
 
 
-def _told(given: argparse.Namespace, plan: Plan, cells: list[Cell]) -> int:
+def _told(given: argparse.Namespace, plan: Plan, cells: Sequence[Cell]) -> int:
     from headtohead.studying.reporting import report_of, write
     from headtohead.studying.view import show_report
 
@@ -152,19 +164,19 @@ def _told(given: argparse.Namespace, plan: Plan, cells: list[Cell]) -> int:
     file = write(report, plan.folder)
     if given.json:
         out(json.dumps(report.to_dict(), indent=2))
-    elif not given.shard or not report.undone:
+    elif not given.shard or report.complete:
         show_table(show_report(report))
     ours = {cell.id for cell in cells}
     troubled = [run for run in (*report.undone, *report.failures) if run.id in ours and run.status != "diverged"]
-    if given.shard and report.undone:
+    if given.shard and not report.complete:
         note(f"shard {given.shard[0]} of {given.shard[1]}: {len(cells) - len(troubled)} of {len(cells)} runs done")
         note(f"put the folders {os.path.relpath(plan.folder)} together; h2h study {plan.study.name} reports then")
     note(os.path.relpath(file))
-    return 1 if troubled else 0
+    return 1 if troubled or (plan.is_open and not given.shard) else 0
 
 
 @contextmanager
-def _progress(plan: Plan, cells: list[Cell]) -> Iterator[Callable[[list[Standing]], None]]:
+def _progress(plan: Plan, shard: tuple[int, int] | None) -> Iterator[Callable[[list[Standing]], None]]:
     """A bar on a terminal, else a line for every run that ends."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -173,16 +185,19 @@ def _progress(plan: Plan, cells: list[Cell]) -> Iterator[Callable[[list[Standing
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     quiet = not sys.stderr.isatty()
     with Progress(*columns, console=Console(stderr=True), disable=quiet, transient=True) as progress:
-        bar = progress.add_task("", total=len(cells))
+        bar = progress.add_task("", total=plan.num_runs)
 
         def tell(standings: list[Standing]) -> None:
+            total = len(standings) if shard else plan.num_runs
             done = [standing for standing in standings if standing.is_done]
             running = [standing.cell.name for standing in standings if standing.status == "running"]
-            shown = f"{len(done)} of {len(cells)} runs" + (f", {' and '.join(running)}" if running else "")
-            progress.update(bar, completed=sum(standing.share for standing in standings), description=shown)
+            shown = f"{len(done)} of {total} runs" + (f", {' and '.join(running)}" if running else "")
+            progress.update(
+                bar, total=total, completed=sum(standing.share for standing in standings), description=shown
+            )
             for standing in done:
                 if quiet and told and standing.cell.id not in told:
-                    note(f"{standing.cell.name}: {standing.status.replace('_', ' ')} ({len(done)} of {len(cells)})")
+                    note(f"{standing.cell.name}: {standing.status.replace('_', ' ')} ({len(done)} of {total})")
             told.update({plan.study.name, *(standing.cell.id for standing in done)})
 
         yield tell

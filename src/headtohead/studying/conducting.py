@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from headtohead.studying.cells import Cell
 from headtohead.studying.launcher import Command, Ended, Launcher
 from headtohead.studying.leases import Leases
-from headtohead.studying.planning import Cell, Plan
+from headtohead.studying.planning import Again, Plan
 from headtohead.studying.registering import register
 from headtohead.studying.running import DONE, record_of
 
@@ -31,19 +32,26 @@ class Standing:
 
 
 class Watch:
-    """The standing of every run; one that is done is not looked at again."""
+    """The standing of every run; one that is done is not looked at again, and more follow where the plan is open."""
 
-    def __init__(self, plan: Plan, cells: Sequence[Cell]) -> None:
-        self._plan, self._cells = plan, cells
+    def __init__(self, plan: Plan, cells: Sequence[Cell], again: Again | None = None) -> None:
+        self.plan, self.cells, self._again = plan, cells, again
         self._done: dict[Cell, Standing] = {}
 
     def look(self) -> list[Standing]:
-        found = [self._done.get(cell) or self._standing(cell) for cell in self._cells]
+        found = self._found()
+        if self._again is not None and self.plan.is_open and all(standing.is_done for standing in found):
+            self.plan, self.cells = self._again()
+            found = self._found()
+        return found
+
+    def _found(self) -> list[Standing]:
+        found = [self._done.get(cell) or self._standing(cell) for cell in self.cells]
         self._done = {standing.cell: standing for standing in found if standing.is_done}
         return found
 
     def _standing(self, cell: Cell) -> Standing:
-        record = record_of(self._plan.run_folder(cell))
+        record = record_of(self.plan.run_folder(cell))
         if record is None:
             return Standing(cell, "missing", 0.0)
         done = record.status in DONE

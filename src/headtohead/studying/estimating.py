@@ -9,30 +9,31 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
 from headtohead.building.errors import ConfigurationError
-from headtohead.studying.planning import Cell, Plan
+from headtohead.studying.cells import Cell
+from headtohead.studying.planning import Plan
 from headtohead.studying.running import DONE, record_of
+from headtohead.studying.storing import kept_bytes, passing_bytes
 from headtohead.tracking.record import RunRecord
 
 if TYPE_CHECKING:
     from headtohead.studying.matching.costing import CostedRun
 
-TOLERANCE = 0.02
 _ROUNDS, _TURN_STEPS = 3, 3
-_FIGURES: Mapping[str, Literal["parameters", "flops", "tokens", "state"]] = {
-    "equal_parameters": "parameters",
-    "equal_flops": "flops",
-    "equal_tokens": "tokens",
-    "equal_state": "state",
-}
+Records = Mapping[Cell, RunRecord | None]
 
 
 @dataclass(frozen=True)
 class ArmEstimate:
-    """One arm of the plan; FLOPs, tokens and seconds are those of one run."""
+    """One arm of the plan; FLOPs, tokens and seconds are those of one whole run."""
 
     arm: str
     runs: int
+    """Those not known yet among them."""
+    trials: int
+    """Of these, the trials of the tuning."""
     missing: int
+    missing_share: float
+    """What is missing, as a number of whole runs: trials and points on the budget axis are shorter."""
     parameters: float
     state: float
     tokens: float
@@ -40,6 +41,12 @@ class ArmEstimate:
     seconds: float | None
     """None where nothing could tell."""
     source: Literal["finished runs", "calibration"] | None
+    bytes_kept: float
+    """On disk, of one whole run."""
+    bytes_missing: float
+    """Of all that is missing."""
+    bytes_passing: float
+    """The checkpoints of one run while it trains."""
 
 
 @dataclass(frozen=True)
@@ -49,58 +56,110 @@ class Estimate:
     arms: tuple[ArmEstimate, ...]
 
     @property
+    def runs(self) -> int:
+        return sum(arm.runs for arm in self.arms)
+
+    @property
+    def trials(self) -> int:
+        return sum(arm.trials for arm in self.arms)
+
+    @property
     def missing(self) -> int:
         return sum(arm.missing for arm in self.arms)
 
     @property
     def flops(self) -> float:
-        return sum(arm.missing * arm.flops for arm in self.arms)
+        return sum(arm.missing_share * arm.flops for arm in self.arms)
 
     @property
     def seconds(self) -> float:
         """One run after another."""
-        return sum(arm.missing * (arm.seconds or 0.0) for arm in self.arms)
+        return sum(arm.missing_share * (arm.seconds or 0.0) for arm in self.arms)
+
+    @property
+    def disk_bytes(self) -> float:
+        """That will be kept, of the runs that are missing."""
+        return sum(arm.bytes_missing for arm in self.arms)
+
+    @property
+    def passing_bytes(self) -> float:
+        """More while one run trains."""
+        return max((arm.bytes_passing for arm in self.arms if arm.missing), default=0.0)
 
     def to_dict(self) -> dict[str, Any]:
-        arms = [asdict(arm) for arm in self.arms]
-        return {"arms": arms, "missing": self.missing, "flops": self.flops, "seconds": self.seconds}
+        whole = ("runs", "trials", "missing", "flops", "seconds", "disk_bytes", "passing_bytes")
+        return {"arms": [asdict(arm) for arm in self.arms], **{name: getattr(self, name) for name in whole}}
 
 
 Timer = Callable[[Mapping[str, Mapping[str, Any]]], Mapping[str, float]]
 """From the arms' configurations to seconds of training of one run."""
 
 
+@dataclass(frozen=True)
+class _Left:
+    """What is missing of an arm."""
+
+    runs: int
+    whole: float
+    """As a number of whole runs."""
+    bytes: float
+
+
 def estimate(plan: Plan, *, threads: int | None = None, timer: Timer | None = None) -> Estimate:
-    """Prepares the data where needed; refuses arms that differ in what the budget says is equal."""
-    runs = {arm: _costed(plan, arm) for arm in plan.study.arms}
+    """Prepares the data where needed."""
+    costed = {arm: _costed(plan, arm) for arm in plan.study.arms}
     records = {cell: record_of(plan.run_folder(cell)) for cell in plan.cells}
-    told = {arm: _of_finished(plan.of_arm(arm), records) for arm in runs}
-    missing = {arm: sum(not _is_done(records[cell]) for cell in plan.of_arm(arm)) for arm in runs}
-    unknown = {arm: plan.of_arm(arm)[0].config for arm in runs if missing[arm] and told[arm] is None}
+    told = {arm: _of_finished(plan, arm, records) for arm in costed}
+    left = {arm: _left(plan, arm, records, run.figure("parameters")) for arm, run in costed.items()}
+    unknown = {arm: plan.drafts[arm] for arm in costed if left[arm].runs and told[arm] is None}
     timed = (timer or (lambda configs: _calibrated(configs, threads)))(unknown) if unknown else {}
-    arms = tuple(
-        ArmEstimate(
+
+    def of_arm(arm: str, run: CostedRun) -> ArmEstimate:
+        parameters, draft = run.figure("parameters"), plan.drafts[arm]
+        trials = plan.num_trials(arm)
+        return ArmEstimate(
             arm=arm,
-            runs=len(plan.of_arm(arm)),
-            missing=missing[arm],
-            parameters=run.figure("parameters"),
+            runs=trials + plan.num_runs_each,
+            trials=trials,
+            missing=left[arm].runs,
+            missing_share=left[arm].whole,
+            parameters=parameters,
             state=run.figure("state_elements"),
             tokens=run.figure("tokens"),
             flops=run.figure("training_flops"),
             seconds=timed.get(arm, told[arm]),
             source="calibration" if arm in timed else "finished runs" if told[arm] is not None else None,
+            bytes_kept=kept_bytes(draft, parameters),
+            bytes_missing=left[arm].bytes,
+            bytes_passing=passing_bytes(draft, parameters),
         )
-        for arm, run in runs.items()
-    )
-    _check_budget(plan, arms)
-    return Estimate(arms)
+
+    return Estimate(tuple(of_arm(arm, run) for arm, run in costed.items()))
+
+
+def _left(plan: Plan, arm: str, records: Records, parameters: float) -> _Left:
+    """Runs that are known and not done, and those that follow from them."""
+    draft = plan.drafts[arm]
+    whole: int = draft["trainer"]["max_steps"]
+    missing = [cell for cell in plan.of_arm(arm) if not _is_done(records[cell])]
+    steps = [cell.config["trainer"]["max_steps"] for cell in missing]
+    kept = [kept_bytes(cell.config, parameters) for cell in missing]
+    known = [cell for cell in plan.of_arm(arm) if cell.trial is not None]
+    if later := plan.num_trials(arm) - len(known):
+        steps += [known[0].config["trainer"]["max_steps"]] * later
+        kept += [kept_bytes(known[0].config, parameters)] * later
+    if len(known) == len(plan.of_arm(arm)):
+        for share in plan.study.shares:
+            steps += [round(share * whole)] * len(plan.study.seeds)
+            kept += [kept_bytes(draft, parameters)] * len(plan.study.seeds)
+    return _Left(len(steps), sum(steps) / whole, sum(kept))
 
 
 def _costed(plan: Plan, arm: str) -> CostedRun:
     from headtohead.studying.matching.costing import costed
 
     try:
-        return costed(plan.of_arm(arm)[0].config)
+        return costed(plan.drafts[arm])
     except ConfigurationError as error:
         raise ConfigurationError(f"study {plan.study.name}, arm {arm}: {error}") from None
 
@@ -109,11 +168,16 @@ def _is_done(record: RunRecord | None) -> bool:
     return record is not None and record.status in DONE
 
 
-def _of_finished(cells: list[Cell], records: Mapping[Cell, RunRecord | None]) -> float | None:
-    """From start to end, all included; a run that was interrupted in between does not tell."""
-    found = [record for cell in cells if (record := records[cell]) is not None]
-    spans = [_span(record) for record in found if record.status == "finished" and record.timing.starts == 1]
-    return fmean(spans) if spans else None
+def _of_finished(plan: Plan, arm: str, records: Records) -> float | None:
+    """A whole run from start to end, all included; a run that was interrupted in between does not tell."""
+    whole: int = plan.drafts[arm]["trainer"]["max_steps"]
+    spans: dict[bool, list[float]] = {True: [], False: []}
+    for cell in plan.of_arm(arm):
+        record = records[cell]
+        if record is not None and record.status == "finished" and record.timing.starts == 1:
+            spans[cell.counts].append(_span(record) * whole / cell.config["trainer"]["max_steps"])
+    found = spans[True] or spans[False]
+    return fmean(found) if found else None
 
 
 def _span(record: RunRecord) -> float:
@@ -136,19 +200,3 @@ def _calibrated(configs: Mapping[str, Mapping[str, Any]], threads: int | None) -
 
 def _with_threads(trainer: Mapping[str, Any], threads: int | None) -> dict[str, Any]:
     return {**trainer, "threads": trainer["threads"] or threads}
-
-
-def _check_budget(plan: Plan, arms: tuple[ArmEstimate, ...]) -> None:
-    study = plan.study
-    figure = _FIGURES.get(study.budget_name or "")
-    if figure is None:
-        return
-    values = {arm.arm: float(getattr(arm, figure)) for arm in arms}
-    base = values[study.baseline]
-    for arm, value in values.items():
-        if abs(value - base) > TOLERANCE * base:
-            raise ConfigurationError(
-                f"study {study.name}: budget={study.budget_name}, and {arm} has {value:,.0f} {figure} where "
-                f"{study.baseline} has {base:,.0f}: h2h match shows what would meet it, and budget=null compares them "
-                "as they are"
-            )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from headtohead.building.errors import one_of
 from headtohead.comparing.statistics.shapes import Scale
 from headtohead.comparing.verdict import Contrast, Registration, Values, Verdict, verdicts_of
-from headtohead.studying.planning import Cell
+from headtohead.studying.cells import Cell
 from headtohead.studying.registering import Registered
 from headtohead.studying.study import Study
 from headtohead.tracking.record import RunRecord
@@ -28,9 +28,12 @@ def judged(
     ours = [pair for pair in study.contrasts if same and written is not None and pair in written.contrasts]
     others = [pair for pair in study.contrasts if pair not in ours]
     found: dict[tuple[str, str], Verdict] = {}
-    for pairs, seeds in ((ours, written.seeds if written else None), (others, None)):
+    registered = (written.seeds, written.looks) if written else (None, ())
+    for pairs, (seeds, looks) in ((ours, registered), (others, (None, ()))):
         if pairs:
-            verdicts = verdicts_of(values, [Contrast(*pair) for pair in pairs], _registration(study, seeds, chance))
+            verdicts = verdicts_of(
+                values, [Contrast(*pair) for pair in pairs], _registration(study, seeds, looks, chance)
+            )
             found |= zip(pairs, verdicts, strict=True)
     return [found[pair] for pair in study.contrasts]
 
@@ -57,13 +60,16 @@ def ways_apart(records: Mapping[Cell, RunRecord | None]) -> Iterator[str]:
             )
 
 
-def _registration(study: Study, seeds: tuple[int, ...] | None, chance: float | None) -> Registration:
+def _registration(
+    study: Study, seeds: tuple[int, ...] | None, looks: tuple[int, ...], chance: float | None
+) -> Registration:
     best = study.best
     return Registration(
         direction=study.direction,
         metric=study.metric,
         margin=study.margin,
         seeds=seeds,
+        looks=looks,
         alpha=study.alpha,
         paired=not study.seed_offsets,
         scale=None if best is None or chance is None or chance == best else Scale(chance, best),

@@ -1,62 +1,72 @@
-"""From a study to its runs: arms x seeds, each with the configuration that makes it and an id made of its content."""
+"""From a study to its runs: arms x seeds x shares of the budget, after the trials of a tuning where there is one.
+
+A plan tells what is known by now. Which settings an arm's runs get is known once all trials of its tuning have ended:
+until then the plan is open, and whoever works on the study plans again.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from headtohead.building.configuration import compose_checked
 from headtohead.building.errors import ConfigurationError
-from headtohead.building.overrides import key_of
+from headtohead.comparing.trials import Setting
 from headtohead.studying.ablation.possible import LeftOut, without_the_impossible
+from headtohead.studying.balancing import Tell, balanced, refuse_unmet
+from headtohead.studying.cells import Cell, Cells, shortened
+from headtohead.studying.composing import Composer
+from headtohead.studying.running import ended_record
 from headtohead.studying.study import Study
-from headtohead.tracking.record import Place
+from headtohead.studying.tuning.progress import Progress, progress_of
+from headtohead.studying.tuning.tuning import Tuning, for_arm
 
-_NOT_OF_THE_RESULT = (
-    "name", "group", "tags", "notes", "output_dir", "resume_from", "tracking", "choices",
-)  # fmt: skip
-"""How a run is called, where it goes and who is told: another value there makes no other run."""
-_NOT_OF_THE_TRAINING = ("progress_bar", "threads", "num_workers", "num_samples", "keep_checkpoints", "log_every")
-_ID_LENGTH = 12
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One run of a study."""
-
-    arm: str
-    seed: int
-    """That of the study; what the run itself is given may be offset."""
-    overrides: tuple[str, ...]
-    config: Mapping[str, Any] = field(compare=False, repr=False)
-    id: str
-    """Of the same content everywhere: machine, folder, order and company of other arms make no difference."""
-
-    study: str = ""
-
-    @property
-    def name(self) -> str:
-        return f"{self.arm}-s{self.seed}"
-
-    @property
-    def place(self) -> Place:
-        return Place(self.study, self.arm, self.seed)
+if TYPE_CHECKING:
+    from headtohead.studying.matching.matching import Matching
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All runs of a study, seeds first: whenever it is stopped, the arms have had the same seeds."""
+    """The runs of a study, trials first, then by seed: whenever it is stopped, the arms have had the same seeds."""
 
     study: Study
     cells: tuple[Cell, ...]
+    """Those known so far."""
     folder: Path
     """outputs/studies/NAME."""
+    drafts: Mapping[str, Mapping[str, Any]] = field(compare=False, repr=False)
+    """Each arm's configuration under the budget, before any tuning."""
     left_out: LeftOut = ()
     """Combinations of an ablation that cannot be built."""
+    matching: Matching | None = None
+    """What the budget asked of each arm."""
+    tunings: Mapping[str, Progress] = field(default_factory=dict)
+    """By arm, where arms are tuned."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more runs follow from how trials end."""
+        return not all(progress.over for progress in self.tunings.values())
+
+    @property
+    def contest(self) -> list[Cell]:
+        """The runs that verdicts rest on, as far as they are known."""
+        return [cell for cell in self.cells if cell.counts]
+
+    @property
+    def num_runs(self) -> int:
+        """Of the whole study, those not known yet among them."""
+        return sum(self.num_runs_each + self.num_trials(arm) for arm in self.study.arms)
+
+    @property
+    def num_runs_each(self) -> int:
+        """Of one arm, trials aside."""
+        return len(self.study.seeds) * len(self.study.shares)
+
+    def num_trials(self, arm: str) -> int:
+        """Of its tuning, those not known yet among them."""
+        return self.tunings[arm].tuning.trials if arm in self.tunings else 0
 
     def run_folder(self, cell: Cell) -> Path:
         return self.folder / "runs" / cell.id
@@ -66,61 +76,117 @@ class Plan:
 
 
 def plan_of(study: Study, config_dir: str | Path | None = None) -> Plan:
-    """Every run composed and checked; arms that are the same run are refused."""
-    study, left_out = without_the_impossible(study, lambda arm: _cell(study, arm, study.seeds[0], config_dir))
-    cells = [_cell(study, arm, seed, config_dir) for seed in study.seeds for arm in study.arms]
-    _refuse_twins(study, cells)
-    _refuse_ways_apart(cells)
-    return Plan(study, tuple(cells), Path(cells[0].config["output_dir"]) / "studies" / study.name, left_out)
+    """As far as it is known; every run composed and checked."""
+    return Planner(study, config_dir).plan()
 
 
-def overrides_of(study: Study, arm: str, seed: int) -> tuple[str, ...]:
-    """What makes the run with `h2h train`; of two values for one field the later counts."""
-    given = (*study.base, *study.arms[arm], f"seed={seed + study.seed_offsets.get(arm, 0)}", f"name={arm}-s{seed}")
-    last = {key_of(override): override for override in (*given, f"group={study.name}")}
-    return tuple(last.values())
+class Planner:
+    """Plans a study again and again, and does no more than is new."""
 
-
-def run_id(config: Mapping[str, Any]) -> str:
-    """A hash of what decides the result: the resolved configuration, its seed in it, without names and paths."""
-    deciding = {key: value for key, value in config.items() if key not in _NOT_OF_THE_RESULT}
-    deciding["trainer"] = {k: v for k, v in config["trainer"].items() if k not in _NOT_OF_THE_TRAINING}
-    text = json.dumps(deciding, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH]
-
-
-def shard_of(cells: Sequence[Cell], index: int, count: int) -> list[Cell]:
-    """The i-th of n shares, i from 1; by place in the plan, so that every share has all arms where it can."""
-    arms = len({cell.arm for cell in cells})
-    return [cell for place, cell in enumerate(cells) if (place // arms) % count == index - 1]
-
-
-def _cell(study: Study, arm: str, seed: int, config_dir: str | Path | None) -> Cell:
-    overrides = overrides_of(study, arm, seed)
-    try:
-        config = compose_checked("train", overrides, config_dir)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"study {study.name}, arm {arm}: {error}") from None
-    if config["trainer"]["devices"] * config["trainer"]["num_nodes"] > 1:
-        raise ConfigurationError(
-            f"study {study.name}, arm {arm}: trainer.devices={config['trainer']['devices']} is refused, since the runs "
-            f"of a study take one device each: set trainer.devices=1, and --workers for several runs at once"
+    def __init__(
+        self,
+        study: Study,
+        config_dir: str | Path | None = None,
+        *,
+        threads: int | None = None,
+        tell: Tell | None = None,
+    ) -> None:
+        composer = Composer(config_dir)
+        whole = Cells(study, composer)
+        self.study, self._left_out = without_the_impossible(study, lambda arm: whole.of(arm, study.seeds[0]))
+        self._cells = Cells(self.study, composer)
+        self.written = {arm: self._cells.of(arm, study.seeds[0]).config for arm in self.study.arms}
+        """Each arm's configuration before any budget."""
+        self.folder = _folder(study, self.written)
+        self._match = lambda: balanced(
+            self.study, self.written, self.folder, config_dir=config_dir, threads=threads, tell=tell
         )
-    return Cell(arm, seed, overrides, config, run_id(config), study.name)
+        self._matching: Matching | None = None
+
+    def plan(self) -> Plan:
+        """Reads the records of trials; all else is known from the first time on."""
+        study = self.study
+        if self._matching is None and (matching := self._match()) is not None:
+            refuse_unmet(study, matching)
+            self._matching = matching
+        drafts = {arm: self._cells.of(arm, study.seeds[0], self._asked(arm)).config for arm in study.arms}
+        tunings = {arm: self._tuned(arm, draft) for arm, draft in drafts.items() if isinstance(study.tuning, Tuning)}
+        ready = [arm for arm in study.arms if arm not in tunings or tunings[arm].over]
+        runs = [
+            self._run(arm, seed, share, drafts[arm], tunings.get(arm))
+            for seed in study.seeds
+            for share in sorted(study.shares)
+            for arm in ready
+        ]
+        _refuse_twins(study, runs)
+        cells = (*_in_turn([progress.cells for progress in tunings.values()]), *runs)
+        return Plan(study, cells, self.folder, drafts, self._left_out, self._matching, tunings)
+
+    def _asked(self, arm: str) -> tuple[str, ...]:
+        """By the budget."""
+        return () if self._matching is None else self._matching.arm(arm).overrides
+
+    def _tuned(self, arm: str, draft: Mapping[str, Any]) -> Progress:
+        study = self.study
+        assert isinstance(study.tuning, Tuning), "words are no tuning"
+        try:
+            tuning = for_arm(study.tuning, metric=study.metric, direction=study.direction, config=draft)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"study {study.name}, arm {arm}: {error}") from None
+        shorter = () if tuning.steps is None else shortened(draft, tuning.steps)
+        asked = (*self._asked(arm), *shorter, "trainer.keep_checkpoints=none", "trainer.num_samples=0")
+
+        def cell_of(number: int, setting: Setting) -> Cell:
+            return self._cells.of(arm, tuning.seed, (*asked, *setting.overrides), trial=number)
+
+        return progress_of(tuning, cell_of, lambda cell: ended_record(self.folder / "runs" / cell.id))
+
+    def _run(self, arm: str, seed: int, share: float, draft: Mapping[str, Any], progress: Progress | None) -> Cell:
+        chosen = progress.chosen if progress is not None else ()
+        steps = max(1, round(share * draft["trainer"]["max_steps"]))
+        return self._cells.of(arm, seed, (*self._asked(arm), *chosen, *shortened(draft, steps)), share=share)
+
+
+Again = Callable[[], tuple[Plan, Sequence[Cell]]]
+"""Plans anew, and says which runs are one's own."""
+
+
+def shard_of(plan: Plan, index: int, count: int) -> list[Cell]:
+    """The i-th of n shares, i from 1; by place in the plan, so that every share has all arms where it can.
+
+    A tuned arm stays in one share, with its trials: nobody else could tell which of them won.
+    """
+    arms = list(plan.study.arms)
+    if plan.tunings:
+        return [cell for cell in plan.cells if arms.index(cell.arm) % count == index - 1]
+    return [cell for place, cell in enumerate(plan.cells) if (place // len(arms)) % count == index - 1]
+
+
+def _in_turn(rows: Sequence[Sequence[Cell]]) -> list[Cell]:
+    """The first of each, then the second of each."""
+    longest = max(map(len, rows), default=0)
+    return [row[place] for place in range(longest) for row in rows if place < len(row)]
 
 
 def _refuse_twins(study: Study, cells: Sequence[Cell]) -> None:
     first: dict[str, Cell] = {}
     for cell in cells:
         twin = first.setdefault(cell.id, cell)
-        if twin is not cell:
+        if twin is cell:
+            continue
+        if twin.arm == cell.arm and twin.seed == cell.seed:
             raise ConfigurationError(
-                f"study {study.name}: arms {twin.arm} and {cell.arm} are the same run (seeds {twin.seed} and "
-                f"{cell.seed}): change one, or give seed_offsets: {{{cell.arm}: 1000}} to compare an arm with itself"
+                f"study {study.name}: the shares {twin.share:g} and {cell.share:g} are as many steps of {cell.arm}: "
+                "take one out"
             )
+        raise ConfigurationError(
+            f"study {study.name}: arms {twin.arm} and {cell.arm} are the same run (seeds {twin.seed} and "
+            f"{cell.seed}): change one, or give seed_offsets: {{{cell.arm}: 1000}} to compare an arm with itself"
+        )
 
 
-def _refuse_ways_apart(cells: Sequence[Cell]) -> None:
-    places = {cell.config["output_dir"]: cell.arm for cell in cells}
+def _folder(study: Study, written: Mapping[str, Mapping[str, Any]]) -> Path:
+    places = {config["output_dir"]: arm for arm, config in written.items()}
     if len(places) > 1:
         raise ConfigurationError(f"arms {' and '.join(places.values())} go to different output_dir: give one for all")
+    return Path(next(iter(places))) / "studies" / study.name

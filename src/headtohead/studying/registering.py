@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from headtohead.studying.planning import Plan, run_id
+from headtohead.studying.cells import run_id
+from headtohead.studying.planning import Plan
 from headtohead.studying.study import Study
 from headtohead.tracking.files import replace_text
 
@@ -24,10 +25,13 @@ class Registered:
     best: float | None
     solved_at: float | None
     contrasts: tuple[tuple[str, str], ...]
+    looks: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, study: Study) -> Registered:
-        return cls(**{field.name: getattr(study, field.name) for field in fields(cls)})
+        """Where looks are registered, so are all seeds up to the last of them."""
+        design = cls(**{field.name: getattr(study, field.name) for field in fields(cls)})
+        return replace(design, seeds=tuple(range(study.looks[-1]))) if study.looks else design
 
     def asks_the_same(self, other: Registered) -> bool:
         """Seeds and contrasts aside, which may be added one by one."""
@@ -49,10 +53,11 @@ def registered(plan: Plan) -> Registered | None:
         return None
     written: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     contrasts = tuple((arm, other) for arm, other in written["contrasts"])
-    return Registered(**{**written, "seeds": tuple(written["seeds"]), "contrasts": contrasts})
+    looks = tuple(written.get("looks", ()))
+    return Registered(**{**written, "seeds": tuple(written["seeds"]), "looks": looks, "contrasts": contrasts})
 
 
 def _file(plan: Plan) -> Path:
     """By the baseline without its seed: arms and seeds may join a design, another baseline makes another."""
-    config = next(cell.config for cell in plan.cells if cell.arm == plan.study.baseline)
+    config = plan.drafts[plan.study.baseline]
     return plan.folder / "registrations" / f"{run_id({**config, 'seed': None})}.json"

@@ -12,8 +12,9 @@ from typing import Any
 
 from headtohead.building.errors import ConfigurationError, unknown
 from headtohead.comparing.verdict import Verdict
+from headtohead.studying.cells import Cell
 from headtohead.studying.judging import judged, surprises, ways_apart
-from headtohead.studying.planning import Cell, Plan
+from headtohead.studying.planning import Plan
 from headtohead.studying.registering import registered
 from headtohead.studying.running import DONE, record_of
 from headtohead.studying.study import Study
@@ -30,11 +31,24 @@ class RunLine:
     id: str
     arm: str
     seed: int
+    trial: int | None
+    share: float
     status: str
     """That of the record, or missing."""
     reason: str | None
     value: float | None
     folder: str
+
+    @property
+    def counts(self) -> bool:
+        """Whether a verdict may rest on it."""
+        return self.trial is None and self.share == 1
+
+    @property
+    def words(self) -> str:
+        """b, seed 3."""
+        which = f"seed {self.seed}" if self.trial is None else f"trial {self.trial}"
+        return f"{self.arm}, {which}" + (f", {self.share:.0%} of the budget" if self.share != 1 else "")
 
 
 @dataclass(frozen=True)
@@ -64,6 +78,8 @@ class Report:
     verdicts: tuple[Verdict, ...]
     remarks: tuple[str, ...]
     """What stands between the runs and a verdict, and what is not as expected."""
+    complete: bool
+    """Whether every run is done, and none follows."""
 
     @property
     def failures(self) -> list[RunLine]:
@@ -82,7 +98,7 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         return {
             "study": asdict(self.study),
-            "complete": not self.undone,
+            "complete": self.complete,
             "verdicts": [verdict.as_data() for verdict in self.verdicts],
             "arms": [asdict(arm) for arm in self.arms],
             "remarks": list(self.remarks),
@@ -95,14 +111,15 @@ def report_of(plan: Plan) -> Report:
     study = plan.study
     records = {cell: record_of(plan.run_folder(cell)) for cell in plan.cells}
     runs = tuple(_line(plan, cell, record) for cell, record in records.items())
-    _check_metric(study, records.values())
-    arms = tuple(_arm(study, arm, [(c, r) for c, r in records.items() if c.arm == arm], runs) for arm in study.arms)
-    apart = list(ways_apart(records))
-    outcomes = [(run.arm, run.seed, run.status, run.value) for run in runs]
-    verdicts = [] if apart else judged(study, outcomes, registered(plan), chance=_chance(study, records.values()))
-    complete = all(run.status in DONE for run in runs)
+    contest = {cell: records[cell] for cell in plan.contest}
+    _check_metric(study, contest.values())
+    arms = tuple(_arm(study, arm, [(c, r) for c, r in contest.items() if c.arm == arm], runs) for arm in study.arms)
+    apart = list(ways_apart(contest))
+    outcomes = [(run.arm, run.seed, run.status, run.value) for run in runs if run.counts]
+    verdicts = [] if apart else judged(study, outcomes, registered(plan), chance=_chance(study, contest.values()))
+    complete = not plan.is_open and all(run.status in DONE for run in runs)
     remarks = [*apart, *(surprises(study, verdicts) if complete else ())]
-    return Report(study, runs, arms, tuple(verdicts), tuple(remarks))
+    return Report(study, runs, arms, tuple(verdicts), tuple(remarks), complete)
 
 
 def write(report: Report, folder: Path) -> Path:
@@ -115,7 +132,8 @@ def write(report: Report, folder: Path) -> Path:
 def _line(plan: Plan, cell: Cell, record: RunRecord | None) -> RunLine:
     status, reason = (record.status, record.reason) if record is not None else ("missing", None)
     value = _value(plan.study, record)
-    return RunLine(cell.id, cell.arm, cell.seed, status, reason, value, str(plan.run_folder(cell)))
+    place = (cell.arm, cell.seed, cell.trial, cell.share)
+    return RunLine(cell.id, *place, status, reason, value, str(plan.run_folder(cell)))
 
 
 def _value(study: Study, record: RunRecord | None) -> float | None:
@@ -138,7 +156,7 @@ def _check_metric(study: Study, records: Iterable[RunRecord | None]) -> None:
 
 
 def _arm(study: Study, arm: str, cells: Sequence[tuple[Cell, RunRecord | None]], runs: Sequence[RunLine]) -> ArmResult:
-    lines = [run for run in runs if run.arm == arm]
+    lines = [run for run in runs if run.arm == arm and run.counts]
     done = [record for _, record in cells if record is not None and record.status == "finished"]
     values = [run.value for run in lines if run.value is not None]
     costs = [record.costs.get("totals", {}).get("parameters") for record in done]

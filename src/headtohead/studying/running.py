@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from headtohead.studying.planning import Cell
+from headtohead.studying.cells import Cell
 from headtohead.tracking.record import RunRecord, Status
 from headtohead.tracking.store import RECORD, RunFolder
 
@@ -20,9 +20,14 @@ def record_of(folder: Path) -> RunRecord | None:
     return RunFolder.open(folder).read_record() if (folder / RECORD).is_file() else None
 
 
-def is_done(folder: Path) -> bool:
+def ended_record(folder: Path) -> RunRecord | None:
+    """None while it is not done."""
     record = record_of(folder)
-    return record is not None and record.status in DONE
+    return record if record is not None and record.status in DONE else None
+
+
+def is_done(folder: Path) -> bool:
+    return ended_record(folder) is not None
 
 
 def train_cell(cell: Cell, folder: Path, budget: str | None, threads: int | None) -> None:
@@ -37,6 +42,12 @@ def train_cell(cell: Cell, folder: Path, budget: str | None, threads: int | None
         train(replace(parts, identity=identity, budget={"kind": budget} if budget else {}))
     except Exception as error:
         _note(cell, folder, config, f"{type(error).__name__}: {' '.join(str(error).split())}")
+
+
+def give_up(cell: Cell, folder: Path, reason: str) -> None:
+    """A run without which nothing goes on is called failed, unless it came to its end after all."""
+    if not is_done(folder):
+        _note(cell, folder, dict(cell.config), reason)
 
 
 def _as_run(config: Mapping[str, Any], folder: Path, threads: int | None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from headtohead.comparing.verdict import Verdict
 from headtohead.studying.estimating import ArmEstimate, Estimate
 from headtohead.studying.planning import Plan
 from headtohead.studying.reporting import ArmResult, Report
+from headtohead.studying.tuning.tuning import Tuning
 
 _STYLES = {"better": "green", "worse": "red", "equivalent": "cyan", "undecided": "yellow"}
 _UNKNOWN = "-"
@@ -25,7 +26,7 @@ def show_plan(plan: Plan, estimate: Estimate, workers: int) -> RenderableType:
     table = _table("arm", "runs", "missing", "parameters", "tokens/run", "FLOPs/run", "time/run", "by")
     for arm in estimate.arms:
         table.add_row(Text(arm.arm), *_planned(arm))
-    total = f"{estimate.missing} of {len(plan.cells)} runs to do, {count(estimate.flops)} FLOPs"
+    total = f"{estimate.missing} of {estimate.runs} runs to do, {count(estimate.flops)} FLOPs"
     if estimate.missing:
         at_once = max(1, min(workers, estimate.missing))
         where = f"on {at_once} worker{'s' if at_once > 1 else ''}"
@@ -33,7 +34,41 @@ def show_plan(plan: Plan, estimate: Estimate, workers: int) -> RenderableType:
         total += f", about {duration(estimate.seconds / at_once)} {where}" if known else f", no time known, {where}"
         if any(arm.source == "calibration" for arm in estimate.arms):
             total += ", and what starts, validations and tests add"
-    return Group(Text(study.question, style="bold"), Text(f"hypothesis: {study.hypothesis}"), table, Text(total))
+    told = (Text(study.question, style="bold"), Text(f"hypothesis: {study.hypothesis}"))
+    return Group(*told, table, *_matched(plan), *_aside(plan), Text(total), *_disk(estimate))
+
+
+def _matched(plan: Plan) -> Iterator[RenderableType]:
+    """What the budget asked of the arms, and what therefore differs."""
+    if plan.matching is not None:
+        from headtohead.studying.matching.view import show
+
+        yield show(plan.matching)
+
+
+def _aside(plan: Plan) -> Iterator[Text]:
+    """Runs that no verdict rests on, and combinations that are none."""
+    study = plan.study
+    if plan.tunings:
+        trials = sum(plan.num_trials(arm) for arm in study.arms)
+        length = (
+            "" if not isinstance(study.tuning, Tuning) or study.tuning.steps is None else ", shorter than the others"
+        )
+        yield Text(
+            f"{trials} of the runs are trials of the tuning{length}; each arm's best is run on the study's seeds"
+        )
+    if len(study.shares) > 1:
+        yield Text(f"each arm and seed runs at {', '.join(f'{share:.0%}' for share in study.shares)} of the budget")
+    for arm, reason in plan.left_out:
+        yield Text(f"left out: {arm}: {reason}", style="yellow")
+
+
+def _disk(estimate: Estimate) -> Iterator[Text]:
+    if estimate.missing:
+        yield Text(
+            f"about {memory(estimate.disk_bytes)} of disk will be taken, and {memory(estimate.passing_bytes)} more by "
+            "each run while it trains"
+        )
 
 
 def show_report(report: Report) -> RenderableType:
@@ -113,4 +148,4 @@ def _troubles(report: Report) -> Iterator[Text]:
     for run in (*report.failures, *report.undone):
         reason = f": {run.reason}" if run.reason else ""
         where = f" ({os.path.relpath(run.folder)})" if run.status != "missing" else ""
-        yield Text(f"{run.arm}, seed {run.seed}: {run.status.replace('_', ' ')}{reason}{where}", style="red")
+        yield Text(f"{run.words}: {run.status.replace('_', ' ')}{reason}{where}", style="red")

@@ -19,9 +19,10 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Thread
 
+from headtohead.studying.cells import Cell
 from headtohead.studying.leases import Lease, Leases
-from headtohead.studying.planning import Cell, Plan
-from headtohead.studying.running import is_done, train_cell
+from headtohead.studying.planning import Again, Plan
+from headtohead.studying.running import give_up, is_done, train_cell
 from headtohead.tracking.store import RunFolder
 
 TRIES = 2
@@ -45,9 +46,10 @@ class Worker:
         parent: int | None = None,
         train: Train = train_cell,
         leases: Leases | None = None,
+        again: Again | None = None,
     ) -> None:
         self._plan, self._cells, self._threads, self._parent = plan, list(cells), threads, parent
-        self._train = train
+        self._train, self._again = train, again
         self._leases = leases or Leases(plan.folder / "leases")
         self._tries: Counter[str] = Counter()
         self._stopped = False
@@ -56,19 +58,31 @@ class Worker:
         """Whether it came to the end, and was not stopped before."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.stop())
-        left = self._cells
-        while not self._is_over() and (left := [cell for cell in left if self._is_missing(cell)]):
-            for cell in left:
+        while not self._is_over() and (self._has_work() or self._found_more()):
+            for cell in self._cells:
                 if (lease := self._leases.take(cell.id)) is not None:
                     self._do(cell, lease)
                     break
             else:
                 time.sleep(_WAIT_SECONDS)  # whoever holds them may die
+                self._found_more()
         return not self._stopped
 
     def stop(self) -> None:
         """The run at hand keeps a checkpoint; its next worker goes on from there."""
         self._stopped = True
+
+    def _has_work(self) -> bool:
+        self._cells = [cell for cell in self._cells if self._is_missing(cell)]
+        return bool(self._cells)
+
+    def _found_more(self) -> bool:
+        """Whether how trials ended has made work."""
+        if self._again is None or not self._plan.is_open:
+            return False
+        self._plan, cells = self._again()
+        self._cells = list(cells)
+        return self._has_work()
 
     def _is_over(self) -> bool:
         if self._parent is not None and os.getppid() != self._parent:
@@ -88,6 +102,8 @@ class Worker:
         run.give_up()
         self._tries[cell.id] += 1
         if self._watch(self._started(cell, folder), lease):
+            if cell.trial is not None and self._tries[cell.id] == TRIES and not self._stopped:
+                give_up(cell, folder, f"its process was killed {TRIES} times")
             lease.give_back()
 
     def _started(self, cell: Cell, folder: Path) -> tuple[BaseProcess, Connection]:

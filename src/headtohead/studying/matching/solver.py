@@ -33,10 +33,26 @@ def match(
     Overrides of an arm come after those of the base. An arm that no shape brings there is said to be so, with the
     nearest; what cannot be asked at all raises ConfigurationError.
     """
-    moves = _moves_by_arm(arms, baseline, budget, movable or {})
     configs = {name: _composed(name, [*base, *overrides], config_dir) for name, overrides in arms.items()}
+    found = match_composed(configs, baseline, budget, movable, tell=tell)
+    for arm in found.arms:
+        if arm.overrides:
+            _composed(arm.name, [*base, *arms[arm.name], *arm.overrides], config_dir)
+    return found
+
+
+def match_composed(
+    configs: Mapping[str, Mapping[str, Any]],
+    baseline: str,
+    budget: Budget,
+    movable: Movable | None = None,
+    *,
+    tell: Tell | None = None,
+) -> Matching:
+    """The same of arms that are composed already."""
+    moves = _moves_by_arm(configs, baseline, budget, movable or {})
     timings = _timings(configs, budget, tell)
-    runs = {name: costed(config, timings.get(name)) for name, config in configs.items()}
+    runs = {name: _costed(name, config, timings.get(name)) for name, config in configs.items()}
     target = budget.of(runs[baseline])
     if target <= 0:
         raise ConfigurationError(
@@ -48,9 +64,7 @@ def match(
         if name != baseline:
             if tell is not None:
                 tell(f"{name}: looking for {told(budget.figure)} equal to {baseline}'s")
-            arm = _matched(name, run, moves[name], budget, target, runs[baseline])
-            _composed(name, [*base, *arms[name], *arm.overrides], config_dir)
-            matched.append(arm)
+            matched.append(_matched(name, run, moves[name], budget, target, runs[baseline]))
     return Matching(budget, baseline, target, tuple(matched))
 
 
@@ -60,7 +74,7 @@ def told(name: str) -> str:
 
 
 def _moves_by_arm(
-    arms: Mapping[str, Sequence[str]], baseline: str, budget: Budget, movable: Movable
+    arms: Mapping[str, object], baseline: str, budget: Budget, movable: Movable
 ) -> dict[str, tuple[Move, ...]]:
     if baseline not in arms:
         raise ConfigurationError(unknown(f"baseline={baseline} is no arm", baseline, list(arms)))
@@ -93,6 +107,13 @@ def _checked(name: str, moves: Sequence[str], budget: Budget) -> tuple[Move, ...
 def _composed(name: str, overrides: Sequence[str], config_dir: str | Path | None) -> dict[str, Any]:
     try:
         return compose_checked("train", overrides, config_dir)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"arm {name}: {error}") from None
+
+
+def _costed(name: str, config: Mapping[str, Any], timing: Timing | None) -> CostedRun:
+    try:
+        return costed(config, timing)
     except ConfigurationError as error:
         raise ConfigurationError(f"arm {name}: {error}") from None
 

@@ -1,0 +1,116 @@
+"""The arms of a study brought to what its baseline costs, before the first of them is run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headtohead.building.errors import ConfigurationError
+from headtohead.studying.cells import run_id
+from headtohead.studying.study import Study
+
+if TYPE_CHECKING:
+    from headtohead.studying.matching.kept import Beat
+    from headtohead.studying.matching.matching import Matching
+
+Config = Mapping[str, Any]
+Tell = Callable[[str], None]
+_ID_LENGTH = 12
+
+
+def balanced(
+    study: Study,
+    drafts: Mapping[str, Config],
+    folder: Path,
+    *,
+    config_dir: str | Path | None = None,
+    threads: int | None = None,
+    tell: Tell | None = None,
+) -> Matching | None:
+    """From the arms as they are written; None where nothing has to be equal.
+
+    Found once, and kept in the folder of the study: another plan, here or elsewhere, reads what was found.
+    """
+    if study.budget is None:
+        return None
+    from headtohead.building.configuration import compose_checked
+    from headtohead.studying.matching.budgets import budget_of
+    from headtohead.studying.matching.kept import KeptMatchings
+    from headtohead.studying.matching.matching import Matching
+    from headtohead.studying.matching.solver import match_composed
+
+    budget = budget_of(compose_checked("match", study.budget.overrides, config_dir))
+
+    def solve(names: Sequence[str], beat: Beat) -> Matching:
+        def told(sentence: str) -> None:
+            beat()
+            if tell is not None:
+                tell(sentence)
+
+        asked = {name: _as_timed(drafts[name], threads) for name in (study.baseline, *names)}
+        movable = {name: moves for name, moves in study.movable.items() if name in asked}
+        return match_composed(asked, study.baseline, budget, movable, tell=told)
+
+    try:
+        found = KeptMatchings(folder).completed(keys_of(study, drafts), solve)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"study {study.name}: {error}") from None
+    baseline = next(iter(found.values())).baseline
+    arms = tuple(baseline if name == study.baseline else found[name].arm for name in study.arms)
+    return Matching(budget, study.baseline, baseline.achieved, arms)
+
+
+def keys_of(study: Study, drafts: Mapping[str, Config]) -> dict[str, str]:
+    """A hash for each arm but the baseline, of all that its matching depends on."""
+    assert study.budget is not None, "without a budget nothing is matched"
+    shared = {"budget": asdict(study.budget), "baseline": _content(drafts[study.baseline])}
+    return {
+        arm: _hash({**shared, "arm": _content(drafts[arm]), "movable": list(study.movable.get(arm, ()))})
+        for arm in study.arms
+        if arm != study.baseline
+    }
+
+
+def refuse_apart(study: Study, drafts: Mapping[str, Config], folder: Path) -> None:
+    """Before the runs are divided among machines without a shared folder: each would measure times of its own."""
+    from headtohead.studying.matching.kept import FOLDER, KeptMatchings
+
+    if study.budget_name != "equal_time":
+        return
+    known = KeptMatchings(folder)
+    if not all(known.has(key) for key in keys_of(study, drafts).values()):
+        raise ConfigurationError(
+            f"study {study.name}: budget=equal_time is measured once, and shards would measure it apart: call "
+            f"h2h study {study.name} --plan first, and copy {folder / FOLDER} to every machine"
+        )
+
+
+def refuse_unmet(study: Study, matching: Matching) -> None:
+    """Where no shape meets the budget, unless that is allowed."""
+    unmet = [arm for arm in matching.arms if not arm.met]
+    if not unmet or "budget" in study.allow_unlike or study.budget is None:
+        return
+    reasons = ". ".join(f"{arm.name}: {arm.reason}" for arm in unmet)
+    raise ConfigurationError(
+        f"study {study.name}: budget={study.budget.name} is not met. {reasons}. Let arms move otherwise (movable), "
+        "choose another budget, or compare them nevertheless with allow_unlike=[budget]"
+    )
+
+
+def _as_timed(config: Config, threads: int | None) -> dict[str, Any]:
+    """On as many threads as its runs will have; of one seed, whatever seeds the study has."""
+    trainer = {**config["trainer"], "threads": config["trainer"]["threads"] or threads}
+    return {**config, "seed": 0, "trainer": trainer}
+
+
+def _content(config: Config) -> str:
+    return run_id({**config, "seed": None})
+
+
+def _hash(content: Mapping[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH]

@@ -1,0 +1,118 @@
+"""The runs of a study: where each belongs, the overrides and the configuration that make it, and an id made of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from headtohead.building.errors import ConfigurationError
+from headtohead.building.overrides import key_of
+from headtohead.studying.composing import Composer
+from headtohead.studying.study import Study
+from headtohead.tracking.record import Place
+
+_NOT_OF_THE_RESULT = (
+    "name", "group", "tags", "notes", "output_dir", "resume_from", "tracking", "choices",
+)  # fmt: skip
+"""How a run is called, where it goes and who is told: another value there makes no other run."""
+_NOT_OF_THE_TRAINING = ("progress_bar", "threads", "num_workers", "num_samples", "keep_checkpoints", "log_every")
+_ID_LENGTH = 12
+_IN_STEPS = ("schedule.warmup", "schedule.decay")
+"""Numbers of steps where they are not below 1."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a study."""
+
+    arm: str
+    seed: int
+    """That of the study; what the run itself is given may be offset."""
+    overrides: tuple[str, ...]
+    config: Mapping[str, Any] = field(compare=False, repr=False)
+    id: str
+    """Of the same content everywhere: machine, folder, order and company of other arms make no difference."""
+    study: str = ""
+    trial: int | None = None
+    """Of the arm's tuning; such a run is never in a verdict."""
+    share: float = 1.0
+    """Of the budget; verdicts rest on the whole."""
+
+    @property
+    def name(self) -> str:
+        return name_of(self.arm, self.seed, self.trial, self.share)
+
+    @property
+    def counts(self) -> bool:
+        """Whether a verdict may rest on it."""
+        return self.trial is None and self.share == 1
+
+    @property
+    def place(self) -> Place:
+        return Place(self.study, self.arm, self.seed, self.trial, self.share)
+
+
+class Cells:
+    """Makes the runs of one study."""
+
+    def __init__(self, study: Study, composer: Composer) -> None:
+        self._study, self._composer = study, composer
+
+    def of(
+        self, arm: str, seed: int, added: Sequence[str] = (), *, trial: int | None = None, share: float = 1.0
+    ) -> Cell:
+        """added comes after the overrides of the arm: what a budget, a tuning or a place on an axis asks of it."""
+        overrides = overrides_of(self._study, arm, seed, added, trial=trial, share=share)
+        try:
+            config = self._composer.composed(overrides)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"study {self._study.name}, arm {arm}: {error}") from None
+        if config["trainer"]["devices"] * config["trainer"]["num_nodes"] > 1:
+            raise ConfigurationError(
+                f"study {self._study.name}, arm {arm}: trainer.devices={config['trainer']['devices']} is refused, "
+                "since the runs of a study take one device each: set trainer.devices=1, and --workers for several "
+                "runs at once"
+            )
+        return Cell(arm, seed, overrides, config, run_id(config), self._study.name, trial, share)
+
+
+def name_of(arm: str, seed: int, trial: int | None = None, share: float = 1.0) -> str:
+    """As the run is called on terminals and dashboards."""
+    if trial is not None:
+        return f"{arm}-t{trial}"
+    return f"{arm}-s{seed}" if share == 1 else f"{arm}-s{seed}-{100 * share:g}pct"
+
+
+def overrides_of(
+    study: Study, arm: str, seed: int, added: Sequence[str] = (), *, trial: int | None = None, share: float = 1.0
+) -> tuple[str, ...]:
+    """What makes the run with `h2h train`; of two values for one field the later counts."""
+    lengths = [f"evaluation.lengths=[{','.join(map(str, study.lengths))}]"] if study.lengths else []
+    given = (*study.base, *lengths, *study.arms[arm], *added, f"seed={seed + study.seed_offsets.get(arm, 0)}")
+    last = {key_of(override): override for override in given}
+    return (*last.values(), f"name={name_of(arm, seed, trial, share)}", f"group={study.name}")
+
+
+def shortened(config: Mapping[str, Any], steps: int) -> tuple[str, ...]:
+    """Overrides that make a whole run of so many steps: what is counted in steps keeps its place in the run."""
+    whole: int = config["trainer"]["max_steps"]
+    if steps == whole:
+        return ()
+    validate_every = max(1, round(config["trainer"]["validate_every"] * steps / whole))
+    counted = [
+        f"{path}={max(1, round(value * steps / whole))}"
+        for path in _IN_STEPS
+        if (value := config["schedule"].get(path.partition(".")[2])) is not None and value >= 1
+    ]
+    return (f"trainer.max_steps={steps}", f"trainer.validate_every={validate_every}", *counted)
+
+
+def run_id(config: Mapping[str, Any]) -> str:
+    """A hash of what decides the result: the resolved configuration, its seed in it, without names and paths."""
+    deciding = {key: value for key, value in config.items() if key not in _NOT_OF_THE_RESULT}
+    deciding["trainer"] = {k: v for k, v in config["trainer"].items() if k not in _NOT_OF_THE_TRAINING}
+    text = json.dumps(deciding, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH]

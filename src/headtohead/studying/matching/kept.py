@@ -1,0 +1,86 @@
+"""Matchings that are kept with a study: an arm is brought to its budget by whoever plans first, and never again."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from headtohead.studying.leases import Leases
+from headtohead.studying.matching.costing import Timing
+from headtohead.studying.matching.matching import MatchedArm, Matching
+
+FOLDER = "matchings"
+_LEASE = "matching"
+_WAIT_SECONDS = 0.5
+Beat = Callable[[], object]
+Solve = Callable[[Sequence[str], Beat], Matching]
+"""Brings the arms of these names to the baseline, with a sign of life now and then."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One arm as it was matched, and the baseline as it was measured beside it."""
+
+    arm: MatchedArm
+    baseline: MatchedArm
+
+
+class KeptMatchings:
+    """Those in a study's folder, one file for each arm."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._leases = folder / FOLDER, Leases(folder / "leases")
+
+    def has(self, key: str) -> bool:
+        return self._file(key).is_file()
+
+    def completed(self, keys: Mapping[str, str], solve: Solve) -> dict[str, Kept]:
+        """By arm, given a hash of all that its matching depends on; what nobody solved yet is solved by one."""
+        while missing := self._missing(keys):
+            lease = self._leases.take(_LEASE)
+            if lease is None:
+                time.sleep(_WAIT_SECONDS)
+                continue
+            try:
+                if missing := self._missing(keys):  # another may have been quicker
+                    matching = solve(missing, lease.beat)
+                    for name in missing:
+                        self._keep(keys[name], Kept(matching.arm(name), matching.arm(matching.baseline)))
+            finally:
+                lease.give_back()
+        return {name: _read(self._file(key)) for name, key in keys.items()}
+
+    def _missing(self, keys: Mapping[str, str]) -> list[str]:
+        return [name for name, key in keys.items() if not self.has(key)]
+
+    def _keep(self, key: str, found: Kept) -> None:
+        """The first stays: runs may have begun by it."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        file = self._file(key)
+        own = file.with_suffix(f".{os.getpid()}")
+        own.write_text(json.dumps(asdict(found), indent=2) + "\n", encoding="utf-8")
+        try:
+            os.link(own, file)
+        except FileExistsError:
+            pass
+        finally:
+            own.unlink()
+
+    def _file(self, key: str) -> Path:
+        return self._folder / f"{key}.json"
+
+
+def _read(file: Path) -> Kept:
+    written: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return Kept(_arm(written["arm"]), _arm(written["baseline"]))
+
+
+def _arm(written: Mapping[str, Any]) -> MatchedArm:
+    timing = written["timing"]
+    timed = None if timing is None else Timing(**{**timing, "turns": tuple(timing["turns"])})
+    return MatchedArm(**{**written, "overrides": tuple(written["overrides"]), "timing": timed})
