@@ -7,7 +7,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from headtohead.comparing.dashboard.answers import REPORT_POLICY, Answer, as_file, as_json, refusal
 from headtohead.comparing.dashboard.details import details, pictures, read_table, tables
@@ -48,15 +48,15 @@ class Routes:
 
     def answer(self, address: str) -> Answer:
         """To the path and query of a request."""
-        parts = urlsplit(address)
-        if parts.path in self._own:
-            return as_file(self._own[parts.path])
-        asked = self._asked.get(parts.path)
+        path, _, query = address.partition("?")
+        if path in self._own:
+            return as_file(self._own[path])
+        asked = self._asked.get(path)
         if asked is None:
             return refusal(404, "there is nothing here: open / for the page")
         try:
-            return asked(parse_qs(parts.query, keep_blank_values=True, errors="replace"))
-        except (NotThereError, FileNotThereErrorError) as error:
+            return asked(parse_qs(query, keep_blank_values=True, errors="replace"))
+        except (NotThereError, FileNotFoundError) as error:
             return refusal(404, str(error) if isinstance(error, NotThereError) else "the file is gone")
 
     def _runs(self, query: Query) -> Answer:

@@ -6,7 +6,6 @@ import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from headtohead.comparing.dashboard.answers import Answer, refusal
 from headtohead.comparing.dashboard.routes import Routes
@@ -60,8 +59,8 @@ class _Handler(BaseHTTPRequestHandler):
         super().end_headers()
 
     def _answer(self) -> Answer:
-        name = urlsplit(f"//{self.headers.get('Host', '')}").hostname
-        if name not in _NAMES:
+        name, _, port = self.headers.get("Host", "").partition(":")
+        if name not in _NAMES or not (port == "" or port.isdigit()):
             return refusal(403, f"this page is for this machine alone: open it as {self.server.address}")
         return self.server.routes.answer(self.path)
 

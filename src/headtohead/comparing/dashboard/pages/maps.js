@@ -2,11 +2,12 @@
 
 import { el } from "./dom.js";
 import { details, steps, upTo } from "./folders.js";
-import { words } from "./format.js";
+import { stepName } from "./format.js";
 import { labelOf } from "./selection.js";
 import { chosenOf, stepControls } from "./slider.js";
 
 const MOST = 12;
+const FIELD = /\.receptive_field$/;
 
 export async function show(panel, list, isWanted) {
   const found = await details(list, MOST);
@@ -20,14 +21,20 @@ export async function show(panel, list, isWanted) {
   const { name, step } = chosenOf(names, order, "picture");
   panel.replaceChildren(
     stepControls(names, name, order, step, "picture"),
-    el("div", { class: "pictures" }, ...found.map((run) => picture(run, name, upTo(run.pictures, order, step, name)))),
+    el("div", { class: "pictures" }, ...found.map((run) => picture(run, ofLayer(run, order, step, name)))),
     ...(list.length > MOST ? [el("p", { class: "note" }, `The first ${MOST} of ${list.length} runs.`)] : []),
   );
 }
 
-function picture({ run }, name, step) {
-  const caption = el("figcaption", {}, el("b", {}, labelOf(run)), el("span", {}, step ? words(step) : "not drawn"));
+/** One run may attend where another shows its receptive field: of the same layer, they stand side by side. */
+function ofLayer(run, order, step, name) {
+  const layer = name.replace(FIELD, ""), others = [...new Set(Object.values(run.pictures).flat())].filter((other) => other.replace(FIELD, "") === layer);
+  return [name, ...others].map((one) => [one, upTo(run.pictures, order, step, one)]).find(([, at]) => at) ?? [name, undefined];
+}
+
+function picture({ run }, [name, step]) {
+  const caption = el("figcaption", {}, el("b", {}, labelOf(run)), el("span", {}, step ? `${name}, ${stepName(step)}` : "not drawn"));
   if (!step) return el("figure", {}, caption);
   const address = `/picture?${new URLSearchParams({ run: run.key, step, name })}`;
-  return el("figure", {}, caption, el("a", { href: address, target: "_blank" }, el("img", { src: address, alt: `${name} of ${run.name}, ${words(step)}`, loading: "lazy" })));
+  return el("figure", {}, caption, el("a", { href: address, target: "_blank" }, el("img", { src: address, alt: `${name} of ${run.name}, ${stepName(step)}` })));
 }

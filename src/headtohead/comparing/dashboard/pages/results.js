@@ -16,7 +16,7 @@ export function show(panel, list) {
     el("div", { class: "scroll", tabindex: "0" }, el("table", { class: "results" },
       el("thead", {}, el("tr", {}, ...columns.map((column) => head(column, again)))),
       el("tbody", {}, ...sorted.map((run) => el("tr", {}, ...columns.map((column) => cell(column, run))))))),
-    el("p", { class: "note" }, "Baseline: what a model that learned nothing gets. Speed and memory of different machines do not compare."),
+    el("p", { class: "note" }, "Result: on the test, else on validation. Baseline: what a model that learned nothing gets. Speed and memory of different machines do not compare."),
   );
 }
 
@@ -29,6 +29,8 @@ function columnsOf(list) {
     { name: "arm", of: (run) => run.arm },
     { name: "seed", of: (run) => run.seed, number: true },
     { name: "status", of: (run) => run.status, text: words },
+    { name: "result", of: (run) => run.value, number: true, text: (value, run) => (run.metric ? `${words(run.metric)} ${number(value)}` : "–") },
+    { name: "baseline", of: (run) => run.baseline, number: true },
     { name: "parameters", of: (run) => run.costs.parameters, number: true, text: large },
     { name: "steps", of: (run) => run.progress.step, number: true },
     { name: "tokens", of: (run) => run.progress.tokens, number: true, text: large },
@@ -36,7 +38,6 @@ function columnsOf(list) {
     { name: "time", of: (run) => run.progress.seconds, number: true, text: duration },
     { name: "tokens/s", of: (run) => run.costs.tokens_per_second, number: true, text: large },
     { name: "peak memory", of: (run) => run.costs.peak_memory_bytes, number: true, text: bytes },
-    { name: "baseline", of: (run) => run.baseline, number: true },
     ...results.map((name) => ({ name, of: (run) => run.results[name], number: true })),
   ];
 }
@@ -66,6 +67,6 @@ function cell(column, run) {
     swatch.style.background = styleOf(groupOf(run))?.colour ?? "";
     node.append(swatch);
   }
-  node.append(column.number ? (column.text ?? number)(value) : (column.text ?? String)(value ?? "–"));
+  node.append(column.number ? (column.text ?? number)(value, run) : (column.text ?? String)(value ?? "–"));
   return node;
 }

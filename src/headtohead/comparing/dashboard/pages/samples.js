@@ -2,7 +2,7 @@
 
 import { el } from "./dom.js";
 import { details, steps, upTo } from "./folders.js";
-import { words } from "./format.js";
+import { stepName, words } from "./format.js";
 import { labelOf } from "./selection.js";
 import { chosenOf, stepControls } from "./slider.js";
 
@@ -26,7 +26,7 @@ export async function show(panel, list, isWanted) {
 }
 
 async function table({ run }, name, step) {
-  const heading = el("h2", {}, labelOf(run), el("small", {}, step ? ` ${words(step)}` : " nothing yet"));
+  const heading = el("h2", {}, labelOf(run), el("small", {}, step ? ` ${stepName(step)}` : " nothing yet"));
   if (!step) return el("div", { class: "sample" }, heading);
   const response = await fetch(`/api/table?${new URLSearchParams({ run: run.key, step, name })}`);
   const told = response.ok ? await response.json() : { columns: [], rows: [], more: false };

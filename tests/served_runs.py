@@ -1,0 +1,73 @@
+"""Folders of runs for the dashboard's tests, and a dashboard that serves them until the test is over."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from browser import Browser
+from headtohead.comparing.dashboard.server import Dashboard
+from headtohead.tracking.record import Progress, RunRecord
+from headtohead.tracking.store import RunFolder
+
+CONFIG = {"model": {"d_model": 64}, "trainer": {"max_steps": 100}, "choices": {"model/mixer": "gru"}}
+
+
+def written_run(outputs: Path, *, name: str = "tiny", steps: int = 3, **fields: Any) -> RunFolder:
+    """A run of this process, `running` where nothing else is said."""
+    folder = RunFolder.create(outputs, name=name, group="some")
+    folder.write_record(RunRecord(**{"id": folder.id, "name": name, "group": "some", "config": CONFIG, **fields}))
+    train(folder, range(1, steps + 1))
+    return folder
+
+
+def train(folder: RunFolder, steps: range) -> None:
+    for step in steps:
+        folder.log(Progress(step, 0, 10 * step, 1e6 * step, 0.5 * step), {"train/loss": 4.0 / step})
+
+
+@contextmanager
+def served(root: Path) -> Iterator[Dashboard]:
+    with Dashboard(root) as dashboard:
+        thread = threading.Thread(target=dashboard.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield dashboard
+        finally:
+            dashboard.shutdown()
+            thread.join()
+
+
+def asked(
+    dashboard: Dashboard, path: str, *, method: str = "GET", headers: dict[str, str] | None = None
+) -> tuple[http.client.HTTPResponse, bytes]:
+    """The answer to a path that is sent as it stands, and its body."""
+    connection = http.client.HTTPConnection("127.0.0.1", dashboard.server_port, timeout=20)
+    try:
+        connection.request(method, path, headers=headers or {})
+        answer = connection.getresponse()
+        return answer, answer.read()
+    finally:
+        connection.close()
+
+
+def told(dashboard: Dashboard, path: str, **query: str) -> Any:
+    answer, body = asked(dashboard, f"{path}?{urlencode(query)}")
+    assert answer.status == 200, body
+    return json.loads(body)
+
+
+def until(browser: Browser, script: str, *, patience: float = 30) -> Any:
+    """The value of the expression once it is true."""
+    deadline = time.monotonic() + patience
+    while not (value := browser.run(script)):
+        assert time.monotonic() < deadline, f"never true: {script}; {browser.trouble}"
+        time.sleep(0.05)
+    return value
