@@ -11,6 +11,7 @@ from typing import Any, Literal
 from headtohead.comparing.across_tasks import TaskAggregate
 from headtohead.comparing.arms import arm_of
 from headtohead.comparing.comparability import seed_of
+from headtohead.comparing.effects import Effects
 from headtohead.comparing.lengths import LengthCurves, lengths_of
 from headtohead.comparing.tuning import TuningSummary
 from headtohead.comparing.verdict import Verdict
@@ -92,7 +93,7 @@ class Findings:
     """What stands between the runs and a verdict, and what is not as expected."""
     matching: Mapping[str, Any] | None = None
     tuning: TuningSummary | None = None
-    effects: Mapping[str, Any] | None = None
+    effects: Effects | None = None
     left_out: tuple[tuple[str, str], ...] = ()
     """Combinations that are impossible, each with its reason."""
     scaling: Mapping[str, Any] | None = None

@@ -11,6 +11,7 @@ from headtohead.comparing.report.sections.arms import section as arms
 from headtohead.comparing.report.sections.configs import section as configs
 from headtohead.comparing.report.sections.curves import section as curves
 from headtohead.comparing.report.sections.differences import section as differences
+from headtohead.comparing.report.sections.effects import section as effects
 from headtohead.comparing.report.sections.environment import section as environment
 from headtohead.comparing.report.sections.lengths import section as lengths
 from headtohead.comparing.report.sections.maps import section as maps
@@ -24,6 +25,7 @@ SECTIONS: tuple[Callable[[Findings], Section | None], ...] = (
     answers,
     arms,
     differences,
+    effects,
     curves,
     lengths,
     tuning,

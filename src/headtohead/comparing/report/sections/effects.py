@@ -1,0 +1,143 @@
+"""What the factors of an ablation do, alone and together, and which combinations could not be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from statistics import fmean
+from typing import Any
+
+from headtohead.comparing.effects import Effects, FoundEffect
+from headtohead.comparing.effects_words import certainty, explained
+from headtohead.comparing.findings import Findings
+from headtohead.comparing.report.parts import Column, Control, Figure, Part, Section, Table, Text, figure
+from headtohead.comparing.report.theme import INK, LINE
+from headtohead.comparing.report.words import level, metric_words, signed
+
+_ROW = 30
+"""Pixels of a figure for each of its rows."""
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "pentagon", "star")
+_DASHES = ("solid", "dash", "dot", "dashdot")
+
+
+def section(findings: Findings) -> Section | None:
+    if findings.effects is None and not findings.left_out:
+        return None
+    return Section("Effects of the factors", "effects", tuple(_parts(findings)))
+
+
+def _parts(findings: Findings) -> Iterator[Part]:
+    effects = findings.effects
+    if effects is not None:
+        yield Text(explained(effects))
+        for remark in effects.remarks:
+            yield Text(remark, "warning")
+        told = [effect for effect in effects.effects if effect.difference is not None]
+        if told:
+            yield _forest(effects, told)
+        yield _table(effects)
+        if effects.crossed and len(effects.factors) > 1:
+            yield _together(effects)
+    if findings.left_out:
+        rows = [[arm, reason] for arm, reason in findings.left_out]
+        caption = "Combinations of the design that cannot be built, and were left out."
+        yield Table([Column("combination"), Column("why it cannot be", wide=True)], rows, caption)
+
+
+def _forest(effects: Effects, told: Sequence[FoundEffect]) -> Figure:
+    metric = metric_words(effects.metric)
+    rows = list(reversed(told))
+    reach = [(e.interval or (e.difference, e.difference)) for e in rows]
+    trace = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [effect.difference for effect in rows],
+        "y": [effect.name for effect in rows],
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": [_apart(high, effect) for effect, (_, high) in zip(rows, reach, strict=True)],
+            "arrayminus": [-_apart(low, effect) for effect, (low, _) in zip(rows, reach, strict=True)],
+            "color": INK,
+        },
+        "marker": {"color": INK, "size": 9, "symbol": ["diamond" if e.is_interaction else "circle" for e in rows]},
+        "hovertemplate": "%{y}: %{x:+.3g}<extra></extra>",
+        "showlegend": False,
+    }
+    zero = {"type": "line", "x0": 0, "x1": 0, "yref": "paper", "y0": 0, "y1": 1, "line": {"color": LINE, "width": 1}}
+    layout = {
+        "height": 110 + _ROW * len(rows),
+        "xaxis": {"title": {"text": f"effect on {metric}"}, "zeroline": False},
+        "yaxis": {"type": "category", "automargin": True},
+        "shapes": [zero],
+    }
+    better = "left" if effects.direction == "min" else "right"
+    caption = (
+        f"Effects on {metric}, with {level(effects.level)} intervals over {len(effects.seeds)} seeds; further to the "
+        f"{better} is better. Circles: a level against the base's. Diamonds: how far two factors together do more than "
+        "the sum of both."
+    )
+    return figure({"data": [trace], "layout": layout}, caption)
+
+
+def _apart(bound: float | None, effect: FoundEffect) -> float:
+    assert bound is not None and effect.difference is not None, "asked of effects that are told alone"
+    return bound - effect.difference
+
+
+def _table(effects: Effects) -> Table:
+    columns = [Column("effect"), Column("difference", numeric=True), Column("p", numeric=True)]
+    columns += [Column("detectable", numeric=True), Column("reading", wide=True)]
+    rows = []
+    for effect in effects.effects:
+        p = "–" if effect.p_adjusted is None else f"{effect.p_adjusted:.2g}"
+        detectable = "–" if effect.detectable is None else f"±{effect.detectable:.2g}"
+        rows.append([effect.name, signed(effect.difference, effect.interval), p, detectable, certainty(effect)])
+    method = "Holm" if effects.adjustment == "holm" else "Benjamini and Hochberg"
+    caption = (
+        f"Differences with their {level(effects.level)} intervals; p-values after {method} for all effects that can be "
+        "told; detectable is the smallest effect that 80 % of studies with as many seeds would find."
+    )
+    return Table(columns, rows, caption)
+
+
+def _together(effects: Effects) -> Figure:
+    """Lines that are not parallel interact."""
+    pairs = list(combinations(effects.factors, 2))
+    names = [f"{one} and {other}" for one, other in pairs]
+    forms = {
+        ((name,) if len(pairs) > 1 else ()): _lines(effects, *pair) for name, pair in zip(names, pairs, strict=True)
+    }
+    caption = (
+        f"Mean {metric_words(effects.metric)} of the arms that have both levels, over the other factors and all seeds. "
+        "Parallel lines: each factor does the same whatever the other is."
+    )
+    return Figure(forms, caption, (Control("factors", names),) if len(pairs) > 1 else ())
+
+
+def _lines(effects: Effects, across: str, apart: str) -> dict[str, Any]:
+    traces = []
+    for place, level_apart in enumerate(effects.factors[apart]):
+        colour = INK if place == 0 else f"--arm-{place % 8}"
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": f"{apart}={level_apart}",
+                "x": list(effects.factors[across]),
+                "y": [_mean(effects, {across: one, apart: level_apart}) for one in effects.factors[across]],
+                "line": {"color": colour, "dash": _DASHES[place % len(_DASHES)]},
+                "marker": {"color": colour, "symbol": _SYMBOLS[place % len(_SYMBOLS)], "size": 9},
+            }
+        )
+    axis = {"title": {"text": metric_words(effects.metric)}}
+    return {
+        "data": traces,
+        "layout": {"xaxis": {"type": "category", "title": {"text": across}}, "yaxis": axis, "height": 380},
+    }
+
+
+def _mean(effects: Effects, levels: dict[str, str]) -> float | None:
+    means = [cell.mean for cell in effects.cells if levels.items() <= dict(cell.levels).items()]
+    known = [mean for mean in means if mean is not None]
+    return fmean(known) if known else None
