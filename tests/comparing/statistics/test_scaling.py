@@ -26,12 +26,16 @@ def test_the_interval_of_the_exponent_is_as_narrow_as_the_noise_allows() -> None
 
 
 @pytest.mark.slow
-def test_the_intervals_hold_the_planted_law_in_four_of_five_studies_at_least() -> None:
-    """Of 14 runs about nine of ten do: 95 % is not reached."""
-    laws = [power_law(SIZES, planted(0.003, seed), samples=200) for seed in range(60)]
+@pytest.mark.parametrize(("num_sizes", "noise"), [(7, 0.003), (4, 0.003), (7, 0.02)])
+def test_the_intervals_hold_the_planted_law_nearly_as_often_as_they_say(num_sizes: int, noise: float) -> None:
+    """Of 8 or of 14 runs; 93 to 95 of 100 do."""
+    sizes = np.repeat(np.geomspace(1e5, 1e8, num_sizes), 2)
+    rng = np.random.default_rng(0)
+    losses = (1.7 + 40 * sizes**-0.3) * np.exp(noise * rng.normal(size=(200, sizes.size)))
+    laws = [power_law(sizes, loss, samples=300) for loss in losses]
     for name, truth in (("floor", 1.7), ("scale", 40.0), ("exponent", 0.3)):
         found = [getattr(law, name) for law in laws]
-        assert 0.8 <= np.mean([each.low < truth < each.high for each in found]) <= 1.0
+        assert 0.9 <= np.mean([each.low < truth < each.high for each in found]) <= 0.99
 
 
 def test_one_bad_run_does_not_move_the_law() -> None:

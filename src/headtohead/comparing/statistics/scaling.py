@@ -2,28 +2,24 @@
 together with the compute-optimal frontier that follows (https://arxiv.org/abs/2203.15556).
 
 Every point is the end of a run with a schedule of its own. Fits are least squares of the logarithm with Huber's loss,
-from several starts; intervals come from residuals drawn anew.
+from several starts. Intervals are percentiles over residuals drawn anew, which are made larger first: by what the fit
+has taken from them, and by as much as Student's t is wider than the normal for so few points.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from headtohead.comparing.statistics.sum_of_powers import SumOfPowers
+
 Floats = NDArray[np.float64]
-Law = Callable[[Floats], Floats]
-"""The logarithm of the loss from the free numbers."""
-_HUBER = 1.345
-"""Residuals, in robust standard deviations, beyond which a point pulls no harder."""
 _EXPONENTS = (0.1, 0.3, 0.7)
 _FLOORS = (0.05, 0.5, 0.9)
 """Where fits start: exponents, and the share of the smallest loss that no scale removes."""
-_STEEPEST, _FAR = 5.0, 30.0
-"""Bounds of exponents and of logarithms."""
 _ROUNDS = 4
 """Of weighing outliers less and measuring the others' spread again."""
 _EXACT = 1e-9
@@ -81,17 +77,35 @@ class JointLaw:
 
 def power_law(x: ArrayLike, loss: ArrayLike, *, samples: int = 400, seed: int = 0, alpha: float = 0.05) -> PowerLaw:
     """Fitted to points at four different x or more."""
-    found = _fit(_terms(x, 4), _losses(loss, _ALONE), samples, seed)
-    return PowerLaw(*_fitted(found, np.size(loss), _ALONE, alpha))
+    found = _fit(_terms(x, 4), _losses(loss, _ALONE), _Redrawn(samples, seed, alpha))
+    return PowerLaw(*_fitted(found, alpha))
 
 
 def joint_law(
     parameters: ArrayLike, tokens: ArrayLike, loss: ArrayLike, *, samples: int = 400, seed: int = 0, alpha: float = 0.05
 ) -> JointLaw:
     """Fitted to points that vary both, apart from each other."""
-    found = _fit(np.concatenate([_terms(parameters, 3), _terms(tokens, 3)]), _losses(loss, _JOINT), samples, seed)
+    log_x = np.concatenate([_terms(parameters, 3), _terms(tokens, 3)])
+    found = _fit(log_x, _losses(loss, _JOINT), _Redrawn(samples, seed, alpha))
     share = found[:, 4] / (found[:, 2] + found[:, 4])
-    return JointLaw(*_fitted(np.column_stack([found, share]), np.size(loss), _JOINT, alpha))
+    return JointLaw(*_fitted(np.column_stack([found, share]), alpha))
+
+
+@dataclass(frozen=True)
+class _Redrawn:
+    """How often residuals are drawn anew, and for intervals of what level."""
+
+    samples: int
+    seed: int
+    alpha: float
+
+    def losses(self, predicted: Floats, residuals: Floats, degrees: int) -> Floats:
+        """Of so many degrees of freedom."""
+        from scipy import stats
+
+        wider = float(stats.t.isf(self.alpha / 2, degrees) / stats.norm.isf(self.alpha / 2))
+        larger = residuals * np.sqrt(len(residuals) / degrees) * wider
+        return predicted + np.random.default_rng(self.seed).choice(larger, (self.samples, len(larger)))
 
 
 def _terms(x: ArrayLike, fewest: int) -> Floats:
@@ -110,22 +124,22 @@ def _losses(loss: ArrayLike, free: int) -> Floats:
     return np.log(given)
 
 
-def _fit(log_x: Floats, log_loss: Floats, samples: int, seed: int) -> Floats:
+def _fit(log_x: Floats, log_loss: Floats, redrawn: _Redrawn) -> Floats:
     """The fit, then one row for each redrawn set; columns floor, scale, exponent (, scale, exponent)."""
     centre = log_x.mean(axis=1, keepdims=True)
     at = log_x - centre
-    law = _log_law(at)
-    plain = (_least_squares(law, log_loss, start) for start in _starts(log_loss, len(at)))
-    best = min(plain, key=lambda free: float(np.square(law(free) - log_loss).sum()))
-    freed = np.sqrt(len(log_loss) / (len(log_loss) - len(best)))
+    law = SumOfPowers(at)
+    starts = _starts(log_loss, len(at))
+    plain = law.fitted(np.broadcast_to(log_loss, (len(starts), len(log_loss))), starts)
+    best = plain[np.square(law(plain) - log_loss).sum(axis=1).argmin()]
+    degrees = len(log_loss) - len(best)
+    freed = np.sqrt(len(log_loss) / degrees)
     for _ in range(_ROUNDS):
         unit = max(1.4826 * freed * float(np.median(np.abs(law(best) - log_loss))), _EXACT)
-        best = _least_squares(law, log_loss, best, unit)
+        best = law.fitted(log_loss[None], best[None], unit)[0]
     predicted = law(best)
-    residuals = (log_loss - predicted) * freed
-    rng = np.random.default_rng(seed)
-    redrawn = (predicted + rng.choice(residuals, len(residuals)) for _ in range(samples))
-    rows = np.array([best, *(_least_squares(law, each, best, unit) for each in redrawn)])
+    others = redrawn.losses(predicted, log_loss - predicted, degrees)
+    rows = np.concatenate([best[None], law.fitted(others, np.broadcast_to(best, (len(others), len(best))), unit)])
     # back from the middle of the data to x = 1
     natural = np.empty_like(rows)
     natural[:, 0] = np.exp(rows[:, 0])
@@ -134,44 +148,15 @@ def _fit(log_x: Floats, log_loss: Floats, samples: int, seed: int) -> Floats:
     return natural
 
 
-def _log_law(at: Floats) -> Law:
-    def law(free: Floats) -> Floats:
-        terms = free[1::2, None] - free[2::2, None] * at
-        return np.asarray(np.logaddexp.reduce([np.full(at.shape[1], free[0]), *terms]))
-
-    return law
-
-
-def _starts(log_loss: Floats, terms: int) -> list[Floats]:
+def _starts(log_loss: Floats, terms: int) -> Floats:
     least, middle = np.exp(log_loss.min()), np.exp(np.median(log_loss))
     starts = []
     for share, exponents in product(_FLOORS, product(_EXPONENTS, repeat=terms)):
         rest = np.log((middle - share * least) / terms)
-        starts.append(np.array([np.log(share * least), *(part for e in exponents for part in (rest, e))]))
-    return starts
+        starts.append([np.log(share * least), *(part for e in exponents for part in (rest, e))])
+    return np.array(starts)
 
 
-def _least_squares(law: Law, log_loss: Floats, start: Floats, unit: float | None = None) -> Floats:
-    """Plain, or with Huber's loss, in which residuals count in the unit."""
-    from scipy import optimize
-
-    terms = len(start) // 2
-    low, high = np.array([-_FAR, *[-_FAR, 0.0] * terms]), np.array([_FAR, *[_FAR, _STEEPEST] * terms])
-    found = optimize.least_squares(
-        lambda free: (law(free) - log_loss) / (unit or 1.0),
-        np.clip(start, low, high),
-        bounds=(low, high),
-        loss="huber" if unit else "linear",
-        f_scale=_HUBER,
-        x_scale="jac",
-    )
-    return np.asarray(found.x)
-
-
-def _fitted(rows: Floats, num_points: int, free: int, alpha: float) -> list[Fitted]:
-    """Quantiles as far out as Student's t asks for few points; of 14, a 95 % interval still covers only about 91 %."""
-    from scipy import stats
-
-    tail = stats.norm.sf(stats.t.isf(alpha / 2, num_points - free))
-    low, high = np.quantile(rows[1:], [tail, 1 - tail], axis=0)
+def _fitted(rows: Floats, alpha: float) -> list[Fitted]:
+    low, high = np.quantile(rows[1:], [alpha / 2, 1 - alpha / 2], axis=0)
     return [Fitted(*map(float, each)) for each in zip(rows[0], low, high, strict=True)]
