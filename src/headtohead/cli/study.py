@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,7 +34,8 @@ examples:
                                                    outputs/studies/norms_small together, and ask again
   h2h study mine --config-dir my_conf              a study of yours: my_conf/study/mine.yaml
 
-Stop it at any time: the next call goes on where it was. verdict.json and the runs are in outputs/studies/NAME.
+Stop it at any time: the next call goes on where it was. report.html, verdict.json and the runs are in
+outputs/studies/NAME.
 
 exit code: 0 every run is done, 1 some run failed or is not done, 2 refused, 130 interrupted
 """
@@ -157,13 +159,18 @@ def _command(given: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _told(given: argparse.Namespace, plan: Plan, cells: Sequence[Cell]) -> int:
+    from headtohead.comparing.report import FILE, write_report
+    from headtohead.studying.finding import findings_from, told_of
     from headtohead.studying.reporting import report_of, write
     from headtohead.studying.view import show_report
 
     report = report_of(plan)
-    file = write(report, plan.folder)
+    findings = findings_from(plan, report, command=shlex.join(("h2h", "study", given.name, *given.overrides)))
+    told = told_of(report, findings)
+    files = [write(told, plan.folder), plan.folder / FILE]
+    write_report(findings, files[1])
     if given.json:
-        out(json.dumps(report.to_dict(), indent=2))
+        out(json.dumps(told, indent=2))
     elif not given.shard or report.complete:
         show_table(show_report(report))
     ours = {cell.id for cell in cells}
@@ -171,7 +178,8 @@ def _told(given: argparse.Namespace, plan: Plan, cells: Sequence[Cell]) -> int:
     if given.shard and not report.complete:
         note(f"shard {given.shard[0]} of {given.shard[1]}: {len(cells) - len(troubled)} of {len(cells)} runs done")
         note(f"put the folders {os.path.relpath(plan.folder)} together; h2h study {plan.study.name} reports then")
-    note(os.path.relpath(file))
+    for file in files:
+        note(os.path.relpath(file))
     return 1 if troubled or (plan.is_open and not given.shard) else 0
 
 

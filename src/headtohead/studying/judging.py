@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from headtohead.building.errors import one_of
 from headtohead.comparing.statistics.shapes import Scale
 from headtohead.comparing.verdict import Contrast, Registration, Values, Verdict, verdicts_of
-from headtohead.studying.cells import Cell
 from headtohead.studying.registering import Registered
 from headtohead.studying.study import Study
-from headtohead.tracking.record import RunRecord
 
 Outcome = tuple[str, int, str, float | None]
 """Arm, seed, status and value of one run."""
-_SHARED = ("tokenizer", "evaluation", "loss_normalisation")
-"""What all arms must have in common before their numbers may be compared."""
 
 
 def judged(
@@ -44,20 +38,6 @@ def surprises(study: Study, verdicts: Sequence[Verdict]) -> Iterator[str]:
         expected = study.expected.get(verdict.arm) if verdict.baseline == study.baseline else None
         if expected and verdict.kind not in expected:
             yield f"not as expected: {verdict.arm} was expected to be {' or '.join(expected)}, and is {verdict.kind}"
-
-
-def ways_apart(records: Mapping[Cell, RunRecord | None]) -> Iterator[str]:
-    """Names the odd ones out, by what their records say that they were measured with."""
-    finished = {cell: record for cell, record in records.items() if record is not None and record.status == "finished"}
-    for name in _SHARED:
-        found = {cell: getattr(record.comparability, name) for cell, record in finished.items()}
-        usual = Counter(found.values()).most_common(1)[0][0] if found else None
-        odd = {cell.arm for cell, value in found.items() if value != usual}
-        if odd:
-            yield (
-                f"no verdict: {one_of(odd)} and the other arms differ in {name.replace('_', ' ')}, so their numbers "
-                "measure different things: give all arms the same data and task"
-            )
 
 
 def _registration(

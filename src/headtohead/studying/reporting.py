@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from headtohead.building.errors import ConfigurationError, unknown
 from headtohead.comparing.verdict import Verdict
+from headtohead.studying.auditing import audit
 from headtohead.studying.cells import Cell
-from headtohead.studying.judging import judged, surprises, ways_apart
+from headtohead.studying.judging import judged, surprises
 from headtohead.studying.planning import Plan
 from headtohead.studying.registering import registered
 from headtohead.studying.running import DONE, record_of
@@ -80,6 +81,7 @@ class Report:
     """What stands between the runs and a verdict, and what is not as expected."""
     complete: bool
     """Whether every run is done, and none follows."""
+    records: Mapping[Cell, RunRecord | None] = field(repr=False)
 
     @property
     def failures(self) -> list[RunLine]:
@@ -114,18 +116,20 @@ def report_of(plan: Plan) -> Report:
     contest = {cell: records[cell] for cell in plan.contest}
     _check_metric(study, contest.values())
     arms = tuple(_arm(study, arm, [(c, r) for c, r in contest.items() if c.arm == arm], runs) for arm in study.arms)
-    apart = list(ways_apart(contest))
+    checked = audit(plan, {cell: record for cell, record in contest.items() if record and record.status == "finished"})
     outcomes = [(run.arm, run.seed, run.status, run.value) for run in runs if run.counts]
-    verdicts = [] if apart else judged(study, outcomes, registered(plan), chance=_chance(study, contest.values()))
+    verdicts = (
+        [] if checked.objections else judged(study, outcomes, registered(plan), chance=_chance(study, contest.values()))
+    )
     complete = not plan.is_open and all(run.status in DONE for run in runs)
-    remarks = [*apart, *(surprises(study, verdicts) if complete else ())]
-    return Report(study, runs, arms, tuple(verdicts), tuple(remarks), complete)
+    remarks = [*checked.objections, *checked.remarks, *(surprises(study, verdicts) if complete else ())]
+    return Report(study, runs, arms, tuple(verdicts), tuple(remarks), complete, records)
 
 
-def write(report: Report, folder: Path) -> Path:
+def write(told: Mapping[str, Any], folder: Path) -> Path:
     """verdict.json, beside the runs."""
     file = folder / FILE
-    replace_text(file, json.dumps(report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    replace_text(file, json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
     return file
 
 

@@ -1,0 +1,72 @@
+"""All that a study found, as every report reads it: the runs, their verdicts, and what led to them."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from typing import Any
+
+from headtohead.comparing.findings import Findings, Found, Words, findings_of
+from headtohead.studying.cells import Cell
+from headtohead.studying.planning import Plan
+from headtohead.studying.reporting import Report
+from headtohead.studying.tuning.summing import summary_of
+
+_PARTS = ("matching", "tuning", "effects", "left_out", "scaling", "ranking", "lengths")
+
+
+def findings_from(plan: Plan, report: Report, *, command: str | None = None) -> Findings:
+    """The same verdicts as the report's, with all that stands behind them."""
+    study = plan.study
+    found = findings_of(
+        [record for cell in plan.contest if (record := report.records[cell]) is not None],
+        report.verdicts,
+        title=study.name,
+        metric=study.metric,
+        direction=study.direction,
+        baseline=study.baseline,
+        words=Words(
+            order=list(study.arms),
+            overrides={arm: what_makes(plan, arm) for arm in study.arms},
+            commands={cell.id: command_of(cell) for cell in plan.contest},
+        ),
+        undone=[
+            Found(cell.arm, cell.seed, "missing", command=command_of(cell))
+            for cell in plan.contest
+            if report.records[cell] is None
+        ],
+    )
+    tuning = summary_of(plan.tunings)
+    words = study.tuning if isinstance(study.tuning, str) else None if tuning is None else tuning.sentence
+    return replace(
+        found,
+        question=study.question,
+        hypothesis=study.hypothesis,
+        tuning_words=words,
+        margin=study.margin,
+        alpha=study.alpha,
+        budget=study.budget_name,
+        command=command,
+        remarks=report.remarks,
+        matching=plan.matching.to_dict() if plan.matching is not None else None,
+        tuning=tuning,
+        left_out=plan.left_out,
+    )
+
+
+def what_makes(plan: Plan, arm: str) -> tuple[str, ...]:
+    """The overrides that set an arm apart: its own, those that the budget asks for, and those of its tuning."""
+    matched = plan.matching.arm(arm).overrides if plan.matching is not None else ()
+    chosen = plan.tunings[arm].chosen if arm in plan.tunings else ()
+    return (*plan.study.arms[arm], *matched, *chosen)
+
+
+def command_of(cell: Cell) -> str:
+    """Makes the run again."""
+    return f"h2h train {shlex.join(cell.overrides)}"
+
+
+def told_of(report: Report, findings: Findings) -> dict[str, Any]:
+    """For verdict.json: the report, and the parts that not every study has."""
+    parts = findings.to_dict()
+    return {**report.to_dict(), **{name: parts[name] for name in _PARTS if parts[name]}}
