@@ -8,7 +8,7 @@ has taken from them, and by as much as Student's t is wider than the normal for 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
@@ -60,6 +60,9 @@ class JointLaw:
     token_exponent: Fitted
     frontier_exponent: Fitted
     """The best number of parameters grows with this power of the FLOPs, tokens with 1 minus it."""
+    redrawn: Floats = field(repr=False, compare=False)
+    """The free numbers of each redrawn set, in the order above."""
+    alpha: float = 0.05
 
     def __call__(self, parameters: ArrayLike, tokens: ArrayLike) -> Floats:
         by_size = self.scale.value * np.asarray(parameters, dtype=np.float64) ** -self.exponent.value
@@ -68,11 +71,24 @@ class JointLaw:
 
     def optimum(self, flops: ArrayLike, *, per_token: float = FLOPS_PER_PARAMETER_AND_TOKEN) -> tuple[Floats, Floats]:
         """Parameters and tokens of the least loss at these FLOPs, where a token costs per_token FLOPs a parameter."""
-        a, b = self.exponent.value, self.token_exponent.value
-        balance = (a * self.scale.value / (b * self.token_scale.value)) ** (1 / (a + b))
-        products = np.asarray(flops, dtype=np.float64) / per_token
-        parameters = balance * products ** (b / (a + b))
-        return parameters, products / parameters
+        free = (self.floor, self.scale, self.exponent, self.token_scale, self.token_exponent)
+        return _optimum(np.array([each.value for each in free]), np.asarray(flops, dtype=np.float64) / per_token)
+
+    def frontier(self, flops: float, *, per_token: float = FLOPS_PER_PARAMETER_AND_TOKEN) -> tuple[Fitted, Fitted]:
+        """The optimum with its intervals."""
+        best = self.optimum(flops, per_token=per_token)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # redrawn exponents may be 0
+            others = _optimum(self.redrawn.T, np.float64(flops / per_token))
+        ends = [np.quantile(each, [self.alpha / 2, 1 - self.alpha / 2]) for each in others]
+        parameters, tokens = (Fitted(float(b), float(e[0]), float(e[1])) for b, e in zip(best, ends, strict=True))
+        return parameters, tokens
+
+
+def _optimum(free: Floats, products: Floats) -> tuple[Floats, Floats]:
+    _, scale, a, token_scale, b = free
+    balance = (a * scale / (b * token_scale)) ** (1 / (a + b))
+    parameters = balance * products ** (b / (a + b))
+    return parameters, products / parameters
 
 
 def power_law(x: ArrayLike, loss: ArrayLike, *, samples: int = 400, seed: int = 0, alpha: float = 0.05) -> PowerLaw:
@@ -88,7 +104,7 @@ def joint_law(
     log_x = np.concatenate([_terms(parameters, 3), _terms(tokens, 3)])
     found = _fit(log_x, _losses(loss, _JOINT), _Redrawn(samples, seed, alpha))
     share = found[:, 4] / (found[:, 2] + found[:, 4])
-    return JointLaw(*_fitted(np.column_stack([found, share]), alpha))
+    return JointLaw(*_fitted(np.column_stack([found, share]), alpha), redrawn=found[1:], alpha=alpha)
 
 
 @dataclass(frozen=True)
