@@ -20,6 +20,8 @@ from headtohead.components.convolutions import ImageLayer
 class Convolutional(Architecture):
     """head(layers(images)); the places that are left are the tokens that the head pools."""
 
+    no_width_rule = "convolutions need rules of their own (https://arxiv.org/abs/2203.03466, of ResNets)"
+
     @abstractmethod
     def __init__(self, d_model: int, num_layers: int, image_shape: Sequence[int] | None) -> None:
         """Makes the layers, then calls `finish`."""

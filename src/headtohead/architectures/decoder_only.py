@@ -26,6 +26,7 @@ class DecoderOnly(TokenStack):
     """Token embedding, causal stack, head."""
 
     family = "decoder_only"
+    no_width_rule = ""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ from headtohead.architectures.contracts import Head
 from headtohead.architectures.pooling import known_pooling, make_pooler, pool
 from headtohead.components.contracts import Context, CostQuery, Costs, Norm
 from headtohead.components.feedforwards import ACTIVATIONS, KEEPS_OWN_OUTPUT, Activation
-from headtohead.components.linears import logits_of
+from headtohead.components.linears import Readout, ReadoutLinear, logits_of
 
 HeadName = Literal[
     "language_model", "masked_language_model", "masked_language_model_and_pair", "classifier", "tagger", "span"
@@ -58,7 +58,7 @@ class GivenLogits(Head):
         return iter(())
 
 
-class VocabularyHead(Head):
+class VocabularyHead(Head, Readout):
     """A head whose logits are one matrix product with `weight`, so that a loss may make them chunk by chunk."""
 
     weight: nn.Parameter
@@ -119,7 +119,7 @@ class LanguageModel(VocabularyHead):
         self.factor = d_model**-0.5 if scale else 1.0
 
     def transform(self, features: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
-        return features if self.factor == 1.0 else features * self.factor
+        return self.scaled(features if self.factor == 1.0 else features * self.factor)
 
 
 class MaskedLanguageModel(VocabularyHead):
@@ -144,7 +144,8 @@ class MaskedLanguageModel(VocabularyHead):
     def transform(self, features: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
         hidden = self.act(self.dense(features))
         # Each token alone: which others are scored beside it must not matter to a norm that sums sequences up.
-        return self.norm(hidden.reshape(-1, 1, hidden.shape[-1]), Context(causal=True)).view_as(hidden)
+        normed = self.norm(hidden.reshape(-1, 1, hidden.shape[-1]), Context(causal=True)).view_as(hidden)
+        return self.scaled(normed)
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
         d_model = self.weight.shape[1]
@@ -175,7 +176,7 @@ class MaskedLanguageModelAndPair(MaskedLanguageModel):
         super().__init__(d_model, vocab_size, norm=norm, tied_to=tied_to, bias=bias, activation=activation)
         self.pooling = known_pooling(pooling)
         self.pooler = nn.Linear(d_model, d_model)
-        self.pair = nn.Linear(d_model, 2)
+        self.pair = ReadoutLinear(d_model, 2)
 
     def pair_logits(
         self, features: Float[Tensor, "B L D"], valid: Bool[Tensor, "B L"] | None = None
@@ -201,7 +202,7 @@ class Classifier(Head):
         self.pooling = known_pooling(pooling)
         self.pooler = make_pooler(pooler, d_model)
         self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear(d_model, num_classes)
+        self.linear = ReadoutLinear(d_model, num_classes)
 
     def forward(
         self,
@@ -230,7 +231,7 @@ class Tagger(Head):
     def __init__(self, d_model: int, num_classes: int, *, dropout: float = 0.0) -> None:
         super().__init__()
         self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear(d_model, num_classes)
+        self.linear = ReadoutLinear(d_model, num_classes)
 
     def forward(
         self,
@@ -255,7 +256,7 @@ class Span(Head):
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
-        self.linear = nn.Linear(d_model, 2)
+        self.linear = ReadoutLinear(d_model, 2)
 
     def forward(
         self,

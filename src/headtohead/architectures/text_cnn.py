@@ -21,6 +21,7 @@ from headtohead.components.norms import NoNorm
 class TextCnn(Architecture):
     """Windows of several widths over the words; of each filter the most it finds anywhere; a classifier of these."""
 
+    no_width_rule = "convolutions need rules of their own (https://arxiv.org/abs/2203.03466, of ResNets)"
     family = "text_cnn"
 
     def __init__(

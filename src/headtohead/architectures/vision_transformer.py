@@ -33,6 +33,7 @@ class VisionTransformer(Architecture):
     """Patch embedding, with pooling=cls a class token before the patches, bidirectional stack, classifier."""
 
     family = "vision_transformer"
+    no_width_rule = ""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from headtohead.building import baselines, spreading
+from headtohead.building import baselines, parametrising, spreading
 from headtohead.building.choices import choices
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.published import PREFIX
@@ -282,4 +282,5 @@ RULES: tuple[Rule, ...] = (
     _starting_points,
     *baselines.rules(),
     *spreading.rules(),
+    *parametrising.rules(),
 )

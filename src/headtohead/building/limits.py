@@ -43,7 +43,8 @@ LIMITS: dict[str, Range] = {
     "seed": Range(low=0, high=2**32 - 1),
     **dict.fromkeys(
         (
-            "accumulate", "batch_size", "batch_sizes", "context_length", "d_model", "devices", "every", "length",
+            "accumulate", "base_head_width", "base_width", "batch_size", "batch_sizes", "context_length", "d_model",
+            "devices", "every", "length",
             "lengths", "log_every", "max_answer_length", "max_distance", "max_length", "max_sentences", "max_steps",
             "max_target_length", "num_buckets", "num_classes", "num_heads", "num_iterations", "num_kv_heads",
             "num_layers", "num_nodes", "num_pairs", "num_test", "num_train", "num_validation", "patch_size",

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from headtohead.components.contracts import Component, CostQuery, Costs
 from headtohead.components.feedforwards import KEEPS_OWN_OUTPUT, Activation, activation_of
+from headtohead.components.linears import InputLinear
 
 
 class DenseLayer(Component):
@@ -19,7 +20,8 @@ class DenseLayer(Component):
         self, num_inputs: int, num_outputs: int, *, activation: Activation, dropout: float, reads_images: bool = False
     ) -> None:
         super().__init__()
-        self.linear, self.act = nn.Linear(num_inputs, num_outputs), activation_of(activation)
+        self.linear = (InputLinear if reads_images else nn.Linear)(num_inputs, num_outputs)
+        self.act = activation_of(activation)
         self.activation, self.dropout, self.reads_images = activation, dropout, reads_images
 
     def forward(self, x: Float[Tensor, "B E"]) -> Float[Tensor, "B D"]:

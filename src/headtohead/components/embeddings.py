@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headtohead.components.contracts import Component, CostQuery, Costs
+from headtohead.components.linears import InputLinear
 
 
 class TokenEmbedding(Component):
@@ -91,7 +92,7 @@ class PatchEmbedding(Component):
         self.image_shape = (channels, height, width)
         self.patch_size = patch_size
         self.grid = (height // patch_size, width // patch_size)
-        self.projection = nn.Linear(channels * patch_size**2, d_model)
+        self.projection = InputLinear(channels * patch_size**2, d_model)
 
     @property
     def num_patches(self) -> int:

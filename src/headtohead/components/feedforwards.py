@@ -48,6 +48,8 @@ def activation_of(name: Activation) -> Callable[[Tensor], Tensor]:
 class DenseFeedForward(FeedForward):
     """down(act(up(x))), or down(act(gate(x)) * up(x))."""
 
+    no_width_rule = ""
+
     def __init__(
         self,
         d_model: int,
@@ -91,6 +93,8 @@ class DenseFeedForward(FeedForward):
 
 class NoFeedForward(FeedForward):
     """A block without one, as those of Mamba (Gu and Dao 2023, https://arxiv.org/abs/2312.00752)."""
+
+    no_width_rule = ""
 
     def __init__(self, d_model: int, *, dropout: float = 0.0) -> None:
         super().__init__()

@@ -18,6 +18,28 @@ class ResidualLinear(nn.Linear):
     """Ends a branch: its output is added to the residual stream."""
 
 
+class InputLinear(nn.Linear):
+    """Reads the data itself, whose size does not change with the model's width."""
+
+
+class Readout:
+    """Makes logits, whose number does not change with the model's width; holds a `weight`, perhaps a `bias`."""
+
+    weight: Tensor
+    multiplier: float = 1.0
+    """What its inputs are multiplied by before the product, which a parametrisation sets."""
+
+    def scaled(self, x: Tensor) -> Tensor:
+        return x if self.multiplier == 1.0 else x * self.multiplier
+
+
+class ReadoutLinear(nn.Linear, Readout):
+    """Logits of classes."""
+
+    def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... C"]:
+        return super().forward(self.scaled(x))
+
+
 def logits_of(
     features: Float[Tensor, "... D"], weight: Float[Tensor, "V D"], bias: Float[Tensor, " V"] | None
 ) -> Float[Tensor, "... V"]:

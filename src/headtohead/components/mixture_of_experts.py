@@ -39,6 +39,8 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
     beyond it: then a token's output depends on those before it in the batch. Evaluation drops nothing.
     """
 
+    no_width_rule = "its router needs rules of its own (https://arxiv.org/abs/2508.09752)"
+
     def __init__(
         self,
         d_model: int,

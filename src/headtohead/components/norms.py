@@ -63,6 +63,8 @@ class RmsScale(Component):
 class LayerNorm(Norm):
     """Zero mean, unit variance for each token (Ba et al. 2016, https://arxiv.org/abs/1607.06450)."""
 
+    no_width_rule = ""
+
     def __init__(self, d_model: int, *, eps: float = 1e-5, bias: bool = True) -> None:
         super().__init__()
         self.d_model, self.eps = d_model, eps
@@ -85,6 +87,8 @@ class LayerNorm(Norm):
 class RmsNorm(Norm):
     """Unit root mean square for each token (Zhang and Sennrich 2019, https://arxiv.org/abs/1910.07467)."""
 
+    no_width_rule = ""
+
     def __init__(self, d_model: int, *, eps: float = 1e-6) -> None:
         super().__init__()
         self.scale = RmsScale(d_model, eps=eps)
@@ -101,6 +105,7 @@ class BatchNorm(Norm):
     """Zero mean, unit variance for each channel over the valid tokens of the batch (Ioffe and Szegedy 2015,
     https://arxiv.org/abs/1502.03167); in training a token sees all others, later ones too."""
 
+    no_width_rule = ""
     keeps_statistics = True
     running_mean: Tensor
     running_variance: Tensor
@@ -184,6 +189,8 @@ class DynamicTanh(Norm):
 
 class NoNorm(Norm):
     """Does nothing."""
+
+    no_width_rule = ""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()

@@ -94,6 +94,7 @@ class NormedWiring(Wiring):
 class Pre(NormedWiring):
     """x + f(norm(x)) (Xiong et al. 2020, https://arxiv.org/abs/2002.04745)."""
 
+    no_width_rule = ""
     needs_final_norm = True
 
     def wire(
@@ -108,6 +109,7 @@ class NoResidual(NormedWiring):
     """f(norm(x)): one sublayer after the other, as layers were stacked before residual streams; there is no branch to
     drop, so that drop path does nothing."""
 
+    no_width_rule = ""
     needs_final_norm = True
     has_stream = False
 
@@ -135,6 +137,7 @@ class NoResidual(NormedWiring):
 class Post(NormedWiring):
     """norm(x + f(x)) (Vaswani et al. 2017, https://arxiv.org/abs/1706.03762)."""
 
+    no_width_rule = ""
     needs_final_norm = False
 
     def wire(
@@ -148,6 +151,7 @@ class Post(NormedWiring):
 class Sandwich(NormedWiring):
     """x + norm(f(norm(x))) (Ding et al. 2021, https://arxiv.org/abs/2105.13290)."""
 
+    no_width_rule = ""
     needs_final_norm = True
     norms_per_sublayer = 2
 
@@ -164,6 +168,7 @@ class Parallel(NormedWiring):
     """x + f(norm(x)) + g(norm(x)): all sublayers read the same stream through one norm, as in GPT-J and PaLM
     (Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311); without `shared_norm` each has its own (GPT-NeoX)."""
 
+    no_width_rule = ""
     needs_final_norm = True
 
     def __init__(

@@ -12,6 +12,8 @@ from headtohead.components.contracts import Context, CostQuery, Costs, Mixer, St
 class Identity(Mixer):
     """y = x; before another mixer, the stack leaves it out."""
 
+    no_width_rule = ""
+
     def __init__(self, d_model: int, *, num_heads: int, causal: bool, dropout: float = 0.0) -> None:
         super().__init__()
         del d_model, num_heads, dropout

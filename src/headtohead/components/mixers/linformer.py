@@ -29,6 +29,7 @@ class Linformer(SoftmaxAttention):
     Padding counts for nothing: its keys and values are zero before they are projected.
     """
 
+    no_width_rule = "no rule is published for projections along the sequence"
     can_be_causal = False
     reads_scores = False
     needs_length = True

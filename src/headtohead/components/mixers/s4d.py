@@ -42,6 +42,7 @@ class S4d(Mixer, Attends):
     gates the linear map, as the paper does.
     """
 
+    no_width_rule = "state-space models need rules of their own (https://openreview.net/forum?id=aQv5AbN1wF)"
     reads_one_way = True
     sums_to_one = False
 

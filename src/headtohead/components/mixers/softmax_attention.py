@@ -87,6 +87,7 @@ class KeyValueState(State):
 class SoftmaxAttention(Mixer, Attends):
     """softmax(q k^T / sqrt(K)) v in H heads, with G of them for keys and values."""
 
+    no_width_rule = ""
     reads_scores = True
 
     def __init__(

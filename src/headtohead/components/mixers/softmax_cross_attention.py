@@ -26,6 +26,8 @@ class MemoryState(State):
 class SoftmaxCrossAttention(CrossMixer, Attends):
     """Queries from x, keys and values from the memory."""
 
+    no_width_rule = ""
+
     def __init__(
         self,
         d_model: int,

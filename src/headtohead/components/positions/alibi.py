@@ -15,6 +15,7 @@ from headtohead.components.contracts import CostQuery, Costs, Grid, Position
 class Alibi(Position):
     """-slope * |query place - key place|; symmetric where the attention is bidirectional."""
 
+    no_width_rule = ""
     biases_scores = True
     slopes: Tensor
 

@@ -11,6 +11,7 @@ from headtohead.components.contracts import CostQuery, Costs, Grid, Position
 class Learned(Position):
     """A table of `max_length` vectors; nothing is known beyond it."""
 
+    no_width_rule = ""
     adds_to_tokens = True
 
     def __init__(

@@ -8,6 +8,8 @@ from headtohead.components.contracts import CostQuery, Costs, Grid, Position
 class NoPosition(Position):
     """Does nothing."""
 
+    no_width_rule = ""
+
     def __init__(
         self, d_model: int, *, num_heads: int, max_length: int | None, causal: bool, grid: Grid | None = None
     ) -> None:

@@ -17,6 +17,7 @@ Pairing = Literal["half", "interleaved"]
 class Rotary(Position):
     """Turns the first `fraction` of each head; pairs are (i, i + R/2) as in Llama, or (2i, 2i+1) as in the paper."""
 
+    no_width_rule = ""
     rotates = True
     rotated_multiple = 2
     magnitude: float = 1.0

@@ -15,6 +15,7 @@ from headtohead.components.positions.rotary import plain_frequencies, rotated_wi
 class Rotary2d(Position):
     """Pairs are (i, i + R/2); a [CLS] token does not turn."""
 
+    no_width_rule = ""
     rotates = True
     needs_grid = True
     rotated_multiple = 4

@@ -12,6 +12,7 @@ from headtohead.components.contracts import CostQuery, Costs, Grid, Position
 class Sinusoidal(Position):
     """Channels 2i and 2i+1 hold the sine and cosine of place / base^(2i/D)."""
 
+    no_width_rule = ""
     adds_to_tokens = True
     width_multiple = 2
 

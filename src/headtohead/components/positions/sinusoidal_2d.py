@@ -15,6 +15,7 @@ from headtohead.components.positions.sinusoidal import waves
 class Sinusoidal2d(Position):
     """Rows in the first half of the channels, columns in the second; nothing is added to a [CLS] token."""
 
+    no_width_rule = ""
     adds_to_tokens = True
     needs_grid = True
     width_multiple = 4

@@ -68,6 +68,7 @@ class Course(Trial):
         self._optimizer = patient.parts.optimizer(self.model)
         self.rate = float(self._optimizer.param_groups[0]["lr"])
         """The configured one."""
+        patient.parts.parametrisation.scale_rates(self._optimizer, self.model)
         patient.parts.finetuning.scale_rates(self._optimizer, self.model)
         self._peaks = [group["lr"] for group in self._optimizer.param_groups]
         self._trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]

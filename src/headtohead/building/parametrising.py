@@ -1,0 +1,148 @@
+"""What maximal update cannot be combined with, with the reason and the way out: whatever nobody has published, or we
+have not written, a rule for. A parametrisation that scales the wrong thing would say nothing, and transfer nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from headtohead.building.errors import show
+from headtohead.building.sources import class_value
+from headtohead.building.view import STACK_SLOTS, View
+
+_OPTIMIZERS = ("adamw", "adam", "lion", "sgd", "muon")
+_INITIALISATION = "headtohead.components.initialisations.gpt2"
+_UNWRITTEN = {"head_width": None, "num_kv_heads": None, "scale": None, "qk_norm": False}
+"""Of attention: options whose rules are none of the paper's, and the values that leave them aside."""
+_OWN_SCALES = {
+    "scale_embedding": "multiplies embeddings by the root of the width",
+    "scale_logits": "divides logits by the root of the width",
+}
+_OTHERWISE = "or parametrisation=standard"
+
+
+def rules() -> tuple[Callable[[View], Iterator[str]], ...]:
+    wanted = (_architecture, _parts, _attention, _initialisation, _own_scales, _optimizer, _start, _base)
+    return tuple(_where_scaled(rule) for rule in wanted)
+
+
+def _where_scaled(rule: Callable[[View], Iterator[str]]) -> Callable[[View], Iterator[str]]:
+    """Configurations written before there was a choice scale nothing."""
+
+    def asked(view: View) -> Iterator[str]:
+        node: Mapping[str, Any] = view.config.get("parametrisation") or {}
+        if class_value(node.get("_target_", ""), "scales"):
+            yield from rule(view)
+
+    return asked
+
+
+def _lacks(target: str) -> str:
+    """Why there is no rule for this class; empty where there is one."""
+    reason = class_value(target, "no_width_rule")
+    return "no rule for it is known here" if reason is None else str(reason)
+
+
+def _architecture(view: View) -> Iterator[str]:
+    if reason := _lacks(view.model["_target_"]):
+        yield (
+            f"{view.chosen('parametrisation')} cannot scale {view.chosen('model')}: {reason}; choose decoder_only, "
+            f"encoder_only, encoder_decoder, vision_transformer or mlp, {_OTHERWISE}"
+        )
+
+
+def _parts(view: View) -> Iterator[str]:
+    for side in view.sides():
+        for slot in STACK_SLOTS:
+            node = side.nodes.get(slot)
+            if node is not None and (reason := _lacks(node.get("_target_", ""))):
+                own = f"model/{slot}@{side.path}.{slot}"
+                group = own if own in (view.config.get("choices") or {}) else f"model/{slot}"
+                if slot == "mixer" and side.mixer_group is not None:
+                    group = side.mixer_group
+                yield f"{view.chosen('parametrisation')} cannot scale {view.chosen(group)}: {reason}; {_choices(slot)}"
+    cross = view.model.get("cross")
+    if cross and (reason := _lacks(cross.get("_target_", ""))):
+        yield f"{view.chosen('parametrisation')} cannot scale {view.chosen('model/cross')}: {reason}; {_choices('cross')}"
+
+
+def _choices(slot: str) -> str:
+    usual = {
+        "mixer": "softmax_attention", "cross": "softmax_attention", "local": "none", "position": "rotary",
+        "norm": "layer_norm", "residual": "pre", "feedforward": "gelu",
+    }  # fmt: skip
+    return f"choose model/{slot}={usual[slot]}, {_OTHERWISE}"
+
+
+def _attention(view: View) -> Iterator[str]:
+    nodes = [(f"{side.path}.mixer", side.nodes.get("mixer", {})) for side in view.sides()]
+    for path, node in [*nodes, ("model.cross", view.model.get("cross") or {})]:
+        for name, usual in _UNWRITTEN.items():
+            if name in node and node[name] != usual:
+                yield (
+                    f"{path}.{name}={show(node[name])} is not among the rules of {view.chosen('parametrisation')} "
+                    f"(https://arxiv.org/abs/2203.03466): leave it at {show(usual)}, {_OTHERWISE}"
+                )
+
+
+def _initialisation(view: View) -> Iterator[str]:
+    node = view.model.get("initialisation") or {}
+    if node.get("_target_") != _INITIALISATION:
+        yield (
+            f"{view.chosen('model/initialisation')} lets weights depend on the width in a way of its own, and "
+            f"{view.chosen('parametrisation')} must start from one that does not: use model/initialisation=gpt2, "
+            f"{_OTHERWISE}"
+        )
+
+
+def _own_scales(view: View) -> Iterator[str]:
+    for name, does in _OWN_SCALES.items():
+        if view.model.get(name):
+            yield (
+                f"model.{name}=true {does}, which {view.chosen('parametrisation')} keeps as it is at any width: set "
+                f"model.{name}=false, {_OTHERWISE}"
+            )
+
+
+def _optimizer(view: View) -> Iterator[str]:
+    node: Mapping[str, Any] = view.config["optimizer"]
+    known = {f"headtohead.training.optimizers.{name}": name for name in _OPTIMIZERS}
+    name = known.get(node.get("_target_", ""))
+    if name is None:
+        yield (
+            f"{view.chosen('optimizer')} has no published rule for {view.chosen('parametrisation')}: choose "
+            f"{', '.join(_OPTIMIZERS)}, {_OTHERWISE}"
+        )
+    if name == "adam" and node.get("weight_decay"):
+        yield (
+            f"optimizer.weight_decay={show(node['weight_decay'])} of optimizer=adam is part of a gradient whose size "
+            f"depends on the width, and {view.chosen('parametrisation')} has no rule for the sum: use optimizer=adamw, "
+            "or weight_decay=0"
+        )
+
+
+def _start(view: View) -> Iterator[str]:
+    if (given := view.config.get("init_from")) and not view.config.get("resume_from"):
+        yield (
+            f"init_from={given} brings weights that are as large as they became, and {view.chosen('parametrisation')} "
+            f"says how drawn ones start: leave init_from out, {_OTHERWISE}"
+        )
+
+
+def _base(view: View) -> Iterator[str]:
+    node: Mapping[str, Any] = view.config["parametrisation"]
+    width, head = node.get("base_width"), node.get("base_head_width")
+    heads, own = view.model.get("num_heads"), view.model.get("d_model")
+    if not width or not head or not heads or not own:
+        return
+    if width % head:
+        yield (
+            f"parametrisation.base_head_width={head} does not divide parametrisation.base_width={width}: give the "
+            "width of one head of the base, its d_model / num_heads"
+        )
+    if own == width and own // heads != head:
+        yield (
+            f"parametrisation.base_head_width={head} is not that of this model, which has the base's width {width} and "
+            f"heads of {own // heads}: set parametrisation.base_head_width={own // heads}, or model.num_heads="
+            f"{width // head}"
+        )

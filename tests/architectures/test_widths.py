@@ -1,0 +1,58 @@
+"""What a parametrisation is told of each parameter's growth is how its shape does grow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from headtohead.architectures.widths import growths, width_of
+from headtohead.building.build import build_model
+from headtohead.building.choices import choices
+from headtohead.building.configuration import compose_checked
+from headtohead.building.sources import class_value
+
+FEW = ["data.num_train=20", "data.num_validation=4", "data.num_test=4"]
+FAMILIES: dict[str, list[str]] = {
+    "decoder_only": FEW,
+    "untied": ["model.tie_weights=false", "model.head_bias=true", *FEW],
+    "encoder_only": ["model=encoder_only", "task=masked_lm", *FEW],
+    "classifier": ["model=encoder_only", "task=classification", "data=sentence_grammar", "model.pooler=tanh", *FEW],
+    "tagger": ["model=encoder_only", "task=tagging", "data=tagging_grammar", *FEW],
+    "spans": ["model=encoder_only", "task=span_qa", "data=qa_grammar", *FEW],
+    "encoder_decoder": ["model=encoder_decoder", "task=seq2seq", "data=number_words", *FEW],
+    "vision_transformer": ["model=vision_transformer", "task=image_classification", "data=digits"],
+    "mlp": ["model=mlp", "task=image_classification", "data=digits"],
+    "mlp of words": ["model=mlp", "task=classification", "data=sentence_grammar", *FEW],
+}
+SLOTS = ("mixer", "local", "position", "norm", "residual", "feedforward")
+
+
+def scalable() -> Iterator[str]:
+    for slot in SLOTS:
+        for choice in choices(f"model/{slot}"):
+            if class_value(choice.target, "no_width_rule") == "" and not class_value(choice.target, "needs_grid"):
+                yield f"model/{slot}={choice.name}"
+
+
+def check(overrides: list[str]) -> None:
+    narrow, wide = (
+        build_model(compose_checked("train", [*overrides, f"model.d_model={width}"]), device="meta")
+        for width in (64, 128)
+    )
+    found, others = growths(wide), dict(narrow.named_parameters())
+    assert width_of(wide) == 128
+    for name, parameter in wide.named_parameters():
+        grown = sum(a != b for a, b in zip(parameter.shape, others[name].shape, strict=True))
+        assert found[id(parameter)] == grown, name
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_parameters_grow_as_they_are_said_to_in_every_family(name: str) -> None:
+    check(FAMILIES[name])
+
+
+@pytest.mark.parametrize("choice", list(scalable()))
+def test_parameters_grow_as_they_are_said_to_with_every_choice_that_can_be_scaled(choice: str) -> None:
+    slot_wants = ["model/position=none"] if "mixer" in choice else []
+    check(["model=encoder_only", "task=masked_lm", *FEW, *slot_wants, choice])
