@@ -15,13 +15,20 @@ const MOST_POINTS = 60000;
 const FEW_POINTS = 40;
 
 let parts = null;
+let drawing = null;
+
+/** Five megabytes that only curves need: the list is there before them. */
+function plotly() {
+  drawing ??= new Promise((onload, onerror) => { document.head.append(el("script", { src: "/plotly.js", onload, onerror })); });
+  return drawing;
+}
 
 export async function show(panel, list, stale) {
   if (!parts || !panel.contains(parts.plot)) build(panel);
   const names = metricsOf(list), metric = metricOf(list, names);
   controls(names, metric);
   const keys = list.map((run) => run.key);
-  await bring(metric, keys, stale);
+  await Promise.all([bring(metric, keys, stale), plotly()]);
   if (panel.contains(parts.plot) && state.tab === "curves") draw(list, metric);
 }
 

@@ -1,0 +1,240 @@
+"""The dashboard as a browser shows it: curves that grow, views that survive, and names that stay names."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from browser import CHROMIUM, Browser
+from headtohead.comparing.dashboard.server import Dashboard
+from headtohead.tracking.record import Place, RunRecord
+from headtohead.tracking.store import RunFolder
+from served_runs import served, train, until, written_run
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+NASTY = "<img src=x onerror=document.title='caught'></script><script>document.title='caught'</script>%{x}\"'&lt;b&gt;"
+POINTS = "Math.max(0, ...(document.querySelector('#plot')?.data ?? []).map((trace) => trace.x.length))"
+NUM_TRACES = "document.querySelectorAll('#plot .scatterlayer .trace').length"
+TABS = ("curves", "results", "diff", "maps", "samples", "notes")
+
+FILTERS = {
+    "": "abc",
+    "d_model=64": "ab",
+    "model.d_model>32 status=running": "a",
+    "loss<2": "b",
+    "-seed=0": "b",
+    "seed!=0": "b",
+    "model/mixer=gru": "abc",
+    "mixer=G*": "abc",
+    "name~B": "b",
+    "beta": "b",
+    'notes~"two words"': "c",
+    "two -beta": "c",
+    "nothing=1": "",
+}
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("profile")) as started:
+        yield started
+
+
+def visit(browser: Browser, dashboard: Dashboard, **view: Any) -> None:
+    """A page loaded anew, not only another place on it."""
+    browser.open("about:blank")
+    browser.open(f"{dashboard.address}#" + "&".join(f"{name}={value}" for name, value in view.items()))
+
+
+def assert_quiet(browser: Browser, dashboard: Dashboard) -> None:
+    assert browser.trouble == []
+    foreign = [request for request in browser.requests if not request.startswith((dashboard.address, "data:", "blob:"))]
+    assert foreign in ([], ["about:blank"])
+
+
+def test_the_curve_of_a_running_job_grows_while_one_watches(browser: Browser, tmp_path: Path) -> None:
+    folder = written_run(tmp_path, steps=3)
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard)
+        until(browser, f"{POINTS} === 3")
+        assert browser.run("document.querySelector('.run').dataset.status") == "running"
+        assert browser.run("document.querySelector('.run .fill, .run .bar i').style.width") == "3%"
+        train(folder, range(4, 41))
+        until(browser, f"{POINTS} === 40")
+        assert browser.run("document.querySelector('#plot').data[0].y.at(-1)") == pytest.approx(0.1)
+        folder.write_record(RunRecord(id=folder.id, name="tiny", status="diverged", reason="loss is not finite"))
+        until(browser, "document.querySelector('.run').dataset.status === 'diverged'")
+        written_run(tmp_path, name="second")
+        until(browser, "document.querySelectorAll('.run').length === 2")
+        assert_quiet(browser, dashboard)
+
+
+def test_names_and_notes_cannot_become_markup(browser: Browser, tmp_path: Path) -> None:
+    config = {"model": {NASTY: NASTY}, "notes": NASTY}
+    said: dict[str, Any] = {"name": NASTY, "notes": NASTY, "tags": [NASTY], "config": config, "reason": NASTY}
+    for status in ("failed", "finished"):
+        folder = RunFolder.create_at(tmp_path / "some" / f"{status}<img src=x onerror=document.title='caught'>")
+        record = RunRecord(id=folder.id, status=status, cannot={"test_2x": NASTY}, place=Place(arm=NASTY), **said)  # type: ignore[arg-type]
+        record.wandb.url = "javascript:document.title='caught'"
+        record.config["seed"] = status
+        folder.write_record(record)
+        train(folder, range(1, 5))
+        (folder.path / "tables" / "test").mkdir(parents=True)
+        (folder.path / "tables" / "test" / "samples.csv").write_text(f"{NASTY}\n{NASTY}\n")
+        (folder.attention / "step_1").mkdir(parents=True)
+        (folder.attention / "step_1" / "<b onclick=1>.png").write_bytes(b"")
+    (tmp_path / "studies" / "<i>").mkdir(parents=True)
+    told = {"study": {"question": NASTY}, "verdicts": [{"kind": NASTY, "sentence": NASTY}], "remarks": [NASTY]}
+    (tmp_path / "studies" / "<i>" / "verdict.json").write_text(json.dumps(told))
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard)
+        for view in (*(f"sel=*&tab={tab}" for tab in TABS), "view=studies", "sel=*&group="):
+            browser.run(f"location.hash = {json.dumps(view)}")
+            shown = "#studies-view" if "studies" in view else "#panel"
+            until(browser, f"document.querySelectorAll('{shown} *').length > 3")
+            until(browser, "document.body.innerText.includes('onerror')")
+            browser.settle()
+            assert browser.run("document.title") == "headtohead: runs", view
+            assert browser.run("document.querySelectorAll('img[src=x], script:not([src])').length") == 0, view
+            assert browser.run("[...document.links].every((link) => /^https?:/.test(link.href))"), view
+            assert_quiet(browser, dashboard)
+
+
+def test_a_view_is_in_its_address(browser: Browser, tmp_path: Path) -> None:
+    for width, seed in ((32, 0), (32, 1), (64, 0)):
+        config = {"model": {"d_model": width}, "seed": seed}
+        written_run(tmp_path, name=f"wide{width}", seed=seed, config=config, status="finished", steps=5)
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard)
+        until(browser, f"{NUM_TRACES} > 0")
+        browser.run(
+            "(() => { const box = document.querySelector('#filter'); box.value = 'd_model=32'; "
+            "box.dispatchEvent(new Event('input')); })()"
+        )
+        until(browser, "document.querySelectorAll('.run').length === 2")
+        browser.run(
+            "(() => { const box = document.querySelector('#group'); box.value = 'model.d_model'; "
+            "box.dispatchEvent(new Event('change')); })()"
+        )
+        until(browser, "document.querySelector('.group b').textContent === '32'")
+        browser.click("#all")
+        browser.run("window.before = true; location.reload()")
+        until(browser, "window.before === undefined && document.readyState === 'complete'")
+        until(browser, "document.querySelectorAll('.run').length === 2")
+        assert browser.run("document.querySelector('#filter').value") == "d_model=32"
+        assert browser.run("document.querySelector('#all').checked")
+        until(browser, "(document.querySelector('#plot')?.data ?? []).some((trace) => trace.name === '32')")
+        assert_quiet(browser, dashboard)
+
+
+def test_runs_are_chosen_by_mouse_and_by_keys(browser: Browser, tmp_path: Path) -> None:
+    for place in range(4):
+        written_run(tmp_path, name=f"run{place}", status="finished")
+    chosen = "[...document.querySelectorAll('.run')].map((run) => run.getAttribute('aria-selected') === 'true')"
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard, group="", sort="name")
+        until(browser, "document.querySelectorAll('.run[aria-selected=true]').length === 4")
+        browser.click(".run:nth-child(2) .name")
+        until(browser, f"({chosen}).join() === 'false,true,false,false'")
+        browser.click(".run:nth-child(4) .box")
+        until(browser, f"({chosen}).join() === 'false,true,false,true'")
+        browser.run("document.querySelector('.run:nth-child(4)').focus()")
+        browser.key("ArrowUp", shift=True)
+        until(browser, f"({chosen}).join() === 'false,true,true,true'")
+        browser.key("ArrowUp")
+        browser.key(" ")
+        until(browser, f"({chosen}).join() === 'false,false,true,true'")
+        assert_quiet(browser, dashboard)
+
+
+def test_a_filter_lets_through_what_it_says(browser: Browser, tmp_path: Path) -> None:
+    def run(key: str, name: str, **other: Any) -> dict[str, Any]:
+        config = {"model.d_model": other.pop("width"), "model/mixer": "gru", "notes": other.get("notes")}
+        plain = {"results": {}, "latest": {}, "progress": {}, "costs": {}, "tags": [], "seed": 0, "status": "finished"}
+        return {**plain, "key": key, "name": name, "arm": name, "id": name, "config": config, **other}
+
+    runs = [
+        run("a", "alpha", width=64, status="running"),
+        run("b", "beta", width=64, seed=1, results={"test/loss": 1.5}),
+        run("c", "gamma", width=32, notes="two words", latest={"train/loss": 2.5}),
+    ]
+    with served(tmp_path) as dashboard:
+        browser.open(f"{dashboard.address}api/runs")
+        browser.run("import('/fields.js').then((fields) => { window.fields = fields; })")
+        for text, matching in FILTERS.items():
+            holds = f"fields.matcher({json.dumps(text)})"
+            found = browser.run(f"{json.dumps(runs)}.filter({holds}).map((run) => run.key).join('')")
+            assert found == matching, text
+
+
+def test_a_report_draws_in_its_box_and_reaches_nothing(browser: Browser, tmp_path: Path) -> None:
+    folder = tmp_path / "studies" / "norms"
+    folder.mkdir(parents=True)
+    (folder / "verdict.json").write_text(json.dumps({"verdicts": [{"kind": "better", "sentence": "rms is better."}]}))
+    (folder / "report.html").write_text(
+        "<title>norms</title><p id=said>before</p><script>"
+        "const tell = (what) => parent.postMessage(what, '*');"
+        "fetch('/api/runs').then(() => tell('reached'), () => tell('refused'));"
+        "try { parent.document.title = 'caught'; } catch { tell('drawn'); }</script>"
+    )
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard)
+        browser.run("window.heard = []; addEventListener('message', (event) => heard.push(event.data))")
+        browser.run("location.hash = 'view=studies&study=norms'")
+        until(browser, "heard.length === 2")
+        assert sorted(browser.run("heard")) == ["drawn", "refused"]
+        assert browser.run("document.title") == "headtohead: runs"
+        assert "rms is better." in browser.run("document.querySelector('.studies').innerText")
+
+
+def test_an_empty_folder_says_what_to_run(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path / "nothing") as dashboard:
+        visit(browser, dashboard)
+        until(browser, "document.querySelector('#empty').innerText.includes('h2h train')")
+        assert_quiet(browser, dashboard)
+
+
+def test_nothing_is_wider_than_a_phone(browser: Browser, tmp_path: Path) -> None:
+    written_run(tmp_path, name="a-name-that-is-long-" * 3, status="finished")
+    with served(tmp_path) as dashboard:
+        browser.look(width=390, height=844)
+        visit(browser, dashboard)
+        for tab in TABS:
+            browser.run(f"location.hash = 'sel=*&tab={tab}'")
+            until(browser, f"document.querySelector('#tabs').dataset.tab === '{tab}'")
+            until(browser, "document.querySelector('#panel').children.length > 0")
+            assert browser.run("document.documentElement.scrollWidth") <= 390, tab
+        browser.look(width=1400, height=900)
+
+
+@pytest.mark.slow
+def test_a_real_training_is_followed_to_its_end(browser: Browser, tmp_path: Path) -> None:
+    sizes = ["data.num_train=2000", "data.num_validation=64", "data.num_test=64", "trainer.max_steps=150"]
+    settings = ["trainer.log_every=1", "trainer.validate_every=50", "tracking=none", f"output_dir={tmp_path}"]
+    program = "import sys; from headtohead.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "train", "experiment=associative_recall", *sizes, *settings]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with (
+        served(tmp_path) as dashboard,
+        subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, **quiet) as job,
+    ):
+        try:
+            visit(browser, dashboard, sel="*", metric="train/loss")
+            early = until(browser, f"{POINTS} > 1 && {POINTS}", patience=120)
+            assert browser.run("document.querySelector('.run').dataset.status") == "running"
+            until(browser, f"{POINTS} > {early + 10}", patience=120)
+            until(browser, "document.querySelector('.run').dataset.status === 'finished'", patience=120)
+            until(browser, f"{POINTS} === 150")
+            assert job.wait(timeout=60) == 0
+        finally:
+            job.kill()
+        visit(browser, dashboard, sel="*", tab="maps")
+        until(browser, "[...document.images].some((image) => image.naturalWidth > 100)")
+        assert_quiet(browser, dashboard)
