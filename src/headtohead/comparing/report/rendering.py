@@ -116,6 +116,8 @@ class Renderer:
         self.figures.append(plain_figure(figure))
         rows = []
         for place, control in enumerate(figure.controls):
+            if len(control.options) < 2:
+                continue
             buttons = "".join(
                 f'<button type="button" data-option="{escape(option)}" aria-pressed="{_boolean(first == 0)}">'
                 f"{escape(option)}</button>"

@@ -76,7 +76,7 @@ function draw(plot, width) {
   const wide = width ?? plot.node.clientWidth;
   const settings = {
     displaylogo: false, responsive: false, toImageButtonOptions: { format: "svg", filename: `figure-${plot.node.dataset.figure}` },
-    modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
+    displayModeBar: wide < NARROW ? false : "hover", modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
   };
   return Plotly.react(plot.node, themed(form.data, "", columns), layout(themed(form.layout, "", columns), wide), settings);
 }

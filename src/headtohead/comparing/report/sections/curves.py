@@ -25,21 +25,19 @@ def section(findings: Findings) -> Section | None:
     axes = [axis for axis in AXES if any(any(course.along[axis]) for course in found)]
     if not names or not axes:
         return None
-    styles = styles_of(findings)
     means = [mean for name in names for arm in findings.arms if (mean := mean_of(found, arm.name, name))]
-    columns: dict[str, Sequence[Any]] = {}
-    drawn: dict[str, list[_Line]] = {name: [] for name in names}
-    for number, course in enumerate([*found, *means]):
-        if course.name in drawn:
-            columns |= {f"{number}.{axis}": course.along[axis] for axis in axes}
-            columns[f"{number}.values"] = course.values
-            drawn[course.name].append((number, _trace(course, styles[course.arm])))
-    shown = [metric_words(name) for name in names]
+    courses = [course for course in (*found, *means) if course.name in names]
+    lines = _lines(findings, courses)
+    words = [metric_words(name) for name in names]
     forms: dict[tuple[str, ...], Any] = {
-        (metric_words(name), axis, scale): _form(drawn[name], name, axis, scale)
+        (metric_words(name), axis, scale): _form(lines[name], name, axis, scale)
         for name, axis, scale in product(names, axes, _SCALES)
     }
-    controls = [Control("show", shown), Control("against", axes), Control("scale", _SCALES)]
+    columns: dict[str, Sequence[Any]] = {
+        f"{number}.{axis}": course.along[axis] for number, course in enumerate(courses) for axis in axes
+    }
+    columns |= {f"{number}.values": course.values for number, course in enumerate(courses)}
+    controls = [Control("show", words), Control("against", axes), Control("scale", _SCALES)]
     return Section("Learning curves", "curves", [Figure(forms, _caption(found), controls, columns)])
 
 
@@ -51,6 +49,19 @@ def _names(findings: Findings, found: Sequence[Course]) -> list[str]:
     return [name for name in wanted if name in known]
 
 
+def _lines(findings: Findings, courses: Sequence[Course]) -> dict[str, list[_Line]]:
+    """By metric; in the legend an arm is named by its mean, or by its first run where it has none."""
+    styles = styles_of(findings)
+    named = {(course.arm, course.name) for course in courses if course.seed is None}
+    lines: dict[str, list[_Line]] = {course.name: [] for course in courses}
+    for number, course in enumerate(courses):
+        shown = course.seed is None or (course.arm, course.name) not in named
+        named.add((course.arm, course.name))
+        place = {"showlegend": shown, "legendrank": list(styles).index(course.arm)}
+        lines[course.name].append((number, {**_trace(course, styles[course.arm]), **place}))
+    return lines
+
+
 def _trace(course: Course, style: Style) -> dict[str, Any]:
     shared = {"type": "scatter", "legendgroup": course.arm, "name": course.arm}
     if course.seed is None:
@@ -60,7 +71,7 @@ def _trace(course: Course, style: Style) -> dict[str, Any]:
     look = {"color": faint(style.colour, 0.42), "width": 1, "dash": "solid" if course.finished else "dot"}
     told = "" if course.finished else f", {course.status}"
     return {
-        **shared, "mode": "lines" if len(course.values) > 1 else "markers", "showlegend": False, "line": look,
+        **shared, "mode": "lines" if len(course.values) > 1 else "markers", "line": look,
         "marker": {"color": look["color"], "size": 5}, "meta": f"seed {course.seed}{told}",
         "hovertemplate": "%{fullData.name}, %{meta}: %{y:.4g}<extra></extra>",
     }  # fmt: skip

@@ -88,7 +88,7 @@ def _form(findings: Findings, cost: str, points: list[_Point], styles: Mapping[s
         {
             "type": "scatter", "mode": "lines", "name": "front", "hoverinfo": "skip",
             "x": [point.cost for point in front], "y": [point.quality for point in front],
-            "line": {"color": MUTED, "width": 1.2, "shape": "hv"}, "showlegend": len(front) > 1,
+            "line": {"color": MUTED, "width": 1.2, "shape": "hv"}, "showlegend": len(front) > 1, "legendrank": 2000,
         }
     ]  # fmt: skip
     for point in points:

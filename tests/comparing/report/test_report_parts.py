@@ -1,0 +1,86 @@
+"""The report as text: what is left out, what is told, and what must never be in it."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+
+import pytest
+
+from found_runs import ENDS, made_up
+from headtohead.comparing.findings import Findings
+from headtohead.comparing.report import report
+from headtohead.comparing.report.courses import courses_of, mean_of
+from headtohead.comparing.report.parts import figure
+from headtohead.comparing.report.plots import plain_figure
+from headtohead.comparing.report.sections import SECTIONS
+from headtohead.comparing.report.theme import styles_of
+
+
+@pytest.fixture(scope="module")
+def findings(tmp_path_factory: pytest.TempPathFactory) -> Findings:
+    return made_up(tmp_path_factory.mktemp("runs"))
+
+
+def text_of(findings: Findings) -> str:
+    """Without Plotly's source."""
+    head, _, rest = report(findings).partition("<script>/**")
+    return head + rest.rpartition("</script>\n<script>")[2]
+
+
+def test_a_report_of_twenty_runs_is_made_in_less_than_three_seconds(findings: Findings) -> None:
+    assert len(findings.runs) == 20
+    began = time.process_time()
+    report(findings)
+    assert time.process_time() - began < 3
+
+
+def test_findings_are_valid_json_with_every_record(findings: Findings) -> None:
+    again = json.loads(json.dumps(findings.to_dict()))
+    assert [arm["name"] for arm in again["arms"]] == list(ENDS)
+    assert again["arms"][0]["runs"][0]["record"]["place"]["arm"] == "layer_norm"
+
+
+def test_a_run_that_diverged_and_one_that_is_missing_are_both_told(findings: Findings) -> None:
+    text = text_of(findings)
+    assert "the loss is no number since step 100" in text
+    assert "missing" in text
+    assert "h2h train model/norm=rms_norm seed=3" in text
+
+
+def test_comparisons_without_folders_have_no_curves_and_no_maps(findings: Findings) -> None:
+    arms = [
+        replace(
+            arm,
+            runs=tuple(replace(run, record=run.record and replace(run.record, path=None)) for run in arm.runs),
+        )
+        for arm in findings.arms
+    ]
+    bare = replace(findings, arms=tuple(arms), question=None, hypothesis=None, command=None)
+    anchors = [found.anchor for section in SECTIONS if (found := section(bare))]
+    assert anchors[:3] == ["verdict", "arms", "differences"]
+    assert not {"curves", "maps"} & set(anchors)
+    assert "<h1>norms</h1>" in report(bare)
+
+
+def test_the_mean_of_an_arm_is_taken_over_finished_seeds_at_common_steps(findings: Findings) -> None:
+    found = courses_of(findings)
+    runs = [c for c in found if (c.arm, c.name) == ("no_norm", "train/loss") and c.finished]
+    mean = mean_of(found, "no_norm", "train/loss")
+    assert mean is not None
+    assert len(runs) == 3
+    assert mean.values[-1] == pytest.approx(sum(run.values[-1] for run in runs) / 3)
+
+
+def test_arms_keep_a_look_of_their_own_however_many_there_are(findings: Findings) -> None:
+    arms = tuple(replace(findings.arms[0], name=f"arm{n}") for n in range(30))
+    looks = styles_of(replace(findings, arms=arms, baseline="arm3"))
+    assert len(set(looks.values())) == 30
+    assert looks["arm3"].colour == "--arm-0"
+
+
+def test_markup_in_a_figure_is_shown_as_text() -> None:
+    form = {"data": [{"x": ["<a href='x'>b</a>"], "y": [float("nan")], "hovertemplate": "<b>%{x}</b>"}], "layout": {}}
+    (drawn,) = plain_figure(figure(form, "caption"))["forms"]
+    assert drawn["data"] == [{"x": ["&lt;a href='x'&gt;b&lt;/a&gt;"], "y": [None], "hovertemplate": "<b>%{x}</b>"}]
