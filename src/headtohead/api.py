@@ -1,10 +1,10 @@
-"""Head to Head from Python: compose, build, train, inspect, evaluate, load."""
+"""Head to Head from Python: compose, build, train, inspect, evaluate, load, compare."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from headtohead.building.build import build_model, build_parts, fitted, make_model
 from headtohead.building.configuration import compose_checked
@@ -14,9 +14,11 @@ from headtohead.examining.inspection import Inspection
 from headtohead.tracking.record import RunRecord
 
 if TYPE_CHECKING:
+    from headtohead.comparing.contest import Contest
+    from headtohead.comparing.task_contest import TaskContest
     from headtohead.examining.finished import FinishedRun
 
-__all__ = ["build_model", "build_parts", "compose", "evaluate", "inspect", "load_run", "train"]
+__all__ = ["build_model", "build_parts", "compare", "compose", "evaluate", "inspect", "load_run", "train"]
 
 
 def compose(root: str = "train", overrides: Sequence[str] = (), config_dir: str | Path | None = None) -> dict[str, Any]:
@@ -67,3 +69,31 @@ def load_run(path: str | Path) -> FinishedRun:
     from headtohead.examining.finished import open_run
 
     return open_run(path)
+
+
+def compare(
+    paths: Sequence[str | Path],
+    *,
+    metric: str | None = None,
+    against: str | None = None,
+    direction: Literal["min", "max"] | None = None,
+    margin: float | None = None,
+    budget: str | None = None,
+    allow_unlike: Sequence[str] = (),
+    columns: Mapping[str, str] | None = None,
+) -> Contest | TaskContest:
+    """Runs against each other, arms of studies else by name: `compare(["outputs/a", "outputs/b"], metric="test/loss")`.
+
+    Paths are run folders, folders of them, .csv files or wandb:ENTITY/PROJECT. `.verdicts` has one for each arm against
+    `against` (default: the arm of the first path), each with its `.sentence`. `columns` name those of .csv files:
+    {"arm": "model", "seed": "seed", "step": "epoch"}. Raises NotComparable, a ValueError.
+    """
+    from headtohead.comparing.arms import arm_of
+    from headtohead.comparing.contest import Terms
+    from headtohead.comparing.foreign.columns import Columns
+    from headtohead.comparing.task_contest import compared
+    from headtohead.examining.contenders import contenders
+
+    found = contenders(paths, Columns(metric=metric, **(columns or {})))
+    terms = Terms(against or arm_of(found.records[0]), metric, direction, margin, tuple(allow_unlike), budget)
+    return compared(found.records, terms, remarks=(*found.remarks, *found.unread))
