@@ -83,11 +83,18 @@ class Verdict:
     solved: tuple[int, int] | None
     of: tuple[int, int] | None
     """Seeds of arm and baseline that solved the task, and all of them, where rates or times to solve decide."""
+    kernels: dict[str, tuple[str, ...]] | None = None
+    """What computed the mixers of either arm; told where time was held equal."""
     sentence: str = ""
+
+    @property
+    def implementation_bound(self) -> tuple[str, ...]:
+        """Arms, of equal time, that a fused kernel would have helped."""
+        return tuple(arm for arm, kernels in (self.kernels or {}).items() if "torch" in kernels)
 
     def as_data(self) -> dict[str, Any]:
         """For JSON."""
-        return asdict(self)
+        return {**asdict(self), "implementation_bound": list(self.implementation_bound)}
 
 
 def verdict_of(

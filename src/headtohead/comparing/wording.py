@@ -26,7 +26,20 @@ def sentence(verdict: Verdict) -> str:
     parts = [_answer(verdict), *diverged]
     if verdict.kind == "undecided":
         parts += _advice(verdict)
+    parts += _kernels(verdict)
     return opening + "; ".join(parts) + "."
+
+
+def _kernels(verdict: Verdict) -> list[str]:
+    if not verdict.kernels:
+        return []
+    computed = [f"{arm} by {' and '.join(kernels) or 'no mixer'}" for arm, kernels in verdict.kernels.items()]
+    told = [f"time was equal, with {', '.join(computed)}"]
+    bound = verdict.implementation_bound
+    if bound:
+        who, have = " and ".join(bound), "has" if len(bound) == 1 else "have"
+        told.append(f"implementation-bound, since {who} {have} no fused kernel here")
+    return told
 
 
 def _answer(verdict: Verdict) -> str:
