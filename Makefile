@@ -9,11 +9,10 @@ INSTALLED := $(VENV)/.installed
 WORKERS ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-DEMO_RUNS := decoder_only encoder_only encoder_decoder vision_transformer
-DEMO_MARKS := $(DEMO_RUNS:%=outputs/demo/.%)
+FAMILIES := decoder_only encoder_only encoder_decoder vision_transformer
 BASELINES := mlp cnn resnet text_cnn recurrent recurrent_encoder_decoder
 
-.PHONY: help install demo demo-baselines demo-mixers demo-again test test-slow test-gpu parity check format bench clean
+.PHONY: help install demo demo-families demo-baselines demo-mixers demo-again test test-slow test-gpu parity check format bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -29,7 +28,11 @@ $(INSTALLED): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --no-deps torchscale  # its retention alone is a reference of the tests
 	@touch $(INSTALLED)
 
-demo: $(INSTALLED) $(DEMO_MARKS)  ## train one small model of each family and compare them
+demo: $(INSTALLED)  ## a small study, four arms and three seeds, from nothing to its report
+	@echo "==> h2h study demo --workers 2 --threads 1"
+	@$(BIN)/h2h study demo --workers 2 --threads 1
+
+demo-families: $(INSTALLED) $(FAMILIES:%=outputs/demo/.%)  ## train one small model of each family and compare them
 	@$(BIN)/h2h compare outputs/demo --where
 
 outputs/demo/.%: | $(INSTALLED)
@@ -37,7 +40,7 @@ outputs/demo/.%: | $(INSTALLED)
 	@$(BIN)/h2h train experiment=demo_$*
 	@touch $@
 
-demo-baselines: $(INSTALLED) $(BASELINES:%=outputs/demo/.%)  ## train the networks that transformers displaced, beside those of the demo
+demo-baselines: $(INSTALLED) $(BASELINES:%=outputs/demo/.%)  ## train the networks that transformers displaced, beside those families
 	@$(BIN)/h2h compare outputs/demo
 
 MIXERS := $(patsubst conf/model/mixer/%.yaml,%,$(wildcard conf/model/mixer/*.yaml))
@@ -52,7 +55,7 @@ outputs/recall/.%: | $(INSTALLED)
 	@touch $@
 
 demo-again:  ## forget the demo's runs and train them anew
-	@rm -rf outputs/demo
+	@rm -rf outputs/studies/demo
 	@$(MAKE) --no-print-directory demo
 
 test: $(INSTALLED)  ## the tests
