@@ -63,7 +63,8 @@ def _parts(view: View) -> Iterator[str]:
                 yield f"{view.chosen('parametrisation')} cannot scale {view.chosen(group)}: {reason}; {_choices(slot)}"
     cross = view.model.get("cross")
     if cross and (reason := _lacks(cross.get("_target_", ""))):
-        yield f"{view.chosen('parametrisation')} cannot scale {view.chosen('model/cross')}: {reason}; {_choices('cross')}"
+        scaling, chosen = view.chosen("parametrisation"), view.chosen("model/cross")
+        yield f"{scaling} cannot scale {chosen}: {reason}; {_choices('cross')}"
 
 
 def _choices(slot: str) -> str:
