@@ -129,3 +129,19 @@ def test_retry_forgets_failures_and_nothing_else(tmp_path: Path) -> None:
     standings = Watch(plan, plan.cells).look()
     assert [standing.status for standing in standings] == ["missing", "diverged", *["finished"] * 4]
     assert standings[0].share == 0 and standings[1].share == 1
+
+
+def test_an_arm_that_cannot_be_measured_gets_no_verdict_but_the_reason(tmp_path: Path) -> None:
+    plan = plan_without_models(tmp_path, metric="test_2x/loss", lengths=[1, 2])
+    prepare(plan, retry=False)
+    for cell in plan.cells:
+        record = write_run(plan.run_folder(cell), value=1.0)
+        if cell.arm == "a":
+            record.metrics["test_2x"] = {"loss": A[cell.seed]}
+        else:
+            record.cannot["test_2x"] = "its table ends at 8 places"
+        RunFolder(plan.run_folder(cell)).write_record(record)
+    report = report_of(plan)
+    assert not report.verdicts and report.complete and not report.undone
+    assert report.remarks == ("no verdict on b, which has no test_2x/loss: its table ends at 8 places",)
+    assert "2x: its table ends at 8 places" in text_of(plan)

@@ -117,12 +117,15 @@ def report_of(plan: Plan) -> Report:
     _check_metric(study, contest.values())
     arms = tuple(_arm(study, arm, [(c, r) for c, r in contest.items() if c.arm == arm], runs) for arm in study.arms)
     checked = audit(plan, {cell: record for cell, record in contest.items() if record and record.status == "finished"})
-    outcomes = [(run.arm, run.seed, run.status, run.value) for run in runs if run.counts]
+    unmeasured = _unmeasured(study, contest)
+    outcomes = [(run.arm, run.seed, run.status, run.value) for run in runs if run.counts and run.arm not in unmeasured]
     verdicts = (
         [] if checked.objections else judged(study, outcomes, registered(plan), chance=_chance(study, contest.values()))
     )
     complete = not plan.is_open and all(run.status in DONE for run in runs)
-    remarks = [*checked.objections, *checked.remarks, *(surprises(study, verdicts) if complete else ())]
+    verdicts = [verdict for verdict in verdicts if not {verdict.arm, verdict.baseline} & unmeasured.keys()]
+    told = [f"no verdict on {arm}, which has no {study.metric}: {reason}" for arm, reason in unmeasured.items()]
+    remarks = [*checked.objections, *told, *checked.remarks, *(surprises(study, verdicts) if complete else ())]
     return Report(study, runs, arms, tuple(verdicts), tuple(remarks), complete, records)
 
 
@@ -148,12 +151,19 @@ def _value(study: Study, record: RunRecord | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
+def _unmeasured(study: Study, records: Mapping[Cell, RunRecord | None]) -> dict[str, str]:
+    """Arms that cannot be measured as the study asks, such as tables of positions on longer rows, and why not."""
+    stage = study.stage_and_name[0]
+    known = ((cell.arm, record.cannot) for cell, record in records.items() if record is not None)
+    return {arm: cannot[stage] for arm, cannot in known if stage in cannot}
+
+
 def _check_metric(study: Study, records: Iterable[RunRecord | None]) -> None:
     stage, name = study.stage_and_name
     finished = [record for record in records if record is not None and record.status == "finished"]
     for record in finished:
         known = record.metrics.get(stage, {})
-        if name not in known:
+        if name not in known and stage not in record.cannot:
             raise ConfigurationError(
                 unknown(f"study {study.name}: run {record.id} has no {study.metric}", name, sorted(known))
             )
