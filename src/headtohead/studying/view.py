@@ -9,12 +9,15 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from headtohead.comparing.lengths import lengths_of
+from headtohead.comparing.lengths_table import lengths_table
 from headtohead.comparing.table import count, memory, number
 from headtohead.comparing.verdict import Verdict
 from headtohead.studying.estimating import ArmEstimate, Estimate
 from headtohead.studying.planning import Plan
 from headtohead.studying.reporting import ArmResult, Report
 from headtohead.studying.tuning.tuning import Tuning
+from headtohead.tracking.record import RunRecord
 
 _STYLES = {"better": "green", "worse": "red", "equivalent": "cyan", "undecided": "yellow"}
 _UNKNOWN = "-"
@@ -49,14 +52,9 @@ def _matched(plan: Plan) -> Iterator[RenderableType]:
 def _aside(plan: Plan) -> Iterator[Text]:
     """Runs that no verdict rests on, and combinations that are none."""
     study = plan.study
-    if plan.tunings:
+    if isinstance(study.tuning, Tuning):
         trials = sum(plan.num_trials(arm) for arm in study.arms)
-        length = (
-            "" if not isinstance(study.tuning, Tuning) or study.tuning.steps is None else ", shorter than the others"
-        )
-        yield Text(
-            f"{trials} of the runs are trials of the tuning{length}; each arm's best is run on the study's seeds"
-        )
+        yield Text(f"{trials} of the runs are a tuning ({study.tuning.words}); each arm's best is run on other seeds")
     if len(study.shares) > 1:
         yield Text(f"each arm and seed runs at {', '.join(f'{share:.0%}' for share in study.shares)} of the budget")
     for arm, reason in plan.left_out:
@@ -84,7 +82,19 @@ def show_report(report: Report) -> RenderableType:
         table.add_row(Text(arm.arm), _mean(arm), *_against(study.baseline, arm, verdict), *_costs(arm))
     sentences = [Text(verdict.sentence) for verdict in report.verdicts]
     remarks = [Text(remark, style="yellow") for remark in report.remarks]
-    return Group(Text(study.question, style="bold"), table, *sentences, *remarks, *_troubles(report))
+    told = (table, *_by_length(report), *sentences, *remarks, *_troubles(report))
+    return Group(Text(study.question, style="bold"), *told)
+
+
+def _by_length(report: Report) -> Iterator[Table]:
+    """Where runs were tested on longer rows too."""
+    arms: dict[str, list[RunRecord]] = {arm: [] for arm in report.study.arms}
+    for cell, record in report.records.items():
+        if cell.counts and record is not None and record.status == "finished":
+            arms[cell.arm].append(record)
+    found = lengths_of(arms, report.study.stage_and_name[1], report.study.alpha)
+    if found is not None:
+        yield lengths_table(found)
 
 
 def duration(seconds: float) -> str:
@@ -145,7 +155,10 @@ def _costs(arm: ArmResult) -> list[str]:
 
 
 def _troubles(report: Report) -> Iterator[Text]:
+    """Trials that diverged are no trouble: rates are tried until they do."""
     for run in (*report.failures, *report.undone):
+        if run.trial is not None and run.status == "diverged":
+            continue
         reason = f": {run.reason}" if run.reason else ""
         where = f" ({os.path.relpath(run.folder)})" if run.status != "missing" else ""
         yield Text(f"{run.words}: {run.status.replace('_', ' ')}{reason}{where}", style="red")
