@@ -18,6 +18,7 @@ from headtohead.comparing.report.sections.maps import section as maps
 from headtohead.comparing.report.sections.matching import section as matching
 from headtohead.comparing.report.sections.pareto import section as pareto
 from headtohead.comparing.report.sections.speed import section as speed
+from headtohead.comparing.report.sections.tasks import section as tasks
 from headtohead.comparing.report.sections.troubles import section as troubles
 from headtohead.comparing.report.sections.tuning import section as tuning
 
@@ -25,6 +26,7 @@ SECTIONS: tuple[Callable[[Findings], Section | None], ...] = (
     answers,
     arms,
     differences,
+    tasks,
     effects,
     curves,
     lengths,
