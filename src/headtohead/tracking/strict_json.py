@@ -6,6 +6,7 @@ import math
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -87,8 +88,14 @@ def _decode_dataclass(kind: type, value: Any, where: str) -> Any:
         told = [f"unknown {', '.join(unknown)}"] if unknown else []
         told += [f"missing {', '.join(missing)}"] if missing else []
         raise RecordError(f"{where}: {'; '.join(told)}. The fields are {', '.join(names)}")
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     return kind(**{name: decode(hints[name], value[name], f"{where}.{name}") for name in names})
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """Once for each class: they take longer to find out than a record to read."""
+    return get_type_hints(kind)
 
 
 def _decode_union(kind: Any, value: Any, where: str) -> Any:
