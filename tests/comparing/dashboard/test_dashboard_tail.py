@@ -22,6 +22,18 @@ def test_only_what_was_added_is_read_the_second_time(tmp_path: Path) -> None:
     assert read_on(file.path, second.place).text == b""
 
 
+def test_the_latest_of_each_metric_are_the_last_lines(tmp_path: Path) -> None:
+    file = MetricsFile(tmp_path / "metrics.csv")
+    for step in (1, 2, 3):
+        file.append(
+            Progress(step), {"train/loss": 1 / step} if step != 2 else {"validation/loss": 2.0, "train/loss": 0.5}
+        )
+    piece = read_on(file.path, Place())
+    latest = {point.name: (point.progress.step, point.value) for point in piece.latest()}
+    assert latest == {"validation/loss": (2, 2.0), "train/loss": (3, 1 / 3)}
+    assert piece.latest()[-1].progress.step == 3
+
+
 def test_a_torn_last_line_waits_for_its_end(tmp_path: Path) -> None:
     file = MetricsFile(tmp_path / "metrics.csv")
     file.append(Progress(1), {"train/loss": 3.0})

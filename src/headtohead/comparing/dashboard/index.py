@@ -120,7 +120,7 @@ class RunIndex:
         if piece.anew:
             entry.latest, entry.progress = {}, None
         entry.place = piece.place
-        for point in piece.points():
+        for point in piece.latest():
             entry.latest[point.name] = point.value
             entry.progress = point.progress
 

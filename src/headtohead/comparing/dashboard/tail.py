@@ -45,15 +45,31 @@ class Piece:
 
     def points(self, only: str | None = None) -> Iterator[Point]:
         """In the order of the file; of one metric on request."""
-        wanted = None if only is None else only.encode()
+        wanted = None if only is None else b"," + only.encode() + b","
         for line in self.text.splitlines():
-            cells = line.split(b",")
-            if line == _HEADER or len(cells) != len(COLUMNS) or (wanted is not None and cells[5] != wanted):
-                continue
-            step, epoch, tokens, flops, seconds, name, text = cells
-            progress = Progress(int(step), int(epoch), int(tokens), float(flops), float(seconds))
-            value = float(text)
-            yield Point(name.decode(), progress, value if math.isfinite(value) else None)
+            if (wanted is None or wanted in line) and (point := _point(line)) is not None:
+                yield point
+
+    def latest(self) -> list[Point]:
+        """The last one of each metric, in the order of the file; the others are not looked at closely."""
+        last: dict[bytes, bytes] = {}
+        for line in self.text.splitlines():
+            name = line.rsplit(b",", 2)[-2:-1]
+            if name:
+                last.pop(name[0], None)
+                last[name[0]] = line
+        return [point for line in last.values() if (point := _point(line)) is not None]
+
+
+def _point(line: bytes) -> Point | None:
+    """None for the header, and for what is no line of metrics."""
+    cells = line.split(b",")
+    if line == _HEADER or len(cells) != len(COLUMNS):
+        return None
+    step, epoch, tokens, flops, seconds, name, text = cells
+    value = float(text)
+    progress = Progress(int(step), int(epoch), int(tokens), float(flops), float(seconds))
+    return Point(name.decode(), progress, value if math.isfinite(value) else None)
 
 
 def read_on(path: Path, place: Place) -> Piece:
