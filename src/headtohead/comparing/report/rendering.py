@@ -32,6 +32,8 @@ from headtohead.comparing.verdict import Kind, Verdict
 from headtohead.comparing.wording import sentence
 
 _SIGNS: Mapping[Kind, str] = {"better": "▲", "worse": "▼", "equivalent": "≈", "undecided": "?"}
+_NARROWEST, _WIDEST, _ALL_TILES = 96, 210, 800
+"""Pixels of a picture, and of all that stand in a row."""
 _MARKERS = {
     "circle": '<circle cx="14" cy="7" r="3.6"/>',
     "square": '<rect x="10.6" y="3.6" width="6.8" height="6.8"/>',
@@ -142,7 +144,11 @@ class Renderer:
         inner = f"<table><thead><tr><td></td>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         box = f'<div class="scroll" tabindex="0" role="region" aria-label="pictures">{inner}</div>'
         caption = self._caption("figure", grid.caption)
-        return f'<figure class="maps">{box}<figcaption>{caption}</figcaption></figure>'
+        across = max(
+            (sum(1 if isinstance(cell, str) else len(cell) for cell in cells) for _, cells in grid.rows), default=1
+        )
+        wide = min(max(_NARROWEST, _ALL_TILES // max(1, across)), _WIDEST)
+        return f'<figure class="maps" style="--tile:{wide}px">{box}<figcaption>{caption}</figcaption></figure>'
 
     def _answer(self, verdict: Verdict, reach: float) -> str:
         names = f'{self._arm(verdict.arm)}<span class="against">against</span>{self._arm(verdict.baseline)}'

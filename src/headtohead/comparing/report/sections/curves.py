@@ -13,6 +13,8 @@ from headtohead.comparing.report.theme import Style, faint, styles_of
 from headtohead.comparing.report.words import metric_words
 
 _SCALES = ("linear", "log")
+_FEW = 12
+"""Points of a mean that are marked, each by itself."""
 _TITLES = {"tokens": "tokens", "FLOPs": "training FLOPs", "time": "seconds of training", "steps": "optimizer steps"}
 
 _Line = tuple[int, dict[str, Any]]
@@ -67,7 +69,9 @@ def _trace(course: Course, style: Style) -> dict[str, Any]:
     if course.seed is None:
         look = {"color": style.colour, "width": 2.6, "dash": style.dash}
         hover = "mean of %{fullData.name}: %{y:.4g}<extra></extra>"
-        return {**shared, "mode": "lines", "line": look, "hovertemplate": hover}
+        mode = "lines+markers" if len(course.values) <= _FEW else "lines"
+        marker = {"color": style.colour, "symbol": style.symbol, "size": 8}
+        return {**shared, "mode": mode, "line": look, "marker": marker, "hovertemplate": hover}
     look = {"color": faint(style.colour, 0.42), "width": 1, "dash": "solid" if course.finished else "dot"}
     told = "" if course.finished else f", {course.status}"
     return {

@@ -17,6 +17,8 @@ _OF_THE_METRIC = ("paired t", "Welch's t", "ranks", "none")
 _ROW, _AROUND = 58, 120
 """Pixels of a contrast, and of the axis and legend."""
 _SEED_BELOW = 0.24
+_SPARE = 0.06
+"""Of the width, at either side."""
 _Traces = list[dict[str, Any]]
 
 
@@ -93,13 +95,28 @@ def _layout(findings: Findings, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     better = "← better" if findings.direction == "min" else "better →"
     return {
         "height": _AROUND + _ROW * len(verdicts),
-        "xaxis": {"title": {"text": f"difference in {metric_words(findings.metric)}   ({better})"}},
+        "xaxis": {
+            "title": {"text": f"difference in {metric_words(findings.metric)}   ({better})"},
+            "range": _range(findings),
+        },
         "yaxis": {
             "tickvals": list(range(len(verdicts))), "ticktext": labels, "range": [len(verdicts) - 0.4, -0.6],
             "showgrid": False, "ticks": "", "showline": False, "fixedrange": True, "tickfont": {"color": INK},
         },
         "shapes": shapes,
     }  # fmt: skip
+
+
+def _range(findings: Findings) -> list[float]:
+    """Holds zero, the margin, and all that is drawn."""
+    drawn = [0.0, *(sign * (findings.margin or 0.0) for sign in (-1, 1))]
+    for verdict in findings.verdicts:
+        drawn += _by_seed(findings, verdict).values()
+        drawn += [sign * (verdict.detectable_effect or 0.0) for sign in (-1, 1)]
+        if verdict.method in _OF_THE_METRIC:
+            drawn += [verdict.difference or 0.0, *(verdict.interval or ())]
+    low, high = min(drawn), max(drawn)
+    return [low - _SPARE * (high - low), high + _SPARE * (high - low)]
 
 
 def _caption(findings: Findings) -> str:

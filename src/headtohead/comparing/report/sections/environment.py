@@ -25,7 +25,10 @@ def _rows(records: list[RunRecord]) -> Iterator[list[Cell]]:
     facts = [dict(_facts(record)) for record in records]
     for name in dict.fromkeys(name for fact in facts for name in fact):
         counted = Counter(fact[name] for fact in facts if name in fact).most_common()
-        values = [value if len(counted) == 1 else f"{value} ({times} runs)" for value, times in counted]
+        values = [
+            value if len(counted) == 1 else f"{value} ({times} run{'' if times == 1 else 's'})"
+            for value, times in counted
+        ]
         yield [name, Code(", ".join(values))]
 
 

@@ -30,7 +30,7 @@ def section(findings: Findings) -> Section | None:
         f"Where each layer looks, seed {seed}. Rows of a map are queries from top to bottom, columns are keys; bright "
         "is much, each map on a scale of its own, which stands below it; no colour: not allowed to be seen. Implicit "
         "attention is what a mixer without softmax would have had to attend to for the same output. The first sample "
-        f"of validation, the first {_HEADS} heads, at the last step that was looked at."
+        f"of validation, up to {_HEADS} heads of a layer, at the last step that was looked at."
     )
     parts: list[Part] = [PictureGrid([ArmName(name) for name in shown], rows, caption)]
     parts += [Text(sentence, "note") for sentence in (*left_out, *_missing(findings, shown, layers))]

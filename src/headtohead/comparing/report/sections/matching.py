@@ -22,7 +22,7 @@ def section(findings: Findings) -> Section | None:
     if findings.baseline in costs and len(costs) > 1:
         parts.append(_amounts(findings, costs))
     if findings.matching is not None:
-        parts.append(_solution(findings.matching))
+        parts.append(_solution(findings.matching) if _moved(findings.matching) else _fitting(findings.matching))
     if not parts:
         return None
     if findings.budget:
@@ -37,7 +37,8 @@ def _amounts(findings: Findings, costs: Mapping[str, Costs]) -> Table:
         rows.append([ArmName(name), *(_amount(axis, costs[name], first) for axis in _AMOUNTS)])
     caption = (
         "What a run of each arm had. Means over the runs that finished; in brackets what it had more or less than "
-        f"{findings.baseline}, where that is beyond {_ALIKE:.0%}. Time and memory are measured, all else is counted."
+        f"{findings.baseline}, where that is beyond {100 * _ALIKE:.0f} %. Time and memory are measured, all "
+        "else is counted."
     )
     return Table([Column("arm"), *(Column(name, numeric=True) for name in _HEADINGS)], rows, caption)
 
@@ -51,6 +52,19 @@ def _amount(axis: str, costs: Costs, baseline: Costs) -> str:
     return show(value) + (f" ({_share(apart)})" if abs(apart) > _ALIKE else "")
 
 
+def _moved(matching: Mapping[str, Any]) -> bool:
+    return any(arm["overrides"] or arm["differs"] or not arm["met"] for arm in matching["arms"].values())
+
+
+def _fitting(matching: Mapping[str, Any]) -> Text:
+    figure = str(matching["budget"]["figure"]).replace("_", " ")
+    return Text(f"All arms fit as they are written: {figure} within {_tolerance(matching)} of {matching['baseline']}.")
+
+
+def _tolerance(matching: Mapping[str, Any]) -> str:
+    return f"{100 * matching['budget']['tolerance']:.3g} %"
+
+
 def _solution(matching: Mapping[str, Any]) -> Table:
     """As the solver of budgets left it."""
     figure = str(matching["budget"]["figure"]).replace("_", " ")
@@ -62,15 +76,14 @@ def _solution(matching: Mapping[str, Any]) -> Table:
         rows.append([ArmName(name), moved, count(arm["achieved"]), _share(arm["residual"]), met, differs or "nothing"])
     columns = [
         Column("arm"), Column("moved to meet it"), Column(figure, numeric=True), Column("residual", numeric=True),
-        Column("met", wide=True), Column("what therefore differs", wide=True),
+        Column("met"), Column("what therefore differs", wide=True),
     ]  # fmt: skip
-    tolerance = matching["budget"]["tolerance"]
     caption = (
-        f"How the arms were matched. {figure.capitalize()} within {tolerance:.0%} of {matching['baseline']}, which has "
-        f"{count(matching['target'])}; what differs is told as a multiple of the baseline's."
+        f"How the arms were matched. {figure.capitalize()} within {_tolerance(matching)} of {matching['baseline']}, "
+        f"which has {count(matching['target'])}; what differs is told as a multiple of the baseline's."
     )
     return Table(columns, rows, caption)
 
 
 def _share(value: float) -> str:
-    return f"{100 * value:+.2g} %".replace("-", "−") if abs(value) < 1 else f"× {value + 1:.3g}"
+    return f"{100 * value:+.2g} %".replace("-", "−").replace("+0 %", "0 %") if abs(value) < 1 else f"× {value + 1:.3g}"
