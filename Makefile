@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 FAMILIES := decoder_only encoder_only encoder_decoder vision_transformer
 BASELINES := mlp cnn resnet text_cnn recurrent recurrent_encoder_decoder
 
-.PHONY: help install demo demo-families demo-baselines demo-mixers demo-again test test-slow test-gpu parity check format bench clean
+.PHONY: help install demo demo-families demo-baselines demo-mixers demo-again test test-slow test-gpu parity known-answers check format bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -81,8 +81,13 @@ check: $(INSTALLED)  ## lint, formatting, types, import rules
 format: $(INSTALLED)  ## let ruff put the code in order
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
+known-answers: $(INSTALLED)  ## ask again what the field knows: studies, and checks that are exact (about an hour)
+	@$(BIN)/python benchmarks/known_answers.py
+
+BENCHMARKS := $(filter-out benchmarks/known_answers.py,$(wildcard benchmarks/*.py))
+
 bench: $(INSTALLED)  ## the measurements that the README quotes
-	@for file in benchmarks/*.py; do echo "==> $$file"; $(BIN)/python $$file; done
+	@for file in $(BENCHMARKS); do echo "==> $$file"; $(BIN)/python $$file; done
 
 clean:  ## remove caches and builds, but neither .venv nor outputs
 	@rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

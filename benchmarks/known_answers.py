@@ -1,0 +1,163 @@
+"""What the field knows, asked again: every claim has a study, or a check that is exact.
+
+    python benchmarks/known_answers.py [CLAIM ...] [--workers 2] [--threads 1]
+
+Runs what is missing of each study, compares its verdicts with what it expected, and prints claim by claim whether that
+came out. An expectation that fails is a finding, not an error: it is told, and written to outputs/known_answers.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+OUTPUT = Path("outputs/known_answers.md")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came out of one claim."""
+
+    expected: str
+    found: str
+    agrees: bool
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the literature and what settles it here."""
+
+    sentence: str
+    ask: Callable[[argparse.Namespace], Answer]
+
+
+def by_study(name: str) -> Callable[[argparse.Namespace], Answer]:
+    """The verdicts of a study beside those it expected."""
+
+    def ask(given: argparse.Namespace) -> Answer:
+        command = ["h2h", "study", name, "--workers", str(given.workers), "--threads", str(given.threads)]
+        code = subprocess.run([str(Path(sys.executable).parent / command[0]), *command[1:]], check=False).returncode
+        told = json.loads((Path("outputs/studies") / name / "verdict.json").read_text(encoding="utf-8"))
+        baseline, expected = told["study"]["baseline"], told["study"]["expected"]
+        found = {verdict["arm"]: verdict["kind"] for verdict in told["verdicts"] if verdict["baseline"] == baseline}
+        return Answer(
+            "; ".join(f"{arm} {' or '.join(kinds)}" for arm, kinds in expected.items()),
+            "; ".join(f"{arm} {found.get(arm, 'without a verdict')}" for arm in expected),
+            code == 0 and all(found.get(arm) in kinds for arm, kinds in expected.items()),
+        )
+
+    return ask
+
+
+def equivariance(given: argparse.Namespace) -> Answer:
+    """In float64, of a whole encoder."""
+    del given
+    import torch
+
+    import headtohead as h2h
+
+    def error(position: str) -> float:
+        torch.manual_seed(0)
+        overrides = ["model=encoder_only", f"model/position={position}", "task=masked_lm", "model.num_heads=2"]
+        model = h2h.build_model(h2h.compose("train", [*overrides, "data.context_length=24"]))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0.1 * torch.randn_like(parameter))
+            model = model.double().eval()
+            tokens, order = torch.randint(500, (2, 24)), torch.randperm(24)
+            return float((model(tokens[:, order]) - model(tokens)[:, order]).abs().max())
+
+    without = error("none")
+    broken = {name: error(name) for name in ("sinusoidal", "learned", "rotary", "alibi", "t5_bias", "shaw")}
+    least = min(broken, key=lambda name: broken[name])
+    return Answer(
+        "an error of at most 1e-12 without positions, more with each of them",
+        f"{without:.1e} without; {broken[least]:.1e} with {least}, the least of {len(broken)}",
+        without <= 1e-12 and broken[least] > 1e-6,
+    )
+
+
+def slopes(given: argparse.Namespace) -> Answer:
+    """Of the ledger's FLOPs in the mixing part, projections left out, from 1,024 to 8,192 tokens."""
+    del given
+    import math
+
+    from headtohead.components.contracts import CostQuery, Mixer
+    from headtohead.components.mixers.linear_attention import LinearAttention
+    from headtohead.components.mixers.sliding_window import SlidingWindow
+    from headtohead.components.mixers.softmax_attention import SoftmaxAttention
+
+    def slope(mixer: Mixer) -> float:
+        products = 2 * sum(weight.numel() for weight in mixer.parameters() if weight.dim() == 2)
+        flops = [
+            mixer.costs(CostQuery(length=length, causal=True)).forward_flops - products * length
+            for length in (1024, 8192)
+        ]
+        return math.log(flops[1] / flops[0]) / math.log(8)
+
+    found = {
+        "attention": slope(SoftmaxAttention(64, num_heads=4, causal=True)),
+        "linear attention": slope(LinearAttention(64, num_heads=4, causal=True)),
+        "windows": slope(SlidingWindow(64, num_heads=4, causal=True, window=64)),
+    }
+    expected = {"attention": 2.0, "linear attention": 1.0, "windows": 1.0}
+    return Answer(
+        "; ".join(f"{name} {value:g}" for name, value in expected.items()),
+        "; ".join(f"{name} {value:.2f}" for name, value in found.items()),
+        all(abs(found[name] - value) < 0.05 for name, value in expected.items()),
+    )
+
+
+CLAIMS: dict[str, Claim] = {
+    "parity": Claim("Parity needs recurrence (Merrill et al. 2024)", by_study("recurrence_parity")),
+    "recall": Claim("Recall needs attention, or width (Arora et al. 2023)", by_study("recall_small")),
+    "alibi": Claim("ALiBi extrapolates (Press et al. 2022)", by_study("positions_extrapolation")),
+    "warmup": Claim("Post-LN needs warm-up (Xiong et al. 2020)", by_study("wiring_and_warmup")),
+    "norms": Claim("BatchNorm behind LayerNorm, RMSNorm beside it", by_study("norms")),
+    "digits_100": Claim(
+        "A ViT lacks the convolutional bias: 100 images (Dosovitskiy et al. 2021)", by_study("digits_100")
+    ),
+    "digits_1000": Claim("... and learns some of it: 1,000 images", by_study("digits_1000")),
+    "order": Claim("Without positions an encoder is permutation-equivariant", equivariance),
+    "swiglu": Claim("SwiGLU against GELU: less than three seeds can show (Shazeer 2020)", by_study("activations")),
+    "slopes": Claim("Mixing costs n^2 for attention, n for linear attention and windows", slopes),
+}
+
+
+def lines(answers: dict[str, Answer]) -> Iterator[str]:
+    yield "| claim | expected | found | |"
+    yield "| --- | --- | --- | --- |"
+    for name, answer in answers.items():
+        outcome = "as expected" if answer.agrees else "**a finding**"
+        yield f"| {CLAIMS[name].sentence} | {answer.expected} | {answer.found} | {outcome} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("claims", nargs="*", metavar="CLAIM", help=f"of {', '.join(CLAIMS)}; default: all")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
+    given = parser.parse_args()
+    unknown = [claim for claim in given.claims if claim not in CLAIMS]
+    if unknown:
+        parser.error(f"{unknown[0]} is no claim: choose of {', '.join(CLAIMS)}")
+    answers: dict[str, Answer] = {}
+    for name in given.claims or CLAIMS:
+        sys.stdout.write(f"==> {CLAIMS[name].sentence}\n")
+        sys.stdout.flush()
+        answers[name] = CLAIMS[name].ask(given)
+        text = "\n".join(lines(answers)) + "\n"
+        OUTPUT.parent.mkdir(parents=True, exist_ok=True)
+        OUTPUT.write_text(text, encoding="utf-8")
+    findings = [name for name, answer in answers.items() if not answer.agrees]
+    told = f"{len(answers) - len(findings)} of {len(answers)} as expected"
+    sys.stdout.write(f"{text}\n{told}{'; findings: ' + ', '.join(findings) if findings else ''}; {OUTPUT}\n")
+
+
+if __name__ == "__main__":
+    main()
