@@ -1,0 +1,108 @@
+"""One contest in every format: the same numbers, names as they are, bold only by verdict, budgets checked."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from headtohead.comparing.comparability import NotComparable
+from headtohead.comparing.contest import Contest, Terms, contest_of
+from headtohead.comparing.contest_formats import contest_csv, contest_latex, escaped
+from headtohead.comparing.contest_rows import as_data
+from headtohead.comparing.directions import direction_of
+from headtohead.tracking.record import Progress, RunRecord
+
+NASTY = r"50%_mamba & {x}\~^#$"
+
+
+def record(name: str, seed: int, loss: float, parameters: float, flops: float) -> RunRecord:
+    return RunRecord(
+        id=f"{name}-{seed}",
+        name=name,
+        seed=seed,
+        status="finished",
+        metrics={"test": {"loss": loss}},
+        costs={"totals": {"parameters": parameters}},
+        progress=Progress(tokens=1000, flops=flops),
+    )
+
+
+def contest(gain: float = 0.2, budget: str | None = None) -> Contest:
+    noise = (0.0, 0.01, -0.01, 0.02)
+    found = [record("gpt", seed, 2.0 + noise[seed], 1000, 5e9) for seed in range(4)]
+    found += [record(NASTY, seed, 2.0 - gain + noise[-1 - seed], 1010, 4e9) for seed in range(4)]
+    return contest_of(found, Terms("gpt", budget=budget))
+
+
+def test_latex_escapes_names_and_is_bold_only_where_a_verdict_says_better() -> None:
+    text = contest_latex(contest())
+    assert rf"\textbf{{{escaped(NASTY)}}} & \textbf{{1.805}}" in text
+    assert "\ngpt & 2.005" in text
+    assert r"50\%\_mamba \& \{x\}\textbackslash{}" in text
+    assert r"\textbf" not in contest_latex(contest(gain=0.001))
+    assert r"\textbf{gpt}" in contest_latex(contest(gain=-0.2))
+
+
+def test_csv_has_a_line_for_each_arm_with_numbers_in_full() -> None:
+    first, second = csv.DictReader(io.StringIO(contest_csv(contest())))
+    assert (first["arm"], first["verdict"], second["arm"], second["verdict"]) == ("gpt", "", NASTY, "better")
+    assert float(second["difference"]) == pytest.approx(-0.2)
+    assert (second["exploratory"], second["parameters"], second["seeds"]) == ("True", "1010.0", "4")
+
+
+def test_json_has_arms_verdicts_budget_and_remarks() -> None:
+    data = json.loads(json.dumps(as_data(contest()), allow_nan=False))
+    assert [arm["arm"] for arm in data["arms"]] == ["gpt", NASTY]
+    assert data["verdicts"][0]["kind"] == "better"
+    assert data["budget"]["sentence"].startswith(
+        "costs: equal within 2 %: parameters, tokens; different: training FLOPs"
+    )
+
+
+def test_a_budget_that_was_asked_for_refuses_the_odd_one_out() -> None:
+    assert contest(budget="equal_parameters").verdicts
+    with pytest.raises(NotComparable, match=r"equal_flops: the odd one out in training FLOPs: 50%_mamba .* 0.8 times"):
+        contest(budget="equal_flops")
+    with pytest.raises(NotComparable, match=r"equal_state: the records of gpt, .* do not say their state"):
+        contest(budget="equal_state")
+    with pytest.raises(NotComparable, match="budget equal_flop is not known: choose from equal_parameters"):
+        contest(budget="equal_flop")
+
+
+def test_a_baseline_that_alone_differs_is_the_odd_one() -> None:
+    found = [record("gpt", 0, 2.0, 1000, 5e9), record("a", 0, 2.0, 1000, 4e9), record("b", 0, 2.0, 1000, 4e9)]
+    flops = next(axis for axis in contest_of(found, Terms("gpt")).budget.axes if axis.name == "flops")
+    assert flops.odd == {"gpt": 1.25}
+
+
+@pytest.mark.parametrize(
+    ("metric", "told"),
+    [
+        ("val_loss", "min"),
+        ("eval/WER", "min"),
+        ("top-1 acc", "max"),
+        ("RougeL-f1", "max"),
+        ("glossary", None),
+        ("x", None),
+    ],
+)
+def test_a_metric_tells_its_direction_by_whole_words_alone(metric: str, told: str | None) -> None:
+    assert direction_of(metric) == told
+
+
+def test_a_run_without_a_partner_that_diverged_is_not_left_out() -> None:
+    found = [record("gpt", seed, 2.0 + seed / 100, 1000, 1e9) for seed in range(3)]
+    found += [record("lstm", seed, 1.0 + seed / 90, 1000, 1e9) for seed in range(3)]
+    lost = RunRecord(id="lstm-9", name="lstm", seed=9, status="diverged")
+    judged = contest_of([*found, lost], Terms("gpt"))
+    assert judged.verdicts[0].failures["lstm"] == 1
+    assert any("nothing is paired" in remark for remark in judged.remarks)
+
+
+def test_arms_that_share_no_seeds_are_compared_unpaired() -> None:
+    found = [record("gpt", seed, 2.0 + seed / 100, 1000, 1e9) for seed in range(3)]
+    found += [record("lstm", seed + 10, 1.0 + seed / 90, 1000, 1e9) for seed in range(3)]
+    assert contest_of(found, Terms("gpt")).verdicts[0].method == "Welch's t"
