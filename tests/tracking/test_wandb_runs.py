@@ -65,7 +65,7 @@ def ours(arm: str, seed: int, loss: float, **summary: Any) -> FakeRun:
         "progress/tokens": 640,
         **summary,
     }
-    return FakeRun(f"{arm}{seed}", f"{arm}-s{seed}", {"seed": seed + 100, "environment": {}}, told)
+    return FakeRun(f"{arm}{seed}", f"{arm}-s{seed}", {"seed": seed + 100, "environment": {"packages": {}}}, told)
 
 
 def read(runs: list[FakeRun], address: str = "me/project", metric: str | None = None) -> list[RunRecord]:
@@ -90,8 +90,10 @@ def test_runs_of_ours_are_compared_like_records() -> None:
 
 def test_a_run_of_another_program_needs_a_metric_and_is_told_which_there_are() -> None:
     stranger = FakeRun("x", "resnet-seed3", {"lr": 0.1}, {"eval/acc": 0.5, "_step": 7, "note": "hi"})
-    with pytest.raises(WandbError, match="--metric names one of its results, _step, eval/acc"):
+    with pytest.raises(WandbError, match="--metric names one of its results, _step, eval/acc, note"):
         read([stranger])
+    with pytest.raises(WandbError, match="have no eval/ac: --metric names"):
+        read([stranger], metric="eval/ac")
     (record,) = read([stranger], metric="eval/acc")
     assert (record.metrics, record.seed, record.status) == ({"given": {"eval/acc": 0.5}}, 3, "finished")
 
@@ -145,7 +147,7 @@ def test_without_a_key_or_a_network_nothing_of_wandb_is_started(monkeypatch: pyt
     monkeypatch.setattr(wandb, "logged_in", lambda: False)
     assert "`wandb login`, or set WANDB_API_KEY" in asked(wandb.reading_api)
     monkeypatch.setattr(wandb, "logged_in", lambda: True)
-    monkeypatch.setattr(wandb, "unreachable", lambda url, timeout: "no route to host")
+    monkeypatch.setattr(wandb, "unreachable", lambda *_, **__: "no route to host")
     assert "cannot be reached (no route to host)" in asked(wandb.reading_api)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -32,13 +32,7 @@ def runs_at(address: str, opened: Callable[[], Any], *, metric: str | None) -> t
     if not runs:
         raise WandbError(f"wandb:{address} holds no runs")
     records = [_record(run, metric) for run in runs]
-    strangers = [run for run in runs if not _is_ours(run)]
-    if strangers and metric is None:
-        named = sorted({name for run in strangers for name in _numbers(dict(run.summary_metrics))})
-        raise WandbError(
-            f"{strangers[0].name} of wandb:{address} was made by another program: --metric names one of its results, "
-            f"{', '.join(named) or 'of which it has none'}"
-        )
+    _check_metric(address, [run for run in runs if not _is_ours(run)], metric)
     return records, [f"wandb:{address}: {len(records)} run{'' if len(records) == 1 else 's'} as W&B has them"]
 
 
@@ -74,9 +68,20 @@ def _why(error: Exception, parts: list[str]) -> str:
     return told[:200] or type(error).__name__
 
 
+def _check_metric(address: str, strangers: Sequence[Any], metric: str | None) -> None:
+    named = sorted({name for run in strangers for name in run.summary_metrics})
+    if strangers and metric not in named:
+        missing = "was made by another program" if metric is None else f"and the other runs have no {metric}"
+        raise WandbError(
+            f"{strangers[0].name} of wandb:{address} {missing}: --metric names one of its results, "
+            f"{', '.join(named) or 'of which it has none'}"
+        )
+
+
 def _is_ours(run: Any) -> bool:
-    """By what every one of our runs tells W&B of itself."""
-    return "environment" in run.config and "status" in run.summary_metrics
+    """By what every run of ours tells W&B of the machine."""
+    environment = run.config.get("environment")
+    return isinstance(environment, Mapping) and "packages" in environment
 
 
 def _record(run: Any, metric: str | None) -> RunRecord:
