@@ -10,11 +10,13 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from small_studies import small_study
 
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.kinds import MismatchError
 from headtohead.comparing.trials import Range, Setting, Trial, trial_of
 from headtohead.studying.reading import study_from
+from headtohead.studying.registering import Registered
 from headtohead.studying.tuning.reading import TUNING
 from headtohead.studying.tuning.searching import proposals, winner
 from headtohead.studying.tuning.tuning import Tuning, for_arm, misfits
@@ -230,3 +232,11 @@ def test_a_study_may_hold_a_tuning_and_refuses_what_does_not_fit_it() -> None:
     ):
         with pytest.raises(ConfigurationError, match=told):
             study_from("s", {**study, "tuning": tuning})
+
+
+def test_a_tuning_that_was_changed_after_registration_asks_something_else() -> None:
+    tunings: list[Any] = ["none", "hardly any", {"search": "grid", "trials": 3}, {"search": "grid", "trials": 4}]
+    none, told, three, four = (Registered.of(small_study(tuning=tuning)) for tuning in tunings)
+    assert none.asks_the_same(told)
+    assert not three.asks_the_same(four)
+    assert not three.asks_the_same(none)

@@ -162,6 +162,7 @@ def _told(given: argparse.Namespace, plan: Plan, cells: Sequence[Cell]) -> int:
     from headtohead.comparing.report import FILE, write_report
     from headtohead.studying.finding import findings_from, told_of
     from headtohead.studying.reporting import report_of, write
+    from headtohead.studying.tuning.view import show_tuning
     from headtohead.studying.view import show_report
 
     report = report_of(plan)
@@ -173,6 +174,8 @@ def _told(given: argparse.Namespace, plan: Plan, cells: Sequence[Cell]) -> int:
         out(json.dumps(told, indent=2))
     elif not given.shard or report.complete:
         show_table(show_report(report))
+        if findings.tuning is not None:
+            show_table(show_tuning(findings.tuning))
     ours = {cell.id for cell in cells}
     troubled = [run for run in (*report.undone, *report.failures) if run.id in ours and run.status != "diverged"]
     if given.shard and not report.complete:

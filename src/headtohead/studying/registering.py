@@ -10,6 +10,7 @@ from typing import Any
 from headtohead.studying.cells import run_id
 from headtohead.studying.planning import Plan
 from headtohead.studying.study import Study
+from headtohead.studying.tuning.tuning import Tuning
 from headtohead.tracking.files import replace_text
 
 
@@ -26,11 +27,15 @@ class Registered:
     solved_at: float | None
     contrasts: tuple[tuple[str, str], ...]
     looks: tuple[int, ...] = ()
+    tuning: str | None = None
+    """Its design in words; None where it is told, not done."""
 
     @classmethod
     def of(cls, study: Study) -> Registered:
         """Where looks are registered, so are all seeds up to the last of them."""
-        design = cls(**{field.name: getattr(study, field.name) for field in fields(cls)})
+        tuning = study.tuning.words if isinstance(study.tuning, Tuning) else None
+        asked = {field.name: getattr(study, field.name) for field in fields(cls)}
+        design = cls(**{**asked, "tuning": tuning})
         return replace(design, seeds=tuple(range(study.looks[-1]))) if study.looks else design
 
     def asks_the_same(self, other: Registered) -> bool:

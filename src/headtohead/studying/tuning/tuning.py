@@ -36,8 +36,9 @@ class Tuning:
     def words(self) -> str:
         """Before the first run."""
         over = ", ".join(f"{key} {dimension.words}" for key, dimension in self.space.items())
+        length = "" if self.steps is None else f" of {self.steps} steps"
         return (
-            f"{self.trials} trials for each arm, {SEARCHES[self.search]} over "
+            f"{self.trials} trials{length} for each arm, {SEARCHES[self.search]} over "
             f"{over or 'learning rates around its own'}, with seed {self.seed}"
         )
 

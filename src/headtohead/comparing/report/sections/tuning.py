@@ -42,7 +42,7 @@ def section(findings: Findings) -> Section | None:
     parts.append(_table(summary))
     parts.append(_values(summary, styles))
     parts.append(_best_of_k(summary, styles))
-    parts.append(Folded("Every trial", [_trials(summary)]))
+    parts.append(Folded("Every trial", [*map(Text, summary.sentences), _trials(summary)]))
     return Section("Tuning", "tuning", parts)
 
 
