@@ -13,8 +13,11 @@ from headtohead.comparing.arms import arm_of
 from headtohead.comparing.comparability import seed_of
 from headtohead.comparing.effects import Effects
 from headtohead.comparing.lengths import LengthCurves, lengths_of
+from headtohead.comparing.ranking import Ranking
+from headtohead.comparing.scaling_fits import ScalingFits
 from headtohead.comparing.tuning import TuningSummary
 from headtohead.comparing.verdict import Verdict
+from headtohead.tracking.metrics import Curve
 from headtohead.tracking.record import RunRecord, to_json
 
 ENDED = ("finished", "diverged", "out_of_memory", "failed")
@@ -96,11 +99,13 @@ class Findings:
     effects: Effects | None = None
     left_out: tuple[tuple[str, str], ...] = ()
     """Combinations that are impossible, each with its reason."""
-    scaling: Mapping[str, Any] | None = None
-    ranking: Mapping[str, Any] | None = None
+    scaling: ScalingFits | None = None
+    ranking: Ranking | None = None
     lengths: LengthCurves | None = None
     """Where runs were tested on longer rows too."""
     tasks: TaskAggregate | None = None
+    curves: Mapping[str, Curve] = field(default_factory=dict)
+    """Of the metric, by run id, where runs of another program came with them instead of a folder."""
 
     @property
     def runs(self) -> list[Found]:

@@ -19,6 +19,7 @@ from headtohead.tracking.record import RunRecord
 
 Axis = Literal["parameters", "tokens", "flops"]
 AXES: tuple[Axis, ...] = get_args(Axis)
+_LIMITS: dict[Axis, Axis] = {"parameters": "tokens", "tokens": "parameters", "flops": "parameters"}
 _SAME = 0.02
 """Sizes that differ by less count as one."""
 _BEYOND = 10.0
@@ -142,14 +143,14 @@ def _fit(axis: Axis, points: Sequence[Point], alpha: float, samples: int) -> Fit
 
 
 def _chosen(axis: Axis, points: Sequence[Point]) -> Iterator[Point]:
-    """At each size the runs that got furthest, so that nothing but the size limits them; of FLOPs, those that no
-    cheaper ones beat."""
+    """Of each size the runs on most tokens, and of each number of tokens those of the largest model, so that nothing
+    else limits them; of FLOPs, those that no cheaper ones beat."""
     groups: dict[tuple[str, float], list[Point]] = {}
     for point in points:
         groups.setdefault((point.arm, point.share), []).append(point)
     envelope = axis == "flops" and _vary_apart(points)
     last: list[Point] | None = None
-    for group in sorted(groups.values(), key=lambda group: (_mean(group, axis), _mean(group, "loss"))):
+    for group in sorted(groups.values(), key=lambda group: (_mean(group, axis), -_mean(group, _LIMITS[axis]))):
         if last is not None and axis != "flops" and _mean(group, axis) <= (1 + _SAME) * _mean(last, axis):
             continue
         if last is not None and envelope and _mean(group, "loss") >= _mean(last, "loss"):

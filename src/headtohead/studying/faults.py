@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from headtohead.building.errors import one_of, show, unknown
 from headtohead.building.overrides import key_of
+from headtohead.studying.scaling import scaling_faults
 from headtohead.studying.study import SET_BY_THE_STUDY, Study
 from headtohead.studying.tuning.tuning import Tuning, misfits
 
@@ -36,6 +37,7 @@ def faults(study: Study) -> Iterator[str]:
         yield from misfits(study.tuning, seeds=study.seeds, offsets=offsets, metric=study.metric)
     yield from _axes(study)
     yield from _unknown_arms(study)
+    yield from scaling_faults(study)
     yield from _taken_fields(study)
 
 

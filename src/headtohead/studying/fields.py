@@ -18,6 +18,7 @@ from headtohead.building.kinds import (
     Whole,
 )  # fmt: skip
 from headtohead.studying.ablation.reading import AblationField
+from headtohead.studying.scaling import ScalingField
 from headtohead.studying.study import BUDGETS, UNLIKE, VERDICTS, Study, WantedBudget
 from headtohead.studying.tuning.reading import TUNING
 
@@ -56,7 +57,7 @@ KINDS: dict[str, Kind] = {
     "shares": ListOf(Number()),
     "lengths": ListOf(Whole()),
     "ablation": Either((AblationField(), Null())),
-    "scaling": Either((MappingOf(Anything()), Null())),
+    "scaling": Either((ScalingField(), Null())),
     "allow_unlike": ListOf(OneOf(UNLIKE)),
     "expected": MappingOf(ListOf(OneOf(VERDICTS))),
     "seed_offsets": MappingOf(Whole()),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from headtohead.comparing.findings import Findings, Found, Words, findings_of
+from headtohead.studying.analysing import effects_in, ranking_in, scaling_in
 from headtohead.studying.cells import Cell
 from headtohead.studying.planning import Plan
 from headtohead.studying.reporting import Report
@@ -50,7 +51,10 @@ def findings_from(plan: Plan, report: Report, *, command: str | None = None) -> 
         remarks=report.remarks,
         matching=plan.matching.to_dict() if plan.matching is not None else None,
         tuning=tuning,
+        effects=effects_in(plan, report),
         left_out=plan.left_out,
+        scaling=scaling_in(plan, report),
+        ranking=ranking_in(plan, report),
     )
 
 

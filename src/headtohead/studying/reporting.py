@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from headtohead.building.errors import ConfigurationError, unknown
+from headtohead.comparing.kernels import with_kernels
 from headtohead.comparing.verdict import Verdict
 from headtohead.studying.auditing import audit
 from headtohead.studying.cells import Cell
@@ -124,6 +125,7 @@ def report_of(plan: Plan) -> Report:
     )
     complete = not plan.is_open and all(run.status in DONE for run in runs)
     verdicts = [verdict for verdict in verdicts if not {verdict.arm, verdict.baseline} & unmeasured.keys()]
+    verdicts = with_kernels(verdicts, [record for record in contest.values() if record is not None])
     told = [f"no verdict on {arm}, which has no {study.metric}: {reason}" for arm, reason in unmeasured.items()]
     remarks = [*checked.objections, *told, *checked.remarks, *(surprises(study, verdicts) if complete else ())]
     return Report(study, runs, arms, tuple(verdicts), tuple(remarks), complete, records)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from headtohead.studying.ablation.ablation import Ablation
+from headtohead.studying.scaling import Scaling
 from headtohead.studying.tuning.tuning import Tuning
 
 BUDGETS = ("equal_parameters", "equal_flops", "equal_tokens", "equal_state", "equal_time")
@@ -64,7 +65,7 @@ class Study:
     """Multiples of the training length at which the test is taken too."""
     ablation: Ablation | None = None
     """Makes arms beside those that are written out."""
-    scaling: Mapping[str, Any] | None = None
+    scaling: Scaling | None = None
     """Families of arms whose losses follow a law each."""
     allow_unlike: tuple[str, ...] = ()
     """Differences that do not stand in the way of a verdict."""

@@ -1,0 +1,108 @@
+"""Effects, laws and rankings of a whole study, from its records."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_studies import WRITTEN, small_study, write_run
+
+from headtohead.building.errors import ConfigurationError
+from headtohead.studying.cells import Cell
+from headtohead.studying.finding import findings_from, told_of
+from headtohead.studying.planning import Plan
+from headtohead.studying.reading import study_from
+from headtohead.studying.registering import register
+from headtohead.studying.reporting import Report, report_of
+from headtohead.studying.scaling import families_of
+from headtohead.tracking.record import Place, Progress
+from headtohead.tracking.store import RunFolder
+
+SIZES = (8, 16, 32, 64, 128)
+ABLATION = {
+    "kind": "factorial",
+    "factors": {
+        "norm": {"layer": ["model/norm=layer_norm"], "rms": ["model/norm=rms_norm"]},
+        "width": {f"w{size}": [f"model.d_model={size}"] for size in SIZES},
+    },
+}
+SHARES = [0.25, 0.5, 1.0]
+
+
+def loss_of(levels: Any, share: float) -> float:
+    """Of N = width^2 parameters; rms is better by 0.1; on a quarter of the budget only w8 learns."""
+    size = float(levels["width"][1:]) ** 2
+    early = 2.0 * (levels["width"] != "w8" and share == 0.25)
+    return 1.5 + 8.0 * size**-0.4 - 0.1 * (levels["norm"] == "rms") + early
+
+
+def finished_study(folder: Path, **changes: Any) -> tuple[Plan, Report]:
+    """Every run of it has a record, as if it had been trained."""
+    rest = {key: value for key, value in WRITTEN.items() if key not in ("arms", "baseline")}
+    written = {**rest, "ablation": ABLATION, "shares": SHARES, "scaling": {"families": "norm", "axes": ["parameters"]}}
+    study = study_from("small", {**written, **changes})
+    assert study.ablation is not None
+    design, rng = study.ablation.design(), np.random.default_rng(0)
+    cells = [
+        Cell(arm, seed, (), {"trainer": {"max_steps": 4}, "seed": seed}, f"{arm}{seed}{share}", "small", None, share)
+        for seed in study.seeds
+        for share in study.shares
+        for arm in study.arms
+    ]
+    plan = Plan(study, tuple(cells), folder / "small", {cell.arm: cell.config for cell in cells})
+    register(plan)
+    for cell in cells:
+        value = loss_of(design[cell.arm], cell.share) + 0.001 * float(rng.normal())
+        size = int(design[cell.arm]["width"][1:]) ** 2
+        place = Place("small", cell.arm, cell.seed, None, cell.share)
+        record = write_run(plan.run_folder(cell), value=value, place=place, costs={"totals": {"parameters": size}})
+        tokens = int(1e6 * cell.share)
+        progress = Progress(step=4, tokens=tokens, flops=6.0 * size * tokens)
+        RunFolder(plan.run_folder(cell)).write_record(replace(record, progress=progress))
+    return plan, report_of(plan)
+
+
+def test_a_study_tells_its_effects_laws_and_ranking(tmp_path: Path) -> None:
+    plan, report = finished_study(tmp_path)
+    findings = findings_from(plan, report)
+    assert findings.effects is not None and findings.scaling is not None and findings.ranking is not None
+    norm = findings.effects.effects[0]
+    assert norm.name == "norm=rms" and norm.kind == "better" and norm.difference == pytest.approx(-0.1, abs=0.01)
+    assert [family.name for family in findings.scaling.families] == ["layer", "rms"]
+    for family, floor in zip(findings.scaling.families, (1.5, 1.4), strict=True):
+        (fit,) = family.fits
+        assert fit.floor is not None and fit.floor.value == pytest.approx(floor, abs=0.02)
+        assert fit.exponent is not None and fit.exponent.low < 0.4 < fit.exponent.high
+    assert findings.ranking.changes and findings.ranking.shares[0].standings[0].arm == "rms+w8"
+    told = json.loads(json.dumps(told_of(report, findings), allow_nan=False))
+    assert {"effects", "scaling", "ranking"} <= told.keys()
+
+
+def test_a_study_that_asks_for_none_of_it_has_none(tmp_path: Path) -> None:
+    plan, report = finished_study(tmp_path, shares=[1.0], scaling=None)
+    findings = findings_from(plan, report)
+    assert findings.effects is not None and findings.scaling is None and findings.ranking is None
+
+
+def test_families_may_be_written_out_too() -> None:
+    study = small_study(scaling={"families": {"all": ["a", "b"]}})
+    assert families_of(study) == {"all": ("a", "b")}
+
+
+@pytest.mark.parametrize(
+    ("scaling", "sentence"),
+    [
+        ({"families": "norm"}, "scaling.families=norm is no factor of the ablation"),
+        ({"families": {"f": ["c"]}}, "scaling.families.f names c, which is no arm"),
+        ({"axes": ["parameters"]}, "scaling has no families"),
+        ({"families": {"f": ["a"]}, "axes": ["time"]}, r"scaling.axes=\[time\] is refused"),
+        ({"familie": "norm"}, r"familie is no field of scaling: did you mean families\?"),
+    ],
+)
+def test_laws_of_what_is_not_there_are_refused(scaling: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^study small: {sentence}"):
+        small_study(scaling=scaling)
