@@ -126,7 +126,7 @@ def _verdicts(found: Contenders, given: Namespace, command: str) -> int:
     contest = compared(found.records, terms, remarks=(*found.remarks, *found.unread))
     whole = contest.overall if isinstance(contest, TaskContest) else contest
     if given.html:
-        _write_report(contest, given, command)
+        _write_report(contest, found, given, command)
     if given.json:
         data = contest.to_dict() if isinstance(contest, TaskContest) else as_data(contest)
         out(json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False))
@@ -165,12 +165,12 @@ def _show_one(contest: Contest) -> None:
         out(remark)
 
 
-def _write_report(contest: Contest | TaskContest, given: Namespace, command: str) -> None:
+def _write_report(contest: Contest | TaskContest, found: Contenders, given: Namespace, command: str) -> None:
     from headtohead.comparing.contest_findings import findings_from
     from headtohead.comparing.report import write_report
 
     title = ", ".join(Path(path).name or path for path in given.paths)
-    write_report(findings_from(contest, title=title, command=command), Path(given.html))
+    write_report(findings_from(contest, title=title, command=command, curves=found.curves), Path(given.html))
     note(f"wrote {given.html}")
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from headtohead.comparing.findings import Findings, Found
+from headtohead.comparing.table import GIVEN
 from headtohead.tracking.metrics import Curve
 from headtohead.tracking.store import RunFolder
 
@@ -36,10 +37,15 @@ class Course:
 
 
 def courses_of(findings: Findings) -> list[Course]:
-    """Of every run that has a folder, whatever became of it."""
+    """Of every run that has a folder or came with a curve, whatever became of it."""
+    wanted = set(names_of(findings))
+    return [course for run in findings.runs for course in _courses(run, findings, wanted)]
+
+
+def names_of(findings: Findings) -> list[str]:
+    """What is drawn of all that runs logged, the metric on validation data first."""
     metric = findings.metric.partition("/")[2]
-    wanted = {f"validation/{metric}", "validation/loss", "train/loss"}
-    return [course for run in findings.runs for course in _courses(run, wanted)]
+    return list(dict.fromkeys((f"validation/{metric}", f"{GIVEN}/{metric}", "validation/loss", "train/loss")))
 
 
 def mean_of(found: Sequence[Course], arm: str, name: str) -> Course | None:
@@ -59,15 +65,22 @@ def mean_of(found: Sequence[Course], arm: str, name: str) -> Course | None:
     return Course(arm, None, "finished", name, along, mean([run.values for run in runs]))
 
 
-def _courses(run: Found, wanted: set[str]) -> Iterator[Course]:
-    if run.record is None or run.record.path is None or not run.record.path.is_dir():
-        return
-    for name, curve in RunFolder(run.record.path).metrics().items():
+def _courses(run: Found, findings: Findings, wanted: set[str]) -> Iterator[Course]:
+    for name, curve in _logged(run, findings).items():
         if name in wanted:
             kept = _kept(len(curve))
             along = {axis: [column[i] for i in kept] for axis, column in _columns(curve).items()}
             values = [curve.value[i] for i in kept]
             yield Course(run.arm, run.seed, run.status, name, along, values, len(kept) < len(curve))
+
+
+def _logged(run: Found, findings: Findings) -> Mapping[str, Curve]:
+    if run.record is None:
+        return {}
+    if run.record.id in findings.curves:
+        return {f"{GIVEN}/{findings.metric.partition('/')[2]}": findings.curves[run.record.id]}
+    folder = run.record.path
+    return RunFolder(folder).metrics() if folder is not None and folder.is_dir() else {}
 
 
 def _columns(curve: Curve) -> dict[str, Sequence[float]]:

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from headtohead.comparing.findings import Findings
-from headtohead.comparing.report.courses import AXES, Course, courses_of, mean_of
+from headtohead.comparing.report.courses import AXES, Course, courses_of, mean_of, names_of
 from headtohead.comparing.report.parts import Control, Figure, Section
 from headtohead.comparing.report.theme import Style, faint, styles_of
 from headtohead.comparing.report.words import metric_words
@@ -44,11 +44,8 @@ def section(findings: Findings) -> Section | None:
 
 
 def _names(findings: Findings, found: Sequence[Course]) -> list[str]:
-    """The study's metric on validation data first."""
     known = {course.name for course in found}
-    metric = findings.metric.partition("/")[2]
-    wanted = dict.fromkeys((f"validation/{metric}", "validation/loss", "train/loss"))
-    return [name for name in wanted if name in known]
+    return [name for name in names_of(findings) if name in known]
 
 
 def _lines(findings: Findings, courses: Sequence[Course]) -> dict[str, list[_Line]]:
@@ -60,11 +57,13 @@ def _lines(findings: Findings, courses: Sequence[Course]) -> dict[str, list[_Lin
         shown = course.seed is None or (course.arm, course.name) not in named
         named.add((course.arm, course.name))
         place = {"showlegend": shown, "legendrank": list(styles).index(course.arm)}
-        lines[course.name].append((number, {**_trace(course, styles[course.arm]), **place}))
+        alone = sum((one.arm, one.name) == (course.arm, course.name) for one in courses) == 1
+        lines[course.name].append((number, {**_trace(course, styles[course.arm], alone), **place}))
     return lines
 
 
-def _trace(course: Course, style: Style) -> dict[str, Any]:
+def _trace(course: Course, style: Style, alone: bool) -> dict[str, Any]:
+    """The only run of an arm looks as a mean does."""
     shared = {"type": "scatter", "legendgroup": course.arm, "name": course.arm}
     if course.seed is None:
         look = {"color": style.colour, "width": 2.6, "dash": style.dash}
@@ -73,6 +72,8 @@ def _trace(course: Course, style: Style) -> dict[str, Any]:
         marker = {"color": style.colour, "symbol": style.symbol, "size": 8}
         return {**shared, "mode": mode, "line": look, "marker": marker, "hovertemplate": hover}
     look = {"color": faint(style.colour, 0.42), "width": 1, "dash": "solid" if course.finished else "dot"}
+    if alone:
+        look = {"color": style.colour, "width": 2, "dash": style.dash if course.finished else "dot"}
     told = "" if course.finished else f", {course.status}"
     return {
         **shared, "mode": "lines" if len(course.values) > 1 else "markers", "line": look,
