@@ -1,0 +1,82 @@
+"""What a plan says it will take, before anything of it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_studies import TINY, small_study, write_run
+
+from headtohead.studying.estimating import estimate
+from headtohead.studying.planning import Plan, Planner
+from headtohead.studying.running import train_cell
+from headtohead.studying.storing import kept_bytes, passing_bytes
+
+TUNING = {"search": "grid", "trials": 2, "space": {"optimizer.lr": [0.001, 0.01]}, "steps": 2}
+
+
+@pytest.fixture(autouse=True)
+def cache_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
+
+
+def planned(folder: Path, **changes: Any) -> Plan:
+    return Planner(small_study(**{"base": [*TINY, f"output_dir={folder}"], "seeds": 3, **changes})).plan()
+
+
+def ten_seconds(configs: Mapping[str, Any]) -> dict[str, float]:
+    return dict.fromkeys(configs, 10.0)
+
+
+def test_trials_and_points_on_the_budget_axis_count_by_their_steps(tmp_path: Path) -> None:
+    plan = planned(tmp_path, tuning=TUNING, shares=[0.5, 1])
+    found = estimate(plan, timer=ten_seconds)
+    assert (found.runs, found.trials, found.missing) == (16, 4, 16)
+    each = 2 * 0.5 + 3 * (0.5 + 1)
+    assert found.arms[0].missing_share == each and found.seconds == 2 * each * 10
+    assert found.flops == pytest.approx(sum(each * arm.flops for arm in found.arms))
+    told = found.to_dict()
+    assert told["runs"] == 16 and told["disk_bytes"] > 0 and told["arms"][0]["trials"] == 2
+
+
+def test_what_is_done_is_neither_counted_nor_timed_again(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    for cell in plan.cells[:-1]:
+        write_run(plan.run_folder(cell), "diverged")
+    found = estimate(plan, timer=lambda configs: dict.fromkeys(configs, 7.0) if list(configs) == ["b"] else {})
+    assert [(arm.missing, arm.seconds) for arm in found.arms] == [(0, None), (1, 7.0)] and found.seconds == 7.0
+
+
+@pytest.mark.parametrize("keep", ["all", "best", "none"])
+def test_disk_is_taken_as_told(keep: str, tmp_path: Path) -> None:
+    """Weights decide for models worth a thought: here, of half a million of them."""
+    base = [
+        *TINY,
+        f"output_dir={tmp_path}",
+        f"trainer.keep_checkpoints={keep}",
+        "model.d_model=256",
+        "model.num_heads=4",
+    ]
+    plan = planned(tmp_path, base=base, seeds=1)
+    cell = plan.cells[0]
+    told = estimate(plan, timer=ten_seconds).arms[0]
+    train_cell(cell, plan.run_folder(cell), None, 1)
+    taken = sum(file.stat().st_size for file in plan.run_folder(cell).rglob("*") if file.is_file())
+    assert told.bytes_kept == pytest.approx(taken, rel=0.1, abs=60_000)
+    assert told.bytes_passing == 4 * 4 * told.parameters
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "copies"),
+    [("adamw", 4), ("lion", 3), ("sgd", 3), ("muon", 4)],
+)
+def test_optimizers_keep_what_they_keep(optimizer: str, copies: int, tmp_path: Path) -> None:
+    config = planned(tmp_path, base=[*TINY, f"optimizer={optimizer}"], seeds=1).cells[0].config
+    assert passing_bytes(config, 10) == copies * 40
+    averaged = {**config, "trainer": {**config["trainer"], "weight_averaging": 0.99}}
+    assert passing_bytes(averaged, 10) == (copies + 1) * 40
+    assert (
+        kept_bytes({**averaged, "precision": {"name": "64-true"}}, 10) - kept_bytes(averaged, 10) == (copies + 1) * 40
+    )
