@@ -7,18 +7,21 @@ import math
 import sys
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
-from small_studies import small_study
+from small_studies import TINY, small_study, write_run
 
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.kinds import MismatchError
 from headtohead.comparing.trials import Range, Setting, Trial, trial_of
+from headtohead.studying.planning import Plan, Planner
 from headtohead.studying.reading import study_from
 from headtohead.studying.registering import Registered
 from headtohead.studying.tuning.reading import TUNING
 from headtohead.studying.tuning.searching import proposals, winner
+from headtohead.studying.tuning.summing import summary_of
 from headtohead.studying.tuning.tuning import Tuning, for_arm, misfits
 from headtohead.tracking.record import RunRecord
 
@@ -240,3 +243,25 @@ def test_a_tuning_that_was_changed_after_registration_asks_something_else() -> N
     assert none.asks_the_same(told)
     assert not three.asks_the_same(four)
     assert not three.asks_the_same(none)
+
+
+def test_suggestions_follow_from_records_and_a_planner_made_anew_finds_the_same_ones(tmp_path: Path) -> None:
+    def planned() -> Plan:
+        tuning = {"search": "optuna", "trials": 6, "space": SPACE}
+        return Planner(small_study(base=[*TINY, f"output_dir={tmp_path}"], seeds=2, tuning=tuning)).plan()
+
+    sizes = []
+    while (plan := planned()).is_open:
+        sizes.append(len(plan.cells))
+        for cell in plan.cells:
+            loss = abs(math.log(cell.config["optimizer"]["lr"] / 2e-3)) + cell.config["model"]["dropout"]
+            results = {"validation": {"loss": loss}, "test": {}}
+            write_run(plan.run_folder(cell), value=1.0, metrics=results, place=cell.place)
+    assert sizes == [8, 10, 12]
+    assert len(plan.cells) == 12 + 4
+    summary = summary_of(plan.tunings)
+    assert summary is not None
+    assert not summary.sentence.startswith("Each arm is to receive")
+    for arm in summary.arms:
+        assert arm.best is not None
+        assert set(arm.best.setting.overrides) <= set(next(c for c in plan.contest if c.arm == arm.arm).overrides)
