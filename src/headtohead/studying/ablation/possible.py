@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from headtohead.building.errors import ConfigurationError
 from headtohead.studying.study import Study
@@ -28,7 +29,7 @@ def without_the_impossible(study: Study, build: Callable[[str], object]) -> tupl
 
 
 def _without(study: Study, gone: set[str]) -> Study:
-    kept = {
+    kept: dict[str, Any] = {
         name: {arm: value for arm, value in getattr(study, name).items() if arm not in gone}
         for name in ("arms", "movable", "expected", "seed_offsets")
     }
