@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from headtohead.architectures.widths import growths, width_of
@@ -25,20 +23,22 @@ FAMILIES: dict[str, list[str]] = {
     "mlp": ["model=mlp", "task=image_classification", "data=digits"],
     "mlp of words": ["model=mlp", "task=classification", "data=sentence_grammar", *FEW],
 }
-SLOTS = ("mixer", "local", "position", "norm", "residual", "feedforward")
+SLOTS = ("position", "norm", "residual", "feedforward")
 
 
-def scalable() -> Iterator[str]:
-    for slot in SLOTS:
-        for choice in choices(f"model/{slot}"):
-            if class_value(choice.target, "no_width_rule") == "" and not class_value(choice.target, "needs_grid"):
-                yield f"model/{slot}={choice.name}"
+def scalable(slot: str) -> list[str]:
+    """One choice for each class."""
+    found: dict[str, str] = {}
+    for choice in choices(f"model/{slot}"):
+        if class_value(choice.target, "no_width_rule") == "" and not class_value(choice.target, "needs_grid"):
+            found.setdefault(choice.target, choice.name)
+    return list(found.values())
 
 
 def check(overrides: list[str]) -> None:
+    config = compose_checked("train", overrides)
     narrow, wide = (
-        build_model(compose_checked("train", [*overrides, f"model.d_model={width}"]), device="meta")
-        for width in (64, 128)
+        build_model({**config, "model": {**config["model"], "d_model": width}}, device="meta") for width in (64, 128)
     )
     found, others = growths(wide), dict(narrow.named_parameters())
     assert width_of(wide) == 128
@@ -52,7 +52,12 @@ def test_parameters_grow_as_they_are_said_to_in_every_family(name: str) -> None:
     check(FAMILIES[name])
 
 
-@pytest.mark.parametrize("choice", list(scalable()))
-def test_parameters_grow_as_they_are_said_to_with_every_choice_that_can_be_scaled(choice: str) -> None:
-    slot_wants = ["model/position=none"] if "mixer" in choice else []
-    check(["model=encoder_only", "task=masked_lm", *FEW, *slot_wants, choice])
+@pytest.mark.parametrize("choice", [f"model/{slot}={name}" for slot in SLOTS for name in scalable(slot)])
+def test_parameters_grow_as_they_are_said_to_with_every_part_that_can_be_scaled(choice: str) -> None:
+    check([*FAMILIES["encoder_only"], choice])
+
+
+def test_parameters_of_every_mixer_that_can_be_scaled_grow_as_they_are_said_to() -> None:
+    mixers = scalable("mixer")
+    assert len(mixers) > 3
+    check([*FAMILIES["encoder_only"], f"model.pattern=[{','.join(mixers)}]", f"model.num_layers={len(mixers)}"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from headtohead.building.choices import choices
@@ -28,7 +30,7 @@ REFUSED = {
     "model/initialisation=xavier": ["model/initialisation=xavier", "model/initialisation=gpt2"],
     "model.mixer.num_kv_heads=1": ["model.mixer.num_kv_heads=1", "leave it at null"],
     "model.mixer.scale=0.5": ["model.mixer.scale=0.5", "leave it at null"],
-    "model.mixer.head_width=8": ["model.mixer.head_width=8", "leave it at null"],
+    "model/position=none model.mixer.head_width=8": ["model.mixer.head_width=8", "leave it at null"],
     "model.mixer.qk_norm=true": ["model.mixer.qk_norm=true", "leave it at false"],
     "model.scale_embedding=true": ["model.scale_embedding=true", "set model.scale_embedding=false"],
     "optimizer=adam optimizer.weight_decay=0.1": ["optimizer.weight_decay=0.1", "optimizer=adamw"],
@@ -36,7 +38,6 @@ REFUSED = {
     "model.num_heads=4": ["parametrisation.base_head_width=64 is not that of this model", "base_head_width=16"],
     "parametrisation.base_head_width=48": ["does not divide parametrisation.base_width=64"],
     "parametrisation.base_width=0": ["parametrisation.base_width=0", "at least 1"],
-    "init_from=hf:gpt2": ["init_from=hf:gpt2 brings weights", "leave init_from out"],
 }
 
 
@@ -55,6 +56,12 @@ def test_what_no_rule_is_known_for_is_refused_with_reason_and_way_out(overrides:
     for words in REFUSED[overrides]:
         assert words in said
     assert "\n" not in said
+
+
+def test_weights_of_another_run_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "record.json").write_text("{}", encoding="utf-8")
+    said = refusal([f"init_from={tmp_path}"])
+    assert "brings weights that are as large as they became" in said and "leave init_from out" in said
 
 
 @pytest.mark.parametrize("model", ["cnn", "resnet"])

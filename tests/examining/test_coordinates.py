@@ -1,4 +1,4 @@
-"""What a coordinate check shows: flat under maximal update, growing under the standard, which is its negative control."""
+"""A coordinate check: flat under maximal update, growing under the standard, which is its negative control."""
 
 from __future__ import annotations
 

@@ -51,6 +51,6 @@ def _sentence(findings: Findings) -> str:
         return f"Training changes every place{fading} as much at every width (exponents within {TOLERANCE} of 0)."
     told = ", ".join(f"{place}: {verdict}" for place, verdict in broken.items())
     return (
-        f"Training does not change every place as much at every width ({told}): the best learning rate of one width need "
-        "not be that of another."
+        f"Training does not change every place as much at every width ({told}): the best learning rate of one width "
+        "need not be that of another."
     )
