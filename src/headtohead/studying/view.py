@@ -82,7 +82,7 @@ def show_report(report: Report) -> RenderableType:
         table.add_row(Text(arm.arm), _mean(arm), *_against(study.baseline, arm, verdict), *_costs(arm))
     sentences = [Text(verdict.sentence) for verdict in report.verdicts]
     remarks = [Text(remark, style="yellow") for remark in report.remarks]
-    told = (table, *_by_length(report), *sentences, *remarks, *_troubles(report))
+    told: tuple[RenderableType, ...] = (table, *_by_length(report), *sentences, *remarks, *_troubles(report))
     return Group(Text(study.question, style="bold"), *told)
 
 
