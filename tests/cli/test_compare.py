@@ -1,0 +1,158 @@
+"""`h2h compare` as it is typed: any runs, every format, and errors that say what to type instead."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import headtohead as h2h
+from headtohead.cli import main
+from headtohead.examining import contenders
+from headtohead.tracking.record import Comparability, Place, RunRecord, to_json
+
+LOSSES = {"attention": [2.00, 2.05, 1.95], "mamba": [1.80, 1.84, 1.76]}
+TABLE = "model,seed,val_loss\n" + "".join(
+    f"{arm},{seed},{loss}\n" for arm, losses in LOSSES.items() for seed, loss in enumerate(losses)
+)
+
+
+def place(folder: Path, arm: str, seed: int, loss: float, **fields: str) -> None:
+    record = RunRecord(
+        id=f"{arm}-{seed}",
+        name=f"{arm}-s{seed}",
+        status="finished",
+        place=Place("recall", arm, seed),
+        metrics={"validation": {"loss": loss + 1}, "test": {"loss": loss}},
+        comparability=Comparability(**{"tokenizer": "char", "loss_normalisation": "mean", **fields}),
+    )
+    (folder / record.id).mkdir(parents=True)
+    (folder / record.id / "record.json").write_text(to_json(record), encoding="utf-8")
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    for arm, losses in LOSSES.items():
+        for seed, loss in enumerate(losses):
+            place(tmp_path / "runs", arm, seed, loss)
+    return tmp_path
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    file = tmp_path / "theirs.csv"
+    file.write_text(TABLE, encoding="utf-8")
+    return file
+
+
+def told(*arguments: object, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["compare", *map(str, arguments)]) == 0
+    return capsys.readouterr().out
+
+
+def refused(*arguments: object, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["compare", *map(str, arguments)]) == 2
+    return " ".join(capsys.readouterr().err.split())
+
+
+def test_the_arms_of_a_study_are_judged_on_the_stage_that_is_named(
+    study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = told(study, "--against", "attention", "--metric", "validation/loss", capsys=capsys)
+    assert "mamba is better than attention on loss on validation" in out
+    assert "3.000" in out
+
+
+def test_a_table_of_another_program_is_judged_alike(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = told(table, "--metric", "val_loss", "--arm", "model", "--against", "attention", capsys=capsys)
+    assert "Exploratory (no seeds were registered): mamba is better than attention on val loss" in out
+    assert "theirs.csv: val_loss of 6 runs of another program, taken as they are given" in out
+
+
+def test_a_metric_that_does_not_tell_its_direction_is_asked_for_it(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table.write_text(TABLE.replace("val_loss", "figure"), encoding="utf-8")
+    given = (table, "--metric", "figure", "--arm", "model", "--against", "attention")
+    assert "--direction min or max" in refused(*given, capsys=capsys)
+    assert "mamba is worse than" in told(*given, "--direction", "max", capsys=capsys)
+
+
+def test_records_and_a_table_are_compared_and_what_is_taken_on_trust_is_said(
+    study: Path, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table.write_text(TABLE.replace("mamba", "theirs").replace("val_loss", "loss"), encoding="utf-8")
+    (table.parent / "lines.csv").write_text(
+        "\n".join(line for line in table.read_text().splitlines() if "attention" not in line), encoding="utf-8"
+    )
+    given = (study / "runs", table.parent / "lines.csv", "--metric", "loss", "--arm", "model", "--against", "attention")
+    out = told(*given, capsys=capsys)
+    assert "the results of theirs do not say on which split, and are taken for those on test" in out
+    assert "nothing tells whether theirs had the tokenizer" in out
+
+
+def test_unlike_runs_are_refused_unless_told_to(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in range(3):
+        place(study / "more", "lstm", seed, 2.5 + seed / 100, tokenizer="bytes")
+    assert "--allow-unlike tokenizer" in refused(study, "--against", "attention", capsys=capsys)
+    data = json.loads(told(study, "--against", "attention", "--allow-unlike", "tokenizer", "--json", capsys=capsys))
+    assert any(
+        remark.startswith("unlike by permission: the odd one out in its tokenizer") for remark in data["remarks"]
+    )
+    assert "choose from budget" in refused(study, "--against", "attention", "--allow-unlike", "name", capsys=capsys)
+
+
+def test_every_format_is_written_from_one_comparison(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, page = study / "verdicts.csv", study / "report.html"
+    out = told(study, "--against", "attention", "--latex", "--csv", table, "--html", page, capsys=capsys)
+    assert r"\textbf{mamba}" in out
+    assert "mamba,attention,loss,test,1.8" in table.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    assert "mamba is better than attention" in text and "h2h compare" in text
+    assert told(study, "--csv", "-", capsys=capsys).startswith("id,name,arm,group,seed,status")
+
+
+def test_a_report_without_a_baseline_is_refused_with_the_names(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--against NAME is needed, one of attention, mamba" in refused(study, "--latex", capsys=capsys)
+
+
+def test_a_run_that_two_paths_lead_to_counts_once(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = told(study, study / "runs" / "mamba-0", "--against", "attention", "--json", capsys=capsys)
+    assert json.loads(out)["verdicts"][0]["seeds"] == [0, 1, 2]
+
+
+def test_what_is_no_place_of_runs_is_refused_with_what_would_be(
+    study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    offline = study / "runs" / "mamba-0" / "wandb" / "offline-run-1"
+    offline.mkdir(parents=True)
+    assert f"its record is beside it: give {study / 'runs' / 'mamba-0'}" in refused(offline, capsys=capsys)
+    (study / "notes.txt").write_text("x", encoding="utf-8")
+    assert "export the table as .csv" in refused(study / "notes.txt", capsys=capsys)
+    assert "does not exist: give a run's folder" in refused(study / "nothing", capsys=capsys)
+    assert "write wandb:ENTITY/PROJECT" in refused("wandb:me", capsys=capsys)
+
+
+def test_help_shows_how_it_is_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["compare", "--help"])
+    assert "h2h compare results.csv --metric val_loss --arm model --seed seed" in capsys.readouterr().out
+
+
+def test_from_python_the_first_arm_is_the_baseline(study: Path, table: Path) -> None:
+    verdict = h2h.compare([study / "runs" / name for name in ("mamba-0", "attention-0")], metric="test/loss").verdicts[
+        0
+    ]
+    assert (verdict.arm, verdict.baseline, verdict.method) == ("attention", "mamba", "none")
+    found = h2h.compare([table], metric="val_loss", columns={"arm": "model"})
+    assert found.verdicts[0].kind == "better"
+
+
+def test_runs_in_wandb_are_taken_through_a_client_that_is_handed_in() -> None:
+    class Nobody:
+        def run(self, path: str) -> object:
+            raise ValueError(f"run {path} not found")
+
+    with pytest.raises(ValueError, match="W&B has no me/project/x"):
+        contenders.contenders(["wandb:me/project/x"], contenders.Columns(), open_wandb=Nobody)
