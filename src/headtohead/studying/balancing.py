@@ -59,6 +59,11 @@ def balanced(
         found = KeptMatchings(folder).completed(keys_of(study, drafts), solve)
     except ConfigurationError as error:
         raise ConfigurationError(f"study {study.name}: {error}") from None
+    except (RuntimeError, MemoryError) as error:
+        raise ConfigurationError(
+            f"study {study.name}: the arms could not be brought to budget={study.budget.name}, since one of them does "
+            f"not run here ({' '.join(str(error).split())}): take it out, or choose a budget that is counted"
+        ) from None
     baseline = next(iter(found.values())).baseline
     arms = tuple(baseline if name == study.baseline else found[name].arm for name in study.arms)
     return Matching(budget, study.baseline, baseline.achieved, arms)

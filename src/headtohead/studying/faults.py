@@ -11,10 +11,11 @@ from headtohead.building.overrides import key_of
 from headtohead.studying.scaling import scaling_faults
 from headtohead.studying.study import SET_BY_THE_STUDY, Study
 from headtohead.studying.tuning.tuning import Tuning, misfits
+from headtohead.tracking.stages import multiple_of
 
 INSTEAD = "take it out (seeds=5 gives five seeds, seeds=[0,1] those two)"
 _NAME = re.compile(r"\w[\w.+-]*")
-_STAGE = re.compile(r"validation|test(_\d+x)?")
+_LENGTHS = "evaluation.lengths"
 
 
 def faults(study: Study) -> Iterator[str]:
@@ -26,8 +27,11 @@ def faults(study: Study) -> Iterator[str]:
         if not _NAME.fullmatch(arm):
             yield f"an arm is named {arm!r}: use letters, digits, dots, dashes, plus signs and underscores"
     stage, metric = study.stage_and_name
-    if not _STAGE.fullmatch(stage) or not metric:
+    multiple = multiple_of(stage)
+    if (multiple is None and stage != "validation") or not metric:
         yield f"metric={study.metric} is refused: write test/NAME or validation/NAME, for example test/loss"
+    if multiple and multiple > 1 and multiple not in study.lengths and _LENGTHS not in map(key_of, study.base):
+        yield f"metric={study.metric} is not measured: add {multiple} to lengths={show(study.lengths)}"
     if not 0 < study.alpha < 1:
         yield f"alpha={study.alpha:g} is refused: it is an error rate, such as 0.05"
     if study.margin is not None and study.margin <= 0:
