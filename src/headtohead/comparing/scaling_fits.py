@@ -15,6 +15,7 @@ import numpy as np
 from headtohead.comparing.arms import arm_of
 from headtohead.comparing.comparability import seed_of
 from headtohead.comparing.statistics.scaling import Fitted, JointLaw, joint_law, power_law
+from headtohead.comparing.statistics.sum_of_powers import STEEPEST
 from headtohead.tracking.record import RunRecord
 
 Axis = Literal["parameters", "tokens", "flops"]
@@ -25,6 +26,7 @@ _SAME = 0.02
 _BEYOND = 10.0
 """How far past the largest run the frontier is told, in FLOPs."""
 _TOLD = 5
+_NO_LAW = f"the exponent runs against its bound of {STEEPEST:g}, so these points follow no such law"
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,8 @@ def _fit(axis: Axis, points: Sequence[Point], alpha: float, samples: int) -> Fit
         law = power_law(sizes, losses, alpha=alpha, samples=samples)
     except ValueError as error:
         return Fit(axis, chosen, reason=str(error))
+    if law.exponent.value >= STEEPEST:
+        return Fit(axis, chosen, reason=_NO_LAW)
     return Fit(axis, chosen, law.floor, law.scale, law.exponent)
 
 
@@ -181,6 +185,8 @@ def _joint(points: Sequence[Point], alpha: float, samples: int) -> JointFit | No
         law = joint_law(sizes, tokens, losses, alpha=alpha, samples=samples)
     except ValueError as error:
         return JointFit(reason=str(error))
+    if max(law.exponent.value, law.token_exponent.value) >= STEEPEST:
+        return JointFit(reason=_NO_LAW)
     fitted = (law.floor, law.scale, law.exponent, law.token_scale, law.token_exponent, law.frontier_exponent)
     if law.exponent.value <= 0 or law.token_exponent.value <= 0:
         return JointFit(*fitted, reason="the loss does not fall with both, so there is no best split")

@@ -69,6 +69,8 @@ def scaling_faults(study: Study) -> Iterator[str]:
     if study.scaling is None:
         return
     families = study.scaling.families
+    if not study.scaling.axes:
+        yield f"scaling.axes=[] is refused: give one or more of {', '.join(AXES)}, or leave it out for all"
     if isinstance(families, str):
         factors = list(study.ablation.factors) if study.ablation is not None else []
         if families not in factors:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 HUBER = 2.0
 """Residuals, in robust standard deviations, beyond which a point pulls no harder: of normal ones, one in twenty."""
-_STEEPEST, _FAR = 5.0, 30.0
+STEEPEST, _FAR = 5.0, 30.0
 """Bounds of exponents and of logarithms."""
 _MOST_STEPS, _SETTLED = 200, 1e-10
 _LONGEST = 2.0
@@ -76,7 +76,7 @@ class SumOfPowers:
 
     def _within(self, free: Floats) -> Floats:
         bounded = free.clip(-_FAR, _FAR)
-        bounded[:, 2::2] = bounded[:, 2::2].clip(0.0, _STEEPEST)
+        bounded[:, 2::2] = bounded[:, 2::2].clip(0.0, STEEPEST)
         return bounded
 
     def _cost(self, residuals: Floats, unit: float | None) -> Floats:

@@ -17,6 +17,8 @@ from headtohead.comparing.report.sections.lengths import section as lengths
 from headtohead.comparing.report.sections.maps import section as maps
 from headtohead.comparing.report.sections.matching import section as matching
 from headtohead.comparing.report.sections.pareto import section as pareto
+from headtohead.comparing.report.sections.ranking import section as ranking
+from headtohead.comparing.report.sections.scaling import section as scaling
 from headtohead.comparing.report.sections.speed import section as speed
 from headtohead.comparing.report.sections.tasks import section as tasks
 from headtohead.comparing.report.sections.troubles import section as troubles
@@ -28,6 +30,8 @@ SECTIONS: tuple[Callable[[Findings], Section | None], ...] = (
     differences,
     tasks,
     effects,
+    ranking,
+    scaling,
     curves,
     lengths,
     tuning,

@@ -1,0 +1,171 @@
+"""How the loss of families of arms falls with parameters, tokens and FLOPs, and the best split of a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from headtohead.comparing.findings import Findings
+from headtohead.comparing.report.parts import Cell, Column, Control, Figure, Part, Section, Table, Text
+from headtohead.comparing.report.words import UNKNOWN, level, metric_words
+from headtohead.comparing.scaling_fits import Axis, Family, Fit, ScalingFits
+from headtohead.comparing.statistics.scaling import Fitted
+from headtohead.comparing.table import count
+
+_WORDS: dict[Axis, str] = {"parameters": "parameters", "tokens": "training tokens", "flops": "training FLOPs"}
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "pentagon", "star")
+_NOTHING = 1e-6
+"""Floors below it are none."""
+_DRAWN = 60
+"""Points of a drawn law."""
+
+
+def section(findings: Findings) -> Section | None:
+    """None where no law was asked for."""
+    found = findings.scaling
+    if found is None or not any(family.points for family in found.families):
+        return None
+    return Section("Scaling laws", "scaling", tuple(_parts(found)))
+
+
+def _parts(found: ScalingFits) -> Iterator[Part]:
+    yield _curves(found)
+    yield _laws(found)
+    for family in found.families:
+        for fit in family.fits:
+            if fit.reason is not None:
+                yield Text(f"No law of {family.name} over {_WORDS[fit.axis]}: {fit.reason}.", "note")
+    if any(family.joint is not None for family in found.families):
+        yield _joint_laws(found)
+    if any(family.joint is not None and family.joint.frontier for family in found.families):
+        yield _frontier(found)
+    for family in found.families:
+        if family.joint is not None and family.joint.reason is not None:
+            yield Text(f"No best split of FLOPs for {family.name}: {family.joint.reason}.", "note")
+        if family.diverged:
+            plural = "" if family.diverged == 1 else "s"
+            yield Text(f"{family.diverged} run{plural} of {family.name} diverged: no point of a law.", "warning")
+
+
+def _curves(found: ScalingFits) -> Figure:
+    axes = [fit.axis for fit in found.families[0].fits]
+    forms = {((_WORDS[axis],) if len(axes) > 1 else ()): _form(found, axis) for axis in axes}
+    caption = (
+        f"{metric_words(found.metric).capitalize()} of every finished run over its size, each with a schedule of its "
+        "own. Filled points are those that a law was fitted to: the runs on most tokens for parameters, those "
+        "of the largest model for tokens, and for FLOPs those that no cheaper ones beat. Lines are the fitted laws."
+    )
+    return Figure(forms, caption, (Control("over", [_WORDS[axis] for axis in axes]),) if len(axes) > 1 else ())
+
+
+def _form(found: ScalingFits, axis: Axis) -> dict[str, Any]:
+    data = []
+    for place, family in enumerate(found.families):
+        fit = next(fit for fit in family.fits if fit.axis == axis)
+        data += _traces(family, fit, f"--arm-{place % 8}", _SYMBOLS[place % len(_SYMBOLS)])
+    layout = {
+        "xaxis": {"type": "log", "title": {"text": _WORDS[axis]}},
+        "yaxis": {"type": "log", "title": {"text": metric_words(found.metric)}},
+    }
+    return {"data": data, "layout": layout}
+
+
+def _traces(family: Family, fit: Fit, colour: str, symbol: str) -> Iterator[dict[str, Any]]:
+    fitted = set(fit.points)
+    yield {
+        "type": "scatter",
+        "mode": "markers",
+        "name": family.name,
+        "legendgroup": family.name,
+        "x": [getattr(point, fit.axis) for point in family.points],
+        "y": [point.loss for point in family.points],
+        "text": [f"{point.arm}, seed {point.seed}, {point.share:.0%} of the budget" for point in family.points],
+        "marker": {
+            "color": colour,
+            "size": 8,
+            "symbol": [symbol if point in fitted else f"{symbol}-open" for point in family.points],
+        },
+    }
+    if fit.floor is not None and fit.scale is not None and fit.exponent is not None:
+        sizes = [getattr(point, fit.axis) for point in family.points]
+        x = np.geomspace(min(sizes), max(sizes), _DRAWN)
+        yield {
+            "type": "scatter",
+            "mode": "lines",
+            "name": f"{family.name}, fitted",
+            "legendgroup": family.name,
+            "showlegend": False,
+            "x": x.tolist(),
+            "y": (fit.floor.value + fit.scale.value * x**-fit.exponent.value).tolist(),
+            "line": {"color": colour},
+        }
+
+
+def _laws(found: ScalingFits) -> Table:
+    columns = [Column("family"), Column("over"), Column("exponent", numeric=True), Column("floor", numeric=True)]
+    columns += [Column("scale", numeric=True), Column("runs", numeric=True)]
+    rows = [
+        [
+            family.name,
+            _WORDS[fit.axis],
+            *(_fitted(each) for each in (fit.exponent, fit.floor, fit.scale)),
+            str(len(fit.points)),
+        ]
+        for family in found.families
+        for fit in family.fits
+    ]
+    caption = (
+        f"{metric_words(found.metric)} = floor + scale · size^(−exponent), with {level(found.alpha)} bootstrap "
+        "intervals; the floor is what no size removes."
+    )
+    return Table(columns, rows, caption)
+
+
+def _joint_laws(found: ScalingFits) -> Table:
+    names = ("exponent", "token_exponent", "floor", "frontier_exponent")
+    labels = ("of parameters", "of tokens", "floor", "of the best size")
+    rows: list[Sequence[Cell]] = []
+    for family in found.families:
+        if family.joint is not None:
+            rows.append([family.name, *(_fitted(getattr(family.joint, name)) for name in names)])
+    caption = (
+        f"The law of both, {metric_words(found.metric)} = floor + scale · parameters^(−exponent) + scale · "
+        f"tokens^(−exponent), where sizes and tokens vary apart; with {level(found.alpha)} bootstrap intervals. The "
+        "best size grows with its power of the FLOPs."
+    )
+    return Table([Column("family"), *(Column(label, numeric=True) for label in labels)], rows, caption)
+
+
+def _frontier(found: ScalingFits) -> Table:
+    columns = [Column("family"), Column("FLOPs", numeric=True), Column("parameters", numeric=True)]
+    columns += [Column("tokens", numeric=True), Column("seen", wide=True)]
+    rows = [
+        [
+            family.name,
+            count(point.flops),
+            _counted(point.parameters),
+            _counted(point.tokens),
+            "extrapolated: no run was as large" if point.beyond else "within the runs",
+        ]
+        for family in found.families
+        if family.joint is not None
+        for point in family.joint.frontier
+    ]
+    caption = (
+        "The compute-optimal frontier of the law of both: how many parameters and tokens make the least loss of so "
+        f"many FLOPs, with {level(found.alpha)} bootstrap intervals."
+    )
+    return Table(columns, rows, caption)
+
+
+def _fitted(each: Fitted | None) -> str:
+    if each is None:
+        return UNKNOWN
+    value, low, high = (0.0 if abs(part) < _NOTHING else part for part in (each.value, each.low, each.high))
+    return f"{value:.3g} [{low:.3g}, {high:.3g}]"
+
+
+def _counted(each: Fitted) -> str:
+    return f"{count(each.value)} [{count(each.low)}, {count(each.high)}]"
