@@ -8,7 +8,8 @@ from statistics import fmean
 from typing import Any
 
 from headtohead.comparing.across_tasks import Scores, TaskAggregate, aggregate_of
-from headtohead.comparing.arms import arm_of, counts, seed_of
+from headtohead.comparing.arms import arm_of, counts
+from headtohead.comparing.comparability import seed_of
 from headtohead.comparing.contest import Contest, Terms, contest_of
 from headtohead.comparing.contest_rows import as_data
 from headtohead.comparing.verdict import Verdict
