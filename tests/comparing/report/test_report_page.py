@@ -107,7 +107,7 @@ def test_paper_gets_light_figures_unfolded_texts_and_no_buttons(browser: Browser
     opened(browser, file, dark=True)
     browser.run("dispatchEvent(new Event('beforeprint'))")
     assert browser.run("document.documentElement.dataset.theme") == "light"
-    assert browser.run("[...document.querySelectorAll('main details')].every((one) => one.open)")
+    assert browser.run("[...document.querySelectorAll('main details[data-printed]')].every((one) => one.open)")
     assert browser.run("document.querySelector('#curves .main-svg').clientWidth") == 680
     browser.run("dispatchEvent(new Event('afterprint'))")
     assert browser.run("document.documentElement.dataset.theme") == "dark"

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from found_runs import ENDS, made_up
 from headtohead.comparing.findings import Findings
 from headtohead.comparing.report import report
 from headtohead.comparing.report.courses import courses_of, mean_of
-from headtohead.comparing.report.parts import figure
+from headtohead.comparing.report.parts import Figure, PictureGrid, figure
 from headtohead.comparing.report.plots import plain_figure
 from headtohead.comparing.report.sections import SECTIONS
+from headtohead.comparing.report.sections.maps import section as maps
+from headtohead.comparing.report.sections.pareto import section as pareto
 from headtohead.comparing.report.theme import styles_of
 
 
@@ -78,6 +83,65 @@ def test_arms_keep_a_look_of_their_own_however_many_there_are(findings: Findings
     looks = styles_of(replace(findings, arms=arms, baseline="arm3"))
     assert len(set(looks.values())) == 30
     assert looks["arm3"].colour == "--arm-0"
+
+
+def test_many_verdicts_are_lines_of_a_table_and_what_makes_all_exploratory_is_told_once(tmp_path: Path) -> None:
+    found = made_up(tmp_path, {f"arm{n}": 2.0 + n for n in range(10)}, num_seeds=3, steps=4, maps=False)
+    unregistered = [replace(v, exploratory=True, reasons=("nothing was registered",)) for v in found.verdicts]
+    text = text_of(replace(found, verdicts=tuple(unregistered)))
+    assert text.count("nothing was registered") == 1
+    assert "<article" not in text
+    assert text.count('class="badge worse"') >= 2 * 8
+
+
+def test_an_arm_that_is_dearer_and_no_better_is_not_on_the_front(findings: Findings) -> None:
+    shown = pareto(findings)
+    assert shown is not None
+    (drawn,) = shown.parts
+    assert isinstance(drawn, Figure)
+    assert list(drawn.forms) == [("parameters",)]
+    assert "All arms have the same FLOPs, time, memory and state." in drawn.caption
+    front = drawn.forms[("parameters",)]["data"][0]
+    sizes = [findings.arm(name).records[0].costs["totals"]["parameters"] for name in ("no_norm", "rms_norm")]
+    assert front["x"] == sizes
+
+
+def test_maps_of_the_arms_stand_side_by_side_layer_by_layer(findings: Findings) -> None:
+    shown = maps(findings)
+    assert shown is not None
+    grid = shown.parts[0]
+    assert isinstance(grid, PictureGrid)
+    assert [heading for heading, _ in grid.rows] == ["stack 0 mixer", "stack 1 mixer"]
+    first = grid.rows[0][1][0]
+    assert not isinstance(first, str)
+    picture = Image.open(io.BytesIO(first[0].png)).convert("RGBA")
+    assert picture.size == (24, 24)
+    assert picture.getpixel((23, 0))[3] == 0, "what a query may not see lets the page through"
+    assert picture.getpixel((0, 23))[3] == 255
+
+
+def test_a_matching_tells_what_was_moved_and_what_therefore_differs(findings: Findings) -> None:
+    moved = {"overrides": ["model.d_model=72"], "achieved": 10_900.0, "residual": -0.009, "met": True, "reason": ""}
+    as_written = {**moved, "overrides": [], "achieved": 11_000.0, "residual": 0.0, "differs": {}}
+    matching = {
+        "budget": {"figure": "parameters", "tolerance": 0.02},
+        "baseline": "layer_norm",
+        "target": 11_000.0,
+        "met": True,
+        "arms": {"layer_norm": as_written, "rms_norm": {**moved, "differs": {"flops": 1.3}}},
+    }
+    text = text_of(replace(findings, matching=matching))
+    assert "model.d_model=72" in text
+    assert "−0.9 %" in text
+    assert "flops × 1.3" in text
+
+
+def test_secrets_in_a_configuration_are_masked(findings: Findings) -> None:
+    (first, *others) = findings.arms
+    record = first.records[0]
+    told = replace(record, config={**record.config, "tracking": {"api_key": "hunter2"}})
+    runs = (replace(first.runs[0], record=told), *first.runs[1:])
+    assert "hunter2" not in text_of(replace(findings, arms=(replace(first, runs=runs), *others)))
 
 
 def test_markup_in_a_figure_is_shown_as_text() -> None:

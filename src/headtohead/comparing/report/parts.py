@@ -122,10 +122,11 @@ class Answers:
 
 @dataclass(frozen=True)
 class Folded:
-    """Shown when asked for, and in print."""
+    """Shown when asked for."""
 
     summary: str
     parts: Sequence[Part]
+    printed: bool = True
 
 
 Part = Text | Code | Table | Figure | PictureGrid | Answers | Folded

@@ -79,7 +79,8 @@ class Renderer:
                 return "\n".join(self._answer(verdict, reach) for verdict in part.verdicts)
             case Folded():
                 inner = "\n".join(map(self.part, part.parts))
-                return f"<details><summary>{escape(part.summary)}</summary>\n{inner}\n</details>"
+                printed = " data-printed" if part.printed else ""
+                return f"<details{printed}><summary>{escape(part.summary)}</summary>\n{inner}\n</details>"
 
     def _table(self, table: Table) -> str:
         head = "".join(f'<th scope="col"{_class(column)}>{escape(column.label)}</th>' for column in table.columns)

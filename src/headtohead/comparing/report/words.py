@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from headtohead.comparing.findings import Findings
-from headtohead.comparing.table import number
+from headtohead.comparing.table import GIVEN, TASKS, number
 
 UNKNOWN = "–"
 
 
 def metric_words(metric: str) -> str:
-    """test/bits_per_byte as "test bits per byte"."""
-    return metric.replace("/", " ").replace("_", " ")
+    """test/bits_per_byte as "test bits per byte"; of what has no split, the name alone."""
+    stage, _, name = metric.partition("/")
+    return (name if stage in (GIVEN, TASKS) else metric).replace("/", " ").replace("_", " ")
 
 
 def aim(findings: Findings) -> str:
@@ -30,6 +31,8 @@ def signed(value: float | None, bounds: tuple[float, float] | None = None) -> st
     """A difference, with its interval on the same line."""
     if value is None:
         return UNKNOWN
+    if value == 0 and bounds is None:
+        return "0"
     around = "" if bounds is None else f" [{bounds[0]:+.3g}, {bounds[1]:+.3g}]"
     return f"{value:+.3g}{around}".replace("-", "−")
 

@@ -4,6 +4,7 @@ const { figures } = JSON.parse(document.getElementById("content").textContent);
 const root = document.documentElement;
 const NARROW = 620;
 const PRINTED = 680;
+const LEGEND_LINE = 21;
 const SHARED = /^(x|y|customdata|array|arrayminus)$/;
 
 /* --- the theme's colours in a figure ------------------------------------------------------------------------------ */
@@ -45,10 +46,18 @@ function axis() {
   };
 }
 
-function layout(own, width) {
+// A legend of many lines takes its room above the figure, not from it.
+function legendLines(data, width) {
+  const named = data.filter((trace) => trace.name !== undefined && trace.showlegend !== false);
+  const wide = named.reduce((sum, trace) => sum + 62 + 7 * trace.name.length, 0);
+  return Math.ceil(wide / Math.max(1, width - 100));
+}
+
+function layout(own, data, width) {
   const narrow = width < NARROW;
+  const legend = own.showlegend === false ? 0 : LEGEND_LINE * Math.max(0, legendLines(data, width) - 1);
   const base = {
-    width, height: own.height ?? 400, autosize: false,
+    width, autosize: false,
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: getComputedStyle(root).getPropertyValue("--sans"), size: narrow ? 11 : 13, color: colour("--ink") },
     margin: { l: 56, r: narrow ? 12 : 20, t: 12, b: 52 },
@@ -59,7 +68,7 @@ function layout(own, width) {
   };
   const axes = ["xaxis", "yaxis", ...Object.keys(own).filter((name) => /^[xy]axis\d*$/.test(name))];
   for (const name of axes) base[name] = axis();
-  return merged(base, own);
+  return { ...merged(base, own), height: (own.height ?? 400) + legend };
 }
 
 /* --- drawing ------------------------------------------------------------------------------------------------------ */
@@ -78,7 +87,7 @@ function draw(plot, width) {
     displaylogo: false, responsive: false, toImageButtonOptions: { format: "svg", filename: `figure-${plot.node.dataset.figure}` },
     displayModeBar: wide < NARROW ? false : "hover", modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
   };
-  return Plotly.react(plot.node, themed(form.data, "", columns), layout(themed(form.layout, "", columns), wide), settings);
+  return Plotly.react(plot.node, themed(form.data, "", columns), layout(themed(form.layout, "", columns), form.data, wide), settings);
 }
 
 // Places that are folded have no width: they are drawn when they are opened.
@@ -116,7 +125,7 @@ addEventListener("resize", () => {
 
 let before = null;
 addEventListener("beforeprint", () => {
-  const folded = [...document.querySelectorAll("main details:not([open])")];
+  const folded = [...document.querySelectorAll("main details[data-printed]:not([open])")];
   before = { theme: root.dataset.theme, folded };
   for (const one of folded) one.open = true;
   root.dataset.theme = "light";

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from headtohead.comparing.findings import Findings
-from headtohead.comparing.report.parts import Answers, Part, Section, Text
+from headtohead.comparing.report.parts import Answers, ArmName, Badge, Cell, Column, Part, Section, Table, Text
 from headtohead.comparing.report.words import aim, level, metric_words
+from headtohead.comparing.verdict import Verdict
+from headtohead.comparing.wording import sentence
+
+_MANY = 8
+"""Verdicts from which on they are lines of a table."""
 
 
 def section(findings: Findings) -> Section | None:
@@ -15,13 +21,31 @@ def section(findings: Findings) -> Section | None:
 
 
 def _parts(findings: Findings) -> Iterator[Part]:
-    for remark in findings.remarks:
-        yield Text(remark, "warning")
-    if findings.verdicts:
+    if len(findings.verdicts) > _MANY:
+        yield from _at_a_glance(findings.verdicts)
+    elif findings.verdicts:
         yield Answers(findings.verdicts)
     else:
-        yield Text("There is no verdict.", "note")
+        yield Text("There is no verdict.")
+    for remark in findings.remarks:
+        yield Text(remark, "warning")
     yield Text(f"{_how(findings)} {_tuning(findings)}".rstrip(), "note")
+
+
+def _at_a_glance(verdicts: Sequence[Verdict]) -> Iterator[Part]:
+    """A line for each; what makes all of them exploratory is told once."""
+    shared = verdicts[0].reasons if len({verdict.reasons for verdict in verdicts}) == 1 else ()
+    if shared:
+        yield Text(f"All verdicts are exploratory: {'; '.join(shared)}.", "warning")
+    rows: list[list[Cell]] = [
+        [
+            ArmName(verdict.arm),
+            Badge(verdict.kind, verdict.exploratory and not shared),
+            sentence(replace(verdict, reasons=()) if shared else verdict),
+        ]
+        for verdict in verdicts
+    ]
+    yield Table([Column("arm"), Column("verdict"), Column("in words", wide=True)], rows)
 
 
 def _how(findings: Findings) -> str:

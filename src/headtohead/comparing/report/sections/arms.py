@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from headtohead.comparing.arms import costs_of
 from headtohead.comparing.findings import Findings, FoundArm
-from headtohead.comparing.report.parts import ArmName, Badge, Cell, Column, Section, Stacked, Table
+from headtohead.comparing.report.parts import ArmName, Badge, Cell, Code, Column, Section, Stacked, Table
 from headtohead.comparing.report.words import UNKNOWN, aim, between, level, metric_words, signed, signed_between
 from headtohead.comparing.statistics.means import interval_of
 from headtohead.comparing.table import count, memory, number
@@ -28,12 +28,22 @@ def section(findings: Findings) -> Section | None:
         f"{findings.baseline}, paired by seed where data are shared. FLOPs are those of training one run; memory is "
         "the most that a run took; failures are runs that diverged, ran out of memory or broke off."
     )
-    described = [arm for arm in (*first, *others) if arm.description]
+    if findings.verdicts and all(verdict.exploratory for verdict in findings.verdicts):
+        caption += " All verdicts are exploratory."
     tables = [Table(columns, rows, caption)]
-    if described:
-        told: list[list[Cell]] = [[ArmName(arm.name), arm.description or ""] for arm in described]
-        tables.append(Table([Column("arm"), Column("what it is", wide=True)], told))
+    if any(arm.overrides or arm.description for arm in findings.arms):
+        tables.append(_what_they_are([*first, *others]))
     return Section("Arms", "arms", tables)
+
+
+def _what_they_are(arms: Sequence[FoundArm]) -> Table:
+    with_words = any(arm.description for arm in arms)
+    rows: list[list[Cell]] = []
+    for arm in arms:
+        words = [arm.description or UNKNOWN] if with_words else []
+        rows.append([ArmName(arm.name), *words, Code(" ".join(arm.overrides)) if arm.overrides else UNKNOWN])
+    words_column = [Column("what it is", wide=True)] if with_words else []
+    return Table([Column("arm"), *words_column, Column("set apart by", wide=True)], rows)
 
 
 def _row(findings: Findings, arm: FoundArm) -> Iterator[Cell]:
@@ -47,7 +57,7 @@ def _row(findings: Findings, arm: FoundArm) -> Iterator[Cell]:
         yield "baseline" if arm.name == findings.baseline else UNKNOWN
     else:
         yield Stacked(signed(verdict.difference), signed_between(verdict.interval))
-        yield Badge(verdict.kind, verdict.exploratory)
+        yield Badge(verdict.kind, verdict.exploratory and not all(one.exploratory for one in findings.verdicts))
     costs = costs_of(arm.records)
     figures = [count(costs.parameters), count(costs.flops), count(costs.tokens_per_second)]
     counts = [memory(costs.peak_memory_bytes), str(len(arm.records)), str(len(arm.failures))]

@@ -89,7 +89,7 @@ def _in_full(findings: Findings) -> Iterator[Part]:
         record = _record(arm)
         if record is not None and record.config:
             text = yaml.safe_dump(mask_secrets(record.config), sort_keys=False, allow_unicode=True, width=110)
-            yield Folded(f"{arm.name}: the whole configuration (seed {record.seed})", [Code(text)])
+            yield Folded(f"{arm.name}: the whole configuration (seed {record.seed})", [Code(text)], printed=False)
 
 
 def _record(arm: FoundArm) -> RunRecord | None:

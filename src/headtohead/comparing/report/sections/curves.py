@@ -93,6 +93,6 @@ def _caption(found: Sequence[Course]) -> str:
     thinned = " Of runs that logged often, every n-th point is drawn." if any(c.thinned for c in found) else ""
     return (
         "How the arms learned. Each thin line is one seed, the thick one the mean over the seeds that finished, at the "
-        "steps that all of them logged; how far the thin lines lie apart is the spread over seeds. A click on an arm "
-        f"in the legend hides it, a second one on another shows it alone.{dotted}{thinned}"
+        "steps that all of them logged; how far the thin lines lie apart is the spread over seeds. A click on an "
+        f"arm in the legend hides it, a double click shows it alone.{dotted}{thinned}"
     )

@@ -14,8 +14,8 @@ from headtohead.comparing.verdict import Verdict
 
 _OF_THE_METRIC = ("paired t", "Welch's t", "ranks", "none")
 """Methods whose difference is one of means; others tell rates or times, on another scale."""
-_ROW, _AROUND = 58, 120
-"""Pixels of a contrast, and of the axis and legend."""
+_ROW, _NARROW_ROW, _MANY, _AROUND = 58, 36, 12, 120
+"""Pixels of a contrast, and of one among many; from how many on; pixels of the axis and legend."""
 _SEED_BELOW = 0.24
 _SPARE = 0.06
 """Of the width, at either side."""
@@ -94,9 +94,9 @@ def _layout(findings: Findings, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         shapes.append({**band, **look, "name": "margin", "showlegend": True})
     better = "← better" if findings.direction == "min" else "better →"
     return {
-        "height": _AROUND + _ROW * len(verdicts),
+        "height": _AROUND + (_ROW if len(verdicts) <= _MANY else _NARROW_ROW) * len(verdicts),
         "xaxis": {
-            "title": {"text": f"difference in {metric_words(findings.metric)}   ({better})"},
+            "title": {"text": f"difference in {metric_words(findings.metric)}<br>{better}"},
             "range": _range(findings),
         },
         "yaxis": {
@@ -122,11 +122,18 @@ def _range(findings: Findings) -> list[float]:
 def _caption(findings: Findings) -> str:
     margin = " The band is the margin, within which differences do not matter;" if findings.margin is not None else ""
     rest = " arms of which the whole interval lies in it are equivalent." if margin else ""
+    detectable = (
+        " Grey ticks stand at the smallest difference that this many seeds find in 80 % of studies: an interval that "
+        "crosses zero says little about anything smaller."
+        if any(verdict.detectable_effect is not None for verdict in findings.verdicts)
+        else ""
+    )
+    without = [verdict for verdict in findings.verdicts if verdict.interval is None]
+    none = " Where there is no bar, runs diverged, rates decide, or one seed shows no spread." if without else ""
     return (
         f"Differences from {findings.baseline} ({aim(findings)}). The large marker is the mean over seeds, its bar the "
-        f"{level(_level(findings))} interval after Student; small dots below it are single seeds.{margin}{rest} "
-        "Grey ticks stand at the smallest difference that this many seeds find in 80 % of studies: an interval that "
-        "crosses zero says little about anything smaller. No bar: runs diverged, or rates decide."
+        f"{level(_level(findings))} interval after Student; small dots below it are single seeds.{margin}{rest}"
+        f"{detectable}{none}"
     )
 
 

@@ -13,6 +13,8 @@ from headtohead.comparing.report.parts import ArmName, Part, Picture, PictureGri
 _HEADS = 4
 """Of each layer."""
 _LAYERS = 12
+_BY_GRADIENTS = ".receptive_field"
+"""Ends the name of a map of what has no attention: the reach of outputs to inputs."""
 _BUDGET = 3_000_000
 """Bytes of all pictures together."""
 
@@ -29,7 +31,8 @@ def section(findings: Findings) -> Section | None:
     caption = (
         f"Where each layer looks, seed {seed}. Rows of a map are queries from top to bottom, columns are keys; bright "
         "is much, each map on a scale of its own, which stands below it; no colour: not allowed to be seen. Implicit "
-        "attention is what a mixer without softmax would have had to attend to for the same output. The first sample "
+        "attention is what a mixer without softmax would have had to attend to for the same output; a receptive field, "
+        "of what has no attention at all, is how much outputs change with inputs. The first sample "
         f"of validation, up to {_HEADS} heads of a layer, at the last step that was looked at."
     )
     parts: list[Part] = [PictureGrid([ArmName(name) for name in shown], rows, caption)]
@@ -55,8 +58,8 @@ def _folder(run: Found | None) -> Path | None:
 
 
 def _layers(shown: Mapping[str, Path]) -> list[str]:
-    """Names of all arms' maps, stack.2 before stack.10."""
-    names = {file.stem for folder in shown.values() for file in folder.glob("*.npz")}
+    """Names of the layers that any arm has a map of, stack.2 before stack.10."""
+    names = {file.stem.removesuffix(_BY_GRADIENTS) for folder in shown.values() for file in folder.glob("*.npz")}
     return sorted(
         names, key=lambda name: [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"\.", name)]
     )
@@ -70,8 +73,9 @@ def _rows(
     for place, layer in enumerate(layers):
         cells: list[Sequence[Picture] | str] = []
         for folder in shown.values():
-            file = folder / f"{layer}.npz"
-            cells.append(_pictures(read_maps(file, _HEADS)) if file.is_file() else "no map of this layer")
+            files = [folder / f"{layer}.npz", folder / f"{layer}{_BY_GRADIENTS}.npz"]
+            file = next((file for file in files if file.is_file()), None)
+            cells.append("no map of this layer" if file is None else _pictures(read_maps(file, _HEADS)))
         spent += sum(len(picture.png) for cell in cells if not isinstance(cell, str) for picture in cell)
         if spent > _BUDGET:
             return rows, [f"The maps of {', '.join(layers[place:])} are left out: they would make this file too large."]
@@ -81,7 +85,8 @@ def _rows(
 
 def _pictures(maps: Sequence[HeatMap]) -> list[Picture]:
     told = [f"{one.measure}, head {one.head}, from {one.low:.2g} to {one.high:.2g}" for one in maps]
-    below = [f"head {one.head}: {one.low:.2g} to {one.high:.2g}" for one in maps]
+    kind = ["" if one.measure == "attention" else f"{one.measure}, " for one in maps]
+    below = [f"{kind[n]}head {one.head}: {one.low:.2g} to {one.high:.2g}" for n, one in enumerate(maps)]
     return [Picture(picture_of(one), *words) for one, *words in zip(maps, told, below, strict=True)]
 
 

@@ -55,7 +55,7 @@ def _form(findings: Findings, panels: Mapping[str, Mapping[str, Mapping[int, flo
         domain = [top - (panel - _TOP) / height, top]
         layout[f"xaxis{suffix}"] = {"title": {"text": name}, "anchor": f"y{suffix}", "rangemode": "tozero"}
         look = {"ticks": "", "showgrid": False, "fixedrange": True, "tickfont": {"color": INK}}
-        layout[f"yaxis{suffix}"] = {"domain": domain, "anchor": f"x{suffix}", "autorange": "reversed", **look}
+        layout[f"yaxis{suffix}"] = {"domain": domain, "anchor": f"x{suffix}", "range": [len(found) - 0.5, -0.5], **look}
         for arm, values in found.items():
             data += _bar(arm, values, styles[arm], suffix)
     return {"data": data, "layout": layout}
