@@ -10,7 +10,7 @@ from headtohead.comparing.budgets import BudgetCheck, budget_check, refuse_unequ
 from headtohead.comparing.comparability import NotComparable, refuse_unlike
 from headtohead.comparing.directions import Direction, direction_of
 from headtohead.comparing.statistics.shapes import Scale
-from headtohead.comparing.table import GIVEN, Line, line_of
+from headtohead.comparing.table import GIVEN, TASKS, Line, line_of
 from headtohead.comparing.verdict import Contrast, Registration, Verdict, verdicts_of
 from headtohead.tracking.record import RunRecord
 
@@ -60,7 +60,7 @@ class Contest:
     def told(self) -> str:
         """The metric in words."""
         name = self.metric.replace("_", " ")
-        return name if self.stage in ("test", GIVEN, "tasks") else f"{name} on {self.stage.replace('_', ' ')}"
+        return name if self.stage in ("test", GIVEN, TASKS) else f"{name} on {self.stage.replace('_', ' ')}"
 
     def verdict_on(self, arm: str) -> Verdict | None:
         return next((verdict for verdict in self.verdicts if verdict.arm == arm), None)

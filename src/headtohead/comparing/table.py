@@ -18,6 +18,8 @@ from headtohead.tracking.record import RunRecord, Status
 
 GIVEN = "given"
 """The results of another program, which does not say on which split."""
+TASKS = "tasks"
+"""Scores over several tasks."""
 STAGES = ("test", "validation", GIVEN)
 """Which results count first."""
 _STYLES: Mapping[Status, str] = {

@@ -12,10 +12,11 @@ from headtohead.comparing.arms import arm_of, counts
 from headtohead.comparing.comparability import seed_of
 from headtohead.comparing.contest import Contest, Terms, contest_of
 from headtohead.comparing.contest_rows import as_data
+from headtohead.comparing.table import TASKS
 from headtohead.comparing.verdict import Verdict
 from headtohead.tracking.record import Place, Progress, RunRecord, Selection
 
-STAGE, METRIC = "tasks", "normalised_score"
+METRIC = "normalised_score"
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def task_contest_of(tasks: Mapping[str, Sequence[RunRecord]], terms: Terms) -> T
     contests = {task: contest_of(runs, replace(terms, margin=None)) for task, runs in sorted(tasks.items())}
     aggregate, scores = aggregate_of(contests)
     merged = [record for name, by in scores.items() for record in _merged(name, by, tasks)]
-    overall = contest_of(merged, Terms(terms.against, f"{STAGE}/{METRIC}", "max", terms.margin, budget=terms.budget))
+    overall = contest_of(merged, Terms(terms.against, f"{TASKS}/{METRIC}", "max", terms.margin, budget=terms.budget))
     remarks = [
         aggregate.normalisation,
         *(f"{task}: {remark}" for task, contest in contests.items() for remark in contest.remarks),
@@ -100,7 +101,7 @@ def _one(name: str, seed: int, scores: Sequence[float | None], runs: Sequence[Ru
         status="finished" if whole else "diverged",
         reason=None if whole else f"on {len(scores) - len(measured)} of {len(scores)} tasks",
         place=Place(None, name, seed),
-        metrics={STAGE: {METRIC: fmean(measured)}} if whole else {},
+        metrics={TASKS: {METRIC: fmean(measured)}} if whole else {},
         selection=Selection(METRIC, "max"),
         costs={"totals": {"parameters": fmean(known)}} if len(known) == len(runs) else {},
         progress=Progress(

@@ -24,12 +24,12 @@ def melted(header: Sequence[str], rows: Sequence[Row], columns: Columns) -> tupl
     runs = [name for name in header if _SEPARATOR in name and not name.endswith(_BOUNDS)]
     metrics = sorted({name.rpartition(_SEPARATOR)[2] for name in runs})
     metric = columns.metric or (metrics[0] if len(metrics) == 1 else None)
-    if metric not in metrics:
+    if metric is None or metric not in metrics:
         raise TableError(
             f"{where} is a chart exported from W&B: --metric names one of its metrics, {', '.join(metrics)}"
         )
     step = columns.step or guess("step", [name for name in header if _SEPARATOR not in name])
-    if step not in header:
+    if step is None or step not in header:
         raise TableError(f"{where}: --step COLUMN is needed, the one that all runs share")
     chosen = [name for name in runs if name.rpartition(_SEPARATOR)[2] == metric]
     long = [
