@@ -1,5 +1,6 @@
 // Brings the parts together: what changed is drawn again, and nothing else.
 
+import { Gone } from "./asking.js";
 import * as curves from "./curves.js";
 import * as diff from "./diff.js";
 import { byId, el } from "./dom.js";
@@ -10,19 +11,18 @@ import * as results from "./results.js";
 import { follow, onRuns, runs } from "./runs.js";
 import * as samples from "./samples.js";
 import { selected, startKeys } from "./selection.js";
-import { forget } from "./series.js";
+import { note } from "./series.js";
 import { change, choose, onChange, state } from "./state.js";
 import * as studies from "./studies.js";
 
 const TABS = { curves: ["Curves", curves], results: ["Results", results], diff: ["Config diff", diff], maps: ["Maps", maps], samples: ["Samples", samples], notes: ["Notes", notes] };
-const stale = new Set();
 let drawing = Promise.resolve();
 let asked = 0;
 
 /** One drawing after the other; of those that wait, only the last is worth doing. */
 function draw() {
   const mine = (asked += 1);
-  drawing = drawing.then(() => (mine === asked ? drawNow(mine) : null)).catch((error) => { if (!(error instanceof TypeError && !navigator.onLine)) console.error(error); });
+  drawing = drawing.then(() => (mine === asked ? drawNow(mine) : null)).catch((error) => { if (!(error instanceof Gone)) console.error(error); });
   return drawing;
 }
 
@@ -38,27 +38,28 @@ async function drawNow(mine) {
   const chosen = selected(), panel = byId("panel");
   empty(chosen.length);
   if (!chosen.length) return;
-  const grown = new Set(stale);
-  if (state.tab === "curves") await curves.show(panel, chosen, grown);
-  else await (TABS[state.tab] ?? TABS.curves)[1].show(panel, chosen, () => mine === asked);
-  if (state.tab === "curves") for (const run of chosen) stale.delete(run.key);
+  await TABS[tabNow()][1].show(panel, chosen, () => mine === asked);
 }
 
+const tabNow = () => (state.tab in TABS ? state.tab : "curves");
+
 function tabs() {
-  if (byId("tabs").dataset.tab === state.tab) return;
-  byId("tabs").dataset.tab = state.tab;
+  const now = tabNow();
+  if (byId("tabs").dataset.tab === now) return;
+  byId("tabs").dataset.tab = now;
   const had = byId("tabs").contains(document.activeElement);
   byId("tabs").replaceChildren(...Object.entries(TABS).map(([name, [text]]) => el("button", {
-    type: "button", role: "tab", "aria-selected": String(name === state.tab), tabindex: name === state.tab ? 0 : -1, "aria-controls": "panel",
+    type: "button", role: "tab", "aria-selected": String(name === now), tabindex: name === now ? 0 : -1, "aria-controls": "panel",
     onclick: () => change({ tab: name }), onkeydown: turn,
   }, text)));
+  byId("panel").told = null;
   byId("panel").replaceChildren();
   if (had) byId("tabs").querySelector("[aria-selected=true]").focus();
 }
 
 function turn(event) {
   const names = Object.keys(TABS), by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-  if (by) change({ tab: names[(names.indexOf(state.tab) + by + names.length) % names.length] });
+  if (by) change({ tab: names[(names.indexOf(tabNow()) + by + names.length) % names.length] });
 }
 
 function empty(count) {
@@ -80,9 +81,8 @@ function live(isThere) {
 
 let touched = state.sel !== "" || state.q !== "";
 
-onRuns(async ({ changed, gone }) => {
-  for (const key of changed) stale.add(key);
-  forget(gone);
+onRuns(async (news) => {
+  note(news);
   list.showFields();
   if (!touched && runs.size) { touched = true; choose(new Set(startKeys())); } else await draw();
 });
@@ -98,5 +98,5 @@ addEventListener("keydown", (event) => {
   if (event.key === "/" && !/input|select|textarea/i.test(document.activeElement?.tagName)) { event.preventDefault(); byId("drawer").open = true; byId("filter").focus(); }
 });
 list.setUp();
-studies.follow();
+studies.follow(draw);
 follow(live);

@@ -23,17 +23,18 @@ function plotly() {
   return drawing;
 }
 
-export async function show(panel, list, stale) {
+export async function show(panel, list) {
   if (!parts || !panel.contains(parts.plot)) build(panel);
   const names = metricsOf(list), metric = metricOf(list, names);
   controls(names, metric);
   const keys = list.map((run) => run.key);
-  await Promise.all([bring(metric, keys, stale), plotly()]);
-  if (panel.contains(parts.plot) && state.tab === "curves") draw(list, metric);
+  await Promise.all([bring(metric, keys), plotly()]);
+  if (panel.told === "curves") draw(list, metric);
 }
 
 function build(panel) {
   parts = { bar: el("div", { class: "controls" }), legend: el("div", { class: "legend" }), plot: el("div", { id: "plot" }), note: el("p", { class: "note" }), told: "" };
+  panel.told = "curves";
   panel.replaceChildren(parts.bar, parts.legend, parts.plot, parts.note);
 }
 
@@ -75,7 +76,7 @@ function draw(list, metric) {
     const mean = state.show === "runs" ? { x: [] } : together(curves);
     several ||= mean.x.length > 0;
     const lonely = mean.x.length === 0;
-    if (state.show !== "mean" || lonely) traces.push(...curves.map((curve) => single(curve, most, lonely)));
+    if (state.show !== "mean" || lonely) traces.push(...curves.map((curve) => single(curve, most, lonely ? 1 : Math.max(0.12, 0.5 - 0.01 * curves.length))));
     if (!lonely) traces.push(...ofGroup(members, mean, most));
   }
   legend(list);
@@ -94,12 +95,12 @@ function curveOf(run, metric, weight) {
 
 const hover = (text) => `${literal(text)}<br>${AXES[state.x] ?? "steps"} %{x}<br>%{y:.5g}<extra></extra>`;
 
-function single(curve, most, alone) {
+function single(curve, most, opacity) {
   const { colour, dash } = styleOf(groupOf(curve.run)) ?? { colour: token("--ink"), dash: "solid" };
   const few = curve.x.length <= FEW_POINTS;
   return {
-    type: "scatter", mode: few ? "lines+markers" : "lines", ...thinned(curve.x, curve.y, most), opacity: alone ? 1 : 0.45,
-    line: { color: colour, dash, width: alone ? 1.8 : 1 }, marker: { size: curve.x.length === 1 ? 7 : 4, color: colour },
+    type: "scatter", mode: few ? "lines+markers" : "lines", ...thinned(curve.x, curve.y, most), opacity,
+    line: { color: colour, dash, width: opacity === 1 ? 1.8 : 1 }, marker: { size: curve.x.length === 1 ? 7 : 4, color: colour },
     hovertemplate: hover(`${labelOf(curve.run)} (${words(curve.run.status)})`), name: literal(labelOf(curve.run)),
   };
 }

@@ -1,6 +1,6 @@
 // What sets the configurations of the selected runs apart, side by side.
 
-import { el } from "./dom.js";
+import { el, refill } from "./dom.js";
 import { differing } from "./fields.js";
 import { plain } from "./format.js";
 import { labelOf } from "./selection.js";
@@ -9,15 +9,20 @@ const MOST = 24;
 
 export function show(panel, list) {
   const compared = list.slice(0, MOST), fields = differing(compared);
-  if (compared.length < 2) return panel.replaceChildren(el("p", { class: "note" }, "Select two runs or more to see how their configurations differ."));
-  if (!fields.length) return panel.replaceChildren(el("p", { class: "note" }, "The configurations of these runs are the same."));
+  const told = compared.map((run) => [labelOf(run), ...fields.map((field) => run.config[field])]);
+  refill(panel, ["diff", list.length, fields, told], () => content(list, compared, fields));
+}
+
+function content(list, compared, fields) {
+  if (compared.length < 2) return [el("p", { class: "note" }, "Select two runs or more to see how their configurations differ.")];
+  if (!fields.length) return [el("p", { class: "note" }, "The configurations of these runs are the same.")];
   const total = new Set(compared.flatMap((run) => Object.keys(run.config))).size;
-  return panel.replaceChildren(
+  return [
     el("p", { class: "note" }, `${fields.length} of ${total} fields differ${list.length > MOST ? `; the first ${MOST} of ${list.length} runs` : ""}.`),
     el("div", { class: "scroll", tabindex: "0" }, el("table", { class: "diff" },
       el("thead", {}, el("tr", {}, el("th", {}, "field"), ...compared.map((run) => el("th", { title: run.id }, labelOf(run))))),
       el("tbody", {}, ...fields.map((field) => row(field, compared))))),
-  );
+  ];
 }
 
 /** Values that most runs share are quiet, the others stand out. */

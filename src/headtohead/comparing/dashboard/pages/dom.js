@@ -41,3 +41,16 @@ export function labelled(text, control) {
 export function link(address, text) {
   return /^https?:\/\//i.test(address) ? el("a", { href: address, target: "_blank", rel: "noopener noreferrer" }, text) : el("span", {}, address);
 }
+
+/** Fills a panel where what it is to show (`told`) changed; places scrolled to stay, and so does the focus of a button. */
+export function refill(panel, told, nodes) {
+  const text = JSON.stringify([document.documentElement.dataset.theme, told]);
+  if (panel.told === text) return;
+  const scrolled = () => [...panel.querySelectorAll(".scroll")];
+  const places = scrolled().map((node) => [node.scrollLeft, node.scrollTop]);
+  const buttons = [...panel.querySelectorAll("button, select, input")], focused = buttons.indexOf(document.activeElement);
+  panel.told = text;
+  panel.replaceChildren(...nodes());
+  scrolled().forEach((node, place) => { if (places[place]) [node.scrollLeft, node.scrollTop] = places[place]; });
+  if (focused >= 0) panel.querySelectorAll("button, select, input")[focused]?.focus();
+}

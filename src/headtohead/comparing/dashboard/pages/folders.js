@@ -1,5 +1,7 @@
 // What lies in the folders of runs, asked for once and again when a run has grown.
 
+import { get } from "./asking.js";
+
 const known = new Map();
 
 /** The details of each run, in order; at most `most` of them. */
@@ -8,8 +10,7 @@ export async function details(list, most) {
     const grown = `${run.status} ${run.progress.step}`;
     const had = known.get(run.key);
     if (had?.grown === grown) return { run, ...had.told };
-    const response = await fetch(`/api/run?run=${encodeURIComponent(run.key)}`);
-    const told = response.ok ? await response.json() : { pictures: {}, tables: {} };
+    const told = await get("/api/run", { run: run.key }, { pictures: {}, tables: {} });
     known.set(run.key, { grown, told });
     return { run, ...told };
   }));

@@ -1,6 +1,6 @@
 // Attention maps and other pictures of the selected runs, side by side, over the steps of training.
 
-import { el } from "./dom.js";
+import { el, refill } from "./dom.js";
 import { details, steps, upTo } from "./folders.js";
 import { stepName } from "./format.js";
 import { labelOf } from "./selection.js";
@@ -14,16 +14,13 @@ export async function show(panel, list, isWanted) {
   if (!isWanted()) return;
   const order = steps(found.map((run) => run.pictures));
   const names = [...new Set(found.flatMap((run) => Object.values(run.pictures).flat()))].sort((one, other) => one.localeCompare(other, "en", { numeric: true }));
-  if (!names.length) {
-    panel.replaceChildren(el("p", { class: "note" }, "These runs hold no pictures yet: they are drawn at the end of training, with probe.every=100 during it."));
-    return;
-  }
   const { name, step } = chosenOf(names, order, "picture");
-  panel.replaceChildren(
+  const told = found.map((run) => [labelOf(run.run), run.run.key, run.pictures]);
+  refill(panel, ["maps", name, step, list.length, told], () => (names.length ? [
     stepControls(names, name, order, step, "picture"),
     el("div", { class: "pictures" }, ...found.map((run) => picture(run, ofLayer(run, order, step, name)))),
-    ...(list.length > MOST ? [el("p", { class: "note" }, `The first ${MOST} of ${list.length} runs.`)] : []),
-  );
+    list.length > MOST ? el("p", { class: "note" }, `The first ${MOST} of ${list.length} runs.`) : "",
+  ] : [el("p", { class: "note" }, "These runs hold no pictures yet: they are drawn at the end of training, with probe.every=100 during it.")]));
 }
 
 /** One run may attend where another shows its receptive field: of the same layer, they stand side by side. */

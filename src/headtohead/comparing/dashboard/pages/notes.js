@@ -1,6 +1,6 @@
 // What each selected run says in words: notes, how it ended and why, where it is.
 
-import { el, link } from "./dom.js";
+import { el, link, refill } from "./dom.js";
 import { details } from "./folders.js";
 import { words } from "./format.js";
 import { labelOf } from "./selection.js";
@@ -10,10 +10,11 @@ const MOST = 24;
 export async function show(panel, list, isWanted) {
   const found = await details(list, MOST);
   if (!isWanted()) return;
-  panel.replaceChildren(
+  const told = found.map(({ run, ...own }) => [labelOf(run), run.status, run.reason, own]);
+  refill(panel, ["notes", list.length, told], () => [
     ...found.map(card),
-    ...(list.length > MOST ? [el("p", { class: "note" }, `The first ${MOST} of ${list.length} runs.`)] : []),
-  );
+    list.length > MOST ? el("p", { class: "note" }, `The first ${MOST} of ${list.length} runs.`) : "",
+  ]);
 }
 
 function card(told) {

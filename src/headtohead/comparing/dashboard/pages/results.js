@@ -1,7 +1,7 @@
 // Results and costs of the selected runs, in one table that sorts by any of its columns.
 
 import { styleOf } from "./colours.js";
-import { el } from "./dom.js";
+import { el, refill } from "./dom.js";
 import { bytes, duration, large, number, words } from "./format.js";
 import { groupOf } from "./selection.js";
 
@@ -12,12 +12,13 @@ let up = true;
 export function show(panel, list) {
   const columns = columnsOf(list), sorted = order(list, columns);
   const again = () => show(panel, list);
-  panel.replaceChildren(
+  const told = sorted.map((run) => [run.key, run.status, run.progress, run.results, styleOf(groupOf(run))]);
+  refill(panel, ["results", by, up, told], () => [
     el("div", { class: "scroll", tabindex: "0" }, el("table", { class: "results" },
       el("thead", {}, el("tr", {}, ...columns.map((column) => head(column, again)))),
       el("tbody", {}, ...sorted.map((run) => el("tr", {}, ...columns.map((column) => cell(column, run))))))),
     el("p", { class: "note" }, "Result: on the test, else on validation. Baseline: what a model that learned nothing gets. Speed and memory of different machines do not compare."),
-  );
+  ]);
 }
 
 function columnsOf(list) {

@@ -1,5 +1,7 @@
 // All runs, asked for again and again: only what changed is sent.
 
+import { get, Gone } from "./asking.js";
+
 export const runs = new Map();
 const listeners = [];
 let now = "";
@@ -8,9 +10,7 @@ export function onRuns(listener) { listeners.push(listener); }
 
 /** The keys that changed; a run keeps its object, so that others may hold on to it. */
 async function ask() {
-  const response = await fetch(`/api/runs?since=${encodeURIComponent(now)}`);
-  if (!response.ok) throw new Error(await response.text());
-  const told = await response.json();
+  const told = await get("/api/runs", { since: now });
   now = told.now;
   const keys = new Set(told.keys);
   const gone = [...runs.keys()].filter((key) => !keys.has(key));
@@ -26,7 +26,7 @@ export async function follow(onState) {
       onState(true);
       if (first || news.changed.size || news.gone.length) for (const listener of listeners) await listener(news);
     } catch (error) {
-      if (!(error instanceof TypeError)) console.error(error);
+      if (!(error instanceof Gone)) console.error(error);
       onState(false);
     }
     await pause(document.hidden ? 5000 : 1000);

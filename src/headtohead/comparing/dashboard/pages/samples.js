@@ -1,6 +1,7 @@
 // Tables that runs wrote: samples read and answered, matrices of confusion.
 
-import { el } from "./dom.js";
+import { get } from "./asking.js";
+import { el, refill } from "./dom.js";
 import { details, steps, upTo } from "./folders.js";
 import { stepName, words } from "./format.js";
 import { labelOf } from "./selection.js";
@@ -12,24 +13,25 @@ export async function show(panel, list, isWanted) {
   const found = await details(list, MOST);
   const order = steps(found.map((run) => run.tables));
   const names = [...new Set(found.flatMap((run) => Object.values(run.tables).flat()))].sort();
-  if (!names.length) {
-    if (isWanted()) panel.replaceChildren(el("p", { class: "note" }, "These runs hold no tables yet: they are written at each validation and after the test."));
-    return;
-  }
   const { name, step } = chosenOf(names, order, "table");
-  const tables = await Promise.all(found.map((run) => table(run, name, upTo(run.tables, order, step, name))));
+  const tables = await Promise.all(found.map((run) => read(run, upTo(run.tables, order, step, name), name)));
   if (!isWanted()) return;
-  panel.replaceChildren(
-    stepControls(names, name, order, step, "table"), ...tables,
-    ...(list.length > MOST ? [el("p", { class: "note" }, `The first ${MOST} of ${list.length} runs.`)] : []),
-  );
+  refill(panel, ["samples", names, order, step, list.length, tables], () => (names.length ? [
+    stepControls(names, name, order, step, "table"),
+    ...tables.map(table),
+    list.length > MOST ? el("p", { class: "note" }, `The first ${MOST} of ${list.length} runs.`) : "",
+  ] : [el("p", { class: "note" }, "These runs hold no tables yet: they are written at each validation and after the test.")]));
 }
 
-async function table({ run }, name, step) {
-  const heading = el("h2", {}, labelOf(run), el("small", {}, step ? ` ${stepName(step)}` : " nothing yet"));
-  if (!step) return el("div", { class: "sample" }, heading);
-  const response = await fetch(`/api/table?${new URLSearchParams({ run: run.key, step, name })}`);
-  const told = response.ok ? await response.json() : { columns: [], rows: [], more: false };
+async function read({ run }, step, name) {
+  const label = labelOf(run);
+  if (!step) return { label, step };
+  return { label, step, ...(await get("/api/table", { run: run.key, step, name }, { columns: [], rows: [], more: false })) };
+}
+
+function table(told) {
+  const heading = el("h2", {}, told.label, el("small", {}, told.step ? ` ${stepName(told.step)}` : " nothing yet"));
+  if (!told.step) return el("div", { class: "sample" }, heading);
   return el("div", { class: "sample" }, heading,
     el("div", { class: "scroll", tabindex: "0" }, el("table", {},
       el("thead", {}, el("tr", {}, ...told.columns.map((column) => el("th", {}, words(column))))),

@@ -13,7 +13,13 @@ export const SORTS = [
 const STATUSES = ["running", "failed", "diverged", "out_of_memory", "unreadable", "interrupted", "finished"];
 const START_WITH = 10;
 
-const resultOf = (run) => (typeof run.value !== "number" ? Infinity : run.direction === "max" && run.metric === run.selected_by || run.metric !== run.selected_by && run.metric !== "loss" ? -run.value : run.value);
+/** Smaller is better; without a result, worst. Losses alone are better small, where the run does not say. */
+function resultOf(run) {
+  if (typeof run.value !== "number") return Infinity;
+  const down = run.metric === run.selected_by ? run.direction === "min" : /loss|perplexity|bits_per_byte/.test(run.metric);
+  return down ? run.value : -run.value;
+}
+
 const text = (one, other) => String(one).localeCompare(String(other), "en", { numeric: true });
 const ORDERS = {
   newest: (one, other) => text(other.started ?? "", one.started ?? ""),
@@ -45,7 +51,7 @@ export function grouped(list) {
     if (!found.has(label)) found.set(label, []);
     found.get(label).push(run);
   }
-  return [...found].sort(([one], [other]) => text(one, other));
+  return [...found].sort(([one], [other]) => one - other || text(one, other)); // 0.003 before 0.01
 }
 
 /** Selected runs in the order of the list; those that the filter hides are not among them. */

@@ -1,5 +1,6 @@
 // Studies: what each asked, what its verdicts say, its report.
 
+import { get } from "./asking.js";
 import { byId, el } from "./dom.js";
 import { change, state } from "./state.js";
 
@@ -7,16 +8,15 @@ const REFRESH = 4000;
 let told = "";
 
 export async function show() {
-  const response = await fetch("/api/studies");
-  if (!response.ok || state.view !== "studies") return;
-  const text = await response.text(), now = `${state.study}\n${text}`;
-  if (now === told) return;
+  const studies = await get("/api/studies", {});
+  const now = JSON.stringify([state.study, studies]);
+  if (now === told || state.view !== "studies") return;
   told = now;
-  fill(byId("studies-view"), JSON.parse(text));
+  fill(byId("studies-view"), studies);
 }
 
-export function follow() {
-  setInterval(() => { if (state.view === "studies" && !document.hidden) show().catch(() => null); }, REFRESH);
+export function follow(again) {
+  setInterval(() => { if (state.view === "studies" && !document.hidden) again(); }, REFRESH);
 }
 
 function fill(view, studies) {
