@@ -111,6 +111,7 @@ def test_every_format_is_written_from_one_comparison(study: Path, capsys: pytest
     text = page.read_text(encoding="utf-8")
     assert "mamba is better than attention" in text and "h2h compare" in text
     assert told(study, "--csv", "-", capsys=capsys).startswith("id,name,arm,group,seed,status")
+    assert "name a file in a folder that exists" in refused(study, "--html", study / "no" / "r.html", capsys=capsys)
 
 
 def test_a_report_without_a_baseline_is_refused_with_the_names(study: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,9 +7,11 @@ import pytest
 from headtohead.comparing.comparability import NotComparable
 from headtohead.comparing.contest import Terms
 from headtohead.comparing.contest_findings import findings_from
+from headtohead.comparing.contest_formats import contest_csv
 from headtohead.comparing.report.parts import Figure, Table
 from headtohead.comparing.report.sections.tasks import section
 from headtohead.comparing.task_contest import TaskContest, compared
+from headtohead.comparing.task_formats import task_latex
 from headtohead.tracking.record import Place, Progress, RunRecord
 
 ACCURACIES = {
@@ -94,6 +96,14 @@ def test_a_baseline_without_a_scale_is_refused() -> None:
         record.metrics = {"test": {"accuracy": -record.metrics["test"]["accuracy"]}}
     with pytest.raises(NotComparable, match="cannot be brought to one scale"):
         compared(found, Terms("gpt"))
+
+
+def test_scores_as_latex_are_never_bold_and_csv_has_all_tasks() -> None:
+    contest = over_tasks(records())
+    text = task_latex(contest.aggregate)
+    assert r"lstm & 0.778 & 0.567 &" in text and r"\textbf" not in text
+    lines = contest_csv({**contest.tasks, "": contest.overall}).splitlines()
+    assert [line.split(",")[:2] for line in lines[1::2]] == [["copy", "gpt"], ["sort", "gpt"], ["", "gpt"]]
 
 
 def test_the_report_shows_scores_and_profiles_of_all_arms() -> None:

@@ -47,7 +47,7 @@ def test_latex_escapes_names_and_is_bold_only_where_a_verdict_says_better() -> N
 
 
 def test_csv_has_a_line_for_each_arm_with_numbers_in_full() -> None:
-    first, second = csv.DictReader(io.StringIO(contest_csv(contest())))
+    first, second = csv.DictReader(io.StringIO(contest_csv({"": contest()})))
     assert (first["arm"], first["verdict"], second["arm"], second["verdict"]) == ("gpt", "", NASTY, "better")
     assert float(second["difference"]) == pytest.approx(-0.2)
     assert (second["exploratory"], second["parameters"], second["seeds"]) == ("True", "1010.0", "4")

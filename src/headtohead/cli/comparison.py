@@ -51,6 +51,8 @@ def run(arguments: Sequence[str]) -> int:
     from headtohead.examining.contenders import contenders
 
     columns = Columns(given.metric, **{name: getattr(given, name) for name in _COLUMNS})
+    for file in (given.html, given.csv):
+        _check_place(file)
     found = contenders(given.paths, columns)
     for unread in found.unread:
         error_line(unread)
@@ -120,20 +122,23 @@ def _verdicts(found: Contenders, given: Namespace, command: str) -> int:
     from headtohead.comparing.contest_formats import contest_csv, contest_latex
     from headtohead.comparing.contest_rows import as_data
     from headtohead.comparing.task_contest import TaskContest, compared
+    from headtohead.comparing.task_formats import task_latex
 
     allowed = tuple(name for name in given.allow_unlike.replace("-", "_").split(",") if name)
     terms = Terms(given.against, given.metric, given.direction, given.margin, allowed, given.budget)
     contest = compared(found.records, terms, remarks=(*found.remarks, *found.unread))
-    whole = contest.overall if isinstance(contest, TaskContest) else contest
     if given.html:
         _write_report(contest, found, given, command)
+    if isinstance(contest, TaskContest):
+        data, latex, tables = contest.to_dict(), [task_latex(contest.aggregate)], {**contest.tasks, "": contest.overall}
+    else:
+        data, latex, tables = as_data(contest), [], {"": contest}
     if given.json:
-        data = contest.to_dict() if isinstance(contest, TaskContest) else as_data(contest)
         out(json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False))
     if given.latex:
-        out(contest_latex(whole))
+        out("\n".join([contest_latex(tables[""]), *latex]))
     if given.csv:
-        _to(given.csv, contest_csv(whole))
+        _to(given.csv, contest_csv(tables))
     if not (given.json or given.latex or given.csv == "-"):
         _show(contest)
     return 0
@@ -178,6 +183,15 @@ def _arms(found: Contenders) -> str:
     from headtohead.comparing.arms import arm_of
 
     return f"one of {', '.join(sorted({arm_of(record) for record in found.records}))}"
+
+
+def _check_place(file: str | None) -> None:
+    """Before anything is read: what cannot be written needs no minutes of waiting."""
+    if file in (None, "-"):
+        return
+    place = Path(str(file))
+    if place.is_dir() or not place.absolute().parent.is_dir():
+        raise ConfigurationError(f"{file} cannot be written: name a file in a folder that exists")
 
 
 def _to(file: str, text: str) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields
 
 from rich.table import Table
 from rich.text import Text
 
+from headtohead.comparing.arms import Costs
 from headtohead.comparing.contest import Contest
 from headtohead.comparing.contest_rows import Row, rows_of
 from headtohead.comparing.table import count, memory, number
@@ -54,24 +56,27 @@ def contest_table(contest: Contest) -> Table:
     return table
 
 
-def contest_csv(contest: Contest) -> str:
-    """Numbers in full, one line per arm."""
+def contest_csv(contests: Mapping[str, Contest]) -> str:
+    """Numbers in full, one line per arm of each task; "" is the only task, or all of them."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    costs = list(rows_of(contest)[0].as_data()["costs"])
+    costs = [cost.name for cost in fields(Costs)]
     writer.writerow([
-        "arm", "baseline", "metric", "stage", "mean", "low", "high", "difference", "difference_low", "difference_high",
-        "p", "verdict", "method", "exploratory", "seeds", "diverged", "left_out", *costs,
+        "task", "arm", "baseline", "metric", "stage", "mean", "low", "high", "difference", "difference_low",
+        "difference_high", "p", "verdict", "method", "exploratory", "seeds", "diverged", "left_out", *costs,
     ])  # fmt: skip
-    for row in rows_of(contest):
-        verdict = contest.verdict_on(row.arm)
-        writer.writerow([
-            row.arm, contest.baseline, contest.metric, contest.stage, row.mean, *(row.interval or ("", "")),
-            row.difference, *(row.difference_interval or ("", "")), row.p, row.verdict, row.method,
-            verdict.exploratory if verdict else "", row.seeds, row.diverged, row.left_out,
-            *row.as_data()["costs"].values(),
-        ])  # fmt: skip
+    for task, contest in contests.items():
+        writer.writerows([task, *_csv_cells(contest, row)] for row in rows_of(contest))
     return text.getvalue()
+
+
+def _csv_cells(contest: Contest, row: Row) -> list[object]:
+    verdict = contest.verdict_on(row.arm)
+    return [
+        row.arm, contest.baseline, contest.metric, contest.stage, row.mean, *(row.interval or ("", "")),
+        row.difference, *(row.difference_interval or ("", "")), row.p, row.verdict, row.method,
+        verdict.exploratory if verdict else "", row.seeds, row.diverged, row.left_out, *asdict(row.costs).values(),
+    ]  # fmt: skip
 
 
 def contest_latex(contest: Contest) -> str:
@@ -80,17 +85,14 @@ def contest_latex(contest: Contest) -> str:
     more = _telling(rows)
     heads = ["arm", contest.told, "difference", "$p$", "verdict", *(name for name, _ in more)]
     heads = [head if head == "$p$" else escaped(head) for head in heads]
-    lines = [
-        *(f"% {line}" for line in _notes(contest)),
-        r"\begin{tabular}{lrrrl" + "r" * len(more) + "}",
-        r"\toprule",
-        _joined(heads),
-        r"\midrule",
-        *(_joined(_latex_row(row, more)) for row in rows),
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-    return "\n".join(lines)
+    notes = [f"% {line}" for line in _notes(contest)]
+    return "\n".join([*notes, tabular("lrrrl" + "r" * len(more), heads, [_latex_row(row, more) for row in rows])])
+
+
+def tabular(alignment: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Cells that are LaTeX already, as a table."""
+    lines = [_joined(heads), r"\midrule", *map(_joined, rows)]
+    return "\n".join([rf"\begin{{tabular}}{{{alignment}}}", r"\toprule", *lines, r"\bottomrule", r"\end{tabular}"])
 
 
 def escaped(text: str) -> str:

@@ -6,6 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headtohead.comparing.across_tasks import TaskAggregate, TaskArm
+from headtohead.comparing.contest_formats import escaped, tabular
 from headtohead.comparing.statistics.tasks import Aggregate
 from headtohead.comparing.table import number
 
@@ -19,6 +20,14 @@ def task_table(aggregate: TaskAggregate) -> Table:
     for arm in aggregate.arms:
         table.add_row(Text(arm.name), *cells(aggregate, arm))
     return table
+
+
+def task_latex(aggregate: TaskAggregate) -> str:
+    """For \\usepackage{booktabs}; nothing is bold, since scores alone are no verdict."""
+    rows = [[escaped(cell) for cell in (arm.name, *cells(aggregate, arm))] for arm in aggregate.arms]
+    notes = [f"% {' '.join(line.split())}" for line in (aggregate.normalisation, *aggregate.sentences)]
+    named = [escaped(head) for head in ("arm", *heads(aggregate))]
+    return "\n".join([*notes, tabular("l" + "r" * (len(named) - 1), named, rows)])
 
 
 def heads(aggregate: TaskAggregate) -> list[str]:

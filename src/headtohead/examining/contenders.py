@@ -44,7 +44,7 @@ def contenders(
             continue
         place = Path(path)
         _refuse_no_place(place)
-        if place.suffix in _TABLES:
+        if place.suffix.lower() in _TABLES:
             table = read_table(place, columns)
             found.records += table.records
             found.curves |= table.curves
@@ -71,7 +71,7 @@ def _refuse_no_place(place: Path) -> None:
             else "`wandb sync` uploads it; then give wandb:ENTITY/PROJECT"
         )
         raise ConfigurationError(f"{place} is W&B's own file of an offline run, which only W&B reads: {way}")
-    if place.is_file() and place.name != RECORD and place.suffix not in _TABLES:
+    if place.is_file() and place.name != RECORD and place.suffix.lower() not in _TABLES:
         raise ConfigurationError(f"{place} is no run folder and no .csv file: export the table as .csv")
 
 
