@@ -62,8 +62,8 @@ def test_where_time_was_not_equal_a_verdict_stays_as_it_is() -> None:
 
 
 def test_the_mixers_that_note_their_kernels_are_those_of_the_accelerated_kind() -> None:
-    def all_under(kind: type) -> Iterator[type]:
-        for each in kind.__subclasses__():
+    def all_under(kind: type[object]) -> Iterator[type[object]]:
+        for each in type.__subclasses__(kind):
             yield each
             yield from all_under(each)
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from small_studies import WRITTEN, small_study, write_run
 
 from headtohead.building.errors import ConfigurationError
+from headtohead.studying.ablation.reading import AblationField
+from headtohead.studying.analysed_view import show_aliases, show_analysed
 from headtohead.studying.cells import Cell
 from headtohead.studying.finding import findings_from, told_of
 from headtohead.studying.planning import Plan
@@ -80,6 +84,29 @@ def test_a_study_tells_its_effects_laws_and_ranking(tmp_path: Path) -> None:
     assert findings.ranking.changes and findings.ranking.shares[0].standings[0].arm == "rms+w8"
     told = json.loads(json.dumps(told_of(report, findings), allow_nan=False))
     assert {"effects", "scaling", "ranking"} <= told.keys()
+
+
+def test_a_terminal_shows_effects_laws_and_who_leads_when(tmp_path: Path) -> None:
+    plan, report = finished_study(tmp_path)
+    console = Console(width=160, file=StringIO())
+    for each in show_analysed(findings_from(plan, report)):
+        console.print(each)
+    assert isinstance(console.file, StringIO)
+    told = console.file.getvalue()
+    assert "effects on test/loss" in told and "scaling laws" in told and "at 25% of the budget: rms+w8" in told
+
+
+def test_the_plan_of_a_fraction_tells_its_aliases(tmp_path: Path) -> None:
+    """The resolution is 3: each main effect hides behind one interaction."""
+    factors = {name: {f"{name}0": [], f"{name}1": [f"model.{name}=1"]} for name in "abc"}
+    plan, _ = finished_study(tmp_path, shares=[1.0], scaling=None)
+    study = replace(
+        plan.study, ablation=AblationField().read({"kind": "fractional", "factors": factors, "resolution": 3})
+    )
+    assert study.ablation is not None
+    plan = replace(plan, study=replace(study, arms=study.ablation.arms()))
+    told = [text.plain for text in show_aliases(plan)]
+    assert "estimable if b=b1 x c=c1 is zero: a=a1" in told and "not estimable: a=a1 x b=b1, aliased with c=c1" in told
 
 
 def test_a_study_that_asks_for_none_of_it_has_none(tmp_path: Path) -> None:

@@ -123,7 +123,9 @@ def _planned(given: argparse.Namespace, plan: Plan) -> bool:
 
     estimated = estimate(plan, threads=given.threads)
     if given.plan and given.json:
-        out(json.dumps({"study": plan.study.name, **estimated.to_dict()}, indent=2))
+        matching = None if plan.matching is None else plan.matching.to_dict()
+        asked = {"matching": matching, "left_out": dict(plan.left_out)}
+        out(json.dumps({"study": plan.study.name, **estimated.to_dict(), **asked}, indent=2))
     elif given.plan or (estimated.missing and not given.json):
         show_table(show_plan(plan, estimated, given.workers))
     return not given.plan
@@ -160,6 +162,7 @@ def _command(given: argparse.Namespace) -> tuple[str, ...]:
 
 def _told(given: argparse.Namespace, plan: Plan, cells: Sequence[Cell]) -> int:
     from headtohead.comparing.report import FILE, write_report
+    from headtohead.studying.analysed_view import show_analysed
     from headtohead.studying.finding import findings_from, told_of
     from headtohead.studying.reporting import report_of, write
     from headtohead.studying.tuning.view import show_tuning
@@ -176,6 +179,8 @@ def _told(given: argparse.Namespace, plan: Plan, cells: Sequence[Cell]) -> int:
         show_table(show_report(report))
         if findings.tuning is not None:
             show_table(show_tuning(findings.tuning))
+        for shown in show_analysed(findings):
+            show_table(shown)
     ours = {cell.id for cell in cells}
     troubled = [run for run in (*report.undone, *report.failures) if run.id in ours and run.status != "diverged"]
     if given.shard and not report.complete:

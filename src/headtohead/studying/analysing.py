@@ -9,7 +9,6 @@ from headtohead.comparing.findings import value_of
 from headtohead.comparing.ranking import Ranking, ranking_of
 from headtohead.comparing.scaling_fits import ScalingFits, scaling_fits
 from headtohead.comparing.verdict import Values
-from headtohead.studying.ablation.ablation import Ablation
 from headtohead.studying.cells import Cell
 from headtohead.studying.planning import Plan
 from headtohead.studying.reporting import Report
@@ -19,8 +18,8 @@ from headtohead.tracking.record import RunRecord
 
 def effects_in(plan: Plan, report: Report) -> Effects | None:
     """None without an ablation, and where arms may not be compared."""
-    study = plan.study
-    if study.ablation is None or not report.verdicts:
+    study, factors = plan.study, factors_in(plan)
+    if factors is None or not report.verdicts:
         return None
     reading = Reading(
         metric=study.metric,
@@ -28,7 +27,20 @@ def effects_in(plan: Plan, report: Report) -> Effects | None:
         level=min(verdict.level for verdict in report.verdicts),
         exploratory=any(verdict.exploratory for verdict in report.verdicts),
     )
-    return effects_of(_factors(study.ablation, plan), _values(plan, report, 1.0), reading)
+    return effects_of(factors, _values(plan, report, 1.0), reading)
+
+
+def factors_in(plan: Plan) -> Factors | None:
+    """The design of the ablation, without the combinations that cannot be; None where there is none."""
+    ablation = plan.study.ablation
+    if ablation is None:
+        return None
+    levels = {
+        factor: (ablation.base[factor], *(level for level in known if level != ablation.base[factor]))
+        for factor, known in ablation.factors.items()
+    }
+    arms = {arm: cell for arm, cell in ablation.design().items() if arm in plan.study.arms}
+    return Factors(levels, arms, crossed=ablation.kind != "one_factor")
 
 
 def scaling_in(plan: Plan, report: Report) -> ScalingFits | None:
@@ -47,15 +59,6 @@ def ranking_in(plan: Plan, report: Report) -> Ranking | None:
         return None
     values = {share: _values(plan, report, share) for share in study.shares}
     return ranking_of(values, list(study.arms), metric=study.metric, direction=study.direction, alpha=study.alpha)
-
-
-def _factors(ablation: Ablation, plan: Plan) -> Factors:
-    levels = {
-        factor: (ablation.base[factor], *(level for level in known if level != ablation.base[factor]))
-        for factor, known in ablation.factors.items()
-    }
-    arms = {arm: cell for arm, cell in ablation.design().items() if arm in plan.study.arms}
-    return Factors(levels, arms, crossed=ablation.kind != "one_factor")
 
 
 def _values(plan: Plan, report: Report, share: float) -> Values:

@@ -13,6 +13,7 @@ from headtohead.comparing.lengths import lengths_of
 from headtohead.comparing.lengths_table import lengths_table
 from headtohead.comparing.table import count, memory, number
 from headtohead.comparing.verdict import Verdict
+from headtohead.studying.analysed_view import show_aliases
 from headtohead.studying.estimating import ArmEstimate, Estimate
 from headtohead.studying.planning import Plan
 from headtohead.studying.reporting import ArmResult, Report
@@ -59,6 +60,7 @@ def _aside(plan: Plan) -> Iterator[Text]:
         yield Text(f"each arm and seed runs at {', '.join(f'{share:.0%}' for share in study.shares)} of the budget")
     for arm, reason in plan.left_out:
         yield Text(f"left out: {arm}: {reason}", style="yellow")
+    yield from show_aliases(plan)
 
 
 def _disk(estimate: Estimate) -> Iterator[Text]:

@@ -7,8 +7,10 @@ from dataclasses import replace
 from headtohead.comparing.findings import Findings, FoundArm
 from headtohead.comparing.ranking import ranking_of
 from headtohead.comparing.report.parts import Figure, Table, Text
-from headtohead.comparing.report.sections import ranking, scaling
+from headtohead.comparing.report.sections.ranking import section as ranking
+from headtohead.comparing.report.sections.scaling import section as scaling
 from headtohead.comparing.scaling_fits import scaling_fits
+from headtohead.comparing.verdict import Values
 from headtohead.tracking.record import Place, Progress, RunRecord
 
 FINDINGS = Findings("small", "test/loss", "min", "a", (FoundArm("a", ()), FoundArm("b", ())), ())
@@ -37,8 +39,8 @@ def test_laws_are_drawn_over_each_axis_and_a_missing_one_says_why() -> None:
 
 
 def test_ranks_and_crossings_are_told_and_what_diverged_has_no_mean() -> None:
-    early = {"a": {0: 1.0, 1: 1.01}, "b": {0: 2.0, 1: 2.02}, "c": {0: 1.0, 1: None}}
-    late = {"a": {0: 1.0, 1: 1.01}, "b": {0: 0.5, 1: 0.52}, "c": {0: 3.0, 1: 3.1}}
+    early: Values = {"a": {0: 1.0, 1: 1.01}, "b": {0: 2.0, 1: 2.02}, "c": {0: 1.0, 1: None}}
+    late: Values = {"a": {0: 1.0, 1: 1.01}, "b": {0: 0.5, 1: 0.52}, "c": {0: 3.0, 1: 3.1}}
     found = ranking_of({0.5: early, 1.0: late}, "abc", metric="test/loss", direction="min", alpha=0.05)
     arms = tuple(FoundArm(name, ()) for name in "abc")
     shown = ranking(replace(FINDINGS, arms=arms, ranking=found))

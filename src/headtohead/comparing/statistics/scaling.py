@@ -78,7 +78,7 @@ class JointLaw:
         """The optimum with its intervals."""
         best = self.optimum(flops, per_token=per_token)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # redrawn exponents may be 0
-            others = _optimum(self.redrawn.T, np.float64(flops / per_token))
+            others = _optimum(self.redrawn.T, np.asarray(flops / per_token, dtype=np.float64))
         ends = [np.quantile(each, [self.alpha / 2, 1 - self.alpha / 2]) for each in others]
         parameters, tokens = (Fitted(float(b), float(e[0]), float(e[1])) for b, e in zip(best, ends, strict=True))
         return parameters, tokens
@@ -104,7 +104,8 @@ def joint_law(
     log_x = np.concatenate([_terms(parameters, 3), _terms(tokens, 3)])
     found = _fit(log_x, _losses(loss, _JOINT), _Redrawn(samples, seed, alpha))
     share = found[:, 4] / (found[:, 2] + found[:, 4])
-    return JointLaw(*_fitted(np.column_stack([found, share]), alpha), redrawn=found[1:], alpha=alpha)
+    floor, scale, exponent, token_scale, token_exponent, frontier = _fitted(np.column_stack([found, share]), alpha)
+    return JointLaw(floor, scale, exponent, token_scale, token_exponent, frontier, found[1:], alpha)
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ def _together(effects: Effects) -> Figure:
     """Lines that are not parallel interact."""
     pairs = list(combinations(effects.factors, 2))
     names = [f"{one} and {other}" for one, other in pairs]
-    forms = {
+    forms: dict[tuple[str, ...], Any] = {
         ((name,) if len(pairs) > 1 else ()): _lines(effects, *pair) for name, pair in zip(names, pairs, strict=True)
     }
     caption = (

@@ -51,7 +51,9 @@ def _parts(found: ScalingFits) -> Iterator[Part]:
 
 def _curves(found: ScalingFits) -> Figure:
     axes = [fit.axis for fit in found.families[0].fits]
-    forms = {((_WORDS[axis],) if len(axes) > 1 else ()): _form(found, axis) for axis in axes}
+    forms: dict[tuple[str, ...], Any] = {
+        ((_WORDS[axis],) if len(axes) > 1 else ()): _form(found, axis) for axis in axes
+    }
     caption = (
         f"{metric_words(found.metric).capitalize()} of every finished run over its size, each with a schedule of its "
         "own. Filled points are those that a law was fitted to: the runs on most tokens for parameters, those "
@@ -61,7 +63,7 @@ def _curves(found: ScalingFits) -> Figure:
 
 
 def _form(found: ScalingFits, axis: Axis) -> dict[str, Any]:
-    data = []
+    data: list[dict[str, Any]] = []
     for place, family in enumerate(found.families):
         fit = next(fit for fit in family.fits if fit.axis == axis)
         data += _traces(family, fit, f"--arm-{place % 8}", _SYMBOLS[place % len(_SYMBOLS)])
