@@ -16,6 +16,7 @@ from headtohead.studying.auditing import audit
 from headtohead.studying.balancing import refuse_apart
 from headtohead.studying.matching import solver
 from headtohead.studying.matching.budgets import EqualParameters, EqualTime, EqualTokens
+from headtohead.studying.matching.costing import Timing
 from headtohead.studying.matching.kept import Beat, KeptMatchings
 from headtohead.studying.matching.matching import MatchedArm, Matching
 from headtohead.studying.planning import Plan, Planner
@@ -130,3 +131,10 @@ def test_what_is_allowed_is_said_and_no_objection(tmp_path: Path) -> None:
 def test_times_of_runs_are_told_beside_those_that_were_matched(tmp_path: Path) -> None:
     found = audited(tmp_path, "equal_time", EqualTime(), Progress(seconds=150))
     assert found.objections == () and "b 1.5 times the seconds of a" in found.remarks[0]
+
+
+def test_times_that_were_measured_coarsely_are_told_so(tmp_path: Path) -> None:
+    plan = plan_without_models(tmp_path, budget="equal_time")
+    timed = replace(matching().arm("a"), name="b", uncertainty=0.3, timing=Timing((1.0, 2.0), "a device", {}))
+    found = audit(replace(plan, matching=Matching(EqualTime(), "a", 1.0, (matching().arm("a"), timed))), {})
+    assert found.remarks[0].startswith("b was matched by times that scatter by 30%, more than the 2% that the budget")

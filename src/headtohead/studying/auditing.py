@@ -30,7 +30,7 @@ def audit(plan: Plan, finished: Mapping[Cell, RunRecord]) -> Audit:
     """Names the odd ones out; what the study allows is said, and no objection."""
     allowed = plan.study.allow_unlike
     try:
-        remarks = refuse_unlike(finished.values(), allowed=allowed)
+        remarks = [*refuse_unlike(finished.values(), allowed=allowed), *_uncertain(plan)]
     except NotComparable as unlike:
         return Audit((f"no verdict: {unlike}",), ())
     unequal = list(_unequal(plan, finished))
@@ -43,6 +43,18 @@ def audit(plan: Plan, finished: Mapping[Cell, RunRecord]) -> Audit:
     if "budget" in allowed:
         return Audit((), (*remarks, f"unlike by permission: {told}"))
     return Audit((f"no verdict: {told}; allow_unlike: [budget] compares them nevertheless",), tuple(remarks))
+
+
+def _uncertain(plan: Plan) -> Iterator[str]:
+    """Where the calibration was too coarse for what the budget tolerates."""
+    if plan.matching is None:
+        return
+    for arm in plan.matching.arms:
+        if arm.timing is not None and arm.uncertainty > plan.matching.budget.tolerance:
+            yield (
+                f"{arm.name} was matched by times that scatter by {arm.uncertainty:.0%}, more than the "
+                f"{plan.matching.budget.tolerance:.0%} that the budget tolerates: steps are not known to take equal time"
+            )
 
 
 def _unequal(plan: Plan, finished: Mapping[Cell, RunRecord]) -> Iterator[str]:

@@ -111,8 +111,9 @@ def estimate(plan: Plan, *, threads: int | None = None, timer: Timer | None = No
     records = {cell: record_of(plan.run_folder(cell)) for cell in plan.cells}
     told = {arm: _of_finished(plan, arm, records) for arm in costed}
     left = {arm: _left(plan, arm, records, run.figure("parameters")) for arm, run in costed.items()}
-    unknown = {arm: plan.drafts[arm] for arm in costed if left[arm].runs and told[arm] is None}
-    timed = (timer or (lambda configs: _calibrated(configs, threads)))(unknown) if unknown else {}
+    timed = {arm: seconds for arm, seconds in _of_matching(plan).items() if told[arm] is None}
+    unknown = {arm: plan.drafts[arm] for arm in costed if left[arm].runs and told[arm] is None and arm not in timed}
+    timed |= (timer or (lambda configs: _calibrated(configs, threads)))(unknown) if unknown else {}
 
     def of_arm(arm: str, run: CostedRun) -> ArmEstimate:
         parameters, draft = run.figure("parameters"), plan.drafts[arm]
@@ -184,6 +185,13 @@ def _span(record: RunRecord) -> float:
     started, finished = record.timing.started, record.timing.finished
     assert started is not None and finished is not None, "a finished run has both"
     return (datetime.fromisoformat(finished) - datetime.fromisoformat(started)).total_seconds()
+
+
+def _of_matching(plan: Plan) -> dict[str, float]:
+    """Where the budget is time, it was measured."""
+    arms = () if plan.matching is None else plan.matching.arms
+    steps = {arm.name: plan.drafts[arm.name]["trainer"]["max_steps"] for arm in arms}
+    return {arm.name: arm.timing.step_seconds * steps[arm.name] for arm in arms if arm.timing is not None}
 
 
 def _calibrated(configs: Mapping[str, Mapping[str, Any]], threads: int | None) -> dict[str, float]:
