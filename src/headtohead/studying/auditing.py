@@ -53,7 +53,7 @@ def _uncertain(plan: Plan) -> Iterator[str]:
         if arm.timing is not None and arm.uncertainty > plan.matching.budget.tolerance:
             yield (
                 f"{arm.name} was matched by times that scatter by {arm.uncertainty:.0%}, more than the "
-                f"{plan.matching.budget.tolerance:.0%} that the budget tolerates: steps are not known to take equal time"
+                f"{plan.matching.budget.tolerance:.0%} tolerated: steps are not known to take equal time"
             )
 
 
