@@ -6,11 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from headtohead.building import compatibility
 from headtohead.building.choices import choices
 from headtohead.building.configuration import compose_checked
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.sources import class_value
+from headtohead.building.starting import check_start
+from headtohead.data.contracts import DataSpec
 from headtohead.studying.matching.dials import dial_of, with_setting
+from headtohead.tracking.record import RunRecord
+from headtohead.tracking.store import RunFolder
 
 MUP = "parametrisation=mup"
 IMAGES = ["task=image_classification", "data=digits"]
@@ -58,10 +63,23 @@ def test_what_no_rule_is_known_for_is_refused_with_reason_and_way_out(overrides:
     assert "\n" not in said
 
 
-def test_weights_of_another_run_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "record.json").write_text("{}", encoding="utf-8")
-    said = refusal([f"init_from={tmp_path}"])
-    assert "brings weights that are as large as they became" in said and "leave init_from out" in said
+def test_published_weights_are_refused() -> None:
+    config = compose_checked("train", [MUP])
+    with pytest.raises(
+        ConfigurationError, match="init_from=hf:gpt2 brings weights that were made for other multipliers"
+    ):
+        compatibility.check({**config, "init_from": "hf:gpt2"})
+
+
+@pytest.mark.parametrize(("before", "now"), [(MUP, "parametrisation=standard"), ("parametrisation=standard", MUP)])
+def test_a_run_starts_from_one_of_the_same_parametrisation_alone(before: str, now: str, tmp_path: Path) -> None:
+    first, config = (compose_checked("train", [choice]) for choice in (before, now))
+    run = RunFolder.create_at(tmp_path / "run")
+    run.write_record(RunRecord(id="run", name="run", group="g", seed=0, config=first))
+    spec = DataSpec(kind="language")
+    with pytest.raises(ConfigurationError, match="whose multipliers are no part of its weights"):
+        check_start({**config, "init_from": str(run.path)}, spec)
+    check_start({**first, "init_from": str(run.path)}, spec)
 
 
 @pytest.mark.parametrize("model", ["cnn", "resnet"])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from headtohead.building.errors import show
+from headtohead.building.published import PREFIX
 from headtohead.building.sources import class_value
 from headtohead.building.view import STACK_SLOTS, View
 
@@ -30,8 +31,7 @@ def _where_scaled(rule: Callable[[View], Iterator[str]]) -> Callable[[View], Ite
     """Configurations written before there was a choice scale nothing."""
 
     def asked(view: View) -> Iterator[str]:
-        node: Mapping[str, Any] = view.config.get("parametrisation") or {}
-        if class_value(node.get("_target_", ""), "scales"):
+        if scaling(view.config) is not None:
             yield from rule(view)
 
     return asked
@@ -123,11 +123,18 @@ def _optimizer(view: View) -> Iterator[str]:
 
 
 def _start(view: View) -> Iterator[str]:
-    if (given := view.config.get("init_from")) and not view.config.get("resume_from"):
+    given = view.config.get("init_from")
+    if given and given.startswith(PREFIX):
         yield (
-            f"init_from={given} brings weights that are as large as they became, and {view.chosen('parametrisation')} "
-            f"says how drawn ones start: leave init_from out, {_OTHERWISE}"
+            f"init_from={given} brings weights that were made for other multipliers than those of "
+            f"{view.chosen('parametrisation')}: leave init_from out, {_OTHERWISE}"
         )
+
+
+def scaling(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What makes weights of this configuration depend on the width; None under the standard."""
+    node: Mapping[str, Any] = config.get("parametrisation") or {}
+    return node if class_value(node.get("_target_", ""), "scales") else None
 
 
 def _base(view: View) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from headtohead.building.errors import ConfigurationError, show
+from headtohead.building.parametrising import scaling
 from headtohead.building.published import PREFIX
 from headtohead.data.contracts import DataSpec
 from headtohead.tracking.record import RunRecord
@@ -68,6 +69,12 @@ def check_start(config: Mapping[str, Any], spec: DataSpec) -> None:
             f"things than those of data={_data(config)}: choose data of the same kind of tokens, or start without "
             "init_from"
         )
+    if scaling(record.config) != scaling(config):
+        theirs, ours = (_parametrisation(of) for of in (record.config, config))
+        raise ConfigurationError(
+            f"init_from={config['init_from']} was trained under {theirs}, whose multipliers are no part of its "
+            f"weights, and this run has {ours}: give both the same parametrisation"
+        )
     for difference in _differences(record.config.get("model", {}), config["model"], "model"):
         _log.warning("init_from=%s: %s, which its weights were not trained for", config["init_from"], difference)
 
@@ -98,6 +105,13 @@ def _same_ids(config: Mapping[str, Any], spec: DataSpec, record: RunRecord) -> b
 def _data(config: Mapping[str, Any]) -> str:
     choice = (config.get("choices") or {}).get("data")
     return str(choice or config.get("data", {}).get("_target_", "").rpartition(".")[2])
+
+
+def _parametrisation(config: Mapping[str, Any]) -> str:
+    node = scaling(config)
+    if node is None:
+        return "parametrisation=standard"
+    return f"parametrisation=mup of base {node['base_width']} and heads of {node['base_head_width']}"
 
 
 def _differences(there: Any, here: Any, path: str) -> Iterator[str]:

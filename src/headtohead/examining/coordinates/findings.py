@@ -63,13 +63,15 @@ class Findings:
 
     def exponent(self, place: str, step: int, quantity: Quantity) -> Exponent | None:
         """None where something is 0 or no number: there is no power of it."""
-        by_seed: dict[int, list[tuple[float, float]]] = {}
+        by_seed: dict[int, tuple[list[float], list[float]]] = {}
         for m in self._of(place, step):
             value: float = getattr(m, quantity)
             if not (value > 0 and math.isfinite(value)):
                 return None
-            by_seed.setdefault(m.seed, []).append((math.log(m.width), math.log(value)))
-        slopes = [float(np.polyfit(*zip(*points, strict=True), 1)[0]) for points in by_seed.values()]
+            widths, values = by_seed.setdefault(m.seed, ([], []))
+            widths.append(math.log(m.width))
+            values.append(math.log(value))
+        slopes = [float(np.polyfit(widths, values, 1)[0]) for widths, values in by_seed.values()]
         error = float(np.std(slopes, ddof=1)) / math.sqrt(len(slopes)) if len(slopes) > 1 else math.nan
         return Exponent(float(np.mean(slopes)), error)
 
