@@ -162,6 +162,7 @@ for (const details of document.querySelectorAll("main details")) {
 }
 
 for (const button of document.querySelectorAll(".copy")) {
+  button.hidden = navigator.clipboard === undefined;
   button.addEventListener("click", () => {
     navigator.clipboard.writeText(button.nextElementSibling.textContent).then(() => {
       button.textContent = "copied";
