@@ -22,6 +22,10 @@ from headtohead.tracking.record import RunRecord
 
 _STYLES = {"better": "green", "worse": "red", "equivalent": "cyan", "undecided": "yellow"}
 _UNKNOWN = "-"
+_NARROWEST = 12
+"""A name on a narrow terminal breaks into lines, and never vanishes."""
+_NARROWEST = 10
+"""Of a column of names, whatever else wants room."""
 
 
 def show_plan(plan: Plan, estimate: Estimate, workers: int) -> RenderableType:
@@ -108,7 +112,7 @@ def duration(seconds: float) -> str:
 
 def _table(first: str, *others: str) -> Table:
     table = Table(header_style="bold")
-    table.add_column(Text(first), overflow="fold")
+    table.add_column(Text(first), overflow="fold", min_width=_NARROWEST)
     for name in others:
         table.add_column(Text(name), justify="right", no_wrap=True)
     return table
