@@ -22,10 +22,8 @@ from headtohead.tracking.record import RunRecord
 
 _STYLES = {"better": "green", "worse": "red", "equivalent": "cyan", "undecided": "yellow"}
 _UNKNOWN = "-"
-_NARROWEST = 12
-"""A name on a narrow terminal breaks into lines, and never vanishes."""
-_NARROWEST = 10
-"""Of a column of names, whatever else wants room."""
+_WRAPPED = ("difference", "verdict")
+"""Columns that break into lines before names have no room left."""
 
 
 def show_plan(plan: Plan, estimate: Estimate, workers: int) -> RenderableType:
@@ -112,9 +110,9 @@ def duration(seconds: float) -> str:
 
 def _table(first: str, *others: str) -> Table:
     table = Table(header_style="bold")
-    table.add_column(Text(first), overflow="fold", min_width=_NARROWEST)
+    table.add_column(Text(first), overflow="fold")
     for name in others:
-        table.add_column(Text(name), justify="right", no_wrap=True)
+        table.add_column(Text(name), justify="right", no_wrap=name not in _WRAPPED)
     return table
 
 
