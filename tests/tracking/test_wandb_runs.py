@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headtohead.comparing.contest import Terms, contest_of
 from headtohead.tracking import wandb
-from headtohead.tracking.record import RunRecord
-from headtohead.tracking.wandb_runs import WandbError, runs_at
+from headtohead.tracking.record import RunRecord, from_json
+from headtohead.tracking.wandb_runs import WandbError, runs_at, summary_of
+
+RECORDS = sorted((Path(__file__).parent / "records" / "version_1").glob("*.json"))
 
 
 @dataclass
@@ -79,6 +82,18 @@ def test_a_run_of_ours_comes_back_as_its_record_was() -> None:
     assert (record.baselines, record.costs) == ({"loss": 3.0}, {"totals": {"parameters": 100.0}})
     assert (record.comparability.tokenizer, record.budget) == ("char", {"kind": "equal_tokens"})
     assert (record.progress.step, record.progress.tokens) == (20, 640)
+
+
+@pytest.mark.parametrize("file", RECORDS, ids=lambda file: file.stem)
+def test_what_a_record_tells_wandb_is_what_is_read_from_there(file: Path) -> None:
+    record = from_json(file.read_text(encoding="utf-8"))
+    config = {**record.config, "environment": asdict(record.environment)}
+    held = FakeRun(record.id, record.name, config, {**summary_of(record), "status": record.status})
+    (read_back,) = read([held])
+    told = ("config", "metrics", "baselines", "place", "comparability", "budget", "status", "seed")
+    assert [getattr(read_back, name) for name in told] == [getattr(record, name) for name in told]
+    totals = {name: value for name, value in record.costs["totals"].items() if value is not None}
+    assert read_back.costs["totals"] == totals
 
 
 def test_runs_of_ours_are_compared_like_records() -> None:

@@ -1,10 +1,10 @@
-"""Runs in Weights & Biases as records: ours as they were, those of other programs as far as a named metric tells."""
+"""Runs in Weights & Biases as records: ours as they told it, those of other programs as far as a named metric tells."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from headtohead.tracking.record import Comparability, Place, Progress, RunRecord, Status, WandbLink
@@ -21,6 +21,21 @@ _NON_FINITE = ("nan", "infinity", "-infinity", "inf", "-inf")
 
 class WandbError(ValueError):
     """W&B gave no runs; the message says why in a sentence."""
+
+
+def summary_of(record: RunRecord) -> dict[str, object]:
+    """What W&B shows of a run in its table, and what is read back from there; None is left out."""
+    told = {
+        **record.metrics,
+        "throughput": record.throughput,
+        "baseline": record.baselines,
+        "costs": record.costs.get("totals", {}),
+        "comparability": asdict(record.comparability),
+        "budget": {"kind": record.budget.get("kind")},
+        "place": asdict(record.place) if record.place.arm else {},
+    }
+    flat = {f"{part}/{name}": value for part, values in told.items() for name, value in values.items()}
+    return {name: value for name, value in flat.items() if value is not None}
 
 
 def runs_at(address: str, opened: Callable[[], Any], *, metric: str | None) -> tuple[list[RunRecord], list[str]]:
@@ -103,6 +118,7 @@ def _record(run: Any, metric: str | None) -> RunRecord:
 
 
 def _as_ours(record: RunRecord, numbers: Mapping[str, float], summary: Mapping[str, Any]) -> RunRecord:
+    record.config = {name: value for name, value in record.config.items() if name != "environment"}
     record.metrics = {stage: {} for stage in _OURS}
     for name, value in numbers.items():
         stage, _, what = name.partition("/")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from headtohead.tracking.record import Comparability, RunRecord, Selection, Stat
 from headtohead.tracking.store import RunFolder
 from headtohead.tracking.tracker import Tracker
 from headtohead.tracking.wandb import start
+from headtohead.tracking.wandb_runs import summary_of
 from headtohead.training.checkpoints import last_step
 from headtohead.training.devices import describe
 from headtohead.training.distributed import is_main_process
@@ -87,7 +86,7 @@ class Session:
         record.timing.finished = _now()
         self._write()
         if self._folder is not None and self._tracker is not None:
-            self._tracker.summary(_summary(record))
+            self._tracker.summary(summary_of(record))
             self._tracker.finish(status, reason)
 
     def _write(self) -> None:
@@ -158,21 +157,6 @@ def _comparability(parts: Parts, precision: str) -> Comparability:
 
 def _hash(content: object) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
-
-
-def _summary(record: RunRecord) -> Mapping[str, object]:
-    """What W&B shows of a run in its table; None is left out."""
-    told = {
-        **record.metrics,
-        "throughput": record.throughput,
-        "baseline": record.baselines,
-        "costs": record.costs.get("totals", {}),
-        "comparability": asdict(record.comparability),
-        "budget": {"kind": record.budget.get("kind")},
-        "place": asdict(record.place) if record.place.arm else {},
-    }
-    flat = {f"{part}/{name}": value for part, values in told.items() for name, value in values.items()}
-    return {name: value for name, value in flat.items() if value is not None}
 
 
 def _num_devices(parts: Parts) -> int:
