@@ -18,7 +18,10 @@ def reach_of(verdicts: Sequence[Verdict]) -> float:
 
 
 def strip(verdict: Verdict, reach: float) -> str:
-    """HTML; empty where there is no interval of means."""
+    """HTML: counts where rates decide; empty where there is no interval of means either."""
+    if verdict.solved is not None and verdict.of is not None:
+        first, second = (f"{solved} of {of}" for solved, of in zip(verdict.solved, verdict.of, strict=True))
+        return f'<div class="strip"><p>{first} solved<span>against {second}</span></p></div>'
     if not _shown(verdict) or verdict.interval is None or verdict.difference is None or not reach:
         return ""
     middle, half = _HEIGHT / 2, (_WIDTH / 2 - _EDGE) / reach

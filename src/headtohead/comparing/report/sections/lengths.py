@@ -30,7 +30,9 @@ def section(findings: Findings) -> Section | None:
 
 def _curves(findings: Findings, found: LengthCurves) -> Figure:
     styles = styles_of(findings)
-    data = [trace for curve in found.curves if curve.measured for trace in _traces(curve, styles[curve.arm])]
+    data: list[Mapping[str, Any]] = [
+        trace for curve in found.curves if curve.measured for trace in _traces(curve, styles[curve.arm])
+    ]
     if found.chance is not None:
         data.append(_chance(found, found.chance))
     layout: dict[str, Any] = {
