@@ -124,13 +124,15 @@ def test_a_view_is_in_its_address(browser: Browser, tmp_path: Path) -> None:
             "box.dispatchEvent(new Event('change')); })()"
         )
         until(browser, "document.querySelector('.group b').textContent === '32'")
-        browser.click("#all")
+        browser.click(".run .box")
+        until(browser, "document.querySelectorAll('.run[aria-selected=true]').length === 1")
         browser.run("window.before = true; location.reload()")
         until(browser, "window.before === undefined && document.readyState === 'complete'")
         until(browser, "document.querySelectorAll('.run').length === 2")
         assert browser.run("document.querySelector('#filter').value") == "d_model=32"
-        assert browser.run("document.querySelector('#all').checked")
-        until(browser, "(document.querySelector('#plot')?.data ?? []).some((trace) => trace.name === '32')")
+        assert browser.run("document.querySelector('#group').value") == "model.d_model"
+        assert browser.run("document.querySelectorAll('.run[aria-selected=true]').length") == 1
+        until(browser, "document.querySelector('#plot')?.data?.length === 1")
         assert_quiet(browser, dashboard)
 
 

@@ -10,7 +10,7 @@ import * as notes from "./notes.js";
 import * as results from "./results.js";
 import { follow, onRuns, runs } from "./runs.js";
 import * as samples from "./samples.js";
-import { selected, startKeys } from "./selection.js";
+import { selected, start } from "./selection.js";
 import { note } from "./series.js";
 import { change, choose, onChange, state } from "./state.js";
 import * as studies from "./studies.js";
@@ -84,7 +84,7 @@ let touched = state.sel !== "" || state.q !== "";
 onRuns(async (news) => {
   note(news);
   list.showFields();
-  if (!touched && runs.size) { touched = true; choose(new Set(startKeys())); } else await draw();
+  if (!touched && runs.size) { touched = true; choose(start()); } else await draw();
 });
 onChange(() => { touched = true; draw(); });
 document.addEventListener("themed", draw);

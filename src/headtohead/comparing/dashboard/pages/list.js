@@ -3,7 +3,7 @@
 import { styleOf } from "./colours.js";
 import { groupFields } from "./fields.js";
 import { byId, el } from "./dom.js";
-import { number, words } from "./format.js";
+import { duration, number, words } from "./format.js";
 import { runs } from "./runs.js";
 import { grouped, groupOf, selected, shown, SORTS } from "./selection.js";
 import { change, choose, chosen, state } from "./state.js";
@@ -90,9 +90,16 @@ function row(run, isSelected) {
   parts.name.textContent = `${run.name}${run.name.endsWith(`s${run.seed}`) ? "" : ` · ${run.seed}`}`;
   parts.value.textContent = headline(run);
   const share = run.status === "finished" ? 1 : run.max_steps ? Math.min(1, run.progress.step / run.max_steps) : 0;
-  parts.status.textContent = `${words(run.status)} · step ${number(run.progress.step)}${run.max_steps ? ` of ${run.max_steps}` : ""}`;
+  parts.status.textContent = standing(run);
   parts.fill.style.width = `${100 * share}%`;
   return node;
+}
+
+function standing(run) {
+  const { step, seconds } = run.progress, to = run.max_steps;
+  if (run.status === "finished") return `finished · ${number(step)} steps`;
+  const left = run.status === "running" && to && step ? ` · ${duration((seconds / step) * (to - step))} left` : "";
+  return `${words(run.status)} · step ${number(step)}${to ? ` of ${to}` : ""}${left}`;
 }
 
 function headline(run) {

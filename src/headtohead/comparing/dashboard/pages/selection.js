@@ -11,7 +11,7 @@ export const SORTS = [
   ["status", "status"], ["parameters", "parameters"], ["step", "steps"],
 ];
 const STATUSES = ["running", "failed", "diverged", "out_of_memory", "unreadable", "interrupted", "finished"];
-const START_WITH = 10;
+const START_WITH = 40;
 
 /** Smaller is better; without a result, worst. Losses alone are better small, where the run does not say. */
 function resultOf(run) {
@@ -62,9 +62,12 @@ export function selected(list = shown()) {
   return found;
 }
 
-/** What a page that was never touched shows. */
-export function startKeys() {
-  return shown().slice(0, START_WITH).map((run) => run.key);
+/** What a page that was never touched shows: everything, or the newest run and those that belong to it. */
+export function start() {
+  const list = shown();
+  if (list.length <= START_WITH) return "all";
+  const mates = list.filter((run) => run.group === list[0].group && run.study === list[0].study);
+  return mates.slice(0, START_WITH).map((run) => run.key);
 }
 
 /** A name for a run that tells it from the others of its arm. */
