@@ -26,7 +26,7 @@ from headtohead.comparing.table import count, number
 from headtohead.comparing.trials import Choices, Range, Trial, written
 from headtohead.comparing.tuning import ArmTuning, TuningSummary
 
-_DECADE = 10
+_DECADE, _FEW_DECADES = 10, 1000
 _ABOVE, _APART = 0.1, 0.05
 """Of the height of the values: how far off the worst one crosses are drawn, and those of different arms."""
 
@@ -92,9 +92,11 @@ def _against(summary: TuningSummary, field: str, styles: Mapping[str, Style]) ->
     for place, arm in enumerate(summary.arms):
         if field in arm.space:
             data += _traces(arm, field, styles[arm.arm], _height_of_crosses(summary, place))
-    axis = {"title": {"text": field}, "type": _scale(summary, field)}
+    axis: dict[str, Any] = {"title": {"text": field}, "type": _scale(summary, field)}
     if axis["type"] == "log":
-        axis |= {"dtick": "D2", "exponentformat": "power"}  # labels at 1, 2 and 5 of every decade
+        places = [place for trace in data for place in trace["x"]]
+        few = max(places) <= _FEW_DECADES * min(places)
+        axis |= {"dtick": "D2" if few else 1, "exponentformat": "power"}  # labels at 1, 2 and 5, or at 1 alone
     return {"data": data, "layout": {"xaxis": axis, "yaxis": {"title": {"text": metric_words(summary.design.metric)}}}}
 
 
