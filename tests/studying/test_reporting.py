@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -145,3 +146,14 @@ def test_an_arm_that_cannot_be_measured_gets_no_verdict_but_the_reason(tmp_path:
     assert not report.verdicts and report.complete and not report.undone
     assert report.remarks == ("no verdict on b, which has no test_2x/loss: its table ends at 8 places",)
     assert "2x: its table ends at 8 places" in text_of(plan)
+
+
+def test_a_narrow_terminal_has_the_costs_in_a_table_of_their_own_and_loses_no_name(tmp_path: Path) -> None:
+    plan = filled(plan_without_models(tmp_path), {"a": A, "b": B})
+    shown = {}
+    for width in (70, 160):
+        console = Console(width=width, record=True, file=io.StringIO())
+        console.print(show_report(report_of(plan)))
+        shown[width] = console.export_text()
+    assert [text.count("│ b ") for text in shown.values()] == [2, 1]
+    assert all("tokens/s" in text and "failures" in text for text in shown.values())

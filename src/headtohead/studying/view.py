@@ -11,25 +11,22 @@ from rich.text import Text
 
 from headtohead.comparing.lengths import lengths_of
 from headtohead.comparing.lengths_table import lengths_table
-from headtohead.comparing.table import count, memory, number
-from headtohead.comparing.verdict import Verdict
+from headtohead.comparing.table import count, memory
 from headtohead.studying.analysed_view import show_aliases
+from headtohead.studying.arms_view import ArmsTable, named_table
 from headtohead.studying.estimating import ArmEstimate, Estimate
 from headtohead.studying.planning import Plan
-from headtohead.studying.reporting import ArmResult, Report
+from headtohead.studying.reporting import Report
 from headtohead.studying.tuning.tuning import Tuning
 from headtohead.tracking.record import RunRecord
 
-_STYLES = {"better": "green", "worse": "red", "equivalent": "cyan", "undecided": "yellow"}
 _UNKNOWN = "-"
-_WRAPPED = ("difference", "verdict")
-"""Columns that break into lines before names have no room left."""
 
 
 def show_plan(plan: Plan, estimate: Estimate, workers: int) -> RenderableType:
     """What would be run, at what cost."""
     study = plan.study
-    table = _table("arm", "runs", "missing", "parameters", "tokens/run", "FLOPs/run", "time/run", "by")
+    table = named_table("arm", "runs", "missing", "parameters", "tokens/run", "FLOPs/run", "time/run", "by")
     for arm in estimate.arms:
         table.add_row(Text(arm.arm), *_planned(arm))
     total = f"{estimate.missing} of {estimate.runs} runs to do, {count(estimate.flops)} FLOPs"
@@ -76,14 +73,7 @@ def _disk(estimate: Estimate) -> Iterator[Text]:
 def show_report(report: Report) -> RenderableType:
     """A table of arms, a sentence for each contrast, then what went wrong or was not as expected."""
     study = report.study
-    arrow = "↑" if study.direction == "max" else "↓"
-    table = _table(
-        "arm", f"{study.metric} {arrow}", "difference", "verdict", "parameters", "FLOPs",
-        "tokens/s", "memory", "seeds", "failures",
-    )  # fmt: skip
-    for arm in report.arms:
-        verdict = report.verdict_on(arm.arm)
-        table.add_row(Text(arm.arm), _mean(arm), *_against(study.baseline, arm, verdict), *_costs(arm))
+    table = ArmsTable(report)
     sentences = [Text(verdict.sentence) for verdict in report.verdicts]
     remarks = [Text(remark, style="yellow") for remark in report.remarks]
     told: tuple[RenderableType, ...] = (table, *_by_length(report), *sentences, *remarks, *_troubles(report))
@@ -108,14 +98,6 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
 
 
-def _table(first: str, *others: str) -> Table:
-    table = Table(header_style="bold")
-    table.add_column(Text(first), overflow="fold")
-    for name in others:
-        table.add_column(Text(name), justify="right", no_wrap=name not in _WRAPPED)
-    return table
-
-
 def _planned(arm: ArmEstimate) -> list[str]:
     time = _UNKNOWN if arm.seconds is None else duration(arm.seconds)
     return [
@@ -126,35 +108,6 @@ def _planned(arm: ArmEstimate) -> list[str]:
         count(arm.flops),
         time,
         arm.source or _UNKNOWN,
-    ]
-
-
-def _mean(arm: ArmResult) -> str:
-    return f"{number(arm.mean)}{_interval(arm.interval)}"
-
-
-def _interval(bounds: tuple[float, float] | None) -> str:
-    return "" if bounds is None else f" [{number(bounds[0])}, {number(bounds[1])}]"
-
-
-def _against(baseline: str, arm: ArmResult, verdict: Verdict | None) -> tuple[str | Text, str | Text]:
-    if arm.arm == baseline:
-        return "baseline", _UNKNOWN
-    if verdict is None:
-        return _UNKNOWN, _UNKNOWN
-    difference = _UNKNOWN if verdict.difference is None else f"{verdict.difference:+.3g}{_interval(verdict.interval)}"
-    told = verdict.kind + (" (exploratory)" if verdict.exploratory else "")
-    return difference, Text(told, style=_STYLES[verdict.kind])
-
-
-def _costs(arm: ArmResult) -> list[str]:
-    return [
-        count(arm.parameters),
-        count(arm.flops),
-        count(arm.tokens_per_second),
-        memory(arm.peak_memory_bytes),
-        str(arm.finished),
-        str(arm.failures),
     ]
 
 

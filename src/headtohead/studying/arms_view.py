@@ -1,0 +1,85 @@
+"""The arms of a study on a terminal: what each of them got and what it cost, in two tables where one is too wide."""
+
+from __future__ import annotations
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from headtohead.comparing.table import count, memory, number
+from headtohead.comparing.verdict import Verdict
+from headtohead.studying.reporting import ArmResult, Report
+
+_STYLES = {"better": "green", "worse": "red", "equivalent": "cyan", "undecided": "yellow"}
+_UNKNOWN = "-"
+_RESULTS = ("difference", "verdict", "seeds", "failures")
+_COSTS = ("parameters", "FLOPs", "tokens/s", "memory")
+_WRAPPED = ("difference", "verdict")
+"""Columns that break into lines before names have no room left."""
+_WIDE = 10_000
+
+
+class ArmsTable:
+    """One line for each arm."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        results, costs = self._columns(), _COSTS
+        whole = self._table((*results[:3], *costs, *results[3:]))
+        wanted = Measurement.get(console, options.update(max_width=_WIDE), whole).maximum
+        yield from (whole,) if wanted <= options.max_width else (self._table(results), self._table(costs))
+
+    def _columns(self) -> tuple[str, ...]:
+        arrow = "↑" if self._report.study.direction == "max" else "↓"
+        return (f"{self._report.study.metric} {arrow}", *_RESULTS)
+
+    def _table(self, columns: tuple[str, ...]) -> Table:
+        table = named_table("arm", *columns)
+        for arm in self._report.arms:
+            told = dict(zip((*self._columns(), *_COSTS), (*self._results(arm), *_costs(arm)), strict=True))
+            table.add_row(Text(arm.arm), *(told[name] for name in columns))
+        return table
+
+    def _results(self, arm: ArmResult) -> tuple[str | Text, ...]:
+        verdict = self._report.verdict_on(arm.arm)
+        counted = (str(arm.finished), str(arm.failures))
+        return (_mean(arm), *_against(self._report.study.baseline, arm, verdict), *counted)
+
+
+def named_table(first: str, *others: str) -> Table:
+    """Names on the left, figures on the right."""
+    table = Table(header_style="bold")
+    table.add_column(Text(first), overflow="fold")
+    for name in others:
+        table.add_column(Text(name), justify="right", overflow="fold", no_wrap=name not in _WRAPPED)
+    return table
+
+
+def _mean(arm: ArmResult) -> str:
+    return f"{number(arm.mean)}{_interval(arm.interval)}"
+
+
+def _interval(bounds: tuple[float, float] | None) -> str:
+    return "" if bounds is None else f" [{number(bounds[0])}, {number(bounds[1])}]"
+
+
+def _against(baseline: str, arm: ArmResult, verdict: Verdict | None) -> tuple[str | Text, str | Text]:
+    if arm.arm == baseline:
+        return "baseline", _UNKNOWN
+    if verdict is None:
+        return _UNKNOWN, _UNKNOWN
+    difference = _UNKNOWN if verdict.difference is None else f"{verdict.difference:+.3g}{_interval(verdict.interval)}"
+    told = verdict.kind + (" (exploratory)" if verdict.exploratory else "")
+    return difference, Text(told, style=_STYLES[verdict.kind])
+
+
+def _costs(arm: ArmResult) -> list[str]:
+    return [
+        count(arm.parameters),
+        count(arm.flops),
+        count(arm.tokens_per_second),
+        memory(arm.peak_memory_bytes),
+    ]
