@@ -36,6 +36,12 @@ def test_curves_read_back_as_they_were_logged(tmp_path: Path) -> None:
     assert curves["train/learning_rate"].value == [1e-3]
 
 
+def test_a_reader_of_few_metrics_gets_those_and_no_other(tmp_path: Path) -> None:
+    file = MetricsFile(tmp_path / "metrics.csv")
+    file.append(Progress(1), {"train/loss": 2.5, "train/learning_rate": 1e-3})
+    assert file.curves({"train/loss", "validation/loss"}) == {"train/loss": file.curves()["train/loss"]}
+
+
 def test_a_value_logged_twice_for_one_step_reads_once_as_the_later(tmp_path: Path) -> None:
     file = MetricsFile(tmp_path / "metrics.csv")
     log_steps(file, range(1, 4), value=1.0)

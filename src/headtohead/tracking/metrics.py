@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -63,19 +63,19 @@ class MetricsFile:
                 file.write(_HEADER)
             file.write("".join(lines))
 
-    def rows(self) -> list[Row]:
-        """Everything logged, in order of steps; of a value logged twice for one step, the later one."""
+    def rows(self, only: Collection[str] | None = None) -> list[Row]:
+        """Everything logged, or the metrics named, in order of steps; of a value logged twice, the later one."""
         by_step: dict[int, Row] = {}
-        for line in self._lines():
+        for line in self._lines(only):
             progress, name, value = line
             row = by_step.setdefault(progress.step, Row(progress, {}))
             row.values[name] = value
         return [by_step[step] for step in sorted(by_step)]
 
-    def curves(self) -> dict[str, Curve]:
-        """Every metric by name."""
+    def curves(self, only: Collection[str] | None = None) -> dict[str, Curve]:
+        """Every metric by name, or those named: a run logs hundreds, and most readers want few."""
         curves: dict[str, Curve] = {}
-        for row in self.rows():
+        for row in self.rows(only):
             for name, value in row.values.items():
                 curve = curves.setdefault(name, Curve())
                 p = row.progress
@@ -101,7 +101,7 @@ class MetricsFile:
                 kept.write(f"{p.step},{p.epoch},{p.tokens},{_text(p.flops)},{p.seconds:.3f},{name},{_text(value)}\n")
         replace_text(self.path, kept.getvalue())
 
-    def _lines(self) -> list[tuple[Progress, str, float]]:
+    def _lines(self, only: Collection[str] | None = None) -> list[tuple[Progress, str, float]]:
         if not self.path.exists():
             return []
         text = self.path.read_text(encoding="utf-8")
@@ -113,6 +113,7 @@ class MetricsFile:
         return [
             (Progress(int(step), int(epoch), int(tokens), float(flops), float(seconds)), name, float(value))
             for step, epoch, tokens, flops, seconds, name, value in rows
+            if only is None or name in only
         ]
 
 

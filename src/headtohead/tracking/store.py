@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -165,9 +165,9 @@ class RunFolder:
         """A sign of life, where nothing is logged for long."""
         self._heartbeat.beat()
 
-    def metrics(self) -> dict[str, Curve]:
-        """Every logged metric by name."""
-        return self.metrics_file.curves()
+    def metrics(self, only: Collection[str] | None = None) -> dict[str, Curve]:
+        """Every logged metric by name, or those named."""
+        return self.metrics_file.curves(only)
 
 
 def slug(text: str) -> str:

@@ -66,7 +66,7 @@ def mean_of(found: Sequence[Course], arm: str, name: str) -> Course | None:
 
 
 def _courses(run: Found, findings: Findings, wanted: set[str]) -> Iterator[Course]:
-    for name, curve in _logged(run, findings).items():
+    for name, curve in _logged(run, findings, wanted).items():
         if name in wanted:
             kept = _kept(len(curve))
             along = {axis: [column[i] for i in kept] for axis, column in _columns(curve).items()}
@@ -74,13 +74,13 @@ def _courses(run: Found, findings: Findings, wanted: set[str]) -> Iterator[Cours
             yield Course(run.arm, run.seed, run.status, name, along, values, len(kept) < len(curve))
 
 
-def _logged(run: Found, findings: Findings) -> Mapping[str, Curve]:
+def _logged(run: Found, findings: Findings, wanted: set[str]) -> Mapping[str, Curve]:
     if run.record is None:
         return {}
     if run.record.id in findings.curves:
         return {f"{GIVEN}/{findings.metric.partition('/')[2]}": findings.curves[run.record.id]}
     folder = run.record.path
-    return RunFolder(folder).metrics() if folder is not None and folder.is_dir() else {}
+    return RunFolder(folder).metrics(wanted) if folder is not None and folder.is_dir() else {}
 
 
 def _columns(curve: Curve) -> dict[str, Sequence[float]]:
