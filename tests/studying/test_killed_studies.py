@@ -36,13 +36,18 @@ def study(folder: Path, *options: str) -> subprocess.Popen[bytes]:
     (folder / "study").mkdir(parents=True, exist_ok=True)
     (folder / "study" / "small.yaml").write_text(yaml.safe_dump(config))
     environment = {**os.environ, "HEADTOHEAD_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [*PROGRAM, "study", "small", "--config-dir", str(folder), *options],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    with (folder / "said").open("ab") as said:
+        return subprocess.Popen(
+            [*PROGRAM, "study", "small", "--config-dir", str(folder), *options],
+            env=environment,
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
+        )
+
+
+def finish(folder: Path) -> None:
+    assert study(folder).wait(1200) == 0, (folder / "said").read_text()
 
 
 def done(folder: Path) -> int:
@@ -85,7 +90,7 @@ def without_times(told: Any) -> Any:
 
 def test_a_study_whose_conductor_and_workers_are_killed_says_what_it_says_undisturbed(tmp_path: Path) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    assert study(whole).wait(900) == 0
+    finish(whole)
     first = study(broken)
     until(first, broken, 1)  # among the trials
     os.kill(first.pid, signal.SIGKILL)
@@ -95,7 +100,7 @@ def test_a_study_whose_conductor_and_workers_are_killed_says_what_it_says_undist
     for worker in workers_of(second.pid):
         os.kill(worker, signal.SIGKILL)
     second.wait(900)
-    assert study(broken).wait(900) == 0
+    finish(broken)
     ours, theirs = (json.loads(json.dumps(verdict(f)).replace(str(f), "FOLDER")) for f in (whole, broken))
     assert ours["complete"] and len(ours["runs"]) == 8
     assert without_times(ours) == without_times(theirs)
