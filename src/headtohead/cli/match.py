@@ -95,9 +95,11 @@ def _study(given: argparse.Namespace) -> Study | None:
         return None
     if given.arm:
         raise ConfigurationError(f"study {first} has its arms, and --arm gives others: leave out one of them")
+    from headtohead.studying.planning import Planner
     from headtohead.studying.reading import read_study
 
-    return read_study(first, given.overrides[1:], given.config_dir)
+    study = read_study(first, given.overrides[1:], given.config_dir)
+    return study if study.ablation is None else Planner(study, given.config_dir).study
 
 
 def _arm(text: str) -> tuple[str, tuple[str, ...]]:
