@@ -81,7 +81,7 @@ def test_names_and_notes_cannot_become_markup(browser: Browser, tmp_path: Path) 
     said: dict[str, Any] = {"name": NASTY, "notes": NASTY, "tags": [NASTY], "config": config, "reason": NASTY}
     for status in ("failed", "finished"):
         folder = RunFolder.create_at(tmp_path / "some" / f"{status}<img src=x onerror=document.title='caught'>")
-        record = RunRecord(id=folder.id, status=status, cannot={"test_2x": NASTY}, place=Place(arm=NASTY), **said)  # type: ignore[arg-type]
+        record = RunRecord(id=folder.id, status=status, cannot={"test_2x": NASTY}, place=Place(arm=NASTY), **said)
         record.wandb.url = "javascript:document.title='caught'"
         record.config["seed"] = status
         folder.write_record(record)
