@@ -97,6 +97,14 @@ def test_runs_measured_on_other_data_are_not_compared_and_the_odd_arm_is_named(t
     assert "no verdict: the odd one out in its evaluation data: b0 (seed 0) has other" in report.remarks[0]
 
 
+def test_what_is_allowed_to_be_unlike_is_compared_and_said(tmp_path: Path) -> None:
+    plan = filled(plan_without_models(tmp_path, allow_unlike=["evaluation"]), {"a": A, "b": B})
+    write_run(plan.run_folder(plan.cells[1]), value=2.0, evaluation="other")
+    report = report_of(plan)
+    assert report.verdicts[0].kind == "worse"
+    assert report.remarks[0].startswith("unlike by permission: the odd one out in its evaluation data: b0")
+
+
 def test_a_verdict_that_was_not_expected_is_said_once_every_run_is_done(tmp_path: Path) -> None:
     plan = filled(plan_without_models(tmp_path, expected={"b": ["better"]}), {"a": A, "b": B})
     assert report_of(plan).remarks == ("not as expected: b was expected to be better, and is worse",)

@@ -167,6 +167,15 @@ def test_each_share_of_the_budget_is_a_run_with_a_schedule_of_its_own(tmp_path: 
     assert report_of(plan).arms[0].mean == 1.0 and report_of(plan).arms[0].finished == 1
 
 
+def test_longer_rows_are_for_the_runs_that_count(tmp_path: Path) -> None:
+    plan = planner(tmp_path, lengths=[1, 2]).plan()
+    for cell in plan.cells:
+        assert cell.config["evaluation"]["lengths"] != [1, 2]
+        ended(cell, plan.run_folder(cell))
+    later = planner(tmp_path, lengths=[1, 2]).plan()
+    assert all(cell.config["evaluation"]["lengths"] == [1, 2] for cell in later.contest) and len(later.contest) == 4
+
+
 def test_shares_of_as_many_steps_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"the shares 0.5 and 0.51 are as many steps of a: take one out"):
         planner(tmp_path, tuning="none", shares=[0.5, 0.51, 1]).plan()

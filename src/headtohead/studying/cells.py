@@ -89,8 +89,10 @@ def name_of(arm: str, seed: int, trial: int | None = None, share: float = 1.0) -
 def overrides_of(
     study: Study, arm: str, seed: int, added: Sequence[str] = (), *, trial: int | None = None, share: float = 1.0
 ) -> tuple[str, ...]:
-    """What makes the run with `h2h train`; of two values for one field the later counts."""
-    lengths = [f"evaluation.lengths=[{','.join(map(str, study.lengths))}]"] if study.lengths else []
+    """What makes the run with `h2h train`; of two values for one field the later counts. Trials have no use for tests
+    on longer rows."""
+    longer = study.lengths if trial is None else ()
+    lengths = [f"evaluation.lengths=[{','.join(map(str, longer))}]"] if longer else []
     given = (*study.base, *lengths, *study.arms[arm], *added, f"seed={seed + study.seed_offsets.get(arm, 0)}")
     last = {key_of(override): override for override in given}
     return (*last.values(), f"name={name_of(arm, seed, trial, share)}", f"group={study.name}")
