@@ -31,6 +31,16 @@ class Factors:
     crossed: bool = True
     """Factors vary together: else one at a time, and nothing is known of what they do together."""
 
+    def design(self, arms: Sequence[str]) -> Design:
+        """Of these arms; a level that none of them has is no part of it, but for the base's."""
+        cells = [self.arms[arm] for arm in arms]
+        seen = {factor: {cell[factor] for cell in cells} for factor in self.levels}
+        levels = {
+            factor: [base, *(level for level in others if level in seen[factor])]
+            for factor, (base, *others) in self.levels.items()
+        }
+        return Design(levels, cells)
+
 
 @dataclass(frozen=True)
 class FoundEffect:
@@ -127,7 +137,7 @@ def effects_of(factors: Factors, values: Values, reading: Reading) -> Effects:
 
 
 def _found(factors: Factors, kept: Sequence[str], matrix: np.ndarray, reading: Reading) -> Iterator[FoundEffect]:
-    design = Design(factors.levels, [factors.arms[arm] for arm in kept])
+    design = factors.design(kept)
     estimators = design.estimators(interactions=factors.crossed)
     estimates = [_estimate(matrix, each) for each in estimators]
     told = [place for place, each in enumerate(estimates) if each is not None]
@@ -137,6 +147,10 @@ def _found(factors: Factors, kept: Sequence[str], matrix: np.ndarray, reading: R
     for place, (estimator, estimate) in enumerate(zip(estimators, estimates, strict=True)):
         p, p_adjusted = by_place.get(place, (None, None))
         yield _effect(estimator, estimate, (p, p_adjusted), len(matrix), reading)
+    for factor, (_, *others) in factors.levels.items():
+        for level in others:
+            if level not in design.factors[factor]:
+                yield FoundEffect(((factor, level),), "not estimable")
 
 
 def _estimate(matrix: np.ndarray, estimator: Estimator) -> Estimate | None:

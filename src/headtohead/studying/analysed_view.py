@@ -12,7 +12,6 @@ from headtohead.comparing.effects_words import effects_table, explained
 from headtohead.comparing.findings import Findings
 from headtohead.comparing.ranking import Ranking
 from headtohead.comparing.scaling_fits import ScalingFits
-from headtohead.comparing.statistics.factorial import Design
 from headtohead.comparing.statistics.scaling import Fitted
 from headtohead.comparing.table import count
 from headtohead.studying.analysing import factors_in
@@ -24,7 +23,7 @@ def show_aliases(plan: Plan) -> Iterator[Text]:
     factors = factors_in(plan)
     if factors is None or not factors.crossed:
         return
-    for each in Design(factors.levels, list(factors.arms.values())).estimators():
+    for each in factors.design(list(factors.arms)).estimators():
         others = " and ".join(alias.name for alias in each.aliases)
         if each.weights is None:
             yield Text(f"not estimable: {each.effect.name}" + (f", aliased with {others}" if others else ""))

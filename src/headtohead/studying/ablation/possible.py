@@ -24,7 +24,7 @@ def without_the_impossible(study: Study, build: Callable[[str], object]) -> tupl
         except ConfigurationError as error:
             if arm == study.baseline:
                 raise
-            left_out.append((arm, str(error)))
+            left_out.append((arm, str(error).removeprefix(f"study {study.name}, arm {arm}: ")))
     return _without(study, {arm for arm, _ in left_out}), tuple(left_out)
 
 
