@@ -147,7 +147,8 @@ class Stack(Component):
 
     def unreadable(self, length: int) -> str | None:
         """Why rows of so many tokens are too long; None where they are not."""
-        for part in (self.position, *(part for part in self.modules() if isinstance(part, Mixer))):
+        parts: list[Position | Mixer] = [self.position, *(part for part in self.modules() if isinstance(part, Mixer))]
+        for part in parts:
             if part.max_length is not None and length > part.max_length:
                 return f"{type(part).__name__} knows {part.max_length} places, and rows of {length} tokens need more"
         return None

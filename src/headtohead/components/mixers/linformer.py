@@ -33,6 +33,7 @@ class Linformer(SoftmaxAttention):
     can_be_causal = False
     reads_scores = False
     needs_length = True
+    max_length: int
     sums_to_one = False
 
     def __init__(
