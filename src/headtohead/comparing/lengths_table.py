@@ -16,9 +16,11 @@ def lengths_table(found: LengthCurves) -> Table:
     table.add_column("arm", overflow="fold")
     for multiple in found.multiples:
         table.add_column(f"{multiple}x", justify="right", no_wrap=True)
-    table.add_column("why not", overflow="fold")
+    if any(curve.why_not for curve in found.curves):
+        table.add_column("why not", overflow="fold")
     for curve in found.curves:
-        table.add_row(Text(curve.arm), *map(_cell, curve.points), Text(curve.why_not))
+        reason = [Text(curve.why_not)] if curve.why_not else []
+        table.add_row(Text(curve.arm), *map(_cell, curve.points), *reason)
     return table
 
 
