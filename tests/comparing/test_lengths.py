@@ -10,7 +10,7 @@ from rich.console import Console
 from headtohead.comparing.findings import Findings, findings_of
 from headtohead.comparing.lengths import lengths_of
 from headtohead.comparing.lengths_table import lengths_table
-from headtohead.comparing.report.parts import Figure, Table
+from headtohead.comparing.report.parts import Figure, Stacked, Table
 from headtohead.comparing.report.sections.lengths import section
 from headtohead.tracking.record import RunRecord
 
@@ -80,4 +80,4 @@ def test_the_report_draws_a_curve_for_each_arm_as_far_as_it_goes() -> None:
     lines = {trace["name"]: trace for trace in figure.forms[()]["data"] if trace.get("showlegend", True)}
     assert lines["alibi"]["x"] == [1, 2, 4] and lines["learned"]["x"] == [1]
     (table,) = [part for part in made.parts if isinstance(part, Table)]
-    assert table.rows[1][1:] == ["2.200 [1.952, 2.448]", "cannot", "cannot", f"2x: {REASON}"]
+    assert table.rows[1][1:] == [Stacked("2.200", "1.952 to 2.448"), "cannot", "cannot", f"2x: {REASON}"]

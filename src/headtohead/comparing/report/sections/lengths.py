@@ -7,7 +7,7 @@ from typing import Any
 
 from headtohead.comparing.findings import Findings
 from headtohead.comparing.lengths import LengthCurve, LengthCurves, LengthPoint
-from headtohead.comparing.report.parts import ArmName, Cell, Column, Figure, Part, Section, Table, figure
+from headtohead.comparing.report.parts import ArmName, Cell, Column, Figure, Part, Section, Stacked, Table, figure
 from headtohead.comparing.report.theme import MUTED, Style, faint, styles_of
 from headtohead.comparing.report.words import aim, between, level, metric_words
 from headtohead.comparing.table import number
@@ -107,5 +107,5 @@ def _table(found: LengthCurves) -> Table:
     return Table(columns, rows, f"Test {metric_words(found.metric)} at multiples of the training length.")
 
 
-def _cell(point: LengthPoint) -> str:
-    return "cannot" if point.mean is None else f"{number(point.mean)}{between(point.interval)}"
+def _cell(point: LengthPoint) -> Cell:
+    return "cannot" if point.mean is None else Stacked(number(point.mean), between(point.interval))
