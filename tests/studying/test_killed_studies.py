@@ -21,6 +21,8 @@ pytestmark = [
 ]
 PROGRAM = (sys.executable, "-c", "import sys; from headtohead.cli import main; sys.exit(main())")
 TUNING = {"search": "grid", "trials": 2, "space": {"optimizer.lr": [0.001, 0.01]}, "steps": 20}
+THREADS = ("--threads", "1")
+"""Sums in another order, over other threads, differ in their last digits."""
 OF_TIME = {"seconds", "tokens_per_second", "peak_memory_bytes", "folder"}
 """What no two runs have alike; peak memory is that of a process."""
 
@@ -38,7 +40,7 @@ def study(folder: Path, *options: str) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "HEADTOHEAD_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
     with (folder / "said").open("ab") as said:
         return subprocess.Popen(
-            [*PROGRAM, "study", "small", "--config-dir", str(folder), *options],
+            [*PROGRAM, "study", "small", "--config-dir", str(folder), *THREADS, *options],
             env=environment,
             stdout=said,
             stderr=said,
