@@ -23,8 +23,8 @@ from headtohead.data.contracts import DataSource, DataSpec
 from headtohead.tasks.contracts import Task
 from headtohead.tasks.lengths import as_read
 from headtohead.training.finetuning import Finetuning
-from headtohead.training.parts import EvaluationSettings, Identity, Parts
 from headtohead.training.parametrisation import Parametrisation, Standard
+from headtohead.training.parts import EvaluationSettings, Identity, Parts
 from headtohead.training.precision import Precision
 
 

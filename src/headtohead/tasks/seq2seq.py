@@ -11,6 +11,7 @@ from torch import Tensor
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.decoding import Decodes
+from headtohead.architectures.heads import HeadName
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
 from headtohead.generation.loop import greedy
@@ -25,7 +26,7 @@ from headtohead.tasks.writing import until
 class SequenceToSequence(TokenPrediction):
     """`exact_match` is the share of samples whose greedy, free-running output is the target to the last token."""
 
-    head = "language_model"
+    head: ClassVar[HeadName] = "language_model"
     families: ClassVar[tuple[str, ...]] = ("encoder_decoder", "recurrent_encoder_decoder")
     data_kinds: ClassVar[tuple[str, ...]] = ("pairs_of_text",)
     metrics: ClassVar[tuple[str, ...]] = ("loss", "token_accuracy", "exact_match")
