@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
@@ -23,6 +23,8 @@ class Costs:
     tokens: float | None = None
     seconds: float | None = None
     tokens_per_second: float | None = None
+    """None where nothing but images is read."""
+    samples_per_second: float | None = None
     peak_memory_bytes: float | None = None
     state_elements: float | None = None
     """What a decoding model carries along."""
@@ -81,11 +83,19 @@ def costs_of(records: Iterable[RunRecord]) -> Costs:
         flops=_mean(record.progress.flops or None for record in done),
         tokens=_mean(record.progress.tokens or None for record in done),
         seconds=_mean(record.progress.seconds or None for record in done),
-        tokens_per_second=_mean(record.throughput.get("tokens_per_second") for record in done),
+        tokens_per_second=_mean(record.throughput.get("tokens_per_second") or None for record in done),
+        samples_per_second=_mean(record.throughput.get("samples_per_second") or None for record in done),
         peak_memory_bytes=max((record.throughput.get("peak_memory_bytes") or 0.0 for record in done), default=0)
         or None,
         state_elements=_mean(record.costs.get("totals", {}).get("state_elements") for record in done),
     )
+
+
+def speed_in(arms: Iterable[Costs]) -> tuple[str, Callable[[Costs], float | None]]:
+    """What speed is told in, and that of an arm: tokens, or samples where nobody reads tokens."""
+    if any(costs.tokens_per_second for costs in arms):
+        return "tokens/s", lambda costs: costs.tokens_per_second
+    return "samples/s", lambda costs: costs.samples_per_second
 
 
 def arms_of(values: Sequence[tuple[RunRecord, float | None]], stage: str) -> list[Arm]:

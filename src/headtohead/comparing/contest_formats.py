@@ -23,6 +23,7 @@ _COSTS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("tokens", lambda row: count(row.costs.tokens)),
     ("seconds", lambda row: count(row.costs.seconds)),
     ("tokens/s", lambda row: count(row.costs.tokens_per_second)),
+    ("samples/s", lambda row: count(None if row.costs.tokens_per_second else row.costs.samples_per_second)),
     ("memory", lambda row: memory(row.costs.peak_memory_bytes)),
 )
 _COUNTS: tuple[tuple[str, Callable[[Row], str]], ...] = (

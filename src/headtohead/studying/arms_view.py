@@ -7,6 +7,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from headtohead.comparing.arms import Costs, speed_in
 from headtohead.comparing.table import count, memory, number
 from headtohead.comparing.verdict import Verdict
 from headtohead.studying.reporting import ArmResult, Report
@@ -14,7 +15,6 @@ from headtohead.studying.reporting import ArmResult, Report
 _STYLES = {"better": "green", "worse": "red", "equivalent": "cyan", "undecided": "yellow"}
 _UNKNOWN = "-"
 _RESULTS = ("difference", "verdict", "seeds", "failures")
-_COSTS = ("parameters", "FLOPs", "tokens/s", "memory")
 _WRAPPED = ("difference", "verdict")
 """Columns that break into lines before names have no room left."""
 _WIDE = 10_000
@@ -25,9 +25,11 @@ class ArmsTable:
 
     def __init__(self, report: Report) -> None:
         self._report = report
+        unit, self._speed = speed_in(arm.costs for arm in report.arms)
+        self._costs = ("parameters", "FLOPs", unit, "memory")
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        results, costs = self._columns(), _COSTS
+        results, costs = self._columns(), self._costs
         whole = self._table((*results[:3], *costs, *results[3:]))
         wanted = Measurement.get(console, options.update(max_width=_WIDE), whole).maximum
         yield from (whole,) if wanted <= options.max_width else (self._table(results), self._table(costs))
@@ -39,7 +41,9 @@ class ArmsTable:
     def _table(self, columns: tuple[str, ...]) -> Table:
         table = named_table("arm", *columns)
         for arm in self._report.arms:
-            told = dict(zip((*self._columns(), *_COSTS), (*self._results(arm), *_costs(arm)), strict=True))
+            told = dict(
+                zip((*self._columns(), *self._costs), (*self._results(arm), *self._spent(arm.costs)), strict=True)
+            )
             table.add_row(Text(arm.arm), *(told[name] for name in columns))
         return table
 
@@ -47,6 +51,10 @@ class ArmsTable:
         verdict = self._report.verdict_on(arm.arm)
         counted = (str(arm.finished), str(arm.failures))
         return (_mean(arm), *_against(self._report.study.baseline, arm, verdict), *counted)
+
+    def _spent(self, costs: Costs) -> list[str]:
+        figures = (costs.parameters, costs.flops, self._speed(costs))
+        return [*map(count, figures), memory(costs.peak_memory_bytes)]
 
 
 def named_table(first: str, *others: str) -> Table:
@@ -74,12 +82,3 @@ def _against(baseline: str, arm: ArmResult, verdict: Verdict | None) -> tuple[st
     difference = _UNKNOWN if verdict.difference is None else f"{verdict.difference:+.3g}{_interval(verdict.interval)}"
     told = verdict.kind + (" (exploratory)" if verdict.exploratory else "")
     return difference, Text(told, style=_STYLES[verdict.kind])
-
-
-def _costs(arm: ArmResult) -> list[str]:
-    return [
-        count(arm.parameters),
-        count(arm.flops),
-        count(arm.tokens_per_second),
-        memory(arm.peak_memory_bytes),
-    ]

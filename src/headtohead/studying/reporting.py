@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from headtohead.building.errors import ConfigurationError, unknown
+from headtohead.comparing.arms import Costs, costs_of
 from headtohead.comparing.kernels import with_kernels
 from headtohead.comparing.verdict import Verdict
 from headtohead.studying.auditing import audit
@@ -60,11 +61,7 @@ class ArmResult:
     arm: str
     mean: float | None
     interval: tuple[float, float] | None
-    parameters: int | None
-    flops: float | None
-    """Of training one run."""
-    tokens_per_second: float | None
-    peak_memory_bytes: float | None
+    costs: Costs
     finished: int
     failures: int
     """Diverged, out of memory, failed."""
@@ -175,16 +172,11 @@ def _arm(study: Study, arm: str, cells: Sequence[tuple[Cell, RunRecord | None]],
     lines = [run for run in runs if run.arm == arm and run.counts]
     done = [record for _, record in cells if record is not None and record.status == "finished"]
     values = [run.value for run in lines if run.value is not None]
-    costs = [record.costs.get("totals", {}).get("parameters") for record in done]
     return ArmResult(
         arm=arm,
         mean=fmean(values) if values else None,
         interval=_interval(values, study.alpha),
-        parameters=next(iter(costs), None),
-        flops=_mean(record.progress.flops for record in done),
-        tokens_per_second=_mean(record.throughput.get("tokens_per_second") for record in done),
-        peak_memory_bytes=max((record.throughput.get("peak_memory_bytes") or 0.0 for record in done), default=0)
-        or None,
+        costs=costs_of(done),
         finished=len(done),
         failures=sum(run.status in DONE and run.status != "finished" for run in lines),
     )
@@ -195,11 +187,6 @@ def _chance(study: Study, records: Iterable[RunRecord | None]) -> float | None:
     name = study.stage_and_name[1]
     told = (record.baselines.get(name) for record in records if record is not None)
     return next((value for value in told if value is not None), None)
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None
 
 
 def _interval(values: Sequence[float], alpha: float) -> tuple[float, float] | None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
 
-from headtohead.comparing.arms import costs_of
+from headtohead.comparing.arms import Costs, costs_of, speed_in
 from headtohead.comparing.evidence import Method
 from headtohead.comparing.findings import Findings, FoundArm
 from headtohead.comparing.report.parts import ArmName, Badge, Cell, Code, Column, Section, Stacked, Table
 from headtohead.comparing.report.words import UNKNOWN, aim, between, level, metric_words, signed, signed_between
 from headtohead.comparing.statistics.means import interval_of
 from headtohead.comparing.table import count, memory, number
-
-_NUMBERS = ("parameters", "FLOPs", "tokens/s", "memory", "seeds", "failures")
 
 _OF_WHAT: Mapping[Method, str] = {"solve rates": "in solve rate", "time to solve": "in median time to solve"}
 """Where the difference is not one of the metric's means."""
@@ -22,7 +20,9 @@ _OF_WHAT: Mapping[Method, str] = {"solve rates": "in solve rate", "time to solve
 def section(findings: Findings) -> Section | None:
     metric = metric_words(findings.metric)
     columns = [Column("arm"), Column(metric, numeric=True), Column("difference", numeric=True), Column("verdict")]
-    columns += [Column(name, numeric=True) for name in _NUMBERS]
+    unit, _ = _speed(findings)
+    names = ("parameters", "FLOPs", unit, "memory", "seeds", "failures")
+    columns += [Column(name, numeric=True) for name in names]
     first = [arm for arm in findings.arms if arm.name == findings.baseline]
     others = [arm for arm in findings.arms if arm.name != findings.baseline]
     rows = [list(_row(findings, arm)) for arm in (*first, *others)]
@@ -50,6 +50,10 @@ def _what_they_are(arms: Sequence[FoundArm]) -> Table:
     return Table([Column("arm"), *words_column, Column("set apart by", wide=True)], rows)
 
 
+def _speed(findings: Findings) -> tuple[str, Callable[[Costs], float | None]]:
+    return speed_in(costs_of(arm.records) for arm in findings.arms)
+
+
 def _row(findings: Findings, arm: FoundArm) -> Iterator[Cell]:
     yield ArmName(arm.name)
     values = arm.values
@@ -64,7 +68,7 @@ def _row(findings: Findings, arm: FoundArm) -> Iterator[Cell]:
         yield Stacked(signed(verdict.difference), f"{signed_between(verdict.interval)} {of_what}".strip())
         yield Badge(verdict.kind, verdict.exploratory and not all(one.exploratory for one in findings.verdicts))
     costs = costs_of(arm.records)
-    figures = [count(costs.parameters), count(costs.flops), count(costs.tokens_per_second)]
+    figures = [count(costs.parameters), count(costs.flops), count(_speed(findings)[1](costs))]
     counts = [memory(costs.peak_memory_bytes), str(len(arm.records)), str(len(arm.failures))]
     for figure in (*figures, *counts):
         yield UNKNOWN if figure == "-" else figure
