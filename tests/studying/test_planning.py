@@ -72,3 +72,8 @@ def test_shards_share_the_runs_out_and_have_all_arms(count: int, tmp_path: Path)
     shards = [shard_of(plan, index, count) for index in range(1, count + 1)]
     assert sorted(cell.id for shard in shards for cell in shard) == sorted(cell.id for cell in cells)
     assert all({cell.arm for cell in shard} == {"a", "b"} for shard in shards)
+
+
+def test_a_metric_that_no_arm_measures_is_refused_before_the_first_run() -> None:
+    with pytest.raises(ConfigurationError, match=r"metric=test/accuracy is not measured by arm a: did you mean"):
+        plan_of(small_study(metric="test/accuracy"))

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headtohead.building.errors import ConfigurationError
+from headtohead.building.errors import ConfigurationError, unknown
+from headtohead.building.sources import class_value
 from headtohead.comparing.trials import Setting
 from headtohead.studying.ablation.possible import LeftOut, without_the_impossible
 from headtohead.studying.balancing import Tell, balanced, refuse_unmet
@@ -97,6 +98,7 @@ class Planner:
         self._cells = Cells(self.study, composer)
         self.written = {arm: self._cells.of(arm, study.seeds[0]).config for arm in self.study.arms}
         """Each arm's configuration before any budget."""
+        _check_metric(study, self.written)
         self.folder = _folder(study, self.written)
         self._match = lambda: balanced(
             self.study, self.written, self.folder, config_dir=config_dir, threads=threads, tell=tell
@@ -183,6 +185,16 @@ def _refuse_twins(study: Study, cells: Sequence[Cell]) -> None:
             f"study {study.name}: arms {twin.arm} and {cell.arm} are the same run (seeds {twin.seed} and "
             f"{cell.seed}): change one, or give seed_offsets: {{{cell.arm}: 1000}} to compare an arm with itself"
         )
+
+
+def _check_metric(study: Study, written: Mapping[str, Mapping[str, Any]]) -> None:
+    """Before the first run, and not after the last."""
+    name = study.stage_and_name[1]
+    for arm, config in written.items():
+        known = class_value(config["task"]["_target_"], "metrics")
+        if known and name not in known:
+            told = unknown(f"metric={study.metric} is not measured by arm {arm}", name, sorted(known))
+            raise ConfigurationError(f"study {study.name}: {told}")
 
 
 def _folder(study: Study, written: Mapping[str, Mapping[str, Any]]) -> Path:
