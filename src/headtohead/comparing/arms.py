@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from headtohead.comparing.comparability import NotComparable, seed_of
-from headtohead.tracking.record import RunRecord, Status
+from headtohead.tracking.record import FOUNDATION, RunRecord, Status
 
 COUNTED: tuple[Status, ...] = ("finished", "diverged")
 """Other runs have no outcome: they ended for reasons that are not the arm's, or have not ended."""
@@ -58,8 +58,8 @@ def arm_of(record: RunRecord) -> str:
 
 
 def counts(record: RunRecord) -> bool:
-    """Trials of a tuning and runs on a part of the budget answer other questions."""
-    return record.place.trial is None and record.place.share == 1
+    """Trials of a tuning, runs on a part of the budget and those that others start from answer other questions."""
+    return record.place.trial is None and record.place.share == 1 and record.job_type != FOUNDATION
 
 
 def set_apart(records: Iterable[RunRecord]) -> str | None:
@@ -67,9 +67,14 @@ def set_apart(records: Iterable[RunRecord]) -> str | None:
     given = list(records)
     trials = sum(record.place.trial is not None for record in given)
     parts = sum(record.place.trial is None and record.place.share != 1 for record in given)
+    bases = sum(record.job_type == FOUNDATION for record in given)
     told = [
         f"{count} run{'' if count == 1 else 's'} {what}"
-        for count, what in ((trials, "of a tuning"), (parts, "on a part of the budget"))
+        for count, what in (
+            (trials, "of a tuning"),
+            (parts, "on a part of the budget"),
+            (bases, "that others start from"),
+        )
         if count
     ]
     return f"left out: {' and '.join(told)}" if told else None

@@ -11,6 +11,7 @@ from typing import Any
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.overrides import key_of
 from headtohead.studying.composing import Composer
+from headtohead.studying.foundations import FIELD, Start, without_foundation
 from headtohead.studying.study import Study
 from headtohead.tracking.record import Place
 
@@ -40,6 +41,8 @@ class Cell:
     """Of the arm's tuning; such a run is never in a verdict."""
     share: float = 1.0
     """Of the budget; verdicts rest on the whole."""
+    is_foundation: bool = False
+    """Whether others start from it; arm is its name then, and it is in no verdict."""
 
     @property
     def name(self) -> str:
@@ -48,7 +51,7 @@ class Cell:
     @property
     def counts(self) -> bool:
         """Whether a verdict may rest on it."""
-        return self.trial is None and self.share == 1
+        return self.trial is None and self.share == 1 and not self.is_foundation
 
     @property
     def place(self) -> Place:
@@ -62,10 +65,31 @@ class Cells:
         self._study, self._composer = study, composer
 
     def of(
-        self, arm: str, seed: int, added: Sequence[str] = (), *, trial: int | None = None, share: float = 1.0
+        self,
+        arm: str,
+        seed: int,
+        added: Sequence[str] = (),
+        *,
+        trial: int | None = None,
+        share: float = 1.0,
+        start: Start | None = None,
     ) -> Cell:
         """added comes after the overrides of the arm: what a budget, a tuning or a place on an axis asks of it."""
-        overrides = overrides_of(self._study, arm, seed, added, trial=trial, share=share)
+        begun = () if start is None else (start.override,)
+        overrides = overrides_of(self._study, arm, seed, (*begun, *added), trial=trial, share=share)
+        config = self._composed(arm, overrides)
+        deciding = config if start is None else {**config, FIELD: start.id}
+        return Cell(arm, seed, overrides, config, run_id(deciding), self._study.name, trial, share)
+
+    def foundation(self, name: str, seed: int) -> Cell:
+        """What arms start from; of it they need the best weights."""
+        given = (*self._study.base, *self._study.foundations[name], "trainer.keep_checkpoints=best", f"seed={seed}")
+        last = {key_of(override): override for override in given}
+        overrides = (*last.values(), f"name={name_of(name, seed)}", f"group={self._study.name}")
+        config = self._composed(name, overrides)
+        return Cell(name, seed, overrides, config, run_id(config), self._study.name, is_foundation=True)
+
+    def _composed(self, arm: str, overrides: tuple[str, ...]) -> Mapping[str, Any]:
         try:
             config = self._composer.composed(overrides)
         except ConfigurationError as error:
@@ -76,7 +100,7 @@ class Cells:
                 "since the runs of a study take one device each: set trainer.devices=1, and --workers for several "
                 "runs at once"
             )
-        return Cell(arm, seed, overrides, config, run_id(config), self._study.name, trial, share)
+        return config
 
 
 def name_of(arm: str, seed: int, trial: int | None = None, share: float = 1.0) -> str:
@@ -94,7 +118,7 @@ def overrides_of(
     longer = study.lengths if trial is None else ()
     lengths = [f"evaluation.lengths=[{','.join(map(str, longer))}]"] if longer else []
     given = (*study.base, *lengths, *study.arms[arm], *added, f"seed={seed + study.seed_offsets.get(arm, 0)}")
-    last = {key_of(override): override for override in given}
+    last = {key_of(override): override for override in without_foundation(given)}
     return (*last.values(), f"name={name_of(arm, seed, trial, share)}", f"group={study.name}")
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from headtohead.building.errors import ConfigurationError
 from headtohead.studying.cells import Cell
+from headtohead.studying.foundations import used
 from headtohead.studying.planning import Plan
 from headtohead.studying.running import DONE, record_of
 from headtohead.studying.storing import kept_bytes, passing_bytes
@@ -107,7 +108,7 @@ class _Left:
 
 def estimate(plan: Plan, *, threads: int | None = None, timer: Timer | None = None) -> Estimate:
     """Prepares the data where needed."""
-    costed = {arm: _costed(plan, arm) for arm in plan.study.arms}
+    costed = {arm: _costed(plan, arm) for arm in (*used(plan.study), *plan.study.arms)}
     records = {cell: record_of(plan.run_folder(cell)) for cell in plan.cells}
     told = {arm: _of_finished(plan, arm, records) for arm in costed}
     left = {arm: _left(plan, arm, records, run.figure("parameters")) for arm, run in costed.items()}
@@ -120,7 +121,7 @@ def estimate(plan: Plan, *, threads: int | None = None, timer: Timer | None = No
         trials = plan.num_trials(arm)
         return ArmEstimate(
             arm=arm,
-            runs=trials + plan.num_runs_each,
+            runs=trials + _runs_of(plan, arm),
             trials=trials,
             missing=left[arm].runs,
             missing_share=left[arm].whole,
@@ -149,11 +150,16 @@ def _left(plan: Plan, arm: str, records: Records, parameters: float) -> _Left:
     if later := plan.num_trials(arm) - len(known):
         steps += [known[0].config["trainer"]["max_steps"]] * later
         kept += [kept_bytes(known[0].config, parameters)] * later
-    if len(known) == len(plan.of_arm(arm)):
-        for share in plan.study.shares:
-            steps += [round(share * whole)] * len(plan.study.seeds)
-            kept += [kept_bytes(draft, parameters)] * len(plan.study.seeds)
+    awaited = _runs_of(plan, arm) - (len(plan.of_arm(arm)) - len(known))
+    if awaited:
+        steps += [round(fmean(plan.study.shares) * whole)] * awaited
+        kept += [kept_bytes(draft, parameters)] * awaited
     return _Left(len(steps), sum(steps) / whole, sum(kept))
+
+
+def _runs_of(plan: Plan, arm: str) -> int:
+    """Trials aside, of an arm or a foundation."""
+    return plan.num_runs_each if arm in plan.study.arms else len(plan.study.seeds)
 
 
 def _costed(plan: Plan, arm: str) -> CostedRun:

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from headtohead.building.errors import one_of, show, unknown
 from headtohead.building.overrides import key_of
+from headtohead.studying.foundations import foundation_faults
 from headtohead.studying.scaling import scaling_faults
 from headtohead.studying.study import SET_BY_THE_STUDY, Study
 from headtohead.studying.tuning.tuning import Tuning, misfits
@@ -42,6 +43,7 @@ def faults(study: Study) -> Iterator[str]:
     yield from _axes(study)
     yield from _unknown_arms(study)
     yield from scaling_faults(study)
+    yield from foundation_faults(study)
     yield from _taken_fields(study)
 
 
@@ -83,7 +85,8 @@ def _unknown_arms(study: Study) -> Iterator[str]:
 
 def _taken_fields(study: Study) -> Iterator[str]:
     tuned = [f"{key}=..." for key in study.tuning.space] if isinstance(study.tuning, Tuning) else []
-    arms = ((f"arm {arm}", given) for arm, given in study.arms.items())
+    arms = [(f"arm {arm}", given) for arm, given in study.arms.items()]
+    arms += [(f"foundation {name}", given) for name, given in study.foundations.items()]
     for place, overrides in (("base", study.base), ("tuning.space", tuned), *arms):
         for override in taken(overrides):
             yield f"{place} holds {override}, which the study sets itself: {INSTEAD}"

@@ -56,6 +56,7 @@ KINDS: dict[str, Kind] = {
     "looks": ListOf(Whole()),
     "shares": ListOf(Number()),
     "lengths": ListOf(Whole()),
+    "foundations": MappingOf(_OVERRIDES),
     "ablation": Either((AblationField(), Null())),
     "scaling": Either((ScalingField(), Null())),
     "allow_unlike": ListOf(OneOf(UNLIKE)),

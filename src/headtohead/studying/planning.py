@@ -18,6 +18,7 @@ from headtohead.studying.ablation.possible import LeftOut, without_the_impossibl
 from headtohead.studying.balancing import Tell, balanced, refuse_unmet
 from headtohead.studying.cells import Cell, Cells, shortened
 from headtohead.studying.composing import Composer
+from headtohead.studying.foundations import Start, foundation_of, used
 from headtohead.studying.running import ended_record
 from headtohead.studying.study import Study
 from headtohead.studying.tuning.progress import Progress, progress_of
@@ -44,11 +45,13 @@ class Plan:
     """What the budget asked of each arm."""
     tunings: Mapping[str, Progress] = field(default_factory=dict)
     """By arm, where arms are tuned."""
+    awaited: int = 0
+    """Runs that follow once the foundations they start from are laid."""
 
     @property
     def is_open(self) -> bool:
-        """Whether more runs follow from how trials end."""
-        return not all(progress.over for progress in self.tunings.values())
+        """Whether more runs follow from how trials and foundations end."""
+        return self.awaited > 0 or not all(progress.over for progress in self.tunings.values())
 
     @property
     def contest(self) -> list[Cell]:
@@ -58,7 +61,8 @@ class Plan:
     @property
     def num_runs(self) -> int:
         """Of the whole study, those not known yet among them."""
-        return sum(self.num_runs_each + self.num_trials(arm) for arm in self.study.arms)
+        laid = sum(cell.is_foundation for cell in self.cells)
+        return laid + sum(self.num_runs_each + self.num_trials(arm) for arm in self.study.arms)
 
     @property
     def num_runs_each(self) -> int:
@@ -114,15 +118,24 @@ class Planner:
         drafts = {arm: self._cells.of(arm, study.seeds[0], self._asked(arm)).config for arm in study.arms}
         tunings = {arm: self._tuned(arm, draft) for arm, draft in drafts.items() if isinstance(study.tuning, Tuning)}
         ready = [arm for arm in study.arms if arm not in tunings or tunings[arm].over]
-        runs = [
-            self._run(arm, seed, share, drafts[arm], tunings.get(arm))
+        laid = {(name, seed): self._cells.foundation(name, seed) for seed in study.seeds for name in used(study)}
+        known = [
+            (arm, seed, share)
             for seed in study.seeds
             for share in sorted(study.shares)
             for arm in ready
+            if self._may_start(laid.get((foundation_of(study, arm) or "", seed)))
         ]
+        runs = [self._run(*place, drafts[place[0]], tunings.get(place[0]), laid) for place in known]
         _refuse_twins(study, runs)
-        cells = (*_in_turn([progress.cells for progress in tunings.values()]), *runs)
-        return Plan(study, cells, self.folder, drafts, self._left_out, self._matching, tunings)
+        cells = (*_in_turn([progress.cells for progress in tunings.values()]), *laid.values(), *runs)
+        awaited = len(ready) * len(study.seeds) * len(study.shares) - len(runs)
+        drafts |= {cell.arm: cell.config for cell in laid.values()}
+        return Plan(study, cells, self.folder, drafts, self._left_out, self._matching, tunings, awaited)
+
+    def _may_start(self, foundation: Cell | None) -> bool:
+        """A foundation that failed is laid too: what starts from it says so."""
+        return foundation is None or ended_record(self.folder / "runs" / foundation.id) is not None
 
     def _asked(self, arm: str) -> tuple[str, ...]:
         """By the budget."""
@@ -143,10 +156,21 @@ class Planner:
 
         return progress_of(tuning, cell_of, lambda cell: ended_record(self.folder / "runs" / cell.id))
 
-    def _run(self, arm: str, seed: int, share: float, draft: Mapping[str, Any], progress: Progress | None) -> Cell:
+    def _run(
+        self,
+        arm: str,
+        seed: int,
+        share: float,
+        draft: Mapping[str, Any],
+        progress: Progress | None,
+        laid: Mapping[tuple[str, int], Cell],
+    ) -> Cell:
         chosen = progress.chosen if progress is not None else ()
         steps = max(1, round(share * draft["trainer"]["max_steps"]))
-        return self._cells.of(arm, seed, (*self._asked(arm), *chosen, *shortened(draft, steps)), share=share)
+        below = laid.get((foundation_of(self.study, arm) or "", seed))
+        start = None if below is None else Start(self.folder / "runs" / below.id, below.id)
+        added = (*self._asked(arm), *chosen, *shortened(draft, steps))
+        return self._cells.of(arm, seed, added, share=share, start=start)
 
 
 Again = Callable[[], tuple[Plan, Sequence[Cell]]]
@@ -159,6 +183,11 @@ def shard_of(plan: Plan, index: int, count: int) -> list[Cell]:
     A tuned arm stays in one share, with its trials: nobody else could tell which of them won.
     """
     arms = list(plan.study.arms)
+    if plan.study.foundations:
+        raise ConfigurationError(
+            f"study {plan.study.name}: --shard is refused, since arms start from runs that other shares would make: "
+            "share the folder, and start workers on it by the same command"
+        )
     if plan.tunings:
         return [cell for cell in plan.cells if arms.index(cell.arm) % count == index - 1]
     return [cell for place, cell in enumerate(plan.cells) if (place // len(arms)) % count == index - 1]

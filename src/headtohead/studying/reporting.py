@@ -16,6 +16,7 @@ from headtohead.comparing.kernels import with_kernels
 from headtohead.comparing.verdict import Verdict
 from headtohead.studying.auditing import audit
 from headtohead.studying.cells import Cell
+from headtohead.studying.foundations import costs_told
 from headtohead.studying.judging import judged, surprises
 from headtohead.studying.planning import Plan
 from headtohead.studying.registering import registered
@@ -41,11 +42,12 @@ class RunLine:
     reason: str | None
     value: float | None
     folder: str
+    is_foundation: bool = False
 
     @property
     def counts(self) -> bool:
         """Whether a verdict may rest on it."""
-        return self.trial is None and self.share == 1
+        return self.trial is None and self.share == 1 and not self.is_foundation
 
     @property
     def words(self) -> str:
@@ -124,6 +126,7 @@ def report_of(plan: Plan) -> Report:
     verdicts = [verdict for verdict in verdicts if not {verdict.arm, verdict.baseline} & unmeasured.keys()]
     verdicts = with_kernels(verdicts, [record for record in contest.values() if record is not None])
     told = [f"no verdict on {arm}, which has no {study.metric}: {reason}" for arm, reason in unmeasured.items()]
+    told += costs_told(study, records)
     remarks = [*checked.objections, *told, *checked.remarks, *(surprises(study, verdicts) if complete else ())]
     return Report(study, runs, arms, tuple(verdicts), tuple(remarks), complete, records)
 
@@ -137,9 +140,9 @@ def write(told: Mapping[str, Any], folder: Path) -> Path:
 
 def _line(plan: Plan, cell: Cell, record: RunRecord | None) -> RunLine:
     status, reason = (record.status, record.reason) if record is not None else ("missing", None)
-    value = _value(plan.study, record)
+    value = None if cell.is_foundation else _value(plan.study, record)
     place = (cell.arm, cell.seed, cell.trial, cell.share)
-    return RunLine(cell.id, *place, status, reason, value, str(plan.run_folder(cell)))
+    return RunLine(cell.id, *place, status, reason, value, str(plan.run_folder(cell)), cell.is_foundation)
 
 
 def _value(study: Study, record: RunRecord | None) -> float | None:

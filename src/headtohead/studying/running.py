@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.studying.cells import Cell
-from headtohead.tracking.record import RunRecord, Status
+from headtohead.tracking.record import FOUNDATION, RunRecord, Status
 from headtohead.tracking.store import RECORD, RunFolder
 
 DONE: tuple[Status, ...] = ("finished", "diverged", "out_of_memory", "failed")
@@ -38,7 +38,8 @@ def train_cell(cell: Cell, folder: Path, budget: str | None, threads: int | None
     config = _as_run(cell.config, folder, threads)
     try:
         parts = build_parts(config)
-        identity = replace(parts.identity, folder=folder, place=cell.place)
+        job = FOUNDATION if cell.is_foundation else parts.identity.job_type
+        identity = replace(parts.identity, folder=folder, place=cell.place, job_type=job)
         train(replace(parts, identity=identity, budget={"kind": budget} if budget else {}))
     except Exception as error:
         _note(cell, folder, config, f"{type(error).__name__}: {' '.join(str(error).split())}")
@@ -65,6 +66,7 @@ def _note(cell: Cell, folder: Path, config: dict[str, Any], reason: str) -> None
         run = RunFolder.create_at(folder)
         record = RunRecord(id=run.id, name=cell.name, group=config["group"], seed=config["seed"], config=config)
         record.place = cell.place
+        record.job_type = FOUNDATION if cell.is_foundation else record.job_type
     elif record.status in DONE:
         return
     RunFolder(folder).write_record(replace(record, status="failed", reason=reason))

@@ -63,6 +63,8 @@ class Study:
     """Points on the budget axis, each a run of its own; verdicts rest on the whole."""
     lengths: tuple[int, ...] = ()
     """Multiples of the training length at which the test is taken too."""
+    foundations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Runs that arms may start from, init_from=foundation:NAME: overrides, applied after those of the base."""
     ablation: Ablation | None = None
     """Makes arms beside those that are written out."""
     scaling: Scaling | None = None

@@ -30,6 +30,9 @@ def _with_place(data: dict[str, Any]) -> dict[str, Any]:
 MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_place}
 """From a schema version to the next: raw JSON of version n in, raw JSON of version n + 1 out."""
 
+FOUNDATION = "foundation"
+"""The job of a run that others of its study start from."""
+
 Status = Literal["running", "finished", "diverged", "out_of_memory", "interrupted", "failed"]
 
 
