@@ -66,7 +66,8 @@ def test_no_difference_found_is_not_equivalence_without_a_margin() -> None:
     assert judged(close).kind == "undecided"
     verdict = judged(close, Registration("min", metric="loss", seeds=range(5), margin=0.05))
     assert verdict.kind == "equivalent"
-    assert "within the margin of 0.05" in verdict.sentence
+    assert "and by less than the margin of 0.05" in verdict.sentence
+    assert "two one-sided paired t-tests over 5 seeds" in verdict.sentence, "the interval may reach over the margin"
 
 
 def test_a_sure_difference_smaller_than_the_margin_is_equivalent() -> None:
@@ -164,6 +165,49 @@ def test_a_registered_family_is_held_by_holm_and_an_exploring_one_by_its_false_d
     assert min(verdict.p_adjusted or 1.0 for verdict in registered) == pytest.approx(2 * smallest)
     explored = verdicts_of(values, contrasts, Registration("min"))
     assert {verdict.adjustment for verdict in explored} == {"benjamini_hochberg"}
+
+
+def test_a_run_that_one_arm_lacks_makes_no_other_verdict_easier() -> None:
+    values = {
+        "attention": ATTENTION,
+        "mamba": shifted(-0.1, -0.3, -0.05, -0.2, -0.1),
+        "lstm": shifted(0.3, 0.1, 0.2, 0.1, 0.0),
+    }
+    contrasts = [Contrast("mamba", "attention"), Contrast("lstm", "attention")]
+    whole, _ = verdicts_of(values, contrasts, LOSS)
+    lacking, other = verdicts_of({**values, "lstm": {1: 2.15, 2: 2.15, 3: 2.12, 4: 1.98}}, contrasts, LOSS)
+    assert (lacking.adjustment, other.adjustment) == ("holm", "benjamini_hochberg")
+    assert not lacking.exploratory and other.exploratory
+    assert lacking.p_adjusted == pytest.approx(min(2 * (whole.p or 1.0), max(whole.p or 1.0, other.p or 1.0)))
+
+
+def test_an_exact_test_that_cannot_decide_names_the_seeds_with_which_it_can() -> None:
+    three = judged(outcomes(0.5, 0.6, 0.5), Registration("max", seeds=range(3), solved_at=0.9), outcomes(1.0, 1.0, 1.0))
+    assert three.kind == "undecided" and three.seeds_needed == 4
+    assert "from 4 seeds on they do where all seeds of one arm are ahead" in three.sentence
+    four = judged(outcomes(*[0.5] * 4), Registration("max", seeds=range(4), solved_at=0.9), outcomes(*[1.0] * 4))
+    assert four.kind == "worse" and "hardly" not in four.sentence
+
+
+def test_a_contrast_that_was_not_registered_says_why() -> None:
+    values = {"mamba": shifted(-0.20, -0.21, -0.19, -0.22, -0.18), "attention": ATTENTION}
+    asked = Contrast("mamba", "attention", departure="the margin changed after registration")
+    (verdict,) = verdicts_of(values, [asked], LOSS)
+    assert verdict.sentence.startswith("Exploratory (the margin changed after registration): mamba is better")
+
+
+def test_as_many_other_seeds_as_a_look_has_are_not_that_look() -> None:
+    registration = Registration("min", seeds=range(8), looks=[5, 8])
+    mamba = {seed: value for seed, value in shifted(-0.20, -0.21, -0.19, -0.22, -0.18).items() if seed != 4}
+    verdict = judged({**mamba, 7: 1.8}, registration, {**ATTENTION, 7: 2.0})
+    assert verdict.seeds == (0, 1, 2, 3, 7) and verdict.reasons == ("registered seeds missing: 4",)
+
+
+def test_a_first_look_that_may_spend_next_to_nothing_is_plain_json() -> None:
+    registration = Registration("min", seeds=range(30), looks=[2, 30])
+    verdict = judged({0: 1.8, 1: 1.9}, registration)
+    assert verdict.kind == "undecided" and verdict.detectable_effect is None
+    json.dumps(verdict.as_data(), allow_nan=False)
 
 
 def test_only_seeds_of_both_arms_are_paired() -> None:

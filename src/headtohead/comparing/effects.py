@@ -181,6 +181,7 @@ def _effect(
     p, p_adjusted = p_values
     difference = float(estimate.difference)
     low, high = (float(bound) for bound in estimate.interval(reading.level))
+    detectable = detectable_effect(num_seeds, alpha=reading.level) * float(estimate.sd)
     return FoundEffect(
         levels=levels,
         kind=_kind(difference, p_adjusted, len(levels) > 1, reading),
@@ -188,7 +189,7 @@ def _effect(
         interval=(low, high) if p is not None else None,
         p=p,
         p_adjusted=p_adjusted,
-        detectable=None if p is None else detectable_effect(num_seeds, alpha=reading.level) * float(estimate.sd),
+        detectable=None if p is None or not math.isfinite(detectable) else detectable,
         assuming=names,
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from headtohead.comparing.statistics.means import paired, welch
 from headtohead.comparing.statistics.power import detectable_effect, seeds_needed
-from headtohead.comparing.statistics.rates import rank_test, solve_rates
+from headtohead.comparing.statistics.rates import rank_test, seeds_to_decide, solve_rates
 from headtohead.comparing.statistics.shapes import Scale, shape_of
 
 Method = Literal["paired t", "Welch's t", "solve rates", "time to solve", "ranks", "none"]
@@ -36,6 +36,7 @@ class Evidence:
     detectable: float | None = None
     """The smallest difference that this many seeds find in 80 % of studies."""
     seeds_needed: int | None = None
+    """To find it, or what the margin asks for; of exact tests, the fewest with which they can decide at all."""
     solved: tuple[int, int] | None = None
     of: tuple[int, int] | None = None
 
@@ -51,6 +52,13 @@ class Question:
     scale: Scale | None = None
     solved_at: float | None = None
     names: tuple[str, str] = ("the first arm", "the second arm")
+    num_contrasts: int = 1
+    """Of the family."""
+
+    @property
+    def seeds_of_exact_tests(self) -> int:
+        """With which they decide, where all seeds agree and whatever the rest of the family says."""
+        return seeds_to_decide(self.level / self.num_contrasts)
 
 
 def evidence_of(
@@ -62,7 +70,7 @@ def evidence_of(
         return Evidence("none", "no seed has a value of both arms")
     solved_at, because = _solved_at(arms, question)
     if solved_at is not None and times is not None:
-        return _by_time(times, because)
+        return _by_time(times, because, question)
     if solved_at is not None:
         return _by_rate(arms, solved_at, because, question)
     if any(value is None for arm in arms for value in arm):
@@ -83,7 +91,7 @@ def _solved_at(arms: tuple[list[float | None], ...], question: Question) -> tupl
     return None, None
 
 
-def _by_time(times: tuple[Outcomes, Outcomes], because: str | None) -> Evidence:
+def _by_time(times: tuple[Outcomes, Outcomes], because: str | None, question: Question) -> Evidence:
     first, second = (list(arm.values()) for arm in times)
     solved = (_num_solved(first), _num_solved(second))
     of = (len(first), len(second))
@@ -91,7 +99,8 @@ def _by_time(times: tuple[Outcomes, Outcomes], because: str | None) -> Evidence:
     medians = [float(np.median([math.inf if t is None else t for t in arm])) for arm in (first, second)]
     difference = medians[0] - medians[1] if all(map(math.isfinite, medians)) else None
     lead = _lead(first, second, larger_is_better=False)
-    return Evidence("time to solve", because, lead, difference, p=p, solved=solved, of=of)
+    needed = question.seeds_of_exact_tests
+    return Evidence("time to solve", because, lead, difference, p=p, seeds_needed=needed, solved=solved, of=of)
 
 
 def _by_rate(arms: tuple[list[float | None], ...], at: float, because: str | None, question: Question) -> Evidence:
@@ -101,7 +110,8 @@ def _by_rate(arms: tuple[list[float | None], ...], at: float, because: str | Non
     rates = solve_rates(counted, of, alpha=question.level)
     difference = solved[0] / of[0] - solved[1] / of[1]
     lead = int(np.sign(difference))
-    return Evidence("solve rates", because, lead, difference, p=rates.p, solved=counted, of=of)
+    needed = question.seeds_of_exact_tests
+    return Evidence("solve rates", because, lead, difference, p=rates.p, seeds_needed=needed, solved=counted, of=of)
 
 
 def _by_rank(first: Outcomes, second: Outcomes, question: Question) -> Evidence:
@@ -111,7 +121,8 @@ def _by_rank(first: Outcomes, second: Outcomes, question: Question) -> Evidence:
     both = [finished[seed] - others[seed] for seed in finished.keys() & others.keys()]
     difference = float(np.mean(both)) if both else None
     lead = _lead(a, b, larger_is_better=question.larger_is_better)
-    return Evidence("ranks", "runs diverged, which rank worst", lead, difference, p=p)
+    because, needed = "runs diverged, which rank worst", question.seeds_of_exact_tests
+    return Evidence("ranks", because, lead, difference, p=p, seeds_needed=needed)
 
 
 def _by_mean(first: Outcomes, second: Outcomes, question: Question) -> Evidence:
@@ -127,6 +138,7 @@ def _by_mean(first: Outcomes, second: Outcomes, question: Question) -> Evidence:
     low, high = estimate.interval(question.level)
     sd, alpha, margin = float(estimate.sd), question.level, question.margin
     wanted = abs(difference) if margin is None else margin
+    detectable = detectable_effect(fewest, alpha=alpha, paired=question.paired) * sd
     return Evidence(
         method="paired t" if question.paired else "Welch's t",
         lead=int(np.sign(difference)) * (1 if question.larger_is_better else -1),
@@ -134,7 +146,7 @@ def _by_mean(first: Outcomes, second: Outcomes, question: Question) -> Evidence:
         interval=(float(low), float(high)),
         p=float(estimate.p()),
         p_equivalent=None if margin is None else float(estimate.p_equivalent(margin)),
-        detectable=detectable_effect(fewest, alpha=alpha, paired=question.paired) * sd,
+        detectable=detectable if math.isfinite(detectable) else None,
         seeds_needed=seeds_needed(wanted / sd, alpha=alpha, paired=question.paired),
     )
 

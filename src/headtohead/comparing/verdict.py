@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from headtohead.comparing.evidence import Evidence, Method, Outcomes, Question, evidence_of
 from headtohead.comparing.statistics.adjusting import Adjustment, adjusted
@@ -24,6 +24,8 @@ class Contrast:
 
     arm: str
     baseline: str
+    departure: str | None = None
+    """Why it is not the question that was registered."""
 
 
 @dataclass(frozen=True)
@@ -113,17 +115,25 @@ def verdict_of(
 def verdicts_of(
     values: Values, contrasts: Sequence[Contrast], registration: Registration, times: Values | None = None
 ) -> list[Verdict]:
-    """The verdicts of a family; p-values after Holm, and after Benjamini and Hochberg where any of it explores.
+    """The verdicts of a family; p-values of what was registered after Holm, of what explores after Benjamini and
+    Hochberg, over all of it either way: what one arm lacks makes no other arm's verdict easier.
 
     times, by arm and seed, are steps until solved (None: never); they decide where solve rates would.
     """
-    cases = [_case(values, contrast, registration, times) for contrast in contrasts]
-    method: Adjustment = "benjamini_hochberg" if any(case.reasons for case in cases) else "holm"
-    p_values = adjusted([case.evidence.p for case in cases], method)
-    p_equivalent = adjusted([case.evidence.p_equivalent for case in cases], method)
-    told = method if len(cases) > 1 else None
-    rows = zip(cases, p_values, p_equivalent, strict=True)
-    return [_verdict(case, registration, p, q, told) for case, p, q in rows]
+    cases = [_case(values, contrast, registration, len(contrasts), times) for contrast in contrasts]
+    p_values = _by_method([case.evidence.p for case in cases])
+    p_equivalent = _by_method([case.evidence.p_equivalent for case in cases])
+    verdicts = []
+    for place, case in enumerate(cases):
+        method: Adjustment = "benjamini_hochberg" if case.reasons else "holm"
+        told = method if len(cases) > 1 else None
+        verdicts.append(_verdict(case, registration, p_values[method][place], p_equivalent[method][place], told))
+    return verdicts
+
+
+def _by_method(p_values: Sequence[float | None]) -> dict[Adjustment, list[float | None]]:
+    methods: tuple[Adjustment, ...] = get_args(Adjustment)
+    return {method: adjusted(p_values, method) for method in methods}
 
 
 @dataclass(frozen=True)
@@ -136,7 +146,9 @@ class _Case:
     failures: dict[str, int]
 
 
-def _case(values: Values, contrast: Contrast, registration: Registration, times: Values | None) -> _Case:
+def _case(
+    values: Values, contrast: Contrast, registration: Registration, num_contrasts: int, times: Values | None
+) -> _Case:
     names = (contrast.arm, contrast.baseline)
     first, second = (_outcomes(values, name) for name in names)
     shared = tuple(sorted(first.keys() & second.keys()))
@@ -152,6 +164,7 @@ def _case(values: Values, contrast: Contrast, registration: Registration, times:
         scale=registration.scale,
         solved_at=registration.solved_at,
         names=names,
+        num_contrasts=num_contrasts,
     )
     timed = None
     if times is not None:
@@ -165,7 +178,7 @@ def _case(values: Values, contrast: Contrast, registration: Registration, times:
         evidence_of(first, second, question, timed),
         seeds,
         question.level,
-        tuple(_departures(seeds, registration, level)),
+        tuple(_departures(seeds, registration, level) if contrast.departure is None else (contrast.departure,)),
         {name: sum(value is None for value in arm.values()) for name, arm in zip(names, (first, second), strict=True)},
     )
 
@@ -188,13 +201,14 @@ def _departures(seeds: Collection[int], registration: Registration, level: float
     if registration.seeds is None:
         yield "no seeds were registered"
         return
+    planned = sorted(registration.seeds)[: len(seeds) if registration.looks else None]
     added = sorted(set(seeds) - set(registration.seeds))
-    missing = sorted(set(registration.seeds) - set(seeds))
+    missing = sorted(set(planned) - set(seeds))
     if added:
         yield f"seeds added after registration: {_listed(added)}"
     if level is None:
         yield f"a look at {len(seeds)} seeds was not registered"
-    elif missing and not registration.looks:
+    elif missing:
         yield f"registered seeds missing: {_listed(missing)}"
 
 

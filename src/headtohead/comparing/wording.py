@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -46,8 +47,9 @@ def _answer(verdict: Verdict) -> str:
     subject, apart = f"{verdict.arm} and {verdict.baseline}", f"{_figure(verdict.difference)}{_interval(verdict)}"
     if verdict.kind == "equivalent":
         return (
-            f"{subject} are equivalent on {verdict.metric}: they differ by {apart}, "
-            f"within the margin of {_figure(verdict.margin)} ({_p(verdict.p_equivalent, verdict)}, {_tested(verdict)})"
+            f"{subject} are equivalent on {verdict.metric}: they differ by {apart}, and by less than the margin of "
+            f"{_figure(verdict.margin)} ({_p(verdict.p_equivalent, verdict)}, two one-sided "
+            f"{_tested(verdict).replace('t-test', 't-tests', 1)})"
         )
     if verdict.kind == "undecided":
         return f"{subject} are undecided on {verdict.metric}: {_seen(verdict)}"
@@ -78,6 +80,8 @@ def _seen(verdict: Verdict) -> str:
 
 
 def _advice(verdict: Verdict) -> list[str]:
+    if verdict.method in ("solve rates", "time to solve", "ranks"):
+        return list(_advice_on_exact_tests(verdict))
     seeds = _seeds(len(verdict.seeds))
     advice = []
     if verdict.detectable_effect is not None:
@@ -88,6 +92,15 @@ def _advice(verdict: Verdict) -> list[str]:
         if needed is None or needed > len(verdict.seeds):
             advice.append(f"{how_many} would show {aim}, in a new registration")
     return advice
+
+
+def _advice_on_exact_tests(verdict: Verdict) -> Iterator[str]:
+    needed = verdict.seeds_needed
+    if needed is not None and needed > len(verdict.seeds):
+        yield (
+            f"exact tests of so few seeds hardly decide: from {_seeds(needed)} on they do where all seeds of one arm "
+            "are ahead of all of the other, in a new registration"
+        )
 
 
 def _interval(verdict: Verdict) -> str:

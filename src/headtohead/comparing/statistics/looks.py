@@ -39,7 +39,9 @@ def _levels(looks: tuple[int, ...], alpha: float) -> tuple[float, ...]:
     found, path = [], _Path(float(shares[0]))
     for k, share in enumerate(shares):
         earned = spent(share, alpha) - (spent(shares[k - 1], alpha) if k else 0.0)
-        bound = float(optimize.brentq(lambda z, path=path, earned=earned: path.beyond(z) - earned, 0.0, _REACH))
+        bound = _REACH  # of so small a share of the seeds that next to nothing may be spent
+        if path.beyond(_REACH) < earned:
+            bound = float(optimize.brentq(lambda z, path=path, earned=earned: path.beyond(z) - earned, 0.0, _REACH))
         found.append(float(2 * stats.norm.sf(bound)))
         if k + 1 < len(shares):
             path = path.after(bound, float(shares[k + 1]))

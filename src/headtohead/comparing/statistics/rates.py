@@ -5,8 +5,10 @@ Means say little there: over three seeds of which 70 % solve it, a t interval co
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
@@ -33,6 +35,12 @@ def solve_rates(solved: tuple[int, int], of: tuple[int, int], *, alpha: float = 
     exact = [stats.binomtest(s, n).proportion_ci(1 - alpha, method="exact") for s, n in zip(solved, of, strict=True)]
     intervals = tuple((float(rate.low), float(rate.high)) for rate in exact)
     return Rates(solved, of, intervals, float(stats.fisher_exact(table).pvalue))
+
+
+def seeds_to_decide(level: float) -> int:
+    """The fewest of each arm with which an exact test can fall below the level: of all ways to deal the seeds out, 2
+    have all of one arm ahead of all of the other."""
+    return next(n for n in count(1) if level * math.comb(2 * n, n) > 2)
 
 
 def rank_test(first: Sequence[float | None], second: Sequence[float | None], *, larger_is_better: bool) -> float | None:
