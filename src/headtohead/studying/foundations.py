@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headtohead.studying.cells import Cell
     from headtohead.tracking.record import RunRecord
 
-FIELD, PREFIX = "init_from", "foundation:"
+FIELD, PREFIX, FROM_RUN = "init_from", "foundation:", "run:"
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Start:
 
     @property
     def override(self) -> str:
-        return f"{FIELD}=run:{self.folder}"
+        return f"{FIELD}={FROM_RUN}{self.folder}"
 
 
 def foundation_of(study: Study, arm: str) -> str | None:

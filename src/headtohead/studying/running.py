@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.studying.cells import Cell
+from headtohead.studying.foundations import FROM_RUN
 from headtohead.tracking.record import FOUNDATION, RunRecord, Status
 from headtohead.tracking.store import RECORD, RunFolder
 
+_HOW: Mapping[Status, str] = {
+    "failed": "failed", "diverged": "diverged", "out_of_memory": "ran out of memory", "interrupted": "was interrupted",
+}  # fmt: skip
 DONE: tuple[Status, ...] = ("finished", "diverged", "out_of_memory", "failed")
 """Results, good or bad; everything else is half a run, and counts as none."""
 
@@ -37,12 +41,22 @@ def train_cell(cell: Cell, folder: Path, budget: str | None, threads: int | None
 
     config = _as_run(cell.config, folder, threads)
     try:
+        _check_start(config["init_from"])
         parts = build_parts(config)
         job = FOUNDATION if cell.is_foundation else parts.identity.job_type
         identity = replace(parts.identity, folder=folder, place=cell.place, job_type=job)
         train(replace(parts, identity=identity, budget={"kind": budget} if budget else {}))
     except Exception as error:
         _note(cell, folder, config, f"{type(error).__name__}: {' '.join(str(error).split())}")
+
+
+def _check_start(given: str | None) -> None:
+    """A foundation may have failed."""
+    if given is None or not given.startswith(FROM_RUN):
+        return
+    record = record_of(Path(given.removeprefix(FROM_RUN)))
+    if record is not None and record.job_type == FOUNDATION and record.status != "finished":
+        raise ValueError(f"it starts from {record.name or record.id}, which {_HOW[record.status]}: {record.reason}")
 
 
 def give_up(cell: Cell, folder: Path, reason: str) -> None:
