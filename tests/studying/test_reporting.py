@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,27 @@ def test_seeds_added_after_looking_are_exploratory(tmp_path: Path) -> None:
 def test_another_question_asked_after_looking_is_exploratory(tmp_path: Path, change: dict[str, object]) -> None:
     filled(plan_without_models(tmp_path), {"a": A, "b": B})
     assert report_of(plan_without_models(tmp_path, **change)).verdicts[0].exploratory
+
+
+def test_what_changed_after_registration_is_named(tmp_path: Path) -> None:
+    filled(plan_without_models(tmp_path), {"a": A, "b": B})
+    assert report_of(plan_without_models(tmp_path, margin=0.5)).verdicts[0].reasons == (
+        "margin changed after registration",
+    )
+
+
+def test_an_arm_that_is_another_than_was_registered_is_exploratory_and_named(tmp_path: Path) -> None:
+    filled(plan_without_models(tmp_path), {"a": A, "b": B})
+    plan = plan_without_models(tmp_path)
+    changed = replace(plan, drafts={**plan.drafts, "b": {**plan.drafts["b"], "arm": "b at another learning rate"}})
+    assert report_of(changed).verdicts[0].reasons == ("b changed after registration",)
+
+
+def test_a_baseline_chosen_after_looking_is_no_registered_design(tmp_path: Path) -> None:
+    filled(plan_without_models(tmp_path), {"a": A, "b": B})
+    turned = filled(plan_without_models(tmp_path, baseline="b"), {"a": A, "b": B})
+    (verdict,) = report_of(turned).verdicts
+    assert verdict.baseline == "b" and verdict.exploratory
 
 
 def test_an_arm_added_later_leaves_the_registered_contrast_as_it_was(tmp_path: Path) -> None:

@@ -14,20 +14,24 @@ Outcome = tuple[str, int, str, float | None]
 
 
 def judged(
-    study: Study, outcomes: Iterable[Outcome], written: Registered | None, *, chance: float | None = None
+    study: Study,
+    outcomes: Iterable[Outcome],
+    written: Registered | None,
+    asked: Registered,
+    *,
+    chance: float | None = None,
 ) -> list[Verdict]:
     """Contrasts that were registered are one family, those that were not another; in the order of the study."""
     values = _values(study, outcomes)
-    same = written is not None and written.asks_the_same(Registered.of(study))
-    ours = [pair for pair in study.contrasts if same and written is not None and pair in written.contrasts]
+    apart = {pair: list(written.departures(asked, pair)) if written else None for pair in study.contrasts}
+    ours = [pair for pair in study.contrasts if apart[pair] == []]
     others = [pair for pair in study.contrasts if pair not in ours]
     found: dict[tuple[str, str], Verdict] = {}
     registered = (written.seeds, written.looks) if written else (None, ())
     for pairs, (seeds, looks) in ((ours, registered), (others, (None, ()))):
         if pairs:
-            verdicts = verdicts_of(
-                values, [Contrast(*pair) for pair in pairs], _registration(study, seeds, looks, chance)
-            )
+            contrasts = [Contrast(*pair, "; ".join(apart[pair] or ()) or None) for pair in pairs]
+            verdicts = verdicts_of(values, contrasts, _registration(study, seeds, looks, chance))
             found |= zip(pairs, verdicts, strict=True)
     return [found[pair] for pair in study.contrasts]
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from headtohead.studying.cells import run_id
+from headtohead.studying.foundations import FIELD, foundation_of
 from headtohead.studying.planning import Plan
+from headtohead.studying.running import is_done
 from headtohead.studying.study import Study
 from headtohead.studying.tuning.tuning import Tuning
 from headtohead.tracking.files import replace_text
+
+_ADDED = ("seeds", "contrasts", "arms")
 
 
 @dataclass(frozen=True)
@@ -29,26 +34,48 @@ class Registered:
     looks: tuple[int, ...] = ()
     tuning: str | None = None
     """Its design in words; None where it is told, not done."""
+    arms: Mapping[str, str] = field(default_factory=dict)
+    """By name a hash of what each is, its budget counted in and its seed left out; not all of them in old ones."""
 
     @classmethod
-    def of(cls, study: Study) -> Registered:
+    def of(cls, study: Study, arms: Mapping[str, str] | None = None) -> Registered:
         """Where looks are registered, so are all seeds up to the last of them."""
         tuning = study.tuning.words if isinstance(study.tuning, Tuning) else None
         asked = {field.name: getattr(study, field.name) for field in fields(cls)}
-        design = cls(**{**asked, "tuning": tuning})
+        design = cls(**{**asked, "tuning": tuning, "arms": dict(arms or {})})
         return replace(design, seeds=tuple(range(study.looks[-1]))) if study.looks else design
 
     def asks_the_same(self, other: Registered) -> bool:
-        """Seeds and contrasts aside, which may be added one by one."""
-        return replace(self, seeds=(), contrasts=()) == replace(other, seeds=(), contrasts=())
+        return not self.changed_in(other)
+
+    def changed_in(self, other: Registered) -> list[str]:
+        """Fields; seeds, contrasts and arms aside, which may be added one by one."""
+        asked = [field.name for field in fields(self) if field.name not in _ADDED]
+        return [name for name in asked if getattr(self, name) != getattr(other, name)]
+
+    def departures(self, other: Registered, contrast: tuple[str, str]) -> Iterator[str]:
+        """Why a contrast of the other is none of these."""
+        if changed := self.changed_in(other):
+            yield f"{' and '.join(changed)} changed after registration"
+        if contrast not in self.contrasts:
+            yield "the contrast was added after registration"
+        for arm in contrast:
+            if arm in self.arms and arm in other.arms and self.arms[arm] != other.arms[arm]:
+                yield f"{arm} changed after registration"
 
 
 def register(plan: Plan) -> None:
-    """Once, when the first run is about to start; what was written then stays."""
+    """Once, when the first run is about to start; what was written then stays, and nothing is written once there are
+    results to be seen."""
     file = _file(plan)
-    if not file.exists():
+    if not file.exists() and not any(is_done(plan.run_folder(cell)) for cell in plan.cells):
         file.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(file, json.dumps(asdict(Registered.of(plan.study)), indent=2) + "\n")
+        replace_text(file, json.dumps(asdict(asked_by(plan)), indent=2) + "\n")
+
+
+def asked_by(plan: Plan) -> Registered:
+    """What the study asks now."""
+    return Registered.of(plan.study, {arm: _content(plan, arm) for arm in plan.study.arms})
 
 
 def registered(plan: Plan) -> Registered | None:
@@ -64,5 +91,11 @@ def registered(plan: Plan) -> Registered | None:
 
 def _file(plan: Plan) -> Path:
     """By the baseline without its seed: arms and seeds may join a design, another baseline makes another."""
-    config = plan.drafts[plan.study.baseline]
-    return plan.folder / "registrations" / f"{run_id({**config, 'seed': None})}.json"
+    return plan.folder / "registrations" / f"{_content(plan, plan.study.baseline)}.json"
+
+
+def _content(plan: Plan, arm: str) -> str:
+    """What the arm starts from is part of it."""
+    foundation = foundation_of(plan.study, arm)
+    start = {} if foundation is None else {FIELD: run_id({**plan.drafts[foundation], "seed": None})}
+    return run_id({**plan.drafts[arm], **start, "seed": None})

@@ -19,7 +19,7 @@ from headtohead.studying.cells import Cell
 from headtohead.studying.foundations import costs_told
 from headtohead.studying.judging import judged, surprises
 from headtohead.studying.planning import Plan
-from headtohead.studying.registering import registered
+from headtohead.studying.registering import asked_by, registered
 from headtohead.studying.running import DONE, record_of
 from headtohead.studying.study import Study
 from headtohead.tracking.files import replace_text
@@ -120,7 +120,9 @@ def report_of(plan: Plan) -> Report:
     unmeasured = _unmeasured(study, contest)
     outcomes = [(run.arm, run.seed, run.status, run.value) for run in runs if run.counts and run.arm not in unmeasured]
     verdicts = (
-        [] if checked.objections else judged(study, outcomes, registered(plan), chance=_chance(study, contest.values()))
+        []
+        if checked.objections
+        else judged(study, outcomes, registered(plan), asked_by(plan), chance=_chance(study, contest.values()))
     )
     complete = not plan.is_open and all(run.status in DONE for run in runs)
     verdicts = [verdict for verdict in verdicts if not {verdict.arm, verdict.baseline} & unmeasured.keys()]
