@@ -23,7 +23,7 @@ from headtohead.studying.reading import study_from
 from headtohead.studying.registering import register
 from headtohead.studying.reporting import Report, report_of
 from headtohead.studying.scaling import families_of
-from headtohead.tracking.record import Place, Progress
+from headtohead.tracking.record import Place, Progress, RunRecord
 from headtohead.tracking.store import RunFolder
 
 SIZES = (8, 16, 32, 64, 128)
@@ -107,6 +107,16 @@ def test_the_plan_of_a_fraction_tells_its_aliases(tmp_path: Path) -> None:
     plan = replace(plan, study=replace(study, arms=study.ablation.arms()))
     told = [text.plain for text in show_aliases(plan)]
     assert "estimable if b=b1 x c=c1 is zero: a=a1" in told and "not estimable: a=a1 x b=b1, aliased with c=c1" in told
+
+
+def test_the_command_of_a_run_names_the_folder_of_its_files_and_the_threads_it_had(tmp_path: Path) -> None:
+    plan, report = finished_study(tmp_path)
+    cell = plan.contest[0]
+    record = replace(report.records[cell] or RunRecord("r"), config={"trainer": {"threads": 2}})
+    report = replace(report, records={**report.records, cell: record})
+    first, *others = findings_from(plan, report, config_dir="my conf").runs
+    assert first.command == "h2h train trainer.threads=2 --config-dir 'my conf'"
+    assert {run.command for run in others} == {"h2h train --config-dir 'my conf'"}
 
 
 def test_a_study_that_asks_for_none_of_it_has_none(tmp_path: Path) -> None:

@@ -169,7 +169,9 @@ def _told(given: argparse.Namespace, plan: Plan, cells: Sequence[Cell]) -> int:
     from headtohead.studying.view import show_report
 
     report = report_of(plan)
-    findings = findings_from(plan, report, command=shlex.join(("h2h", "study", given.name, *given.overrides)))
+    where = ("--config-dir", given.config_dir) if given.config_dir else ()
+    command = shlex.join(("h2h", "study", given.name, *given.overrides, *where))
+    findings = findings_from(plan, report, command=command, config_dir=given.config_dir)
     told = told_of(report, findings)
     files = [write(told, plan.folder), plan.folder / FILE]
     write_report(findings, files[1])

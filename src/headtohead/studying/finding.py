@@ -12,11 +12,12 @@ from headtohead.studying.cells import Cell
 from headtohead.studying.planning import Plan
 from headtohead.studying.reporting import Report
 from headtohead.studying.tuning.summing import summary_of
+from headtohead.tracking.record import RunRecord
 
 _PARTS = ("matching", "tuning", "effects", "left_out", "scaling", "ranking", "lengths")
 
 
-def findings_from(plan: Plan, report: Report, *, command: str | None = None) -> Findings:
+def findings_from(plan: Plan, report: Report, *, command: str | None = None, config_dir: str | None = None) -> Findings:
     """The same verdicts as the report's, with all that stands behind them."""
     study = plan.study
     found = findings_of(
@@ -29,10 +30,10 @@ def findings_from(plan: Plan, report: Report, *, command: str | None = None) -> 
         words=Words(
             order=list(study.arms),
             overrides={arm: what_makes(plan, arm) for arm in study.arms},
-            commands={cell.id: command_of(cell) for cell in plan.contest},
+            commands={cell.id: command_of(cell, report.records[cell], config_dir) for cell in plan.contest},
         ),
         undone=[
-            Found(cell.arm, cell.seed, "missing", command=command_of(cell))
+            Found(cell.arm, cell.seed, "missing", command=command_of(cell, None, config_dir))
             for cell in plan.contest
             if report.records[cell] is None
         ],
@@ -65,9 +66,12 @@ def what_makes(plan: Plan, arm: str) -> tuple[str, ...]:
     return (*plan.study.arms[arm], *matched, *chosen)
 
 
-def command_of(cell: Cell) -> str:
-    """Makes the run again."""
-    return f"h2h train {shlex.join(cell.overrides)}"
+def command_of(cell: Cell, record: RunRecord | None, config_dir: str | None) -> str:
+    """Makes the run again, on as many threads: sums of another number of parts round otherwise."""
+    threads = record.config.get("trainer", {}).get("threads") if record is not None else None
+    also = [f"trainer.threads={threads}"] if threads and not cell.config["trainer"].get("threads") else []
+    where = ["--config-dir", config_dir] if config_dir else []
+    return f"h2h train {shlex.join([*cell.overrides, *also, *where])}"
 
 
 def told_of(report: Report, findings: Findings) -> dict[str, Any]:
