@@ -26,6 +26,9 @@ def test_what_is_left_out_is_filled_in() -> None:
         ({"baseline": "A1"}, "baseline names A1, which is no arm"),
         ({"arms": {"a": []}}, r"arms=\[a\] is no comparison"),
         ({"arms": {"a b": [], "a": []}}, "an arm is named 'a b'"),
+        ({"arms": {"größe": [], "a": []}}, "an arm is named 'größe': use letters from a to z"),
+        ({"arms": {True: [], "a": []}}, "arms=.* is refused: it must be .*in quotes"),
+        ({"contrasts": [["b", "a"], ["a", "b"]]}, "asks the same twice"),
         (
             {"arms": {"a": [], "b": "model/norm=rms_norm"}},
             "arms=.* is refused: it must be a list, each of it text",
@@ -48,6 +51,20 @@ def test_what_is_left_out_is_filled_in() -> None:
 def test_what_makes_no_sense_is_refused_in_one_sentence(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigurationError, match=sentence):
         small_study(**changes)
+
+
+def test_names_and_figures_are_read_as_they_are_meant() -> None:
+    arms = {1: ["model.num_heads=1"], 16: ["model.num_heads=16"]}
+    study = small_study(arms=arms, baseline=1, margin="1e-3", alpha="5e-2", expected={16: ["better"]})
+    assert study.contrasts == (("16", "1"),) and (study.margin, study.alpha) == (0.001, 0.05)
+
+
+def test_an_arm_that_is_written_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "study").mkdir()
+    text = "# Twice (https://example.org).\narms:\n  a: [x=1]\n  b: [x=2]\n  a: [x=3]\n"
+    (tmp_path / "study" / "mine.yaml").write_text(text)
+    with pytest.raises(ConfigurationError, match="study mine has a 2 times"):
+        read_study("mine", config_dir=tmp_path)
 
 
 @pytest.mark.parametrize("field", ["question", "arms", "seeds", "metric", "baseline", "tuning"])

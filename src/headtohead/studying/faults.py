@@ -15,7 +15,7 @@ from headtohead.studying.tuning.tuning import Tuning, misfits
 from headtohead.tracking.stages import multiple_of
 
 INSTEAD = "take it out (seeds=5 gives five seeds, seeds=[0,1] those two)"
-_NAME = re.compile(r"\w[\w.+-]*")
+_NAME = re.compile(r"\w[\w.+-]*", re.ASCII)
 _LENGTHS = "evaluation.lengths"
 
 
@@ -26,7 +26,7 @@ def faults(study: Study) -> Iterator[str]:
         yield f"arms={show(arms)} is no comparison: give two or more"
     for arm in arms:
         if not _NAME.fullmatch(arm):
-            yield f"an arm is named {arm!r}: use letters, digits, dots, dashes, plus signs and underscores"
+            yield f"an arm is named {arm!r}: use letters from a to z, digits, dots, dashes, plus signs and underscores"
     stage, metric = study.stage_and_name
     multiple = multiple_of(stage)
     if (multiple is None and stage != "validation") or not metric:
@@ -77,6 +77,8 @@ def _unknown_arms(study: Study) -> Iterator[str]:
     for arm, other in study.contrasts:
         if arm == other:
             yield f"the contrast [{arm}, {other}] compares an arm with itself: name two"
+    if len(set(map(frozenset, study.contrasts))) < len(study.contrasts):
+        yield f"contrasts={show(study.contrasts)} asks the same twice, which makes each answer harder: take one out"
     compared = {arm for arm, other in study.contrasts if other == study.baseline}
     for arm in study.expected:
         if arm not in compared:

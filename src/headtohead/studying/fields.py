@@ -11,8 +11,8 @@ from headtohead.building.kinds import (
     Kind,
     ListOf,
     MappingOf,
+    MismatchError,
     Null,
-    Number,
     OneOf,
     Text,
     Whole,
@@ -20,7 +20,7 @@ from headtohead.building.kinds import (
 from headtohead.studying.ablation.reading import AblationField
 from headtohead.studying.scaling import ScalingField
 from headtohead.studying.study import BUDGETS, UNLIKE, VERDICTS, Study, WantedBudget
-from headtohead.studying.tuning.reading import TUNING
+from headtohead.studying.tuning.reading import TUNING, Figure
 
 _OVERRIDES = ListOf(Text())
 
@@ -39,32 +39,50 @@ class BudgetField(Kind):
         return f"{OneOf(BUDGETS).wants()}, or one with its options, {{equal_parameters: {{tolerance: 0.01}}}}"
 
 
+@dataclass(frozen=True)
+class ByArm(Kind):
+    """A mapping whose keys are names: YAML reads 16 as a number, and on as true."""
+
+    item: Kind
+
+    def read(self, value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise MismatchError(MappingOf(self.item).wants())
+        for name in value:
+            if isinstance(name, bool) or not isinstance(name, str | int | float):
+                raise MismatchError("a mapping from names of arms: write names such as 'on' and 'no' in quotes")
+        return MappingOf(self.item).read({str(name): entry for name, entry in value.items()})
+
+    def wants(self) -> str:
+        return MappingOf(self.item).wants()
+
+
 KINDS: dict[str, Kind] = {
     "question": Text(),
     "hypothesis": Text(),
     "tuning": TUNING,
-    "arms": MappingOf(_OVERRIDES),
+    "arms": ByArm(_OVERRIDES),
     "seeds": Either((Whole(), ListOf(Whole()))),
     "metric": Text(),
     "direction": OneOf(("min", "max")),
     "baseline": Text(),
     "base": _OVERRIDES,
     "contrasts": ListOf(ListOf(Text(), (Text(), Text()))),
-    "margin": Either((Number(), Null())),
+    "margin": Either((Figure(), Null())),
     "budget": Either((BudgetField(), Null())),
-    "movable": MappingOf(ListOf(Text())),
+    "movable": ByArm(ListOf(Text())),
     "looks": ListOf(Whole()),
-    "shares": ListOf(Number()),
+    "shares": ListOf(Figure()),
     "lengths": ListOf(Whole()),
     "foundations": MappingOf(_OVERRIDES),
     "ablation": Either((AblationField(), Null())),
     "scaling": Either((ScalingField(), Null())),
     "allow_unlike": ListOf(OneOf(UNLIKE)),
-    "expected": MappingOf(ListOf(OneOf(VERDICTS))),
-    "seed_offsets": MappingOf(Whole()),
-    "alpha": Number(),
-    "best": Either((Number(), Null())),
-    "solved_at": Either((Number(), Null())),
+    "expected": ByArm(ListOf(OneOf(VERDICTS))),
+    "seed_offsets": ByArm(Whole()),
+    "alpha": Figure(),
+    "best": Either((Figure(), Null())),
+    "solved_at": Either((Figure(), Null())),
 }
 FIELDS = tuple(KINDS)
 

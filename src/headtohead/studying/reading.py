@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headtohead.building.choices import STUDY, choices
 from headtohead.building.errors import ConfigurationError, show, unknown
@@ -15,6 +16,9 @@ from headtohead.studying.ablation.joining import MADE, with_its_arms
 from headtohead.studying.faults import INSTEAD, faults, taken
 from headtohead.studying.fields import FIELDS, KINDS
 from headtohead.studying.study import Study
+
+if TYPE_CHECKING:
+    from yaml.nodes import Node
 
 _REQUIRED = ("question", "hypothesis", "tuning", "arms", "seeds", "metric", "direction", "baseline")
 
@@ -27,7 +31,9 @@ def read_study(name: str, overrides: Sequence[str] = (), config_dir: str | Path 
     if name not in known:
         raise ConfigurationError(unknown(f"{name} is no study", name, list(known)))
     try:
-        written = yaml.safe_load(known[name].read_text(encoding="utf-8"))
+        text = known[name].read_text(encoding="utf-8")
+        _refuse_doubles(name, yaml.compose(text, Loader=yaml.SafeLoader))
+        written = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ConfigurationError(f"{known[name]} is no YAML: {' '.join(str(error).split())}") from None
     own = [override for override in overrides if key_of(override) in FIELDS]
@@ -56,6 +62,21 @@ def study_from(name: str, written: Any) -> Study:
     for sentence in faults(study):
         raise ConfigurationError(f"study {name}: {sentence}")
     return study
+
+
+def _refuse_doubles(name: str, node: Node | None) -> None:
+    """YAML keeps the last of two entries, and an arm that is written twice would be lost unseen."""
+    from yaml.nodes import CollectionNode
+
+    if not isinstance(node, CollectionNode):
+        return
+    pairs = [entry for entry in node.value if isinstance(entry, tuple)]
+    keys = Counter(key.value for key, _ in pairs if isinstance(key.value, str))
+    for key, times in keys.items():
+        if times > 1:
+            raise ConfigurationError(f"study {name} has {key} {times} times: give each a name of its own")
+    for part in [value for _, value in pairs] or node.value:
+        _refuse_doubles(name, part)
 
 
 def _completed(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
