@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from small_studies import WRITTEN, small_study
 
 from headtohead.building.choices import choice_names
 from headtohead.building.errors import ConfigurationError
+from headtohead.studying.fields import FIELDS
 from headtohead.studying.planning import Planner, plan_of
 from headtohead.studying.reading import read_study, study_from
 
@@ -100,6 +102,17 @@ def test_every_shipped_study_can_be_composed_and_says_what_it_expects(name: str)
     study = read_study(name)
     assert Planner(study).folder == Path("outputs/studies") / name
     assert study.expected, "a study says beforehand what would be no surprise"
+    if study.best is not None or study.solved_at is not None:
+        needed = seeds_to_decide(study.alpha / len(study.contrasts))
+        assert len(study.seeds) >= needed, "solve rates of fewer seeds decide nothing"
+
+
+@pytest.mark.parametrize("name", choice_names("study"))
+def test_every_shipped_study_says_in_its_header_what_is_expected_and_what_it_costs(name: str) -> None:
+    path = next(choice.path for choice in choices(STUDY) if choice.name == name)
+    header = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
+    assert any(line.startswith("# Expected: ") for line in header)
+    assert any(re.match(r"# Cost: .* runs.*, .*minutes?", line) for line in header)
 
 
 @pytest.mark.slow
@@ -109,3 +122,9 @@ def test_every_shipped_study_meets_its_budget(name: str, tmp_path: Path, monkeyp
     plan = plan_of(read_study(name))
     assert plan.matching is None or plan.matching.met
     assert plan.is_open or len(plan.cells) == plan.num_runs
+
+
+def test_the_page_on_studies_explains_every_field_and_no_other() -> None:
+    page = Path(__file__).parents[2] / "docs" / "study.md"
+    table = page.read_text(encoding="utf-8").split("\n## Fields\n")[1].split("\n## ")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(FIELDS)
