@@ -10,7 +10,7 @@ import pytest
 
 from headtohead.comparing.statistics.looks import levels
 from headtohead.comparing.statistics.shapes import Scale
-from headtohead.comparing.verdict import Contrast, Registration, Verdict, verdict_of, verdicts_of
+from headtohead.comparing.verdict import Contrast, Registration, Times, Verdict, verdict_of, verdicts_of
 
 CONTRAST = Contrast("mamba", "attention")
 LOSS = Registration("min", metric="loss", seeds=range(5))
@@ -28,7 +28,7 @@ def judged(
     mamba: dict[int, float | None],
     registration: Registration = LOSS,
     attention: dict[int, float | None] | None = None,
-    times: dict[str, dict[int, float | None]] | None = None,
+    times: Times | None = None,
 ) -> Verdict:
     values = {"mamba": mamba, "attention": ATTENTION if attention is None else attention}
     return verdicts_of(values, [CONTRAST], registration, times)[0]
@@ -118,9 +118,17 @@ def test_a_saturated_arm_is_judged_by_solve_rates() -> None:
 def test_of_arms_that_all_solve_it_the_times_to_solve_decide() -> None:
     solved = outcomes(*[1.0] * 5)
     times = {"mamba": outcomes(100, 110, 105, 102, 99), "attention": outcomes(300, 310, 290, 305, 320)}
-    verdict = judged(solved, ACCURACY, attention=solved, times=times)
+    verdict = judged(solved, ACCURACY, attention=solved, times=lambda at: times if at == pytest.approx(0.991) else {})
+    assert "in the median 203 steps sooner" in verdict.sentence
     assert (verdict.method, verdict.kind, verdict.difference) == ("time to solve", "better", -203.0)
     assert verdict.p == pytest.approx(2 / 252)
+
+
+def test_times_are_not_asked_where_rates_can_differ() -> None:
+    almost, solved = outcomes(1.0, 1.0, 1.0, 1.0, 0.5), outcomes(*[1.0] * 5)
+    times = {"mamba": outcomes(1, 2, 3, 4, 5), "attention": outcomes(300, 310, 290, 305, 320)}
+    verdict = judged(almost, ACCURACY, attention=solved, times=lambda _: times)
+    assert (verdict.method, verdict.solved, verdict.kind) == ("solve rates", (4, 5), "undecided")
 
 
 def test_a_registered_threshold_makes_it_a_question_of_rates() -> None:

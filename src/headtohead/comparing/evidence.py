@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -62,17 +62,19 @@ class Question:
 
 
 def evidence_of(
-    first: Outcomes, second: Outcomes, question: Question, times: tuple[Outcomes, Outcomes] | None
+    first: Outcomes, second: Outcomes, question: Question, times: Callable[[float], tuple[Outcomes, Outcomes]]
 ) -> Evidence:
-    """The test is chosen by the values' shape alone, never by what it would say."""
+    """The test is chosen by the values' shape alone, never by what it would say: where every seed of both arms has
+    solved the task, rates cannot differ, and how soon it was solved is what is left to ask."""
     arms = tuple([arm[seed] for seed in sorted(arm)] for arm in (first, second))
     if not all(arms):
         return Evidence("none", "no seed has a value of both arms")
     solved_at, because = _solved_at(arms, question)
-    if solved_at is not None and times is not None:
-        return _by_time(times, because, question)
     if solved_at is not None:
-        return _by_rate(arms, solved_at, because, question)
+        rates = _by_rate(arms, solved_at, because, question)
+        timed = times(solved_at) if rates.solved == rates.of else ({}, {})
+        known = any(time is not None for arm in timed for time in arm.values())
+        return _by_time(timed, because, question) if known else rates
     if any(value is None for arm in arms for value in arm):
         return _by_rank(first, second, question)
     return _by_mean(first, second, question)

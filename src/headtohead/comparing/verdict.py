@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -16,6 +16,8 @@ from headtohead.comparing.wording import sentence
 Kind = Literal["better", "worse", "equivalent", "undecided"]
 Values = Mapping[str, Outcomes]
 """By arm and seed; None is a run that diverged. A run that was not made has no entry."""
+Times = Callable[[float], Values]
+"""From the value at which a seed counts as solved to the steps until then, None for never."""
 
 
 @dataclass(frozen=True)
@@ -113,12 +115,12 @@ def verdict_of(
 
 
 def verdicts_of(
-    values: Values, contrasts: Sequence[Contrast], registration: Registration, times: Values | None = None
+    values: Values, contrasts: Sequence[Contrast], registration: Registration, times: Times | None = None
 ) -> list[Verdict]:
     """The verdicts of a family; p-values of what was registered after Holm, of what explores after Benjamini and
     Hochberg, over all of it either way: what one arm lacks makes no other arm's verdict easier.
 
-    times, by arm and seed, are steps until solved (None: never); they decide where solve rates would.
+    Where every seed of both arms has solved the task, times decide.
     """
     cases = [_case(values, contrast, registration, len(contrasts), times) for contrast in contrasts]
     p_values = _by_method([case.evidence.p for case in cases])
@@ -147,7 +149,7 @@ class _Case:
 
 
 def _case(
-    values: Values, contrast: Contrast, registration: Registration, num_contrasts: int, times: Values | None
+    values: Values, contrast: Contrast, registration: Registration, num_contrasts: int, times: Times | None
 ) -> _Case:
     names = (contrast.arm, contrast.baseline)
     first, second = (_outcomes(values, name) for name in names)
@@ -166,13 +168,15 @@ def _case(
         names=names,
         num_contrasts=num_contrasts,
     )
-    timed = None
-    if times is not None:
-        asked = [
-            {seed: _outcomes(times, name).get(seed) for seed in arm}
+
+    def timed(at: float) -> tuple[Outcomes, Outcomes]:
+        known = {} if times is None else times(at)
+        one, other = (
+            {seed: known.get(name, {}).get(seed) for seed in arm}
             for name, arm in zip(names, (first, second), strict=True)
-        ]
-        timed = (asked[0], asked[1])
+        )
+        return one, other
+
     return _Case(
         contrast,
         evidence_of(first, second, question, timed),

@@ -65,18 +65,19 @@ def _seen(verdict: Verdict) -> str:
         counts = (
             f"solved by {verdict.solved[0]} of {verdict.of[0]} seeds against {verdict.solved[1]} of {verdict.of[1]}"
         )
-        sooner = (
-            f", median time {_figure(verdict.difference)} apart"
-            if verdict.method == "time to solve" and verdict.difference
-            else ""
-        )
-        return f"{counts}{sooner} ({tested})"
+        return f"{counts}{_sooner(verdict)} ({tested})"
     if verdict.method == "ranks":
         apart = (
             "" if verdict.difference is None else f"a difference of {_figure(verdict.difference)} where both finished "
         )
         return f"{apart}({tested})" if apart else f"compared by rank ({tested})"
     return f"a difference of {_figure(verdict.difference)}{_interval(verdict)} ({tested})"
+
+
+def _sooner(verdict: Verdict) -> str:
+    if verdict.method != "time to solve" or not verdict.difference:
+        return ""
+    return f", in the median {_figure(abs(verdict.difference))} steps {'later' if verdict.difference > 0 else 'sooner'}"
 
 
 def _advice(verdict: Verdict) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from headtohead.comparing.statistics.shapes import Scale
-from headtohead.comparing.verdict import Contrast, Registration, Values, Verdict, verdicts_of
+from headtohead.comparing.verdict import Contrast, Registration, Times, Values, Verdict, verdicts_of
 from headtohead.studying.registering import Registered
 from headtohead.studying.study import Study
 
@@ -20,6 +20,7 @@ def judged(
     asked: Registered,
     *,
     chance: float | None = None,
+    times: Times | None = None,
 ) -> list[Verdict]:
     """Contrasts that were registered are one family, those that were not another; in the order of the study."""
     values = _values(study, outcomes)
@@ -31,7 +32,7 @@ def judged(
     for pairs, (seeds, looks) in ((ours, registered), (others, (None, ()))):
         if pairs:
             contrasts = [Contrast(*pair, "; ".join(apart[pair] or ()) or None) for pair in pairs]
-            verdicts = verdicts_of(values, contrasts, _registration(study, seeds, looks, chance))
+            verdicts = verdicts_of(values, contrasts, _registration(study, seeds, looks, chance), times)
             found |= zip(pairs, verdicts, strict=True)
     return [found[pair] for pair in study.contrasts]
 

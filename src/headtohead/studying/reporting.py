@@ -21,6 +21,7 @@ from headtohead.studying.judging import judged, surprises
 from headtohead.studying.planning import Plan
 from headtohead.studying.registering import asked_by, registered
 from headtohead.studying.running import DONE, record_of
+from headtohead.studying.solving import times_to_solve
 from headtohead.studying.study import Study
 from headtohead.tracking.files import replace_text
 from headtohead.tracking.record import RunRecord
@@ -119,11 +120,9 @@ def report_of(plan: Plan) -> Report:
     checked = audit(plan, {cell: record for cell, record in contest.items() if record and record.status == "finished"})
     unmeasured = _unmeasured(study, contest)
     outcomes = [(run.arm, run.seed, run.status, run.value) for run in runs if run.counts and run.arm not in unmeasured]
-    verdicts = (
-        []
-        if checked.objections
-        else judged(study, outcomes, registered(plan), asked_by(plan), chance=_chance(study, contest.values()))
-    )
+    chance, times = _chance(study, contest.values()), times_to_solve(plan, contest)
+    written, asked = registered(plan), asked_by(plan)
+    verdicts = [] if checked.objections else judged(study, outcomes, written, asked, chance=chance, times=times)
     complete = not plan.is_open and all(run.status in DONE for run in runs)
     verdicts = [verdict for verdict in verdicts if not {verdict.arm, verdict.baseline} & unmeasured.keys()]
     verdicts = with_kernels(verdicts, [record for record in contest.values() if record is not None])
