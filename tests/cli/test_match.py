@@ -61,7 +61,11 @@ def test_what_cannot_be_asked_is_refused_in_one_line(
     assert sentence in shown and shown.count("\n") == 1
 
 
-def test_arms_of_a_study_are_matched_by_their_own_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("founded", [False, True])
+def test_arms_of_a_study_are_matched_by_their_own_budget(
+    founded: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the runs are made that some of them start from, too."""
     folder = tmp_path / "own" / "study"
     folder.mkdir(parents=True)
     written = {
@@ -69,6 +73,9 @@ def test_arms_of_a_study_are_matched_by_their_own_budget(tmp_path: Path, capsys:
         "base": SMALL, "arms": {"first": [], "second": ["model.num_layers=3"]}, "baseline": "first",
         "budget": "equal_parameters", "movable": {"second": ["feedforward"]},
     }  # fmt: skip
+    if founded:
+        starts = ["model.num_layers=3", "init_from=foundation:below"]
+        written |= {"arms": {"first": [], "second": starts}, "foundations": {"below": ["data.seed=1"]}}
     (folder / "mine.yaml").write_text(json.dumps(written), encoding="utf-8")
     assert main(["match", "mine", "--config-dir", str(folder.parent), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from small_studies import WRITTEN, small_study
 
-from headtohead.building.choices import choice_names
+from headtohead.building.choices import STUDY, choice_names, choices
 from headtohead.building.errors import ConfigurationError
+from headtohead.comparing.statistics.rates import seeds_to_decide
 from headtohead.studying.fields import FIELDS
 from headtohead.studying.planning import Planner, plan_of
 from headtohead.studying.reading import read_study, study_from

@@ -65,7 +65,7 @@ def _parser() -> Parser:
 
 def _matching(given: argparse.Namespace) -> Matching:
     study = _study(given)
-    arms = dict(_arm(text) for text in given.arm) if study is None else dict(study.arms)
+    arms = dict(_arm(text) for text in given.arm) if study is None else _shapes(study)
     if len(given.arm) > len(arms):
         raise ConfigurationError("two arms have the same name: give each its own")
     baseline = given.baseline or (study.baseline if study else next(iter(arms)))
@@ -82,6 +82,13 @@ def _matching(given: argparse.Namespace) -> Matching:
     from headtohead.studying.matching.solver import match
 
     return match(base, arms, baseline, budget_of(config), movable, config_dir=given.config_dir, tell=note)
+
+
+def _shapes(study: Study) -> dict[str, tuple[str, ...]]:
+    """Its arms, as they are before anything is trained: what they start from does not change what they cost."""
+    from headtohead.studying.foundations import without_foundation
+
+    return {arm: without_foundation(overrides) for arm, overrides in study.arms.items()}
 
 
 def _study(given: argparse.Namespace) -> Study | None:
