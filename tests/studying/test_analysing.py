@@ -109,6 +109,16 @@ def test_the_plan_of_a_fraction_tells_its_aliases(tmp_path: Path) -> None:
     assert "estimable if b=b1 x c=c1 is zero: a=a1" in told and "not estimable: a=a1 x b=b1, aliased with c=c1" in told
 
 
+def test_effects_say_where_arms_press_against_the_best_there_is(tmp_path: Path) -> None:
+    plan, report = finished_study(tmp_path, shares=[1.0], scaling=None)
+    at_best = max(value for run in report.runs if (value := run.value) is not None)
+    plan = replace(plan, study=replace(plan.study, best=at_best))
+    records = {cell: replace(record, baselines={"loss": 99.0}) for cell, record in report.records.items() if record}
+    findings = findings_from(plan, replace(report, records=records))
+    assert findings.effects is not None
+    assert any("press against the best there is" in remark for remark in findings.effects.remarks)
+
+
 def test_the_command_of_a_run_names_the_folder_of_its_files_and_the_threads_it_had(tmp_path: Path) -> None:
     plan, report = finished_study(tmp_path)
     cell = plan.contest[0]

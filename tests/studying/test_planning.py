@@ -77,3 +77,6 @@ def test_shards_share_the_runs_out_and_have_all_arms(count: int, tmp_path: Path)
 def test_a_metric_that_no_arm_measures_is_refused_before_the_first_run() -> None:
     with pytest.raises(ConfigurationError, match=r"metric=test/accuracy is not measured by arm a: did you mean"):
         plan_of(small_study(metric="test/accuracy"))
+    tuning = {"search": "grid", "trials": 2, "metric": "validation/los", "direction": "min"}
+    with pytest.raises(ConfigurationError, match=r"tuning.metric=validation/los is not .* did you mean loss"):
+        plan_of(small_study(tuning=tuning))

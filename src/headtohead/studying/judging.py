@@ -45,10 +45,14 @@ def surprises(study: Study, verdicts: Sequence[Verdict]) -> Iterator[str]:
             yield f"not as expected: {verdict.arm} was expected to be {' or '.join(expected)}, and is {verdict.kind}"
 
 
+def scale_of(study: Study, chance: float | None) -> Scale | None:
+    """From what a model that learned nothing gets to the best there is; None where the study names no best."""
+    return None if study.best is None or chance is None or chance == study.best else Scale(chance, study.best)
+
+
 def _registration(
     study: Study, seeds: tuple[int, ...] | None, looks: tuple[int, ...], chance: float | None
 ) -> Registration:
-    best = study.best
     return Registration(
         direction=study.direction,
         metric=study.metric,
@@ -57,7 +61,7 @@ def _registration(
         looks=looks,
         alpha=study.alpha,
         paired=not study.seed_offsets,
-        scale=None if best is None or chance is None or chance == best else Scale(chance, best),
+        scale=scale_of(study, chance),
         solved_at=study.solved_at,
     )
 

@@ -218,12 +218,16 @@ def _refuse_twins(study: Study, cells: Sequence[Cell]) -> None:
 
 def _check_metric(study: Study, written: Mapping[str, Mapping[str, Any]]) -> None:
     """Before the first run, and not after the last."""
-    name = study.stage_and_name[1]
+    asked = {"metric": study.metric}
+    if isinstance(study.tuning, Tuning) and study.tuning.metric is not None:
+        asked["tuning.metric"] = study.tuning.metric
     for arm, config in written.items():
         known = class_value(config["task"]["_target_"], "metrics")
-        if known and name not in known:
-            told = unknown(f"metric={study.metric} is not measured by arm {arm}", name, sorted(known))
-            raise ConfigurationError(f"study {study.name}: {told}")
+        for key, metric in asked.items():
+            name = metric.partition("/")[2]
+            if known and name not in known:
+                told = unknown(f"{key}={metric} is not measured by arm {arm}", name, sorted(known))
+                raise ConfigurationError(f"study {study.name}: {told}")
 
 
 def _folder(study: Study, written: Mapping[str, Mapping[str, Any]]) -> Path:

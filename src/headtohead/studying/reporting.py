@@ -120,7 +120,7 @@ def report_of(plan: Plan) -> Report:
     checked = audit(plan, {cell: record for cell, record in contest.items() if record and record.status == "finished"})
     unmeasured = _unmeasured(study, contest)
     outcomes = [(run.arm, run.seed, run.status, run.value) for run in runs if run.counts and run.arm not in unmeasured]
-    chance, times = _chance(study, contest.values()), times_to_solve(plan, contest)
+    chance, times = chance_of(study, contest.values()), times_to_solve(plan, contest)
     written, asked = registered(plan), asked_by(plan)
     verdicts = [] if checked.objections else judged(study, outcomes, written, asked, chance=chance, times=times)
     complete = not plan.is_open and all(run.status in DONE for run in runs)
@@ -186,7 +186,7 @@ def _arm(study: Study, arm: str, cells: Sequence[tuple[Cell, RunRecord | None]],
     )
 
 
-def _chance(study: Study, records: Iterable[RunRecord | None]) -> float | None:
+def chance_of(study: Study, records: Iterable[RunRecord | None]) -> float | None:
     """What a model that learned nothing gets."""
     name = study.stage_and_name[1]
     told = (record.baselines.get(name) for record in records if record is not None)
