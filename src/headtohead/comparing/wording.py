@@ -15,6 +15,7 @@ _TESTS = {
     "time to solve": "permutation test of times to solve",
     "ranks": "permutation test of ranks",
 }
+_USUAL = 0.05
 _ADJUSTMENTS = {None: "", "holm": " after Holm", "benjamini_hochberg": " after Benjamini and Hochberg"}
 
 
@@ -81,6 +82,12 @@ def _sooner(verdict: Verdict) -> str:
 
 
 def _advice(verdict: Verdict) -> list[str]:
+    """A look before the last has to find more than one is used to."""
+    strict = [f"p-values decide below {verdict.level:.2g} here"] if verdict.level < _USUAL else []
+    return [*strict, *_advice_on_seeds(verdict)]
+
+
+def _advice_on_seeds(verdict: Verdict) -> list[str]:
     if verdict.method in ("solve rates", "time to solve", "ranks"):
         return list(_advice_on_exact_tests(verdict))
     seeds = _seeds(len(verdict.seeds))
@@ -108,7 +115,8 @@ def _interval(verdict: Verdict) -> str:
     if verdict.interval is None:
         return ""
     low, high = verdict.interval
-    return f", {100 * (1 - verdict.level):.3g} % interval {_figure(low)} to {_figure(high)}"
+    share = f"{100 * (1 - verdict.level):.3g}"
+    return f", {'over 99.9' if share == '100' else share} % interval {_figure(low)} to {_figure(high)}"
 
 
 def _tested(verdict: Verdict) -> str:
