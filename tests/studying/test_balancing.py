@@ -137,4 +137,4 @@ def test_times_that_were_measured_coarsely_are_told_so(tmp_path: Path) -> None:
     plan = plan_without_models(tmp_path, budget="equal_time")
     timed = replace(matching().arm("a"), name="b", uncertainty=0.3, timing=Timing((1.0, 2.0), "a device", {}))
     found = audit(replace(plan, matching=Matching(EqualTime(), "a", 1.0, (matching().arm("a"), timed))), {})
-    assert found.remarks[0].startswith("b was matched by times that scatter by 30%, more than the 2% that the budget")
+    assert found.remarks[0].startswith("b was matched by times that scatter by 30%, more than the 2% tolerated")
