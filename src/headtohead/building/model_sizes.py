@@ -20,12 +20,13 @@ def without_unasked(
     if size is None or not isinstance(model, Mapping) or (taken := arguments(str(model.get("_target_")))) is None:
         return dict(config)
     names = {item.name for item in taken}
-    said = _said_by(size, folders)
+    said = said_by(size, folders)
     kept = {key: value for key, value in model.items() if key in names or said.get(key, ...) != value}
     return {**config, "model": kept}
 
 
-def _said_by(size: str, folders: Sequence[Path]) -> dict[str, Any]:
+def said_by(size: str, folders: Sequence[Path]) -> dict[str, Any]:
+    """The fields of a model that a size names, and their values."""
     from omegaconf import OmegaConf
 
     path = next(path for folder in folders if (path := folder / GROUP / f"{size}.yaml").is_file())

@@ -40,6 +40,15 @@ def run_name(config: Mapping[str, Any], overrides: Sequence[str], folder: Path) 
     return "-".join(re.sub(r"[^\w.+]+", "_", word).strip("_") for word in words if word)
 
 
+def renamed(before: Mapping[str, Any], config: Mapping[str, Any], overrides: Sequence[str]) -> str:
+    """The name of a run that was, and what is another in this one: "decoder_only-tiny-grammar_lm-alibi-s1"."""
+    name = str(before.get("name") or "run").removesuffix(f"-s{before.get('seed')}")
+    choices = (override.lstrip("+").partition("=") for override in overrides)
+    words = [_word(group, choice) for group, _, choice in choices if group in config["choices"] and group not in _NEVER]
+    words += [*_values(overrides), f"s{config['seed']}"]
+    return "-".join([name, *(re.sub(r"[^\w.+]+", "_", word).strip("_") for word in words if word)])
+
+
 def _word(group: str, choice: str) -> str:
     slot, _, package = group.partition("@")
     leaf = slot.rpartition("/")[2]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
+from typing import Any
 
 from headtohead.cli.arguments import add_configuration, as_yaml, composed, parse, parser
 from headtohead.cli.terminal import out
@@ -18,7 +20,11 @@ examples:
   h2h train task=classification data=sentence_grammar init_from=run:outputs/default/RUN finetuning=head_only
                                                          another task, from the weights of a run
   h2h train resume_from=outputs/default/RUN              go on with an interrupted run
-  h2h train --cfg job                                    show the configuration, train nothing
+  h2h train --from-run outputs/default/RUN               the same run again, from its config.yaml
+  h2h train --from-run outputs/default/RUN seed=1 model/norm=rms_norm
+                                                         the same but for what is given: a group takes its new choice
+                                                         whole; of choices of one class, what sets them apart
+  h2h train --cfg job --resolve                          show the configuration, train nothing
   h2h train --config-dir my_conf experiment=mine         with YAML files of your own
 
 exit code: 0 finished, 1 the run failed, 2 refused, 130 interrupted
@@ -28,16 +34,25 @@ exit code: 0 finished, 1 the run failed, 2 refused, 130 interrupted
 def run(arguments: Sequence[str]) -> int:
     taken = parser("train", "Train one model on one task and write its record.", "")
     add_configuration(taken)
+    taken.add_argument(
+        "--from-run", metavar="PATH", help="a run to be run again: its folder, record.json or config.yaml"
+    )
     if {"-h", "--help"} & set(arguments):
         taken.epilog = _groups_and_fields() + _EXAMPLES
     given = parse(taken, arguments)
-    config = composed(given)
+    config = _again(given) if given.from_run else composed(given)
     if given.cfg:
         out(as_yaml(config))
         return 0
     from headtohead.cli.result import train_and_tell
 
     return train_and_tell(config)
+
+
+def _again(given: Namespace) -> dict[str, Any]:
+    from headtohead.building.rerunning import rerun
+
+    return rerun(given.from_run, given.overrides, given.config_dir)
 
 
 def _groups_and_fields() -> str:
