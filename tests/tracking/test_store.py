@@ -34,6 +34,17 @@ while True:
     if step == 20:
         print(folder.path, flush=True)
 """
+STARTS_WITH_OTHERS = """
+import sys
+from headtohead.tracking import store
+
+store._ID_ALPHABET = sys.argv[2]
+sys.stdin.readline()
+folder = store.RunFolder.create(sys.argv[1], name="same")
+print(folder.id, flush=True)
+sys.stdin.readline()
+sys.exit(not folder._heartbeat.is_mine())
+"""
 
 
 def new_run(outputs: Path, name: str = "tiny", status: str = "running") -> RunFolder:
@@ -63,6 +74,22 @@ def test_runs_that_start_at_the_same_moment_get_folders_of_their_own(tmp_path: P
     with ThreadPoolExecutor(16) as pool:
         folders = list(pool.map(lambda _: RunFolder.create(tmp_path, name="same"), range(200)))
     assert len({folder.path for folder in folders}) == 200
+
+
+def test_processes_that_start_at_the_same_moment_get_folders_of_their_own(tmp_path: Path) -> None:
+    """With so few letters that ids do collide."""
+    command = [sys.executable, "-c", STARTS_WITH_OTHERS, str(tmp_path), "ab"]
+    started = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        for _ in range(20)
+    ]
+    for process in started:
+        process.stdin.write("go\n")
+    ids = {process.stdout.readline().strip() for process in started}
+    for process in started:
+        process.communicate("end\n", timeout=60)
+    assert len(ids) == 20 and [process.returncode for process in started] == [0] * 20
+    assert {path.name for path in (tmp_path / "default").iterdir()} == ids
 
 
 def test_an_id_that_is_taken_is_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
