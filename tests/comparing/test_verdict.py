@@ -230,6 +230,20 @@ def test_unpaired_seeds_go_to_welch() -> None:
     assert (verdict.method, verdict.kind) == ("Welch's t", "better")
 
 
+def test_seeds_of_unpaired_arms_are_counted_for_each() -> None:
+    verdict = judged({5: 2.1, 6: 2.3, 7: 1.9}, Registration("min", metric="loss", paired=False))
+    assert len(verdict.seeds) == 8 and verdict.num_seeds == (3, 5)
+    assert "Welch's t-test over 3 and 5 seeds" in verdict.sentence and "; 3 seeds find differences" in verdict.sentence
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_values_too_large_to_be_squared_are_plain_json(paired: bool) -> None:
+    registration = Registration("min", metric="perplexity", seeds=range(5), paired=paired)
+    verdict = judged(outcomes(1e200, 2e200, 3e200, 2e200, 1e200), registration)
+    assert verdict.kind == "undecided" and verdict.method == "none"
+    json.dumps(verdict.as_data(), allow_nan=False)
+
+
 def test_an_arm_without_values_is_named() -> None:
     with pytest.raises(ValueError, match=r"the contrast names lstm.*choose among attention"):
         verdict_of({"attention": ATTENTION}, Contrast("lstm", "attention"), "min")

@@ -137,6 +137,8 @@ def _by_mean(first: Outcomes, second: Outcomes, question: Question) -> Evidence:
     difference = float(estimate.difference)
     if math.isnan(float(estimate.error)):
         return Evidence("none", "the seeds have no spread", difference=difference)
+    if not math.isfinite(float(estimate.error)):
+        return Evidence("none", "values are too large to be squared", difference=difference)
     low, high = estimate.interval(question.level)
     sd, alpha, margin = float(estimate.sd), question.level, question.margin
     wanted = abs(difference) if margin is None else margin

@@ -77,6 +77,9 @@ class Verdict:
     detectable_effect: float | None
     """The smallest difference found in 80 % of studies of this many seeds."""
     seeds: tuple[int, ...]
+    """Of both arms; unpaired, of either."""
+    num_seeds: tuple[int, int]
+    """Of arm and baseline."""
     seeds_needed: int | None
     """For a new registration."""
     exploratory: bool
@@ -143,6 +146,7 @@ class _Case:
     contrast: Contrast
     evidence: Evidence
     seeds: tuple[int, ...]
+    num_seeds: tuple[int, int]
     level: float
     reasons: tuple[str, ...]
     failures: dict[str, int]
@@ -181,6 +185,7 @@ def _case(
         contrast,
         evidence_of(first, second, question, timed),
         seeds,
+        (len(first), len(second)),
         question.level,
         tuple(_departures(seeds, registration, level) if contrast.departure is None else (contrast.departure,)),
         {name: sum(value is None for value in arm.values()) for name, arm in zip(names, (first, second), strict=True)},
@@ -245,6 +250,7 @@ def _verdict(
         margin=registration.margin,
         detectable_effect=found.detectable,
         seeds=case.seeds,
+        num_seeds=case.num_seeds,
         seeds_needed=found.seeds_needed,
         exploratory=bool(case.reasons),
         reasons=case.reasons,

@@ -22,9 +22,8 @@ _ADJUSTMENTS = {None: "", "holm": " after Holm", "benjamini_hochberg": " after B
 def sentence(verdict: Verdict) -> str:
     """Verdict, size, certainty and what is to be known beside them."""
     opening = f"Exploratory ({'; '.join(verdict.reasons)}): " if verdict.reasons else ""
-    diverged = [
-        f"{count} of {len(verdict.seeds)} runs of {arm} diverged" for arm, count in verdict.failures.items() if count
-    ]
+    runs = dict(zip((verdict.arm, verdict.baseline), verdict.num_seeds, strict=True))
+    diverged = [f"{count} of {runs[arm]} runs of {arm} diverged" for arm, count in verdict.failures.items() if count]
     parts = [_answer(verdict), *diverged]
     if verdict.kind == "undecided":
         parts += _advice(verdict)
@@ -90,21 +89,22 @@ def _advice(verdict: Verdict) -> list[str]:
 def _advice_on_seeds(verdict: Verdict) -> list[str]:
     if verdict.method in ("solve rates", "time to solve", "ranks"):
         return list(_advice_on_exact_tests(verdict))
-    seeds = _seeds(len(verdict.seeds))
+    fewest = min(verdict.num_seeds)
+    seeds = _seeds(fewest)
     advice = []
     if verdict.detectable_effect is not None:
         advice.append(f"{seeds} find differences of {_figure(verdict.detectable_effect)} and more in 80 % of studies")
         needed = verdict.seeds_needed
         aim = "a difference of this size" if verdict.margin is None else "a difference as large as the margin"
         how_many = "more than 1000 seeds" if needed is None else f"about {_seeds(needed)}"
-        if needed is None or needed > len(verdict.seeds):
+        if needed is None or needed > fewest:
             advice.append(f"{how_many} would show {aim}, in a new registration")
     return advice
 
 
 def _advice_on_exact_tests(verdict: Verdict) -> Iterator[str]:
-    needed = verdict.seeds_needed
-    if needed is not None and needed > len(verdict.seeds):
+    needed, tied = verdict.seeds_needed, verdict.p is None or verdict.difference == 0
+    if needed is not None and needed > min(verdict.num_seeds) and not tied:
         yield (
             f"exact tests of so few seeds hardly decide: from {_seeds(needed)} on they do where all seeds of one arm "
             "are ahead of all of the other, in a new registration"
@@ -120,7 +120,8 @@ def _interval(verdict: Verdict) -> str:
 
 
 def _tested(verdict: Verdict) -> str:
-    over = f"over {_seeds(len(verdict.seeds))}"
+    first, second = verdict.num_seeds
+    over = f"over {_seeds(first) if first == second else f'{first} and {_seeds(second)}'}"
     because = f", because {verdict.because}" if verdict.because else ""
     return f"{_TESTS[verdict.method]} {over}{because}"
 

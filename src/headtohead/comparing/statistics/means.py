@@ -59,7 +59,8 @@ def paired(first: ArrayLike, second: ArrayLike) -> Estimate:
         raise ValueError(f"paired values have shapes {a.shape} and {b.shape}: each seed needs one value of both arms")
     differences = a - b
     num_seeds = differences.shape[-1]
-    sd = differences.std(axis=-1, ddof=1)
+    with np.errstate(over="ignore"):
+        sd = differences.std(axis=-1, ddof=1)
     error = np.where(_spreads(sd, a, b), sd / np.sqrt(num_seeds), np.nan)
     return Estimate(differences.mean(axis=-1), error, np.full_like(error, num_seeds - 1), sd)
 
@@ -67,12 +68,14 @@ def paired(first: ArrayLike, second: ArrayLike) -> Estimate:
 def welch(first: ArrayLike, second: ArrayLike) -> Estimate:
     """first - second, where the seeds share nothing and the spreads may differ."""
     a, b = _values(first), _values(second)
-    shares = [x.var(axis=-1, ddof=1) / x.shape[-1] for x in (a, b)]
-    sd = np.sqrt((a.var(axis=-1, ddof=1) + b.var(axis=-1, ddof=1)) / 2)
+    with np.errstate(over="ignore"):
+        shares = [x.var(axis=-1, ddof=1) / x.shape[-1] for x in (a, b)]
+        sd = np.sqrt((a.var(axis=-1, ddof=1) + b.var(axis=-1, ddof=1)) / 2)
     told = _spreads(sd, a, b)
     whole = np.where(told, sum(shares), np.nan)
-    parts = sum(share**2 / (x.shape[-1] - 1) for share, x in zip(shares, (a, b), strict=True))
-    degrees = whole**2 / np.where(told, parts, np.nan)
+    with np.errstate(over="ignore", invalid="ignore"):
+        parts = sum(share**2 / (x.shape[-1] - 1) for share, x in zip(shares, (a, b), strict=True))
+        degrees = whole**2 / np.where(told, parts, np.nan)
     return Estimate(a.mean(axis=-1) - b.mean(axis=-1), np.sqrt(whole), degrees, sd)
 
 
