@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from wandb_server import WandbServer
 
-FAKE_KEY = "0123456789abcdef" * 2 + "01234567"
+from wandb_server import WandbServer
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +32,8 @@ def no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
     """A healthy W&B server that this process is logged in to."""
     running = WandbServer()
-    monkeypatch.setenv("WANDB_BASE_URL", running.url)
-    monkeypatch.setenv("WANDB_API_KEY", FAKE_KEY)
+    for name, value in running.environment.items():
+        monkeypatch.setenv(name, value)
     yield running
     running.close()
+    assert running.unknown == []

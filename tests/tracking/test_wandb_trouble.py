@@ -10,11 +10,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from wandb_server import WandbServer
 
 from headtohead.tracking.store import RunFolder
 from headtohead.tracking.wandb import WandbTracker, start
 from run_folders import IMPATIENT, NUMBERS, history, log_steps, new_run, told
+from wandb_server import WandbServer
 
 
 @pytest.mark.parametrize("behaviour", ["refuses", "fails", "hangs", "gone"])

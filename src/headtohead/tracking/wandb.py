@@ -21,6 +21,8 @@ AXIS = "trainer/global_step"
 """What every chart is drawn against; W&B's own _step counts calls, not steps."""
 WandbMode = Literal["online", "offline"]
 _AXES = (AXIS, "progress/epoch", "progress/tokens", "progress/flops", "progress/seconds")
+_TAGGED = ("model", "model/mixer", "model/position", "model/norm")
+"""Choices by which the runs of a project are told apart."""
 _LONGEST_NAME, _LONGEST_TAG = 128, 64  # W&B's limits
 _READING_CONNECT_TIMEOUT, _READING_TIMEOUT = 5.0, 60
 _EXIT_CODES: dict[Status, int] = {"finished": 0, "interrupted": 255}
@@ -164,7 +166,7 @@ def _open(
         entity=None if swept else settings.entity,
         group=record.group[:_LONGEST_NAME],
         job_type=record.job_type,
-        tags=[tag[:_LONGEST_TAG] for tag in record.tags if tag],
+        tags=_tags(record),
         notes=record.notes,
         config=_public_config(record),
         dir=str(folder.path),
@@ -201,6 +203,13 @@ def _public_config(record: RunRecord) -> dict[str, Any]:
     return without_home(mask_secrets(config))
 
 
+def _tags(record: RunRecord) -> list[str]:
+    """The user's own, and the family with its main parts; each once."""
+    choices = record.config.get("choices") or {}
+    wanted = [*record.tags, *(choices.get(group) for group in _TAGGED)]
+    return list(dict.fromkeys(str(tag)[:_LONGEST_TAG] for tag in wanted if tag))
+
+
 def _log_pictures(run: Any, arrays: Mapping[str, Any], axes: Mapping[str, float]) -> None:
     import wandb
 
@@ -214,6 +223,9 @@ def _log_tables(run: Any, tables: Mapping[str, Table], axes: Mapping[str, float]
         name: wandb.Table(columns=list(table.columns), data=[list(row) for row in table.rows])
         for name, table in tables.items()
     }
+    for name, table in made.items():
+        # Bound, it is a file of the run; else `log` makes an artifact, and asks the server of it while training waits
+        table.bind_to_run(run, name, run.step)
     run.log({**made, **axes})
 
 

@@ -1,0 +1,70 @@
+"""A real `h2h train` that is logged in to a healthy W&B server: what arrives is the run, and nothing but the run."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from wandb_server import WandbServer
+from wandb_trainings import STEPS, Training, train
+
+AXES = {"step": "trainer/global_step", "epoch": "progress/epoch", "tokens": "progress/tokens"}
+AXES |= {"flops": "progress/flops", "seconds": "progress/seconds"}
+
+
+def arrived(server: WandbServer) -> dict[tuple[int, str], Any]:
+    """Every number by step and name, in the order of arrival."""
+    (run,) = server.runs.values()
+    return {
+        (row["trainer/global_step"], name): value
+        for row in run.history
+        for name, value in row.items()
+        if not name.startswith("_") and name not in AXES.values() and not isinstance(value, dict)
+    }
+
+
+def recorded(training: Training) -> dict[tuple[int, str], float]:
+    rows = training.folder.metrics_file.rows()
+    return {(row.progress.step, name): value for row in rows for name, value in row.values.items()}
+
+
+def without_empty(config: dict[str, Any]) -> dict[str, Any]:
+    """W&B's client leaves out mappings in which nothing stands."""
+    nested = {name: without_empty(value) if isinstance(value, dict) else value for name, value in config.items()}
+    return {name: value for name, value in nested.items() if value != {}}
+
+
+def test_a_run_arrives_as_its_record_tells_it(tmp_path: Path, server: WandbServer) -> None:
+    account = {**server.environment, "SOME_SECRET": "do-not-send-me"}
+    home = tmp_path / "somebody"
+    home.mkdir()
+    training = train(home, account, "group=idea", "tags=[mine]", f"output_dir={home}/outputs", "optimizer.lr=1e-5")
+
+    assert training.exit_code == 0, training.said
+    assert training.said.count("W&B is online") == 1
+    record, (run,) = training.record, server.runs.values()
+    assert (record.wandb.mode, record.wandb.url) == ("online", f"{server.url}/me/headtohead/runs/{record.id}")
+    assert (run.exit_code, run.summary["status"]) == (0, "finished")
+
+    sent, told = arrived(server), recorded(training)
+    assert [step for step, name in sent if name == "train/loss"] == list(range(1, STEPS + 1))
+    assert sent.keys() == told.keys()
+    assert all(math.isclose(sent[key], told[key], rel_tol=1e-6) for key in told)
+    assert len(run.history) == len({row["_step"] for row in run.history})
+    assert run.summary["test/loss"] == record.metrics["test"]["loss"]
+
+    assert run.axes == {**dict.fromkeys(AXES.values()), "*": "trainer/global_step"}
+    assert all(axis in row for row in run.history for axis in AXES.values())
+
+    config = run.config
+    assert config.pop("environment")["packages"] == record.environment.packages
+    assert config == without_empty({**record.config, "output_dir": "~/outputs"})
+    assert config["model"]["mixer"]["_target_"].endswith("SoftmaxAttention")
+    assert config["optimizer"]["lr"] == 1e-5
+    assert (run.first["groupName"], run.first["jobType"]) == ("idea", "train")
+    assert run.first["tags"] == ["mine", "decoder_only", "softmax_attention", "rotary", "layer_norm"]
+
+    everything = b"".join(server.bodies).decode(errors="replace")
+    for private in ("do-not-send-me", server.environment["WANDB_API_KEY"], str(home)):
+        assert private not in everything
