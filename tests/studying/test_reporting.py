@@ -104,6 +104,14 @@ def test_a_baseline_chosen_after_looking_is_no_registered_design(tmp_path: Path)
     assert verdict.baseline == "b" and verdict.exploratory
 
 
+def test_contrasts_that_are_asked_no_more_still_count_in_the_family(tmp_path: Path) -> None:
+    values = {"a": A, "b": B, "c": (3.0, 3.1, 3.3)}
+    filled(plan_without_models(tmp_path, arms={"a": [], "b": [], "c": []}), values)
+    (verdict,) = report_of(plan_without_models(tmp_path)).verdicts
+    assert not verdict.exploratory and verdict.adjustment == "holm"
+    assert verdict.p_adjusted == pytest.approx(2 * (verdict.p or 0.0))
+
+
 def test_an_arm_added_later_leaves_the_registered_contrast_as_it_was(tmp_path: Path) -> None:
     values = {"a": A, "b": B, "c": (3.0, 3.1, 3.3)}
     filled(plan_without_models(tmp_path), values)

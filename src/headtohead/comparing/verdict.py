@@ -47,6 +47,8 @@ class Registration:
     """Seed i means the same data in every arm."""
     scale: Scale | None = None
     """Finds arms that saturate or split into two groups."""
+    num_dropped: int = 0
+    """Contrasts of the family that are asked no more, and count in it as if they were."""
     solved_at: float | None = None
     """The value from which on a seed counts as solved: then rates are compared, not means."""
 
@@ -125,13 +127,15 @@ def verdicts_of(
 
     Where every seed of both arms has solved the task, times decide.
     """
-    cases = [_case(values, contrast, registration, len(contrasts), times) for contrast in contrasts]
-    p_values = _by_method([case.evidence.p for case in cases])
-    p_equivalent = _by_method([case.evidence.p_equivalent for case in cases])
+    num_contrasts = len(contrasts) + registration.num_dropped
+    cases = [_case(values, contrast, registration, num_contrasts, times) for contrast in contrasts]
+    dropped = [None] * registration.num_dropped
+    p_values = _by_method([*(case.evidence.p for case in cases), *dropped])
+    p_equivalent = _by_method([*(case.evidence.p_equivalent for case in cases), *dropped])
     verdicts = []
     for place, case in enumerate(cases):
         method: Adjustment = "benjamini_hochberg" if case.reasons else "holm"
-        told = method if len(cases) > 1 else None
+        told = method if num_contrasts > 1 else None
         verdicts.append(_verdict(case, registration, p_values[method][place], p_equivalent[method][place], told))
     return verdicts
 

@@ -22,17 +22,19 @@ def judged(
     chance: float | None = None,
     times: Times | None = None,
 ) -> list[Verdict]:
-    """Contrasts that were registered are one family, those that were not another; in the order of the study."""
+    """Contrasts that were registered are one family, whether or not all of them are still asked, those that were not
+    another; in the order of the study."""
     values = _values(study, outcomes)
     apart = {pair: list(written.departures(asked, pair)) if written else None for pair in study.contrasts}
     ours = [pair for pair in study.contrasts if apart[pair] == []]
     others = [pair for pair in study.contrasts if pair not in ours]
     found: dict[tuple[str, str], Verdict] = {}
-    registered = (written.seeds, written.looks) if written else (None, ())
-    for pairs, (seeds, looks) in ((ours, registered), (others, (None, ()))):
+    dropped = len(set(written.contrasts) - set(ours)) if written else 0
+    registered, explored = _registration(study, written, dropped, chance), _registration(study, None, 0, chance)
+    for pairs, design in ((ours, registered), (others, explored)):
         if pairs:
             contrasts = [Contrast(*pair, "; ".join(apart[pair] or ()) or None) for pair in pairs]
-            verdicts = verdicts_of(values, contrasts, _registration(study, seeds, looks, chance), times)
+            verdicts = verdicts_of(values, contrasts, design, times)
             found |= zip(pairs, verdicts, strict=True)
     return [found[pair] for pair in study.contrasts]
 
@@ -50,15 +52,14 @@ def scale_of(study: Study, chance: float | None) -> Scale | None:
     return None if study.best is None or chance is None or chance == study.best else Scale(chance, study.best)
 
 
-def _registration(
-    study: Study, seeds: tuple[int, ...] | None, looks: tuple[int, ...], chance: float | None
-) -> Registration:
+def _registration(study: Study, written: Registered | None, num_dropped: int, chance: float | None) -> Registration:
     return Registration(
         direction=study.direction,
         metric=study.metric,
         margin=study.margin,
-        seeds=seeds,
-        looks=looks,
+        seeds=written.seeds if written else None,
+        looks=written.looks if written else (),
+        num_dropped=num_dropped,
         alpha=study.alpha,
         paired=not study.seed_offsets,
         scale=scale_of(study, chance),
