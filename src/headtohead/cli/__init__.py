@@ -17,6 +17,7 @@ from headtohead.cli.terminal import error_line, out
 COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("train", "one run: compose, train, record"),
     "study": ("study", "many runs, one question: plan, run or resume, verdicts"),
+    "sweep": ("sweep", "the trials of a W&B sweep file, here: plan, run or resume, the best one"),
     "inspect": ("inspection", "no training: shapes, parameters, FLOPs, state and memory per component"),
     "compare": ("comparison", "records side by side: result, costs, speed"),
     "dashboard": ("dashboard", "browse and compare runs in a local web page that follows them live"),

@@ -7,18 +7,16 @@ import json
 import os
 import re
 import shlex
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headtohead.building.errors import ConfigurationError
 from headtohead.cli.arguments import Parser, parse, parser
 from headtohead.cli.terminal import error_line, note, out, show_table
+from headtohead.cli.working import INTERRUPTED, PROGRAM, add_workers, processors, progress, workers_options
 
 if TYPE_CHECKING:
     from headtohead.studying.cells import Cell
-    from headtohead.studying.conducting import Standing
     from headtohead.studying.planning import Again, Plan
 
 _EXAMPLES = """\
@@ -39,8 +37,6 @@ outputs/studies/NAME.
 
 exit code: 0 every run is done, 1 some run failed or is not done, 2 refused, 130 interrupted
 """
-_PROGRAM = (sys.executable, "-c", "import sys; from headtohead.cli import main; sys.exit(main())")
-INTERRUPTED = 130
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -51,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
     from headtohead.studying.planning import Planner, shard_of
     from headtohead.studying.reading import read_study
 
-    given.threads = given.threads or max(1, _processors() // given.workers)
+    given.threads = given.threads or max(1, processors() // given.workers)
     study = read_study(given.name, given.overrides, given.config_dir)
     planner = Planner(study, given.config_dir, threads=given.threads, tell=note)
     if given.shard:
@@ -74,24 +70,12 @@ def _parser() -> Parser:
     taken.add_argument("name", metavar="NAME", help="a study: h2h list study")
     taken.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="a field of the study, or of every run")
     taken.add_argument("--plan", action="store_true", help="show the plan and stop")
-    taken.add_argument("--workers", type=_positive, default=1, metavar="N", help="runs at once; default 1")
-    taken.add_argument(
-        "--threads", type=_positive, metavar="N", help="of the processor for each run; default: all, shared by workers"
-    )
+    add_workers(taken)
     taken.add_argument("--shard", type=_shard, metavar="I/N", help="only the I-th of N shares of the runs")
     taken.add_argument("--retry", action="store_true", help="begin anew what failed or ran out of memory")
     taken.add_argument("--json", action="store_true", help="plan or report as JSON on standard output")
-    taken.add_argument("--worker", action="store_true", help="only do runs, for a scheduler: no plan, no report")
-    taken.add_argument("--parent", type=int, help=argparse.SUPPRESS)
-    taken.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
     taken.set_defaults(multirun=False)
     return taken
-
-
-def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is refused: give a number from 1 on")
-    return int(text)
 
 
 def _shard(text: str) -> tuple[int, int]:
@@ -99,10 +83,6 @@ def _shard(text: str) -> tuple[int, int]:
     if not found or not 1 <= int(found[1]) <= int(found[2]):
         raise argparse.ArgumentTypeError(f"{text} is refused: give I/N, for example 1/2 and 2/2")
     return int(found[1]), int(found[2])
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def _work(given: argparse.Namespace, planned: Again) -> int:
@@ -142,7 +122,7 @@ def _conducted(given: argparse.Namespace, planned: Again) -> int:
     logs = [plan.folder / "logs" / f"worker-{os.getpid()}-{number}.log" for number in range(given.workers)]
     commands = [Command(_command(given), log, given.threads) for log in (logs if plan.is_open else logs[:missing])]
     try:
-        with _progress(plan, given.shard) as tell:
+        with progress(lambda found: len(found) if given.shard else plan.num_runs) as tell:
             ended = conduct(watch, LocalProcesses(given.workers), commands, tell)
     except KeyboardInterrupt:
         note(f"interrupted; h2h study {plan.study.name} goes on where it was")
@@ -154,10 +134,8 @@ def _conducted(given: argparse.Namespace, planned: Again) -> int:
 
 
 def _command(given: argparse.Namespace) -> tuple[str, ...]:
-    options = ["--worker", "--parent", str(os.getpid()), "--threads", str(given.threads)]
-    options += ["--shard", "/".join(map(str, given.shard))] if given.shard else []
-    options += ["--config-dir", given.config_dir] if given.config_dir else []
-    return (*_PROGRAM, "study", given.name, *given.overrides, *options)
+    shard = ("--shard", "/".join(map(str, given.shard))) if given.shard else ()
+    return (*PROGRAM, "study", given.name, *given.overrides, *workers_options(given), *shard)
 
 
 def _told(given: argparse.Namespace, plan: Plan, cells: Sequence[Cell]) -> int:
@@ -191,31 +169,3 @@ def _told(given: argparse.Namespace, plan: Plan, cells: Sequence[Cell]) -> int:
     for file in files:
         note(os.path.relpath(file))
     return 1 if troubled or (plan.is_open and not given.shard) else 0
-
-
-@contextmanager
-def _progress(plan: Plan, shard: tuple[int, int] | None) -> Iterator[Callable[[list[Standing]], None]]:
-    """A bar on a terminal, else a line for every run that ends."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    told: set[str] = set()
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    quiet = not sys.stderr.isatty()
-    with Progress(*columns, console=Console(stderr=True), disable=quiet, transient=True) as progress:
-        bar = progress.add_task("", total=plan.num_runs)
-
-        def tell(standings: list[Standing]) -> None:
-            total = len(standings) if shard else plan.num_runs
-            done = [standing for standing in standings if standing.is_done]
-            running = [standing.cell.name for standing in standings if standing.status == "running"]
-            shown = f"{len(done)} of {total} runs" + (f", {' and '.join(running)}" if running else "")
-            progress.update(
-                bar, total=total, completed=sum(standing.share for standing in standings), description=shown
-            )
-            for standing in done:
-                if quiet and told and standing.cell.id not in told:
-                    note(f"{standing.cell.name}: {standing.status.replace('_', ' ')} ({len(done)} of {total})")
-            told.update({plan.study.name, *(standing.cell.id for standing in done)})
-
-        yield tell

@@ -55,7 +55,8 @@ class Cell:
 
     @property
     def place(self) -> Place:
-        return Place(self.study, self.arm, self.seed, self.trial, self.share)
+        """None where there is no study."""
+        return Place(self.study, self.arm, self.seed, self.trial, self.share) if self.study else Place()
 
 
 class Cells:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from headtohead.studying.cells import Cell
 from headtohead.studying.launcher import Command, Ended, Launcher
 from headtohead.studying.leases import Leases
-from headtohead.studying.planning import Again, Plan
+from headtohead.studying.planning import Plan
 from headtohead.studying.registering import register
-from headtohead.studying.running import DONE, record_of
+from headtohead.studying.running import ended_record, record_of
+from headtohead.studying.work import Planned, Work
 
 _POLL_SECONDS = 0.5
 RETRIED = ("failed", "out_of_memory")
@@ -25,16 +26,13 @@ class Standing:
     cell: Cell
     status: str
     share: float
-
-    @property
-    def is_done(self) -> bool:
-        return self.status in DONE
+    is_done: bool = False
 
 
 class Watch:
     """The standing of every run; one that is done is not looked at again, and more follow where the plan is open."""
 
-    def __init__(self, plan: Plan, cells: Sequence[Cell], again: Again | None = None) -> None:
+    def __init__(self, plan: Work, cells: Sequence[Cell], again: Planned | None = None) -> None:
         self.plan, self.cells, self._again = plan, cells, again
         self._done: dict[Cell, Standing] = {}
 
@@ -54,10 +52,9 @@ class Watch:
         record = record_of(self.plan.run_folder(cell))
         if record is None:
             return Standing(cell, "missing", 0.0)
-        done = record.status in DONE
-        return Standing(
-            cell, record.status, 1.0 if done else record.progress.step / cell.config["trainer"]["max_steps"]
-        )
+        if ended_record(self.plan.run_folder(cell)) is not None:
+            return Standing(cell, record.status, 1.0, is_done=True)
+        return Standing(cell, record.status, record.progress.step / cell.config["trainer"]["max_steps"])
 
 
 def conduct(

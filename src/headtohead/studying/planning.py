@@ -54,6 +54,10 @@ class Plan:
         return self.awaited > 0 or not all(progress.over for progress in self.tunings.values())
 
     @property
+    def budget_name(self) -> str | None:
+        return self.study.budget_name
+
+    @property
     def contest(self) -> list[Cell]:
         """The runs that verdicts rest on, as far as they are known."""
         return [cell for cell in self.cells if cell.counts]

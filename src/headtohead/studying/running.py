@@ -9,6 +9,7 @@ from typing import Any
 
 from headtohead.studying.cells import Cell
 from headtohead.studying.foundations import FROM_RUN
+from headtohead.studying.stopping import explain, why_ended_early
 from headtohead.tracking.record import FOUNDATION, RunRecord, Status
 from headtohead.tracking.store import RECORD, RunFolder
 
@@ -27,6 +28,8 @@ def record_of(folder: Path) -> RunRecord | None:
 def ended_record(folder: Path) -> RunRecord | None:
     """None while it is not done."""
     record = record_of(folder)
+    if record is not None and record.status == "interrupted" and why_ended_early(folder):
+        return record
     return record if record is not None and record.status in DONE else None
 
 
@@ -46,6 +49,7 @@ def train_cell(cell: Cell, folder: Path, budget: str | None, threads: int | None
         job = FOUNDATION if cell.is_foundation else parts.identity.job_type
         identity = replace(parts.identity, folder=folder, place=cell.place, job_type=job)
         train(replace(parts, identity=identity, budget={"kind": budget} if budget else {}))
+        explain(folder)
     except Exception as error:
         _note(cell, folder, config, f"{type(error).__name__}: {' '.join(str(error).split())}")
 

@@ -21,8 +21,9 @@ from threading import Thread
 
 from headtohead.studying.cells import Cell
 from headtohead.studying.leases import Lease, Leases
-from headtohead.studying.planning import Again, Plan
 from headtohead.studying.running import give_up, is_done, train_cell
+from headtohead.studying.stopping import end_early
+from headtohead.studying.work import Planned, Stops, Work
 from headtohead.tracking.store import RunFolder
 
 TRIES = 2
@@ -39,17 +40,18 @@ class Worker:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: Work,
         cells: Sequence[Cell],
         *,
         threads: int | None = None,
         parent: int | None = None,
         train: Train = train_cell,
         leases: Leases | None = None,
-        again: Again | None = None,
+        again: Planned | None = None,
+        stops: Stops | None = None,
     ) -> None:
         self._plan, self._cells, self._threads, self._parent = plan, list(cells), threads, parent
-        self._train, self._again = train, again
+        self._train, self._again, self._stops = train, again, stops
         self._leases = leases or Leases(plan.folder / "leases")
         self._tries: Counter[str] = Counter()
         self._stopped = False
@@ -101,7 +103,7 @@ class Worker:
             return
         run.give_up()
         self._tries[cell.id] += 1
-        if self._watch(self._started(cell, folder), lease):
+        if self._watch(cell, folder, lease):
             if cell.trial is not None and self._tries[cell.id] == TRIES and not self._stopped:
                 give_up(cell, folder, f"its process was killed {TRIES} times")
             lease.give_back()
@@ -112,25 +114,32 @@ class Worker:
         theirs, ours = context.Pipe(duplex=False)
         log = self._plan.folder / "logs" / f"{cell.id}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        given = (cell, folder, self._plan.study.budget_name, self._threads)
+        given = (cell, folder, self._plan.budget_name, self._threads)
         process = context.Process(target=_run, args=(self._train, given, log, theirs, ours))
         process.start()
         theirs.close()
         return process, ours
 
-    def _watch(self, started: tuple[BaseProcess, Connection], lease: Lease) -> bool:
+    def _watch(self, cell: Cell, folder: Path, lease: Lease) -> bool:
         """Whether the lease is still ours when the process has ended."""
-        process, line = started
+        process, line = self._started(cell, folder)
         asked, held = False, True
         while process.is_alive():
             process.join(_POLL_SECONDS)
             held = lease.beat()
-            if not asked and (self._is_over() or not held):
+            if not asked and (self._is_over() or not held or self._ended_early(cell, folder)):
                 process.terminate()
                 asked = True
         line.close()
         process.close()
         return held
+
+    def _ended_early(self, cell: Cell, folder: Path) -> bool:
+        """The process is asked to end like any other, and keeps a checkpoint."""
+        reason = None if self._stops is None else self._stops(cell, folder)
+        if reason is not None:
+            end_early(folder, reason)
+        return reason is not None
 
 
 def _run(train: Train, given: Given, log: Path, theirs: Connection, ours: Connection) -> None:

@@ -34,7 +34,7 @@ def drawn(space: Space, seed: int) -> Iterator[Setting]:
     """Different ones without end, for all arms the same; asking for more leaves the first as they are."""
     seen: set[Setting] = set()
     for number in count():
-        setting = Setting(tuple((key, _draw(dim, _uniform(seed, number, key))) for key, dim in space.items()))
+        setting = Setting(tuple((key, _draw(dim, chance(seed, number, key))) for key, dim in space.items()))
         if setting not in seen:
             seen.add(setting)
             yield setting
@@ -69,10 +69,10 @@ def _points(dimension: Dimension) -> Sequence[Value]:
     return list(dict.fromkeys(_at(dimension, place / last) for place in range(last + 1)))
 
 
-def _draw(dimension: Dimension, chance: float) -> Value:
+def _draw(dimension: Dimension, part: float) -> Value:
     if isinstance(dimension, Choices):
-        return dimension.values[int(chance * len(dimension.values))]
-    return _at(dimension, chance)
+        return dimension.values[int(part * len(dimension.values))]
+    return _at(dimension, part)
 
 
 def _at(dimension: Range, part: float) -> Value:
@@ -81,7 +81,8 @@ def _at(dimension: Range, part: float) -> Value:
     return moderate(dimension, low * (high / low) ** part if dimension.scale == "log" else low + (high - low) * part)
 
 
-def _uniform(seed: int, number: int, key: str) -> float:
+def chance(seed: int, number: int, key: str) -> float:
+    """Drawn evenly from 0 to 1, for this place alone."""
     import numpy as np
 
     return float(np.random.default_rng((seed, number, crc32(key.encode()))).random())

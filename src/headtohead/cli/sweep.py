@@ -1,0 +1,127 @@
+"""`h2h sweep FILE [OVERRIDE ...]`: the trials of a W&B sweep file, run here without account or network."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headtohead.building.errors import ConfigurationError
+from headtohead.cli.arguments import Parser, parse, parser
+from headtohead.cli.terminal import error_line, note, show_table
+from headtohead.cli.working import INTERRUPTED, PROGRAM, add_workers, positive, processors, progress, workers_options
+
+if TYPE_CHECKING:
+    from headtohead.studying.sweeping.planning import Sweeper, SweepPlan
+
+_EXAMPLES = """\
+examples:
+  h2h sweep sweeps/positions_and_norms.yaml --plan       what would be tried
+  h2h sweep sweeps/positions_and_norms.yaml              try it, or go on with it, and say what came out
+  h2h sweep sweeps/schedules.yaml --workers 2            two trials at once; more workers may join from other machines
+                                                         that share the folder, by the same command
+  h2h sweep sweeps/schedules.yaml data=copy seed=1       overrides for every trial
+  h2h sweep sweeps/mixers_and_widths.yaml --run-cap 12   fewer trials than the file says
+
+The same files serve wandb sweep and wandb agent. Stop at any time: the next call goes on where it was. sweep.html and
+the runs are in outputs/sweeps/NAME, NAME being the file's.
+
+exit code: 0 every trial is done, 1 some trial failed or is not done, 2 refused, 130 interrupted
+"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    given = parse(_parser(), arguments)
+    if "=" in given.file:
+        raise ConfigurationError(f"h2h sweep needs a file before {given.file}: h2h sweep sweeps/learning_rate.yaml")
+    from headtohead.studying.sweeping.planning import Sweeper
+    from headtohead.studying.sweeping.reading import read_sweep
+
+    given.threads = given.threads or max(1, processors() // given.workers)
+    sweeper = Sweeper(read_sweep(given.file, given.overrides, given.run_cap), given.config_dir)
+    if given.worker:
+        return _work(given, sweeper)
+    if given.plan:
+        _show_plan(sweeper.plan)
+        return 0
+    return _conducted(given, sweeper)
+
+
+def _parser() -> Parser:
+    taken = parser("sweep", "Run or resume a W&B sweep file here, and say what came out.", _EXAMPLES)
+    taken.add_argument("file", metavar="FILE", help="a sweep file, as wandb sweep takes it")
+    taken.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="for every trial")
+    taken.add_argument("--plan", action="store_true", help="show what would be tried and stop")
+    taken.add_argument("--run-cap", type=positive, metavar="N", help="trials at most, whatever the file says")
+    add_workers(taken)
+    taken.set_defaults(multirun=False)
+    return taken
+
+
+def _work(given: argparse.Namespace, sweeper: Sweeper) -> int:
+    from headtohead.studying.sweeping.judging import Judge
+    from headtohead.studying.worker import Worker, import_all
+
+    plan = sweeper.plan
+    plan.folder.mkdir(parents=True, exist_ok=True)
+    import_all()
+    worker = Worker(
+        plan, plan.cells, threads=given.threads, parent=given.parent, again=sweeper.again, stops=Judge(sweeper)
+    )
+    return 0 if worker.work() else INTERRUPTED
+
+
+def _show_plan(plan: SweepPlan) -> None:
+    from headtohead.studying.sweeping.view import show_plan, show_trials
+
+    show_table(show_plan(plan))
+    show_table(show_trials(plan))
+
+
+def _conducted(given: argparse.Namespace, sweeper: Sweeper) -> int:
+    from headtohead.studying.conducting import Watch, conduct
+    from headtohead.studying.launcher import Command, LocalProcesses
+    from headtohead.studying.sweeping.view import summary
+
+    plan = sweeper.plan
+    for sentence in summary(plan):
+        note(sentence)
+    watch = Watch(plan, plan.cells, again=sweeper.again)
+    missing = sum(not standing.is_done for standing in watch.look())
+    logs = [plan.folder / "logs" / f"worker-{os.getpid()}-{number}.log" for number in range(given.workers)]
+    cap = ("--run-cap", str(given.run_cap)) if given.run_cap else ()
+    arguments = (*PROGRAM, "sweep", given.file, *given.overrides, *workers_options(given), *cap)
+    commands = [Command(arguments, log, given.threads) for log in (logs if plan.is_open else logs[:missing])]
+    try:
+        with progress(lambda _: sweeper.plan.num_runs) as tell:
+            ended = conduct(watch, LocalProcesses(given.workers), commands, tell)
+    except KeyboardInterrupt:
+        note(f"interrupted; {_command(given)} goes on where it was")
+        return INTERRUPTED
+    for worker in ended:
+        if worker.code:
+            error_line(f"a worker ended with code {worker.code} ({worker.command.log}): {worker.last_words}")
+    plan, _ = sweeper.again()
+    return _told(plan)
+
+
+def _told(plan: SweepPlan) -> int:
+    from headtohead.studying.sweeping.view import ranked, show_trials
+
+    show_table(show_trials(plan))
+    rows = ranked(plan)
+    for trial, outcome in rows:
+        if outcome is not None and outcome.value is None:
+            error_line(f"trial {trial.number}, {outcome.status}: {outcome.reason}")
+    best, outcome = rows[0]
+    if outcome is not None and outcome.value is not None and best.cell is not None:
+        note(f"the best: {os.path.relpath(plan.run_folder(best.cell))}")
+        note(f"again: h2h train {shlex.join(best.cell.overrides)}")
+    troubled = any(outcome is None or outcome.status in ("failed", "out of memory") for _, outcome in rows)
+    return 1 if troubled or plan.is_open else 0
+
+
+def _command(given: argparse.Namespace) -> str:
+    return f"h2h sweep {shlex.join((given.file, *given.overrides))}"

@@ -1,0 +1,73 @@
+"""What commands with workers share: their options, the workers' own command, and how far the runs are."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from headtohead.cli.arguments import Parser
+from headtohead.cli.terminal import note
+
+if TYPE_CHECKING:
+    from headtohead.studying.conducting import Standing
+
+PROGRAM = (sys.executable, "-c", "import sys; from headtohead.cli import main; sys.exit(main())")
+INTERRUPTED = 130
+
+
+def add_workers(to: Parser) -> None:
+    to.add_argument("--workers", type=positive, default=1, metavar="N", help="runs at once; default 1")
+    to.add_argument(
+        "--threads", type=positive, metavar="N", help="of the processor for each run; default: all, shared by workers"
+    )
+    to.add_argument("--worker", action="store_true", help="only do runs, for a scheduler: no plan, no report")
+    to.add_argument("--parent", type=int, help=argparse.SUPPRESS)
+    to.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
+
+
+def positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is refused: give a number from 1 on")
+    return int(text)
+
+
+def processors() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def workers_options(given: argparse.Namespace) -> tuple[str, ...]:
+    """Those that a worker's command has beside those of the user."""
+    where = ("--config-dir", given.config_dir) if given.config_dir else ()
+    return ("--worker", "--parent", str(os.getpid()), "--threads", str(given.threads), *where)
+
+
+@contextmanager
+def progress(total: Callable[[list[Standing]], int]) -> Iterator[Callable[[list[Standing]], None]]:
+    """A bar on a terminal, else a line for every run that ends; `total` is how many runs there will be."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    known: set[str] | None = None
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    quiet = not sys.stderr.isatty()
+    with Progress(*columns, console=Console(stderr=True), disable=quiet, transient=True) as shown:
+        bar = shown.add_task("")
+
+        def tell(standings: list[Standing]) -> None:
+            nonlocal known
+            done = [standing for standing in standings if standing.is_done]
+            running = [standing.cell.name for standing in standings if standing.status == "running"]
+            words = f"{len(done)} of {total(standings)} runs" + (f", {' and '.join(running)}" if running else "")
+            shares = sum(standing.share for standing in standings)
+            shown.update(bar, total=total(standings), completed=shares, description=words)
+            for standing in done:
+                if quiet and known is not None and standing.cell.id not in known:
+                    status = standing.status.replace("_", " ")
+                    note(f"{standing.cell.name}: {status} ({len(done)} of {total(standings)})")
+            known = {standing.cell.id for standing in done}
+
+        yield tell

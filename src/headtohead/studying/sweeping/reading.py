@@ -1,0 +1,198 @@
+"""A sweep file, every key of it checked: what W&B would refuse, or hand to a run as something else than is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from headtohead.building.errors import ConfigurationError, nearest, one_of, show
+from headtohead.building.kinds import Flag, Kind, MappingOf, MismatchError, Number, OneOf, Text, Whole
+from headtohead.studying.sweeping.hyperband import Hyperband, from_first, to_last
+from headtohead.studying.sweeping.parameters import parameters_of
+from headtohead.studying.sweeping.sweep import Sweep
+
+_ARGUMENTS = "${args_no_hyphens}"
+_PLACES = ("${env}", "${interpreter}", "${program}", "h2h")
+_COMMAND = f'[h2h, train, "{_ARGUMENTS}"]'
+
+
+class _Mapping(Kind):
+    def read(self, value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise self.refuse()
+        return {str(key): entry for key, entry in value.items()}
+
+    def wants(self) -> str:
+        return "a mapping"
+
+
+class _Words(Kind):
+    def read(self, value: Any) -> list[str]:
+        if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+            raise self.refuse()
+        return value
+
+    def wants(self) -> str:
+        return f"a list of words such as {_COMMAND}"
+
+
+_KINDS: dict[str, Kind] = {
+    "method": OneOf(("grid", "random", "bayes")),
+    "metric": _Mapping(),
+    "parameters": _Mapping(),
+    "early_terminate": _Mapping(),
+    "run_cap": Whole(),
+    "program": Text(),
+    "command": _Words(),
+    "name": Text(),
+    "description": Text(),
+    "project": Text(),
+    "entity": Text(),
+    "apiVersion": Text(),
+    "kind": OneOf(("sweep",)),
+    "controller": MappingOf(OneOf(("local", "cloud"))),
+}
+_KINDS_OF_METRICS: dict[str, Kind] = {"name": Text(), "goal": OneOf(("minimize", "maximize"))}
+_KINDS_OF_STOPPING: dict[str, Kind] = {
+    "type": OneOf(("hyperband",)),
+    "min_iter": Whole(),
+    "max_iter": Whole(),
+    "s": Whole(),
+    "eta": Number(),
+    "strict": Flag(),
+}
+
+
+def read_sweep(file: Path | str, overrides: Sequence[str] = (), run_cap: int | None = None) -> Sweep:
+    """Raises ConfigurationError, one sentence that names the file and the key."""
+    path = Path(file)
+    if not path.is_file():
+        ours = sorted(Path("sweeps").glob("*.yaml"))
+        hint = f": here are {', '.join(map(str, ours))}" if ours else ": give the path of a W&B sweep file"
+        raise ConfigurationError(f"{file} is no file{hint}")
+    try:
+        return sweep_from(path.stem, _loaded(path), overrides, run_cap)
+    except (MismatchError, ConfigurationError) as error:
+        raise ConfigurationError(f"{file}: {error}") from None
+
+
+def sweep_from(
+    name: str, content: Mapping[str, Any], overrides: Sequence[str] = (), run_cap: int | None = None
+) -> Sweep:
+    """From what a file says."""
+    given = _checked("", content, _KINDS)
+    for key in ("method", "parameters", "command"):
+        if key not in given:
+            example = f": {_COMMAND}" if key == "command" else ""
+            raise ConfigurationError(f"{key} is missing: a sweep file has method, parameters and command{example}")
+    cap = given.get("run_cap") if run_cap is None else run_cap
+    if cap is not None and cap < 1:
+        raise ConfigurationError(f"run_cap={cap} is refused: it must be 1 or more")
+    metric = _checked("metric.", given.get("metric", {}), _KINDS_OF_METRICS)
+    if ("metric" in given or given["method"] == "bayes" or "early_terminate" in given) and "name" not in metric:
+        raise ConfigurationError(
+            "metric.name is missing: say what is judged, for example metric: {name: validation/loss}"
+        )
+    sweep = Sweep(
+        name,
+        given["method"],
+        parameters_of(given["parameters"]),
+        (*_written_out(given["command"]), *overrides),
+        metric=metric.get("name", "validation/loss"),
+        larger_is_better=metric.get("goal") == "maximize",
+        run_cap=cap,
+        hyperband=_hyperband(given["early_terminate"]) if "early_terminate" in given else None,
+        description=given.get("description", ""),
+    )
+    _check_search(sweep)
+    return sweep
+
+
+def _loaded(path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"it is no YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise ConfigurationError("it is no mapping: a sweep file has method, parameters and command")
+    return content
+
+
+def _checked(prefix: str, given: Mapping[Any, Any], kinds: Mapping[str, Kind]) -> dict[str, Any]:
+    for key in given:
+        if key not in kinds:
+            guess = nearest(str(key), kinds)
+            hint = f"did you mean {prefix}{guess}?" if guess else f"h2h sweep knows {one_of(kinds)}"
+            raise ConfigurationError(f"{prefix}{key} is no key of a sweep file that can be run here: {hint}")
+    read = {}
+    for key, value in given.items():
+        try:
+            read[key] = kinds[key].read(value)
+        except MismatchError as mismatch:
+            raise ConfigurationError(f"{prefix}{key}={show(value)} is refused: it must be {mismatch}") from None
+    return read
+
+
+def _written_out(command: list[str]) -> tuple[str, ...]:
+    """The overrides that a command holds beside its parameters."""
+    rest = [word for word in command if word not in _PLACES]
+    if rest[:1] == ["train"]:
+        rest = rest[1:]
+    elif "${program}" not in command:
+        raise ConfigurationError(f"command={show(command)} is refused: it must run h2h train, command: {_COMMAND}")
+    if rest[-1:] != [_ARGUMENTS]:
+        wrong = next((word for word in rest if word.startswith("${args")), "nothing")
+        raise ConfigurationError(
+            f"command ends with {wrong}, which no run can read: end it with {_ARGUMENTS}, command: {_COMMAND}"
+        )
+    return tuple(rest[:-1])
+
+
+def _hyperband(given: Mapping[str, Any]) -> Hyperband:
+    read = _checked("early_terminate.", given, _KINDS_OF_STOPPING)
+    if "type" not in read:
+        raise ConfigurationError("early_terminate.type is missing: write type: hyperband")
+    eta = read.get("eta", 3.0)
+    if eta <= 1:
+        raise ConfigurationError(f"early_terminate.eta={eta:g} is refused: it must be above 1")
+    if ("min_iter" in read) == ("max_iter" in read) or ("s" in read) != ("max_iter" in read):
+        raise ConfigurationError(
+            "early_terminate takes min_iter, or max_iter and s: for example {type: hyperband, min_iter: 3}"
+        )
+    if min(read.get("min_iter", 1), read.get("s", 1)) < 1:
+        raise ConfigurationError("early_terminate.min_iter and early_terminate.s must be 1 or more")
+    brackets = from_first(read["min_iter"], eta) if "min_iter" in read else to_last(read["max_iter"], eta, read["s"])
+    if not brackets:
+        raise ConfigurationError(
+            f"early_terminate.max_iter={read['max_iter']} has no brackets: it must be eta={eta:g} or more"
+        )
+    return Hyperband(brackets, eta, read.get("strict", False))
+
+
+def _check_search(sweep: Sweep) -> None:
+    if sweep.method == "grid":
+        for key, entry in sweep.parameters.items():
+            if entry.points is None:
+                raise ConfigurationError(
+                    f"parameters.{key} has no grid ({entry.words}): give values, or method: random"
+                )
+    elif sweep.run_cap is None:
+        raise ConfigurationError(
+            f"run_cap is missing: {sweep.method} search never ends by itself; write run_cap: 20, or give --run-cap 20"
+        )
+    if not sweep.swept:
+        raise ConfigurationError("every parameter has one value: give one of them values, or min and max")
+    from headtohead.building.overrides import key_of
+
+    for override in sweep.given:
+        if key_of(override) in sweep.swept:
+            raise ConfigurationError(f"{override} is refused, since {key_of(override)} is swept: leave it out")
+    stage, _, rest = sweep.metric.partition("/")
+    if stage.startswith("test"):
+        raise ConfigurationError(
+            f"metric.name={sweep.metric} is refused, since settings are chosen on validation data, never on test data: "
+            f"write validation/{rest}"
+        )

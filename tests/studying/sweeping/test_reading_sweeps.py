@@ -1,0 +1,92 @@
+"""Sweep files: what is refused, in which words, and what they come to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_sweeps import WRITTEN, small_sweep, written_sweep
+
+from headtohead.building.errors import ConfigurationError
+from headtohead.studying.sweeping.hyperband import from_first, to_last
+from headtohead.studying.sweeping.reading import read_sweep, sweep_from
+from headtohead.studying.sweeping.searching import proposals
+
+SWEEPS = Path(__file__).parents[3] / "sweeps"
+
+
+@pytest.mark.parametrize("file", sorted(SWEEPS.glob("*.yaml")), ids=lambda file: file.stem)
+def test_sweep_files_that_ship_are_read_and_say_in_their_first_line_what_they_ask(file: Path) -> None:
+    sweep = read_sweep(file)
+    assert sweep.swept and proposals(sweep, [])
+    assert file.read_text().startswith("# ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"metod": "grid"}, "metod is no key of a sweep file that can be run here: did you mean method?"),
+        ({"method": "gird"}, "method=gird is refused: it must be grid or random or bayes"),
+        ({"metric": {"nam": "validation/loss"}}, "metric.nam is no key .* did you mean metric.name?"),
+        ({"metric": {"name": "test/loss"}}, "never on test data: write validation/loss"),
+        ({"method": "random"}, "run_cap is missing: random search never ends by itself"),
+        ({"run_cap": 0}, "run_cap=0 is refused"),
+        ({"command": ["h2h", "train", "${args}"]}, r"ends with \$\{args\}, which no run can read"),
+        ({"command": ["python", "train.py", "${args_no_hyphens}"]}, "it must run h2h train"),
+        ({"parameters": {}}, "parameters is empty"),
+        ({"parameters": {"seed": {"value": 1}}}, "every parameter has one value"),
+        ({"parameters": {"seed": 1}}, "seed=1 is refused: it must be a mapping, such as {value: 1}"),
+        ({"parameters": {"seed": {"valeus": [1]}}}, "seed.valeus is no key of a parameter: did you mean values?"),
+        ({"parameters": {"notes": {"values": [None, "a"]}}}, 'notes holds null, .* write "null", in quotes'),
+        ({"parameters": {"optimizer.lr": {"min": "1e-4", "max": 1.0}}, "method": "random", "run_cap": 2},
+         "optimizer.lr has no values|YAML reads numbers like 1e-4 as text, write 0.0001"),
+        ({"parameters": {"optimizer.lr": {"min": 2.0, "max": 1.0}}}, "goes from 2.0 to 1.0: min must be below max"),
+        ({"parameters": {"optimizer.lr": {"min": 0.1, "max": 1.0}}}, "has no grid .* give values, or method: random"),
+        ({"parameters": {"optimizer.lr": {"distribution": "log_unifrom", "min": 0.1, "max": 1.0}}},
+         "distribution=log_unifrom is unknown: did you mean"),
+        ({"parameters": {"optimizer.lr": {"distribution": "log_uniform_values", "min": 0.0, "max": 1.0}}},
+         "takes numbers above 0"),
+        ({"early_terminate": {"type": "hyperband"}}, "takes min_iter, or max_iter and s"),
+        ({"early_terminate": {"type": "hyperband", "min_iter": 3, "eta": 1}}, "eta=1 is refused: it must be above 1"),
+        ({"early_terminate": {"type": "hyperband", "max_iter": 2, "s": 2}}, "max_iter=2 has no brackets"),
+    ],
+)  # fmt: skip
+def test_a_wrong_file_is_refused_in_a_sentence_that_names_the_key(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        small_sweep(**changes)
+
+
+@pytest.mark.parametrize("key", ["method", "parameters", "command"])
+def test_a_file_without_what_it_needs_is_refused(key: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{key} is missing"):
+        sweep_from("small", {name: value for name, value in WRITTEN.items() if name != key})
+
+
+def test_refusals_name_the_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"small\.yaml: method=gird"):
+        read_sweep(written_sweep(tmp_path, method="gird"))
+    with pytest.raises(ConfigurationError, match="is no file"):
+        read_sweep(tmp_path / "missing.yaml")
+
+
+def test_nested_parameters_are_paths_and_lists_are_one_value() -> None:
+    nested = {"optimizer": {"parameters": {"betas": {"values": [[0.9, 0.95], [0.9, 0.999]]}, "lr": {"value": 1e-05}}}}
+    sweep = small_sweep(parameters=nested)
+    assert [setting.overrides for setting in proposals(sweep, [])] == [
+        ("optimizer.betas=[0.9, 0.95]",),
+        ("optimizer.betas=[0.9, 0.999]",),
+    ]
+    assert sweep.base == ("optimizer.lr=1e-05",)
+
+
+def test_what_stands_in_the_command_and_beside_the_file_is_given_to_every_trial() -> None:
+    sweep = small_sweep("seed=3", command=["${env}", "h2h", "train", "trainer=cpu", "${args_no_hyphens}"])
+    assert sweep.base == ("trainer=cpu", "seed=3")
+    with pytest.raises(ConfigurationError, match=r"optimizer\.lr=1 is refused, since optimizer\.lr is swept"):
+        small_sweep("optimizer.lr=1")
+
+
+def test_brackets_are_those_that_wandb_documents() -> None:
+    assert from_first(3, 3)[:4] == (3, 9, 27, 81)
+    assert to_last(27, 3, 2) == (3, 9)
