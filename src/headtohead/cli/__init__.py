@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "match": ("match", "arms of equal cost: what each must be for equal parameters, FLOPs, tokens, state or time"),
     "bench": ("bench", "time and peak memory over length, batch, precision, checkpointing, attention"),
     "doctor": ("doctor", 'the checks for "it does not learn", each with a verdict and what to do'),
+    "check": ("check", "the laws of components held over a class of your own"),
     "coordinates": ("coordinates", "whether a step of training changes as much at every width"),
     "probe": ("probe", "look inside: attention maps, data as the model sees it, positional encodings"),
     "evaluate": ("evaluation", "finished runs measured again: other splits, data, lengths; strided windows"),
