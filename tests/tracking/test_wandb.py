@@ -64,7 +64,7 @@ def test_an_offline_run_says_what_it_is_and_keeps_its_config_nested(
 
     assert len(told(caplog)) == 1
     assert "W&B is offline (not logged in" in told(caplog)[0]
-    assert f"wandb sync {os.path.relpath(directory_of(tracker))}" in told(caplog)[0]
+    assert f"upload with `h2h sync {os.path.relpath(folder.path)}`" in told(caplog)[0]
     assert (record.wandb.mode, record.wandb.id, record.wandb.url) == ("offline", folder.id, None)
     assert (folder.path / (record.wandb.directory or "")).resolve() == directory_of(tracker).resolve()
     lines = written(directory_of(tracker))

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "evaluate": ("evaluation", "finished runs measured again: other splits, data, lengths; strided windows"),
     "generate": ("generation", "what a finished run writes: greedy, drawn, by beams; for one prompt or many"),
     "export": ("export", "a finished run as safetensors, torch.export program or ONNX, checked and timed"),
+    "sync": ("sync", "upload the runs that the W&B server has not seen yet, each once"),
     "list": ("listing", "every group, and every choice with one line"),
 }
 INTERRUPTED = 130

@@ -54,5 +54,5 @@ def _whereabouts(record: RunRecord, folder: Path) -> list[str]:
     if record.wandb.url:
         lines.append(f"W&B: {record.wandb.url}")
     elif record.wandb.directory:
-        lines.append(f"W&B, offline: upload it with {sync_command(folder / record.wandb.directory)}")
+        lines.append(f"W&B, offline: upload it with {sync_command(folder)}")
     return lines

@@ -15,6 +15,7 @@ from headtohead.tracking.images import to_picture
 from headtohead.tracking.record import Progress, RunRecord, Status, WandbLink
 from headtohead.tracking.secrets import mask_secrets, without_home
 from headtohead.tracking.store import RunFolder
+from headtohead.tracking.syncing import everything_arrived, mark_uploaded
 from headtohead.tracking.tracker import NoTracker, Tracker
 
 AXIS = "trainer/global_step"
@@ -39,6 +40,7 @@ class WandbTracker(Tracker):
         self._finish_timeout = finish_timeout
         directory = Path(run.settings.sync_dir)
         self.directory = directory
+        self._folder = folder.path
         self.link = WandbLink(
             id=run.id,
             mode=mode,
@@ -75,18 +77,18 @@ class WandbTracker(Tracker):
         run, self._run = self._run, None
         if run is None:
             return
+        upload = sync_command(self._folder)
         try:
             run.finish(exit_code=_EXIT_CODES.get(status, 1))
         except TimeoutError:
-            _log.warning(
-                "W&B did not take everything within %g s; the rest is on disk: %s",
-                self._finish_timeout,
-                sync_command(self.directory),
-            )
+            _log.warning("W&B did not take everything within %g s; %s uploads the rest", self._finish_timeout, upload)
         except Exception as error:  # the run is over and its record written: no trouble of W&B may change that
-            _log.warning(
-                "W&B could not finish (%s); %s uploads the run", _first_line(error), sync_command(self.directory)
-            )
+            _log.warning("W&B could not finish (%s); %s uploads the run", _first_line(error), upload)
+        else:
+            if self.link.mode == "online" and everything_arrived(self.directory):
+                mark_uploaded(self.directory)
+            elif self.link.mode == "online":
+                _log.warning("W&B did not take everything; %s uploads the rest", upload)
 
     def _guarded(self, call: Callable[..., Any], *arguments: Any) -> None:
         try:
@@ -118,7 +120,7 @@ def start(settings: TrackingSettings, record: RunRecord, folder: RunFolder, *, r
             _log.warning("W&B cannot start (%s); the run goes on with its record alone", _first_line(error))
             return NoTracker()
     record.wandb = tracker.link
-    _announce(decision, tracker)
+    _announce(decision, tracker, folder)
     if resumed:
         tracker.replay(folder)
     return tracker
@@ -135,16 +137,16 @@ def reading_api() -> Any:
     return wandb.Api(timeout=_READING_TIMEOUT)
 
 
-def sync_command(directory: Path) -> str:
-    """What a user types to upload an offline run."""
-    return f"`wandb sync {os.path.relpath(directory)}`"
+def sync_command(folder: Path) -> str:
+    """What a user types to upload what the server lacks of a run."""
+    return f"`h2h sync {os.path.relpath(folder)}`"
 
 
-def _announce(decision: Decision, tracker: WandbTracker) -> None:
+def _announce(decision: Decision, tracker: WandbTracker, folder: RunFolder) -> None:
     if decision.mode == "online":
         _log.info("W&B is online: %s", tracker.link.url)
     else:
-        _log.info("W&B is offline (%s); upload with %s", decision.why, sync_command(tracker.directory))
+        _log.info("W&B is offline (%s); upload with %s", decision.why, sync_command(folder.path))
 
 
 def _open(
@@ -258,7 +260,7 @@ def _finish_open_run() -> None:
 
 
 def _set_aside(folder: RunFolder) -> None:
-    """Move W&B's files of earlier starts away from `wandb sync`: every start sends the whole history that W&B lacks."""
+    """Move W&B's files of earlier starts away from `h2h sync`: every start sends the whole history that W&B lacks."""
     for earlier in [*folder.wandb.glob("run-*"), *folder.wandb.glob("offline-run-*")]:
         kept = folder.wandb / "superseded"
         kept.mkdir(exist_ok=True)
