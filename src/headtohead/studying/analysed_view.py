@@ -75,4 +75,4 @@ def _scaled(scaling: ScalingFits) -> Iterator[RenderableType]:
 
 
 def _fitted(each: Fitted | None) -> str:
-    return "-" if each is None else f"{each.value:.3g} [{each.low:.3g}, {each.high:.3g}]"
+    return "-" if each is None else each.words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -13,12 +13,30 @@ from headtohead.comparing.findings import Findings
 from headtohead.comparing.pages import as_script, filled
 from headtohead.comparing.report.parts import Section
 from headtohead.comparing.report.rendering import Renderer
-from headtohead.comparing.report.theme import styles_of
+from headtohead.comparing.report.theme import Style, styles_of
 
 
 def page(findings: Findings, sections: Sequence[Section]) -> str:
+    """That of a comparison."""
+    return page_of(
+        sections,
+        name=findings.title,
+        heading=findings.question or findings.title,
+        hypothesis=findings.hypothesis,
+        styles=styles_of(findings),
+    )
+
+
+def page_of(
+    sections: Sequence[Section],
+    *,
+    name: str,
+    heading: str,
+    hypothesis: str | None = None,
+    styles: Mapping[str, Style] | None = None,
+) -> str:
     """One file. Only the three scripts named by their hashes may run, and nothing may be fetched."""
-    renderer = Renderer(styles_of(findings))
+    renderer = Renderer(styles or {})
     body = "\n".join(map(renderer.section, sections))
     plotly = _plotly() if renderer.figures else ""
     scripts = {"early": _part("early.js"), "plotly": plotly, "script": _part("report.js")}
@@ -27,13 +45,13 @@ def page(findings: Findings, sections: Sequence[Section]) -> str:
         _part("report.html"),
         {
             "hashes": " ".join(map(_hash, scripts.values())),
-            "title": escape(findings.question or findings.title),
+            "title": escape(heading),
             "early": scripts["early"],
             "style": _theme() + _part("report.css"),
-            "name": escape(findings.title),
+            "name": escape(name),
             "contents": contents,
-            "heading": escape(findings.question or findings.title),
-            "hypothesis": _hypothesis(findings),
+            "heading": escape(heading),
+            "hypothesis": _hypothesis(hypothesis),
             "body": body,
             "content": as_script({"figures": renderer.figures}),
             "plotly": plotly,
@@ -42,10 +60,8 @@ def page(findings: Findings, sections: Sequence[Section]) -> str:
     )
 
 
-def _hypothesis(findings: Findings) -> str:
-    if not findings.hypothesis:
-        return ""
-    return f'<p class="hypothesis"><span>Hypothesis</span>{escape(findings.hypothesis)}</p>'
+def _hypothesis(text: str | None) -> str:
+    return f'<p class="hypothesis"><span>Hypothesis</span>{escape(text)}</p>' if text else ""
 
 
 def _hash(script: str) -> str:

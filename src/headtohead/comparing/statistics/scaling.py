@@ -28,6 +28,9 @@ _ALONE, _JOINT = 3, 5
 FLOPS_PER_PARAMETER_AND_TOKEN = 6.0
 
 
+_NOTHING = 1e-6
+
+
 @dataclass(frozen=True)
 class Fitted:
     """A number of the law with its bootstrap interval."""
@@ -35,6 +38,12 @@ class Fitted:
     value: float
     low: float
     high: float
+
+    @property
+    def words(self) -> str:
+        """A floor at the edge of what is fitted is none."""
+        value, low, high = (0.0 if abs(part) < _NOTHING else part for part in (self.value, self.low, self.high))
+        return f"{value:.3g} [{low:.3g}, {high:.3g}]"
 
 
 @dataclass(frozen=True)

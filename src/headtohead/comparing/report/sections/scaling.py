@@ -16,8 +16,6 @@ from headtohead.comparing.table import count
 
 _WORDS: dict[Axis, str] = {"parameters": "parameters", "tokens": "training tokens", "flops": "training FLOPs"}
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "pentagon", "star")
-_NOTHING = 1e-6
-"""Floors below it are none."""
 _DRAWN = 60
 """Points of a drawn law."""
 
@@ -163,10 +161,7 @@ def _frontier(found: ScalingFits) -> Table:
 
 
 def _fitted(each: Fitted | None) -> str:
-    if each is None:
-        return UNKNOWN
-    value, low, high = (0.0 if abs(part) < _NOTHING else part for part in (each.value, each.low, each.high))
-    return f"{value:.3g} [{low:.3g}, {high:.3g}]"
+    return UNKNOWN if each is None else each.words
 
 
 def _counted(each: Fitted) -> str:
