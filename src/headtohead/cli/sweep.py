@@ -83,6 +83,7 @@ def _show_plan(plan: SweepPlan) -> None:
 def _conducted(given: argparse.Namespace, sweeper: Sweeper) -> int:
     from headtohead.studying.conducting import Watch, conduct
     from headtohead.studying.launcher import Command, LocalProcesses
+    from headtohead.studying.sweeping.page import write_page
     from headtohead.studying.sweeping.view import summary
 
     plan = sweeper.plan
@@ -104,6 +105,7 @@ def _conducted(given: argparse.Namespace, sweeper: Sweeper) -> int:
         if worker.code:
             error_line(f"a worker ended with code {worker.code} ({worker.command.log}): {worker.last_words}")
     plan, _ = sweeper.again()
+    note(os.path.relpath(write_page(plan, _command(given))))
     return _told(plan)
 
 
