@@ -90,3 +90,9 @@ def test_what_stands_in_the_command_and_beside_the_file_is_given_to_every_trial(
 def test_brackets_are_those_that_wandb_documents() -> None:
     assert from_first(3, 3)[:4] == (3, 9, 27, 81)
     assert to_last(27, 3, 2) == (3, 9)
+
+
+def test_bayesian_search_without_optuna_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headtohead.studying.sweeping.reading.find_spec", lambda _: None)
+    with pytest.raises(ConfigurationError, match=r"needs Optuna here: pip install 'headtohead\[tuning\]'"):
+        small_sweep(method="bayes", run_cap=4)

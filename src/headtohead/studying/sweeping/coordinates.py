@@ -53,7 +53,7 @@ def parallel(measured: Sequence[Measured], metric: str, *, larger_is_better: boo
         "yaxis": {"visible": False, "range": [-0.06, 1.06]},
         "showlegend": False,
         "annotations": [
-            {"x": place + _APART, "y": height, "text": label, "showarrow": False, "xanchor": "left",
+            {"x": place + _APART, "y": height, "text": label, "showarrow": False, "xanchor": "left", "yshift": 9,
              "font": {"color": MUTED, "size": 11}}
             for place, axis in enumerate(axes)
             for height, label in axis.labels

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from headtohead.building.errors import ConfigurationError, nearest, one_of, show
 from headtohead.building.kinds import Flag, Kind, MappingOf, MismatchError, Number, OneOf, Text, Whole
+from headtohead.building.overrides import key_of
 from headtohead.studying.sweeping.hyperband import Hyperband, from_first, to_last
 from headtohead.studying.sweeping.parameters import parameters_of
 from headtohead.studying.sweeping.sweep import Sweep
@@ -179,14 +181,16 @@ def _check_search(sweep: Sweep) -> None:
                 raise ConfigurationError(
                     f"parameters.{key} has no grid ({entry.words}): give values, or method: random"
                 )
+    elif sweep.method == "bayes" and find_spec("optuna") is None:
+        raise ConfigurationError(
+            "method=bayes needs Optuna here: pip install 'headtohead[tuning]', or write method: random"
+        )
     elif sweep.run_cap is None:
         raise ConfigurationError(
             f"run_cap is missing: {sweep.method} search never ends by itself; write run_cap: 20, or give --run-cap 20"
         )
     if not sweep.swept:
         raise ConfigurationError("every parameter has one value: give one of them values, or min and max")
-    from headtohead.building.overrides import key_of
-
     for override in sweep.given:
         if key_of(override) in sweep.swept:
             raise ConfigurationError(f"{override} is refused, since {key_of(override)} is swept: leave it out")
