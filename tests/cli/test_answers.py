@@ -78,9 +78,13 @@ def test_unknown_option_is_refused_in_one_line(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_several_runs_at_once_are_refused_with_the_way_out(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "-m", "seed=0,1"]) == 2
-    assert "for seed in 0 1 2; do h2h train seed=$seed; done" in capsys.readouterr().err
+def test_commands_that_look_at_one_run_refuse_many(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", "-m", "seed=0,1"]) == 2
+    assert "looks at one run, and --multirun makes many" in capsys.readouterr().err
+    assert main(["train", "seed=0,1"]) == 2
+    assert "write seed=[0,1] for a list, or h2h train --multirun for one run each" in capsys.readouterr().err
+    assert main(["train", "--workers", "2"]) == 2
+    assert "give --multirun too" in capsys.readouterr().err
 
 
 def test_config_is_printed_as_yaml_that_composes_again(capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,7 +64,7 @@ def _one_sentence(error: Exception) -> str:
         field, _, value = first.split("'")[1].partition("=")
         return (
             f"{field}={value} holds several values and this is one run: write {field}=[{value}] for a list, "
-            f"or start one run for each"
+            f"or h2h train --multirun for one run each"
         )
     if type(error).__name__ == "OverrideParseException":
         known = next((line for line in (first, *rest) if "override '" in line), first)

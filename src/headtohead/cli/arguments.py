@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 
 from headtohead.building.errors import ConfigurationError
 
+_MULTIRUN = "a run for every combination of values: lr=1e-3,1e-4 seed=range(3) model/norm=glob(*)"
+
 
 class Parser(argparse.ArgumentParser):
     """Says its errors as one sentence, like every other refusal."""
@@ -27,22 +29,21 @@ def parser(command: str, description: str, epilog: str = "") -> Parser:
     )
 
 
-def add_configuration(to: Parser) -> None:
-    """Overrides, --config-dir and --cfg, as Hydra spells them."""
+def add_configuration(to: Parser, *, several: bool = False) -> None:
+    """Overrides, --config-dir and --cfg, as Hydra spells them; several: for a command that may make many runs."""
     to.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="field=value or group=choice")
     to.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
     to.add_argument("--cfg", choices=["job"], help="print the composed configuration and stop")
     to.add_argument("--resolve", action="store_true", help="with --cfg: fill in references (they always are)")
-    to.add_argument("-m", "--multirun", action="store_true", help=argparse.SUPPRESS)
+    to.add_argument("-m", "--multirun", action="store_true", help=_MULTIRUN if several else argparse.SUPPRESS)
 
 
-def parse(taken: Parser, arguments: Sequence[str]) -> argparse.Namespace:
+def parse(taken: Parser, arguments: Sequence[str], *, several: bool = False) -> argparse.Namespace:
     """Options may stand before, between and after overrides."""
     given = taken.parse_intermixed_args(list(arguments))
-    if given.multirun:
+    if given.multirun and not several:
         raise ConfigurationError(
-            f"{taken.prog} does one run: start one for each value, for example "
-            f"`for seed in 0 1 2; do {taken.prog} seed=$seed; done`"
+            f"{taken.prog} looks at one run, and --multirun makes many: leave it out, or h2h train --multirun"
         )
     return given
 

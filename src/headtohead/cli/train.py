@@ -6,8 +6,10 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
+from headtohead.building.errors import ConfigurationError
 from headtohead.cli.arguments import add_configuration, as_yaml, composed, parse, parser
 from headtohead.cli.terminal import out
+from headtohead.cli.working import add_processes
 
 _EXAMPLES = """\
 examples:
@@ -24,6 +26,9 @@ examples:
   h2h train --from-run outputs/default/RUN seed=1 model/norm=rms_norm
                                                          the same but for what is given: a group takes its new choice
                                                          whole; of choices of one class, what sets them apart
+  h2h train -m model/norm=layer_norm,rms_norm seed=range(3) --workers 2
+                                                         every combination, two at a time; the same command goes on
+                                                         where it was stopped, and lists what failed
   h2h train --cfg job --resolve                          show the configuration, train nothing
   h2h train --config-dir my_conf experiment=mine         with YAML files of your own
 
@@ -33,13 +38,21 @@ exit code: 0 finished, 1 the run failed, 2 refused, 130 interrupted
 
 def run(arguments: Sequence[str]) -> int:
     taken = parser("train", "Train one model on one task and write its record.", "")
-    add_configuration(taken)
+    add_configuration(taken, several=True)
     taken.add_argument(
         "--from-run", metavar="PATH", help="a run to be run again: its folder, record.json or config.yaml"
     )
     if {"-h", "--help"} & set(arguments):
         taken.epilog = _groups_and_fields() + _EXAMPLES
-    given = parse(taken, arguments)
+    add_processes(taken)
+    taken.add_argument("--retry", action="store_true", help="with -m: begin anew what failed or ran out of memory")
+    given = parse(taken, arguments, several=True)
+    if given.multirun:
+        from headtohead.cli.multirun import run_all
+
+        return run_all(given)
+    if given.workers > 1 or given.threads or given.worker or given.retry:
+        raise ConfigurationError("--workers, --threads, --worker and --retry are for many runs: give --multirun too")
     config = _again(given) if given.from_run else composed(given)
     if given.cfg:
         out(as_yaml(config))

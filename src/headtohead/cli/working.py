@@ -20,13 +20,18 @@ INTERRUPTED = 130
 
 
 def add_workers(to: Parser) -> None:
+    add_processes(to)
+    to.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
+
+
+def add_processes(to: Parser) -> None:
+    """For commands that have --config-dir already."""
     to.add_argument("--workers", type=positive, default=1, metavar="N", help="runs at once; default 1")
     to.add_argument(
         "--threads", type=positive, metavar="N", help="of the processor for each run; default: all, shared by workers"
     )
     to.add_argument("--worker", action="store_true", help="only do runs, for a scheduler: no plan, no report")
     to.add_argument("--parent", type=int, help=argparse.SUPPRESS)
-    to.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
 
 
 def positive(text: str) -> int:

@@ -78,8 +78,14 @@ def prepare(plan: Plan, *, retry: bool) -> None:
     """Before the first worker starts: the design is written down; failed runs are forgotten where that is wished."""
     plan.folder.mkdir(parents=True, exist_ok=True)
     register(plan)
+    if retry:
+        forget_failed(plan, plan.cells)
+
+
+def forget_failed(plan: Work, cells: Sequence[Cell]) -> None:
+    """So that they begin anew; what is being run is left alone."""
     leases = Leases(plan.folder / "leases")
-    for cell in plan.cells if retry else ():
+    for cell in cells:
         folder = plan.run_folder(cell)
         record = record_of(folder)
         if record is None or record.status not in RETRIED:
