@@ -54,7 +54,9 @@ class ServedRun:
         files = request.get("files") or {}
         for name, lines in (("wandb-history.jsonl", self.history), ("wandb-events.jsonl", self.events)):
             if sent := files.get(name):
-                lines[sent["offset"] :] = [json.loads(line) for line in sent["content"]]
+                lines[sent["offset"] : sent["offset"] + len(sent["content"])] = [
+                    json.loads(line) for line in sent["content"]
+                ]
         if summary := files.get("wandb-summary.json"):
             self.summary = json.loads(summary["content"][-1])
         if request.get("complete"):

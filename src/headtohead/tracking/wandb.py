@@ -26,6 +26,8 @@ _TAGGED = ("model", "model/mixer", "model/position", "model/norm")
 """Choices by which the runs of a project are told apart."""
 _LONGEST_NAME, _LONGEST_TAG = 128, 64  # W&B's limits
 _READING_CONNECT_TIMEOUT, _READING_TIMEOUT = 5.0, 60
+_WRITING_TIMEOUT = 60.0
+"""Seconds for the last rows to reach the disk where no server is asked: only a machine that is busy delays them."""
 _EXIT_CODES: dict[Status, int] = {"finished": 0, "interrupted": 255}
 
 _log = logging.getLogger(__name__)
@@ -158,6 +160,7 @@ def _open(
 
     _finish_open_run()
     _set_aside(folder)
+    patience = settings.finish_timeout if mode == "online" else max(settings.finish_timeout, _WRITING_TIMEOUT)
     swept = bool(os.environ.get("WANDB_SWEEP_ID"))  # under an agent, id and project are the agent's
     folder.wandb.mkdir(exist_ok=True)
     run = wandb.init(
@@ -174,17 +177,17 @@ def _open(
         dir=str(folder.path),
         # offline W&B knows no resuming: a new file with the whole history replaces the old one
         resume="allow" if resumed and mode == "online" else None,
-        settings=_settings(settings, record),
+        settings=_settings(settings, record, patience),
     )
-    return WandbTracker(run, mode=mode, folder=folder, finish_timeout=settings.finish_timeout)
+    return WandbTracker(run, mode=mode, folder=folder, finish_timeout=patience)
 
 
-def _settings(settings: TrackingSettings, record: RunRecord) -> Any:
+def _settings(settings: TrackingSettings, record: RunRecord, patience: float) -> Any:
     import wandb
 
     return wandb.Settings(
         init_timeout=settings.init_timeout,
-        finish_timeout=settings.finish_timeout,
+        finish_timeout=patience,
         finish_timeout_raises=True,
         x_transaction_log_flush_interval=1.0,  # a kill loses a second, not fifteen
         console="off",
