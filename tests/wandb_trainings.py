@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -53,9 +54,16 @@ class Training:
         return list(zip(curve.step, curve.value, strict=True))
 
 
-def train(home: Path, account: Mapping[str, str], *overrides: str, options: Sequence[str] = IMPATIENT) -> Training:
+def train(
+    home: Path,
+    account: Mapping[str, str],
+    *overrides: str,
+    options: Sequence[str] = IMPATIENT,
+    terminal: Terminal | None = None,
+) -> Training:
     """`home` is the user's home folder, the working folder, and where outputs/ is."""
-    done = h2h(home, account, "train", *TINY, *options, *overrides)
+    typed = terminal.h2h if terminal else h2h
+    done = typed(home, account, "train", *TINY, *options, *overrides)
     over = time.time()
     (record,) = scan(home / "outputs")
     training = Training(done.returncode, done.stderr, 0.0, record)
@@ -65,14 +73,61 @@ def train(home: Path, account: Mapping[str, str], *overrides: str, options: Sequ
 
 def h2h(home: Path, account: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     """A command of this project, as typed in that folder by one who has that account."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
-    own = {"HOME": str(home), "HEADTOHEAD_CACHE": str(home / "cache"), "NETRC": str(home / "netrc")}
     return subprocess.run(
         [*PROGRAM, *arguments],
         cwd=home,
-        env={**kept, **own, **account},
+        env=_environment(home, account),
         capture_output=True,
         text=True,
         timeout=240,
         check=False,
     )
+
+
+class Terminal:
+    """Where many commands are typed: a process that has imported everything, of which each command is a fork."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def h2h(self, home: Path, account: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        job = {"home": str(home), "environment": _environment(home, account), "arguments": arguments}
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        code = int(self._process.stdout.readline())
+        out, said = (home / "out").read_text(), (home / "err").read_text()
+        return subprocess.CompletedProcess(["h2h", *arguments], code, out, said)
+
+    def close(self) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+_FORKS = """
+import json, os, sys
+import headtohead.api, headtohead.cli.result, headtohead.training.run
+from headtohead.cli import main
+
+for line in sys.stdin:
+    job = json.loads(line)
+    if child := os.fork():
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        continue
+    os.environ.clear()
+    os.environ.update(job["environment"])
+    os.chdir(job["home"])
+    for number, name in ((0, os.devnull), (1, "out"), (2, "err")):
+        os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644), number)
+    sys.exit(main(job["arguments"]))
+"""
+
+
+def _environment(home: Path, account: Mapping[str, str]) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+    own = {"HOME": str(home), "HEADTOHEAD_CACHE": str(home / "cache"), "NETRC": str(home / "netrc")}
+    return {**kept, **own, **account}
