@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,6 +37,8 @@ def run(arguments: Sequence[str]) -> int:
     folder = Path(given.folder)
     if not folder.is_dir() and given.folder != _FOLDER:
         raise ConfigurationError(f"{folder} is no folder: give one with runs below it, such as {_FOLDER}")
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell that starts it in the background has Ctrl-C ignored
+        signal.signal(number, signal.default_int_handler)
     with _server(folder, given.port) as dashboard:
         out(dashboard.address)
         sys.stdout.flush()  # whoever reads it through a pipe waits for it

@@ -186,16 +186,21 @@ def test_the_server_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_the_command_says_where_it_is_and_ends_with_ctrl_c(root: Path) -> None:
-    command = [*H2H, "dashboard", str(root), "--port", "0"]
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_says_where_it_is_and_ends_when_it_is_asked_to(root: Path, number: signal.Signals) -> None:
+    """Also where whoever started it had it ignore Ctrl-C."""
+    command = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *H2H, "dashboard", str(root), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
         assert address.startswith("http://127.0.0.1:")
         port = address.rstrip("/").rpartition(":")[2]
-        taken = subprocess.run([*command[:-1], port], capture_output=True, text=True, timeout=60)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 0
+        try:
+            taken = subprocess.run([*command[:-1], port], capture_output=True, text=True, timeout=60)
+            process.send_signal(number)
+            assert process.wait(timeout=30) == 0
+        finally:
+            process.kill()
     assert taken.returncode == 2
     assert f"--port {port} is in use: --port 0 takes any free one" in taken.stderr
 
