@@ -193,3 +193,11 @@ def test_composition_leaves_no_state_behind() -> None:
     first: dict[str, Any] = compose_checked("train", ["seed=1"])
     assert compose_checked("train", ["seed=2"])["seed"] == 2 and first["seed"] == 1
     assert not GlobalHydra.instance().is_initialized()
+
+
+@pytest.mark.parametrize(("model", "task"), [("decoder_only", "seq2seq_one_row"), ("encoder_only", "seq2seq_at_once")])
+def test_a_table_of_positions_holds_both_sides_of_a_pair_in_one_row(model: str, task: str) -> None:
+    both = fitted(compose_checked("train", ["model=encoder_decoder", "task=seq2seq", "data=number_words"]))[0]["model"]
+    overrides = [f"model={model}", f"task={task}", "data=number_words", "model/position=learned"]
+    alone = fitted(compose_checked("train", overrides))[0]["model"]
+    assert alone["max_length"] == both["max_length"] + both["max_target_length"]

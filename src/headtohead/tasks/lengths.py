@@ -1,4 +1,4 @@
-"""How long rows are by the time a model reads them: a task may take a token away."""
+"""How long rows are by the time a model reads them: a task may take a token away, or lay two sides in one row."""
 
 from __future__ import annotations
 
@@ -17,4 +17,6 @@ def as_read(task: Task, data: DataSource) -> DataSpec:
     view = task.view(row, seed=0, epoch=0)
     if row.tokens is None or view.tokens is None:
         return spec
+    if row.decoder_tokens is not None and view.decoder_tokens is None:
+        return replace(spec, max_length=spec.max_length + spec.max_target_length, max_target_length=0)
     return replace(spec, max_length=spec.max_length - (row.tokens.shape[1] - view.tokens.shape[1]))
