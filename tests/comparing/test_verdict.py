@@ -52,6 +52,13 @@ def test_the_sentence_says_kind_size_interval_p_and_test() -> None:
     )
 
 
+def test_a_p_value_next_to_the_level_is_told_with_the_digits_that_decided() -> None:
+    steps = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
+    sentences = [judged(shifted(*(mean + 0.1 * steps))).sentence for mean in np.linspace(0.0955, 0.1005, 200)]
+    assert not [one for one in sentences if "is worse" in one and "p = 0.05," in one]
+    assert any("is worse" in sentence and "p = 0.0499" in sentence for sentence in sentences)
+
+
 def test_undecided_names_the_effect_these_seeds_can_show_and_the_seeds_a_new_registration_needs() -> None:
     verdict = judged(shifted(-0.2, 0.1, -0.1, 0.1, 0.0))
     assert verdict.kind == "undecided"

@@ -129,7 +129,13 @@ def _tested(verdict: Verdict) -> str:
 def _p(p: float | None, verdict: Verdict) -> str:
     if p is None:
         return "no p-value, all seeds tie"
-    return f"p {'< 0.001' if p < 0.001 else f'= {p:.2g}'}{_ADJUSTMENTS[verdict.adjustment]}"
+    return f"p {'< 0.001' if p < 0.001 else f'= {_on_its_side(p, verdict.level)}'}{_ADJUSTMENTS[verdict.adjustment]}"
+
+
+def _on_its_side(p: float, level: float) -> str:
+    """Two digits, or as many as it takes to stay on the side of the level that the verdict rests on."""
+    told = (f"{p:.{digits}g}" for digits in range(2, 17))
+    return next((one for one in told if (p < level) == (float(one) < level)), str(p))
 
 
 def _seeds(number: int) -> str:
