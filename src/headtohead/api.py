@@ -79,6 +79,7 @@ def compare(
     direction: Literal["min", "max"] | None = None,
     margin: float | None = None,
     budget: str | None = None,
+    solved_at: float | None = None,
     allow_unlike: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
 ) -> Contest | TaskContest:
@@ -95,5 +96,7 @@ def compare(
     from headtohead.examining.contenders import contenders
 
     found = contenders(paths, Columns(metric=metric, **(columns or {})))
-    terms = Terms(against or arm_of(found.records[0]), metric, direction, margin, tuple(allow_unlike), budget)
-    return compared(found.records, terms, remarks=(*found.remarks, *found.unread))
+    terms = Terms(
+        against or arm_of(found.records[0]), metric, direction, margin, tuple(allow_unlike), budget, solved_at
+    )
+    return compared(found.records, terms, remarks=(*found.remarks, *found.unread), curves=found.curves)

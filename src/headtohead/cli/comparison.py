@@ -75,6 +75,10 @@ def _parser() -> ArgumentParser:
         "--direction", choices=["min", "max"], help="what is better; default: as the metric's name tells"
     )
     taken.add_argument("--margin", type=float, help="the smallest difference that matters: allows `equivalent`")
+    taken.add_argument(
+        "--solved-at", type=float, metavar="VALUE",
+        help="a run has solved its task from here on: verdicts by solve rates, and by how soon where all solve it",
+    )  # fmt: skip
     taken.add_argument("--budget", metavar="KIND", help="equal_flops and the like: refuse arms whose costs differ")
     taken.add_argument(
         "--allow-unlike", metavar="WHAT,...", default="",
@@ -125,8 +129,8 @@ def _verdicts(found: Contenders, given: Namespace, command: str) -> int:
     from headtohead.comparing.task_formats import task_latex
 
     allowed = tuple(name for name in given.allow_unlike.replace("-", "_").split(",") if name)
-    terms = Terms(given.against, given.metric, given.direction, given.margin, allowed, given.budget)
-    contest = compared(found.records, terms, remarks=(*found.remarks, *found.unread))
+    terms = Terms(given.against, given.metric, given.direction, given.margin, allowed, given.budget, given.solved_at)
+    contest = compared(found.records, terms, remarks=(*found.remarks, *found.unread), curves=found.curves)
     if given.html:
         _write_report(contest, found, given, command)
     if isinstance(contest, TaskContest):

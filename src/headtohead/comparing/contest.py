@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from headtohead.comparing.arms import COUNTED, Arm, arm_of, arms_of, counts, set_apart
 from headtohead.comparing.budgets import BudgetCheck, budget_check, refuse_unequal
-from headtohead.comparing.comparability import NotComparable, refuse_unlike
+from headtohead.comparing.comparability import NotComparable, refuse_unlike, seed_of
 from headtohead.comparing.directions import Direction, direction_of
+from headtohead.comparing.solving import TimesToSolve
 from headtohead.comparing.statistics.shapes import Scale
 from headtohead.comparing.table import GIVEN, TASKS, Line, line_of
-from headtohead.comparing.verdict import Contrast, Registration, Verdict, verdicts_of
+from headtohead.comparing.verdict import Contrast, Registration, Times, Verdict, verdicts_of
+from headtohead.tracking.metrics import Curve
 from headtohead.tracking.record import RunRecord
 
 
@@ -30,6 +32,8 @@ class Terms:
     """What may be unlike, by the names in comparability.ALIKE."""
     budget: str | None = None
     """equal_flops: refuse arms whose FLOPs differ."""
+    solved_at: float | None = None
+    """The value from which on a run counts as solved: then solve rates are compared, and times where all solve it."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +70,11 @@ class Contest:
         return next((verdict for verdict in self.verdicts if verdict.arm == arm), None)
 
 
-def contest_of(records: Iterable[RunRecord], terms: Terms) -> Contest:
-    """Nothing was registered for records that are merely found, so every verdict is exploratory."""
+def contest_of(records: Iterable[RunRecord], terms: Terms, curves: Mapping[str, Curve] | None = None) -> Contest:
+    """Nothing was registered for records that are merely found, so every verdict is exploratory.
+
+    `curves` of runs without a folder of their own, by run id, tell how soon they solved their task.
+    """
     given = list(records)
     counted = [record for record in given if counts(record)]
     remarks = [told for told in (set_apart(given),) if told]
@@ -86,8 +93,10 @@ def contest_of(records: Iterable[RunRecord], terms: Terms) -> Contest:
     contest = Contest(
         metric, stage, direction, terms.against, arms, [], check, terms.margin, remarks, scale.chance if scale else None
     )
-    verdicts, why = _judged(contest, scale)
-    return replace(contest, verdicts=verdicts, remarks=[*remarks, *_alone(arms), *why])
+    runs = [(arm.name, seed_of(record), record) for arm in arms for record in arm.records]
+    times = TimesToSolve(runs, f"{stage}/{metric}", direction, curves)
+    verdicts, why = _judged(contest, Registration(direction, scale=scale, solved_at=terms.solved_at), times)
+    return replace(contest, verdicts=verdicts, remarks=[*remarks, *_alone(arms), *why, *_coarse(verdicts, times)])
 
 
 def _check_baseline(names: Sequence[str], against: str) -> None:
@@ -97,15 +106,13 @@ def _check_baseline(names: Sequence[str], against: str) -> None:
         raise NotComparable(f"all runs are named {against}: runs of another name are needed to compare it with")
 
 
-def _judged(contest: Contest, scale: Scale | None) -> tuple[list[Verdict], list[str]]:
+def _judged(contest: Contest, read: Registration, times: Times) -> tuple[list[Verdict], list[str]]:
     """Paired wherever the seeds allow it, one way for the whole family."""
     base, *others = contest.arms
     apart = [arm.name for arm in others if not _pairs(arm, base)]
-    registration = Registration(
-        contest.direction, metric=contest.told, margin=contest.margin, paired=not apart, scale=scale
-    )
+    registration = replace(read, metric=contest.told, margin=contest.margin, paired=not apart)
     contrasts = [Contrast(arm.name, base.name) for arm in others]
-    verdicts = verdicts_of({arm.name: arm.outcomes for arm in contest.arms}, contrasts, registration)
+    verdicts = verdicts_of({arm.name: arm.outcomes for arm in contest.arms}, contrasts, registration, times)
     if not apart:
         return verdicts, [told for arm in others for told in _unpaired(arm, base)]
     return verdicts, [
@@ -127,6 +134,18 @@ def _unpaired(arm: Arm, base: Arm) -> list[str]:
         return []
     told = f"seed{'' if len(alone) == 1 else 's'} {', '.join(map(str, alone))}"
     return [f"{told} of {arm.name} or {base.name} without a partner, and left out of their difference"]
+
+
+def _coarse(verdicts: Sequence[Verdict], times: TimesToSolve) -> list[str]:
+    """Who is measured less often seems to come later."""
+    timed = {
+        name for verdict in verdicts if verdict.method == "time to solve" for name in (verdict.arm, verdict.baseline)
+    }
+    spacings = times.spacings(sorted(timed))
+    if len(set(spacings.values())) < 2:
+        return []
+    told = ", ".join(f"{arm} from step {step}" for arm, step in spacings.items())
+    return [f"times to solve are no finer than the steps at which runs were measured, which differ: {told} on"]
 
 
 def _alone(arms: Sequence[Arm]) -> list[str]:

@@ -14,6 +14,7 @@ from headtohead.comparing.contest import Contest, Terms, contest_of
 from headtohead.comparing.contest_rows import as_data
 from headtohead.comparing.table import TASKS
 from headtohead.comparing.verdict import Verdict
+from headtohead.tracking.metrics import Curve
 from headtohead.tracking.record import Place, Progress, RunRecord, Selection
 
 METRIC = "normalised_score"
@@ -41,13 +42,19 @@ class TaskContest:
         }
 
 
-def compared(records: Sequence[RunRecord], terms: Terms, remarks: Sequence[str] = ()) -> Contest | TaskContest:
-    """One contest, or one for each task where the runs are of several; `remarks` say how they were read."""
+def compared(
+    records: Sequence[RunRecord],
+    terms: Terms,
+    remarks: Sequence[str] = (),
+    curves: Mapping[str, Curve] | None = None,
+) -> Contest | TaskContest:
+    """One contest, or one for each task where the runs are of several; `remarks` say how they were read, and `curves`
+    are of runs without a folder."""
     tasks = by_task(records, terms.against)
     if not tasks:
-        contest = contest_of(records, terms)
+        contest = contest_of(records, terms, curves)
         return replace(contest, remarks=[*remarks, *contest.remarks])
-    found = task_contest_of(tasks, terms)
+    found = task_contest_of(tasks, terms, curves)
     return replace(found, overall=replace(found.overall, remarks=[*remarks, *found.overall.remarks]))
 
 
@@ -64,9 +71,11 @@ def by_task(records: Iterable[RunRecord], against: str) -> dict[str, list[RunRec
     return found if len(found) > 1 and all(against in arms and len(arms) > 1 for arms in names) else {}
 
 
-def task_contest_of(tasks: Mapping[str, Sequence[RunRecord]], terms: Terms) -> TaskContest:
+def task_contest_of(
+    tasks: Mapping[str, Sequence[RunRecord]], terms: Terms, curves: Mapping[str, Curve] | None = None
+) -> TaskContest:
     """The margin is one of scores: it holds for the mean over tasks, and not for each."""
-    contests = {task: contest_of(runs, replace(terms, margin=None)) for task, runs in sorted(tasks.items())}
+    contests = {task: contest_of(runs, replace(terms, margin=None), curves) for task, runs in sorted(tasks.items())}
     aggregate, scores = aggregate_of(contests)
     merged = [record for name, by in scores.items() for record in _merged(name, by, tasks)]
     overall = contest_of(merged, Terms(terms.against, f"{TASKS}/{METRIC}", "max", terms.margin, budget=terms.budget))

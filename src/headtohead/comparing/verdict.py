@@ -17,7 +17,7 @@ Kind = Literal["better", "worse", "equivalent", "undecided"]
 Values = Mapping[str, Outcomes]
 """By arm and seed; None is a run that diverged. A run that was not made has no entry."""
 Times = Callable[[float], Values]
-"""From the value at which a seed counts as solved to the steps until then, None for never."""
+"""From the value at which a seed counts as solved to the steps until then, None for never; of arms whose runs tell."""
 
 
 @dataclass(frozen=True)
@@ -179,9 +179,10 @@ def _case(
 
     def timed(at: float) -> tuple[Outcomes, Outcomes]:
         known = {} if times is None else times(at)
+        if not all(name in known for name in names):
+            return {}, {}
         one, other = (
-            {seed: known.get(name, {}).get(seed) for seed in arm}
-            for name, arm in zip(names, (first, second), strict=True)
+            {seed: known[name].get(seed) for seed in arm} for name, arm in zip(names, (first, second), strict=True)
         )
         return one, other
 

@@ -13,7 +13,8 @@ from typing import Any
 from headtohead.building.errors import ConfigurationError, unknown
 from headtohead.comparing.arms import Costs, costs_of
 from headtohead.comparing.kernels import with_kernels
-from headtohead.comparing.verdict import Verdict
+from headtohead.comparing.solving import TimesToSolve
+from headtohead.comparing.verdict import Times, Verdict
 from headtohead.studying.auditing import audit
 from headtohead.studying.cells import Cell
 from headtohead.studying.foundations import costs_told
@@ -21,7 +22,6 @@ from headtohead.studying.judging import judged, surprises
 from headtohead.studying.planning import Plan
 from headtohead.studying.registering import asked_by, registered
 from headtohead.studying.running import DONE, record_of
-from headtohead.studying.solving import times_to_solve
 from headtohead.studying.study import Study
 from headtohead.tracking.files import replace_text
 from headtohead.tracking.record import RunRecord
@@ -120,7 +120,7 @@ def report_of(plan: Plan) -> Report:
     checked = audit(plan, {cell: record for cell, record in contest.items() if record and record.status == "finished"})
     unmeasured = _unmeasured(study, contest)
     outcomes = [(run.arm, run.seed, run.status, run.value) for run in runs if run.counts and run.arm not in unmeasured]
-    chance, times = chance_of(study, contest.values()), times_to_solve(plan, contest)
+    chance, times = chance_of(study, contest.values()), times_to_solve(study, contest)
     written, asked = registered(plan), asked_by(plan)
     verdicts = [] if checked.objections else judged(study, outcomes, written, asked, chance=chance, times=times)
     complete = not plan.is_open and all(run.status in DONE for run in runs)
@@ -184,6 +184,12 @@ def _arm(study: Study, arm: str, cells: Sequence[tuple[Cell, RunRecord | None]],
         finished=len(done),
         failures=sum(run.status in DONE and run.status != "finished" for run in lines),
     )
+
+
+def times_to_solve(study: Study, records: Mapping[Cell, RunRecord | None]) -> Times:
+    """As the runs came along."""
+    runs = [(cell.arm, cell.seed, record) for cell, record in records.items() if record is not None]
+    return TimesToSolve(runs, study.metric, study.direction)
 
 
 def chance_of(study: Study, records: Iterable[RunRecord | None]) -> float | None:

@@ -1,0 +1,64 @@
+"""How soon runs had solved their task: by the metric on validation data, as they went along."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from headtohead.comparing.table import GIVEN
+from headtohead.comparing.verdict import Values
+from headtohead.tracking.metrics import Curve
+from headtohead.tracking.record import RunRecord
+from headtohead.tracking.stages import TEST
+from headtohead.tracking.store import RunFolder
+
+Run = tuple[str, int, RunRecord]
+"""The arm it belongs to, and the seed that pairs it."""
+_VALIDATED = (TEST, "validation", GIVEN)
+"""Longer rows are measured at the end alone."""
+
+
+class TimesToSolve:
+    """Of the runs that finished; an arm has none where one of its runs left no curve."""
+
+    def __init__(
+        self,
+        runs: Iterable[Run],
+        metric: str,
+        direction: Literal["min", "max"],
+        curves: Mapping[str, Curve] | None = None,
+    ) -> None:
+        """`curves` of runs without a folder of their own, by run id; others are read when they are asked for."""
+        self._stage, _, self._name = metric.partition("/")
+        self._sign = 1 if direction == "max" else -1
+        self._given = curves or {}
+        self._runs = [run for run in runs if run[2].status == "finished"] if self._stage in _VALIDATED else []
+        self._read: dict[str, dict[int, Curve]] | None = None
+
+    def __call__(self, at: float) -> Values:
+        """The step at which each run came to this value, None for never."""
+        return {arm: {seed: self._time(curve, at) for seed, curve in by.items()} for arm, by in self._curves().items()}
+
+    def spacings(self, arms: Sequence[str]) -> dict[str, int]:
+        """The step of the first measurement of each arm: times are no finer than that."""
+        known = self._curves()
+        return {arm: min(curve.step[0] for curve in known[arm].values()) for arm in arms if arm in known}
+
+    def _curves(self) -> dict[str, dict[int, Curve]]:
+        if self._read is None:
+            found: dict[str, dict[int, Curve | None]] = {}
+            for arm, seed, record in self._runs:
+                found.setdefault(arm, {})[seed] = self._curve(record)
+            whole = {arm: {seed: c for seed, c in by.items() if c} for arm, by in found.items()}
+            self._read = {arm: by for arm, by in whole.items() if len(by) == len(found[arm])}
+        return self._read
+
+    def _curve(self, record: RunRecord) -> Curve | None:
+        if record.id in self._given or record.path is None:
+            return self._given.get(record.id)
+        name = f"validation/{self._name}"
+        return RunFolder(record.path).metrics({name}).get(name)
+
+    def _time(self, curve: Curve, at: float) -> float | None:
+        known = zip(curve.step, curve.value, strict=True)
+        return next((float(step) for step, value in known if self._sign * (value - at) >= 0), None)
