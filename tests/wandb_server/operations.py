@@ -41,6 +41,11 @@ def _create_files(runs: Runs, url: str, sent: dict[str, Any]) -> dict[str, Any]:
     return {"createRunFiles": {"runID": run, "uploadHeaders": [], "files": files}}
 
 
+def _viewer(runs: Runs, url: str, sent: dict[str, Any]) -> dict[str, Any]:
+    viewer = {"id": "u", "entity": ENTITY, "username": ENTITY, "email": "", "flags": "{}", "teams": {"edges": []}}
+    return {"viewer": viewer}
+
+
 def _project(name: str | None) -> dict[str, Any]:
     return {"id": "p", "name": name or "uncategorized", "entity": {"id": "e", "name": ENTITY}}
 
@@ -49,4 +54,5 @@ OPERATIONS: Mapping[str, Operation] = {
     "UpsertBucket": _upsert,
     "RunResumeStatus": _resume_status,
     "CreateRunFiles": _create_files,
+    "Viewer": _viewer,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +14,10 @@ from typing import Any, Literal
 from urllib.parse import unquote
 
 from wandb_server.operations import OPERATIONS
+from wandb_server.reading import READING
 from wandb_server.runs import ServedRun
+from wandb_server.sweeps import Sweeps
+from wandb_server.views import Views
 
 KEY = "0123456789abcdef" * 2 + "01234567"
 Behaviour = Literal["healthy", "refuses", "fails", "hangs", "drops"]
@@ -27,6 +31,8 @@ class WandbServer:
     def __init__(self, behaviour: Behaviour = "healthy") -> None:
         self.behaviour: Behaviour = behaviour
         self.runs: dict[str, ServedRun] = {}
+        self.sweeps = Sweeps()
+        self.views = Views()
         self.unknown: list[str] = []
         self.asked: list[str] = []
         self.bodies: list[bytes] = []
@@ -92,11 +98,17 @@ class WandbServer:
             return 404, {"error": f"the tests' server knows no {path}"}
 
     def _graphql(self, request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        name = str(request.get("operationName"))
-        if name not in OPERATIONS:
+        name = request.get("operationName") or _name_in(request["query"])
+        operations = {**OPERATIONS, **READING, **self.views.operations, **self.sweeps.operations}
+        if name not in operations:
             self.unknown.append(f"{name}: {request.get('query')} {request.get('variables')}")
             return 400, {"errors": [{"message": f"the tests' server knows no operation {name}"}]}
-        return 200, {"data": OPERATIONS[name](self.runs, self.url, request.get("variables") or {})}
+        return 200, {"data": operations[name](self.runs, self.url, request.get("variables") or {})}
+
+
+def _name_in(query: str) -> str:
+    found = re.search(r"(?:query|mutation)\s+(\w+)", query)
+    return found[1] if found else ""
 
 
 class _QuietServer(ThreadingHTTPServer):
