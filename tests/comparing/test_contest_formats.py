@@ -12,7 +12,7 @@ from headtohead.comparing.comparability import NotComparable
 from headtohead.comparing.contest import Contest, Terms, contest_of
 from headtohead.comparing.contest_formats import contest_csv, contest_latex, escaped
 from headtohead.comparing.contest_rows import as_data
-from headtohead.comparing.directions import direction_of
+from headtohead.tracking.directions import direction_of
 from headtohead.tracking.record import Progress, RunRecord
 
 NASTY = r"50%_mamba & {x}\~^#$"

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from headtohead.comparing.arms import COUNTED, Arm, arm_of, arms_of, counts, set_apart
 from headtohead.comparing.budgets import BudgetCheck, budget_check, refuse_unequal
 from headtohead.comparing.comparability import NotComparable, refuse_unlike, seed_of
-from headtohead.comparing.directions import Direction, direction_of
 from headtohead.comparing.solving import TimesToSolve
 from headtohead.comparing.statistics.shapes import Scale
 from headtohead.comparing.table import GIVEN, TASKS, Line, line_of
 from headtohead.comparing.verdict import Contrast, Registration, Times, Verdict, verdicts_of
+from headtohead.tracking.directions import Direction, direction_of
 from headtohead.tracking.metrics import Curve
 from headtohead.tracking.record import RunRecord
 
