@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from headtohead.comparing.table import Line, as_data, as_table, line_of, lines_of, whereabouts
+from headtohead.comparing.table import Line, as_data, as_table, line_of, lines_of, number, whereabouts
 from headtohead.tracking.record import Progress, RunRecord, Selection, WandbLink
 
 
@@ -146,3 +146,11 @@ def test_whereabouts_are_paths_from_here_and_addresses_as_they_are(
     text = printed(whereabouts(lines_of([offline, online])))
     assert " outputs/a/record.json " in text and " outputs/a/wandb/offline-run-1 " in text
     assert " outputs/b/record.json " in text and " https://wandb.example/b " in text
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [(-0.0, "0.000"), (-0.0004, "-0.0004"), (2.5e-05, "2.5e-05"), (0.01, "0.010"), (-12.5, "-12.500")],
+)
+def test_a_small_number_is_told_with_its_figures_and_nothing_has_no_sign(value: float, told: str) -> None:
+    assert number(value) == told

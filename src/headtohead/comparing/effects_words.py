@@ -43,9 +43,9 @@ def effects_table(effects: Effects) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("reading", overflow="fold")
     for effect in effects.effects:
-        difference = "-" if effect.difference is None else f"{effect.difference:+.3g}"
+        difference = "-" if effect.difference is None else f"{effect.difference + 0.0:+.3g}"
         if effect.interval is not None:
-            difference += f" [{effect.interval[0]:+.3g}, {effect.interval[1]:+.3g}]"
+            difference += f" [{effect.interval[0] + 0.0:+.3g}, {effect.interval[1] + 0.0:+.3g}]"
         p = "-" if effect.p_adjusted is None else f"{effect.p_adjusted:.2g}"
         table.add_row(Text(effect.name), difference, p, Text(certainty(effect), style=_STYLES[effect.kind]))
     return table

@@ -31,6 +31,7 @@ _STYLES: Mapping[Status, str] = {
     "failed": "red",
 }
 _UNKNOWN = "-"
+_SMALL = 0.01
 _TELLING = ("accuracy", "exact_match", "entity_f1")
 """Shown instead of the loss that a run was selected by."""
 
@@ -207,7 +208,12 @@ def _speed(line: Line) -> str:
 
 
 def number(value: float | None) -> str:
-    return _UNKNOWN if value is None else f"{value:.4g}" if abs(value) >= 1000 else f"{value:.3f}"
+    """Three decimals; two figures of what is smaller than they show, so that a small loss is not none."""
+    if value is None:
+        return _UNKNOWN
+    if abs(value) >= 1000:
+        return f"{value:.4g}"
+    return f"{value:.2g}" if 0 < abs(value) < _SMALL else f"{value + 0.0:.3f}"  # adding 0 takes the sign off -0.0
 
 
 def count(value: float | None) -> str:

@@ -143,4 +143,4 @@ def _seeds(number: int) -> str:
 
 
 def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}"
+    return "-" if value is None else f"{value + 0.0:.3g}"  # adding 0 takes the sign off -0.0

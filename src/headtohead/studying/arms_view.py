@@ -79,6 +79,6 @@ def _against(baseline: str, arm: ArmResult, verdict: Verdict | None) -> tuple[st
         return "baseline", _UNKNOWN
     if verdict is None:
         return _UNKNOWN, _UNKNOWN
-    difference = _UNKNOWN if verdict.difference is None else f"{verdict.difference:+.3g}{_interval(verdict.interval)}"
+    difference = _UNKNOWN if verdict.difference is None else f"{verdict.difference + 0.0:+.3g}{_interval(verdict.interval)}"
     told = verdict.kind + (" (exploratory)" if verdict.exploratory else "")
     return difference, Text(told, style=_STYLES[verdict.kind])

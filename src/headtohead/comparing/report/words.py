@@ -31,10 +31,13 @@ def signed(value: float | None, bounds: tuple[float, float] | None = None) -> st
     """A difference, with its interval on the same line."""
     if value is None:
         return UNKNOWN
-    if value == 0 and bounds is None:
-        return "0"
-    around = "" if bounds is None else f" [{bounds[0]:+.3g}, {bounds[1]:+.3g}]"
-    return f"{value:+.3g}{around}".replace("-", "−")
+    around = "" if bounds is None else f" [{', '.join(map(_signed, bounds))}]"
+    return f"{_signed(value)}{around}".replace("-", "−")
+
+
+def _signed(value: float) -> str:
+    """Nothing has no sign."""
+    return f"{value:+.3g}" if value else "0"
 
 
 def signed_between(bounds: tuple[float, float] | None) -> str:
