@@ -14,7 +14,8 @@ from headtohead.studying.cells import run_id
 from headtohead.studying.study import Study
 
 if TYPE_CHECKING:
-    from headtohead.studying.matching.kept import Beat
+    from headtohead.studying.matching.budgets import Budget
+    from headtohead.studying.matching.kept import Beat, Kept
     from headtohead.studying.matching.matching import Matching
 
 Config = Mapping[str, Any]
@@ -40,7 +41,6 @@ def balanced(
     from headtohead.building.configuration import compose_checked
     from headtohead.studying.matching.budgets import budget_of
     from headtohead.studying.matching.kept import KeptMatchings
-    from headtohead.studying.matching.matching import Matching
     from headtohead.studying.matching.solver import match_composed
 
     budget = budget_of(compose_checked("match", study.budget.overrides, config_dir))
@@ -55,8 +55,12 @@ def balanced(
         movable = {name: moves for name, moves in study.movable.items() if name in asked}
         return match_composed(asked, study.baseline, budget, movable, tell=told)
 
+    keys, kept = keys_of(study, drafts), KeptMatchings(folder)
+    known = kept.known(keys)
+    if 0 < len(known) < len(keys):
+        refuse_elsewhere(study, _joined(study, budget, known), drafts, folder, threads)
     try:
-        found = KeptMatchings(folder).completed(keys_of(study, drafts), solve)
+        found = kept.completed(keys, solve)
     except ConfigurationError as error:
         raise ConfigurationError(f"study {study.name}: {error}") from None
     except (RuntimeError, MemoryError) as error:
@@ -64,9 +68,20 @@ def balanced(
             f"study {study.name}: the arms could not be brought to budget={study.budget.name}, since one of them does "
             f"not run here ({' '.join(str(error).split())}): take it out, or choose a budget that is counted"
         ) from None
+    return _joined(study, budget, found)
+
+
+def _joined(study: Study, budget: Budget, found: Mapping[str, Kept]) -> Matching:
+    """In the order of the study."""
+    from headtohead.studying.matching.matching import Matching
+
     baseline = next(iter(found.values())).baseline
-    arms = tuple(baseline if name == study.baseline else found[name].arm for name in study.arms)
-    return Matching(budget, study.baseline, baseline.achieved, arms)
+    arms = (
+        baseline if name == study.baseline else found[name].arm
+        for name in study.arms
+        if name in {study.baseline, *found}
+    )
+    return Matching(budget, study.baseline, baseline.achieved, tuple(arms))
 
 
 def keys_of(study: Study, drafts: Mapping[str, Config]) -> dict[str, str]:
@@ -92,6 +107,25 @@ def refuse_apart(study: Study, drafts: Mapping[str, Config], folder: Path) -> No
             f"study {study.name}: budget=equal_time is measured once, and shards would measure it apart: call "
             f"h2h study {study.name} --plan first, and copy {folder / FOLDER} to every machine"
         )
+
+
+def refuse_elsewhere(
+    study: Study, matching: Matching, drafts: Mapping[str, Config], folder: Path, threads: int | None
+) -> None:
+    """Before anything is run on another device, or with other threads, than the arms were timed with."""
+    from headtohead.studying.matching.conditions import conditions_here, timed_elsewhere
+    from headtohead.studying.matching.kept import FOLDER
+
+    here = conditions_here(drafts[study.baseline], threads)
+    there = timed_elsewhere(matching, here)
+    if there is None:
+        return
+    again = "" if there.threads in (None, here.threads) else f" (--threads {there.threads})"
+    raise ConfigurationError(
+        f"study {study.name}: its arms were timed {there.told}, and its runs would be made {here.told}, where the same "
+        f"steps take other times: go on under the conditions they were timed under{again}, or remove {folder / FOLDER} "
+        "to time them anew, with runs of their own"
+    )
 
 
 def refuse_unmet(study: Study, matching: Matching) -> None:

@@ -15,7 +15,7 @@ from headtohead.building.errors import ConfigurationError, unknown
 from headtohead.building.sources import class_value
 from headtohead.comparing.trials import Setting
 from headtohead.studying.ablation.possible import LeftOut, without_the_impossible
-from headtohead.studying.balancing import Tell, balanced, refuse_unmet
+from headtohead.studying.balancing import Tell, balanced, refuse_elsewhere, refuse_unmet
 from headtohead.studying.cells import Cell, Cells, shortened
 from headtohead.studying.composing import Composer
 from headtohead.studying.foundations import Start, foundation_of, used
@@ -112,6 +112,7 @@ class Planner:
             self.study, self.written, self.folder, config_dir=config_dir, threads=threads, tell=tell
         )
         self._matching: Matching | None = None
+        self._threads = threads
 
     def plan(self) -> Plan:
         """Reads the records of trials; all else is known from the first time on."""
@@ -135,7 +136,15 @@ class Planner:
         cells = (*_in_turn([progress.cells for progress in tunings.values()]), *laid.values(), *runs)
         awaited = len(ready) * len(study.seeds) * len(study.shares) - len(runs)
         drafts |= {cell.arm: cell.config for cell in laid.values()}
-        return Plan(study, cells, self.folder, drafts, self._left_out, self._matching, tunings, awaited)
+        plan = Plan(study, cells, self.folder, drafts, self._left_out, self._matching, tunings, awaited)
+        self._check_conditions(plan)
+        return plan
+
+    def _check_conditions(self, plan: Plan) -> None:
+        """Records that are complete may be read anywhere."""
+        undone = plan.is_open or any(ended_record(plan.run_folder(cell)) is None for cell in plan.cells)
+        if plan.budget_name == "equal_time" and plan.matching is not None and undone:
+            refuse_elsewhere(plan.study, plan.matching, self.written, self.folder, self._threads)
 
     def _may_start(self, foundation: Cell | None) -> bool:
         """A foundation that failed is laid too: what starts from it says so."""

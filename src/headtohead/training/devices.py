@@ -70,6 +70,12 @@ def number_format(precision: str) -> Format:
     return formats[kind]
 
 
+def device_for(accelerator: str) -> torch.device:
+    """Where a run with this trainer.accelerator computes on this machine."""
+    on_gpu = accelerator != "cpu" and torch.cuda.is_available()
+    return torch.device("cuda", 0) if on_gpu else torch.device("cpu")
+
+
 def device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else _cpu_name()
 

@@ -13,6 +13,7 @@ from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.strategies import Strategy
 
 from headtohead.training.checkpoints import AtomicCheckpoints
+from headtohead.training.devices import device_for
 from headtohead.training.logger import RunLogger
 from headtohead.training.parts import Settings
 from headtohead.training.precision import Precision
@@ -31,8 +32,7 @@ _TALKERS = ("pytorch_lightning", "lightning_fabric", "lightning.pytorch", "light
 
 def device_of(settings: Settings) -> torch.device:
     """The kind of device that the run will use, before any trainer exists."""
-    on_gpu = settings.accelerator != "cpu" and torch.cuda.is_available()
-    return torch.device("cuda", 0) if on_gpu else torch.device("cpu")
+    return device_for(settings.accelerator)
 
 
 def make_trainer(

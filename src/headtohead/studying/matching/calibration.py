@@ -100,7 +100,7 @@ class Trainee:
     def timing(self, turns: list[float]) -> Timing:
         kernels = kernels_in_use(self.model, self.device, self.precision.dtype)
         device = str(describe(self.device, count=1)["name"])
-        return Timing(tuple(turns), device, kernels)
+        return Timing(tuple(turns), device, kernels, torch.get_num_threads() if self.device.type == "cpu" else None)
 
     def _learn(self, batch: StepBatch) -> None:
         for part in batch.parts:

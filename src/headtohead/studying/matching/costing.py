@@ -60,6 +60,8 @@ class Timing:
     device: str
     kernels: Mapping[str, str]
     """What computes each mixer that has a fast kernel: torch, or that kernel's package."""
+    threads: int | None = None
+    """Of the processor; None on another device."""
 
     @property
     def step_seconds(self) -> float:

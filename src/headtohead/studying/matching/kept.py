@@ -55,6 +55,10 @@ class KeptMatchings:
                 lease.give_back()
         return {name: _read(self._file(key)) for name, key in keys.items()}
 
+    def known(self, keys: Mapping[str, str]) -> dict[str, Kept]:
+        """Those that were solved already."""
+        return {name: _read(self._file(key)) for name, key in keys.items() if self.has(key)}
+
     def _missing(self, keys: Mapping[str, str]) -> list[str]:
         return [name for name, key in keys.items() if not self.has(key)]
 
