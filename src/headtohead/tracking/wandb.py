@@ -11,17 +11,15 @@ from typing import Any, Literal
 
 from headtohead.tasks.tables import Table
 from headtohead.tracking.connection import Decision, TrackingSettings, decide, logged_in, server_url, unreachable
-from headtohead.tracking.images import to_picture
 from headtohead.tracking.record import Progress, RunRecord, Status, WandbLink
+from headtohead.tracking.rows import Medium, RowNumbers, in_rows
 from headtohead.tracking.secrets import mask_secrets, without_home
 from headtohead.tracking.store import RunFolder
 from headtohead.tracking.syncing import everything_arrived, mark_uploaded
 from headtohead.tracking.tracker import NoTracker, Tracker
+from headtohead.tracking.wandb_rows import define_axes, send
 
-AXIS = "trainer/global_step"
-"""What every chart is drawn against; W&B's own _step counts calls, not steps."""
 WandbMode = Literal["online", "offline"]
-_AXES = (AXIS, "progress/epoch", "progress/tokens", "progress/flops", "progress/seconds")
 _TAGGED = ("model", "model/mixer", "model/position", "model/norm")
 """Choices by which the runs of a project are told apart."""
 _LONGEST_NAME, _LONGEST_TAG = 128, 64  # W&B's limits
@@ -49,8 +47,8 @@ class WandbTracker(Tracker):
             url=run.url if mode == "online" else None,
             directory=os.path.relpath(directory, folder.path),
         )
-        self._held = _last_step(run)
-        self._guarded(_define_axes, run)
+        self._numbers = RowNumbers(run.starting_step)
+        self._guarded(define_axes, run)
 
     def replay(self, folder: RunFolder) -> None:
         """Send what the record has and W&B lacks: on a resume, whatever was lost on the way."""
@@ -58,17 +56,13 @@ class WandbTracker(Tracker):
             self.log(row.progress, row.values)
 
     def log(self, progress: Progress, values: Mapping[str, float]) -> None:
-        if self._run is not None and progress.step > self._held:
-            self._guarded(self._run.log, {**dict(values), **_axes(progress)})
+        self._tell(progress, values, "numbers")
 
     def images(self, progress: Progress, pictures: Mapping[str, Any]) -> None:
-        if self._run is not None and progress.step > self._held:
-            arrays = {name: to_picture(picture) for name, picture in pictures.items()}
-            self._guarded(_log_pictures, self._run, arrays, _axes(progress))
+        self._tell(progress, pictures, "pictures")
 
     def tables(self, progress: Progress, tables: Mapping[str, Table]) -> None:
-        if self._run is not None and tables and progress.step > self._held:
-            self._guarded(_log_tables, self._run, tables, _axes(progress))
+        self._tell(progress, tables, "tables")
 
     def summary(self, values: Mapping[str, Any]) -> None:
         if self._run is not None:
@@ -91,6 +85,13 @@ class WandbTracker(Tracker):
                 mark_uploaded(self.directory)
             elif self.link.mode == "online":
                 _log.warning("W&B did not take everything; %s uploads the rest", upload)
+
+    def _tell(self, progress: Progress, values: Mapping[str, Any], medium: Medium) -> None:
+        """As one row, or as one for each place in the step; none that W&B has."""
+        for place, row in in_rows(values, medium).items():
+            number = self._numbers.take(progress.step, row, place)
+            if self._run is not None and number is not None:
+                self._guarded(send, self._run, number, progress, row, medium)
 
     def _guarded(self, call: Callable[..., Any], *arguments: Any) -> None:
         try:
@@ -213,42 +214,6 @@ def _tags(record: RunRecord) -> list[str]:
     choices = record.config.get("choices") or {}
     wanted = [*record.tags, *(choices.get(group) for group in _TAGGED)]
     return list(dict.fromkeys(str(tag)[:_LONGEST_TAG] for tag in wanted if tag))
-
-
-def _log_pictures(run: Any, arrays: Mapping[str, Any], axes: Mapping[str, float]) -> None:
-    import wandb
-
-    run.log({**{name: wandb.Image(array) for name, array in arrays.items()}, **axes})
-
-
-def _log_tables(run: Any, tables: Mapping[str, Table], axes: Mapping[str, float]) -> None:
-    import wandb
-
-    made = {
-        name: wandb.Table(columns=list(table.columns), data=[list(row) for row in table.rows])
-        for name, table in tables.items()
-    }
-    for name, table in made.items():
-        # Bound, it is a file of the run; else `log` makes an artifact, and asks the server of it while training waits
-        table.bind_to_run(run, name, run.step)
-    run.log({**made, **axes})
-
-
-def _define_axes(run: Any) -> None:
-    for axis in _AXES:
-        run.define_metric(axis)
-    run.define_metric("*", step_metric=AXIS)
-
-
-def _axes(progress: Progress) -> dict[str, float]:
-    p = progress
-    return dict(zip(_AXES, (p.step, p.epoch, p.tokens, p.flops, p.seconds), strict=True))
-
-
-def _last_step(run: Any) -> int:
-    """The last step that W&B's server already has, -1 for none."""
-    held = run.summary.get(AXIS) if run.resumed else None
-    return int(held) if isinstance(held, int | float) else -1
 
 
 def _finish_open_run() -> None:
