@@ -62,6 +62,24 @@ def test_json_has_arms_verdicts_budget_and_remarks() -> None:
     )
 
 
+def test_costs_of_many_arms_are_told_in_short() -> None:
+    found = [record(f"arm{n}", seed, 2.0 + n + seed / 10, 1000, 1e9 * (n + 1)) for n in range(12) for seed in range(2)]
+    told = contest_of(found, Terms("arm0")).budget.sentence
+    assert "training FLOPs (11 arms 2 to 12 times)" in told
+    with pytest.raises(NotComparable, match="arm7 8 times"):
+        contest_of(found, Terms("arm0", budget="equal_flops"))
+
+
+def test_a_difference_of_rates_is_called_one() -> None:
+    found = [record("a", n, 0.99 + n / 1000, 1000, 1e9) for n in range(6)]
+    found += [record("b", n, 0.1 + n / 100, 1000, 1e9) for n in range(6)]
+    for one in found:
+        one.metrics, one.baselines = {"test": {"accuracy": one.metrics["test"]["loss"]}}, {"accuracy": 0.1}
+    contest = contest_of(found, Terms("b"))
+    assert contest.verdicts[0].method == "solve rates"
+    assert " in solve rate &" in contest_latex(contest)
+
+
 def test_a_budget_that_was_asked_for_refuses_the_odd_one_out() -> None:
     assert contest(budget="equal_parameters").verdicts
     with pytest.raises(NotComparable, match=r"equal_flops: the odd one out in training FLOPs: 50%_mamba .* 0.8 times"):

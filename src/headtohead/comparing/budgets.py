@@ -19,6 +19,8 @@ _AXES: Mapping[str, str] = {
     "time": "seconds",
     "state": "state",
 }
+_FEW = 4
+"""Arms up to which each is named in a sentence."""
 KINDS = tuple(f"equal_{axis}" for axis in _AXES)
 
 
@@ -50,7 +52,7 @@ class BudgetCheck:
     def sentence(self) -> str:
         """One line: what is equal, what differs, what is not known."""
         equal = [_AXES[axis.name] for axis in self.axes if axis.equal]
-        unlike = [f"{_AXES[axis.name]} ({_multiples(axis)})" for axis in self.axes if axis.odd]
+        unlike = [f"{_AXES[axis.name]} ({_in_short(axis)})" for axis in self.axes if axis.odd]
         unknown = [_AXES[axis.name] for axis in self.axes if axis.unknown and not axis.odd]
         parts = [
             f"costs: equal within {_PERCENT}: {', '.join(equal) or 'nothing'}",
@@ -117,6 +119,14 @@ def _alike(amount: float, other: float) -> bool:
 
 def _multiple(amount: float, other: float) -> float | None:
     return amount / other if other else None
+
+
+def _in_short(axis: Axis) -> str:
+    """Of many arms their number and how far they reach."""
+    known = [multiple for multiple in axis.odd.values() if multiple is not None]
+    if len(axis.odd) <= _FEW or len(known) < len(axis.odd):
+        return _multiples(axis)
+    return f"{len(known)} arms {min(known):.3g} to {max(known):.3g} times"
 
 
 def _multiples(axis: Axis) -> str:

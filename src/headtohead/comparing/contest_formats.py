@@ -15,6 +15,7 @@ from headtohead.comparing.arms import Costs
 from headtohead.comparing.contest import Contest
 from headtohead.comparing.contest_rows import Row, rows_of
 from headtohead.comparing.table import count, memory, number
+from headtohead.comparing.wording import OF_WHAT
 
 _STYLES = {"better": "green", "worse": "red", "equivalent": "cyan", "undecided": "yellow"}
 _COSTS: tuple[tuple[str, Callable[[Row], str]], ...] = (
@@ -140,14 +141,20 @@ def _figures(row: Row) -> list[str]:
     mean = number(row.mean)
     if row.interval:
         mean += f"\n{number(row.interval[0])} to {number(row.interval[1])}"
-    return [mean, _difference(row).replace(" [", "\n").replace(", ", " to ").rstrip("]")]
+    between = [] if row.difference_interval is None else [" to ".join(map(number, row.difference_interval))]
+    return [mean, "" if row.is_baseline else "\n".join([number(row.difference), *between, *_of_what(row)])]
 
 
 def _difference(row: Row) -> str:
     if row.is_baseline:
         return ""
-    between = row.difference_interval
-    return number(row.difference) + (f" [{number(between[0])}, {number(between[1])}]" if between else "")
+    between = [] if row.difference_interval is None else [f"[{', '.join(map(number, row.difference_interval))}]"]
+    return " ".join([number(row.difference), *between, *_of_what(row)])
+
+
+def _of_what(row: Row) -> list[str]:
+    """What a difference is one of, where it is none of means."""
+    return [OF_WHAT[row.method]] if row.method in OF_WHAT and row.difference is not None else []
 
 
 def _telling(rows: Sequence[Row]) -> list[tuple[str, Callable[[Row], str]]]:

@@ -92,6 +92,8 @@ class Findings:
     """What was held equal: equal_tokens."""
     command: str | None = None
     """Makes all of it again."""
+    resumes: bool = False
+    """The command also makes runs that are missing."""
     remarks: tuple[str, ...] = ()
     """What stands between the runs and a verdict, and what is not as expected."""
     matching: Mapping[str, Any] | None = None

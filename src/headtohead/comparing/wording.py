@@ -15,6 +15,8 @@ _TESTS = {
     "time to solve": "permutation test of times to solve",
     "ranks": "permutation test of ranks",
 }
+OF_WHAT = {"solve rates": "in solve rate", "time to solve": "in median time to solve"}
+"""By method, where a difference is not one of the metric's means."""
 _USUAL = 0.05
 _ADJUSTMENTS = {None: "", "holm": " after Holm", "benjamini_hochberg": " after Benjamini and Hochberg"}
 

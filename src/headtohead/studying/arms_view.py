@@ -10,6 +10,7 @@ from rich.text import Text
 from headtohead.comparing.arms import Costs, speed_in
 from headtohead.comparing.table import count, memory, number
 from headtohead.comparing.verdict import Verdict
+from headtohead.comparing.wording import OF_WHAT
 from headtohead.studying.reporting import ArmResult, Report
 
 _STYLES = {"better": "green", "worse": "red", "equivalent": "cyan", "undecided": "yellow"}
@@ -79,6 +80,13 @@ def _against(baseline: str, arm: ArmResult, verdict: Verdict | None) -> tuple[st
         return "baseline", _UNKNOWN
     if verdict is None:
         return _UNKNOWN, _UNKNOWN
-    difference = _UNKNOWN if verdict.difference is None else f"{verdict.difference + 0.0:+.3g}{_interval(verdict.interval)}"
     told = verdict.kind + (" (exploratory)" if verdict.exploratory else "")
-    return difference, Text(told, style=_STYLES[verdict.kind])
+    return _apart(verdict), Text(told, style=_STYLES[verdict.kind])
+
+
+def _apart(verdict: Verdict) -> str:
+    """With its interval; where it is not one of the metric's means, what it is one of."""
+    if verdict.difference is None:
+        return _UNKNOWN
+    of_what = OF_WHAT.get(verdict.method, "")
+    return f"{verdict.difference + 0.0:+.3g}{_interval(verdict.interval)} {of_what}".rstrip()

@@ -49,6 +49,7 @@ def findings_from(plan: Plan, report: Report, *, command: str | None = None, con
         alpha=study.alpha,
         budget=study.budget_name,
         command=command,
+        resumes=True,
         remarks=report.remarks,
         matching=plan.matching.to_dict() if plan.matching is not None else None,
         tuning=tuning,

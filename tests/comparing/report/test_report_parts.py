@@ -120,6 +120,23 @@ def test_maps_of_the_arms_stand_side_by_side_layer_by_layer(findings: Findings) 
     assert picture.getpixel((0, 23))[3] == 255
 
 
+def test_where_no_run_kept_maps_the_reason_stands_in_their_place(tmp_path: Path) -> None:
+    found = made_up(tmp_path, {"a": 2.0, "b": 2.5}, num_seeds=3, steps=4, maps=False)
+    settings = {"a": {"at_end": False, "every": None, "raw": True}, "b": {"at_end": True, "every": None, "raw": False}}
+    for run in found.runs:
+        if run.record is not None:
+            run.record.config["probe"] = settings[run.arm]
+    shown = maps(replace(found, arms=found.arms[:1]))
+    assert shown is not None and "nobody looked into its runs (probe=none" in str(shown.parts[0])
+    both = maps(found)
+    assert both is not None and "b: its runs kept pictures alone (probe.raw=false" in str(both.parts[0])
+
+
+def test_a_command_that_makes_no_runs_does_not_speak_of_going_on(findings: Findings) -> None:
+    assert "going on where it was stopped" not in text_of(replace(findings, command="h2h compare outputs"))
+    assert "going on where it was stopped" in text_of(replace(findings, resumes=True))
+
+
 def test_a_matching_tells_what_was_moved_and_what_therefore_differs(findings: Findings) -> None:
     moved = {"overrides": ["model.d_model=72"], "achieved": 10_900.0, "residual": -0.009, "met": True, "reason": ""}
     as_written = {**moved, "overrides": [], "achieved": 11_000.0, "residual": 0.0, "differs": {}}

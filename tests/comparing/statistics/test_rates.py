@@ -56,3 +56,13 @@ def test_a_against_a_with_diverging_runs_is_decided_falsely_in_5_percent_at_most
         p = rank_test(*arms, larger_is_better=True)
         false += p is not None and p < 0.05
     assert false / 300 <= 0.07
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "p"),
+    [([None], [2.0], 1.0), ([None], [2.0, 2.1, 2.2], 0.5), ([2.0, 2.1, 2.2, 2.3], [None], 0.4)],
+)
+def test_a_single_run_has_a_p_value_by_rank_too(
+    first: list[float | None], second: list[float | None], p: float
+) -> None:
+    assert rank_test(first, second, larger_is_better=False) == pytest.approx(p)

@@ -54,6 +54,8 @@ def rank_test(first: Sequence[float | None], second: Sequence[float | None], *, 
     if np.ptp(ranks) == 0:
         return None
     split = len(first)
+    if 1 in (split, len(second)):
+        return _p_of_one(float(ranks[0] if split == 1 else ranks[-1]), ranks)
 
     def rank_sum(x: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:  # noqa: ARG001
         return x.sum(axis=axis)
@@ -66,6 +68,11 @@ def rank_test(first: Sequence[float | None], second: Sequence[float | None], *, 
         rng=np.random.default_rng(_DRAWN_WITH),
     )
     return float(test.pvalue)
+
+
+def _p_of_one(rank: float, ranks: np.ndarray) -> float:
+    """Of an arm with a single run, which would have had any of the ranks as easily."""
+    return min(1.0, 2 * float(min(np.mean(ranks <= rank), np.mean(ranks >= rank))))
 
 
 def _worst_last(value: float | None, larger_is_better: bool) -> float:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 
 from headtohead.comparing.arms import Costs, costs_of, speed_in
-from headtohead.comparing.evidence import Method
 from headtohead.comparing.findings import Findings, FoundArm
 from headtohead.comparing.report.parts import ArmName, Badge, Cell, Code, Column, Section, Stacked, Table
 from headtohead.comparing.report.words import UNKNOWN, aim, between, level, metric_words, signed, signed_between
 from headtohead.comparing.statistics.means import interval_of
 from headtohead.comparing.table import count, memory, number
-
-_OF_WHAT: Mapping[Method, str] = {"solve rates": "in solve rate", "time to solve": "in median time to solve"}
-"""Where the difference is not one of the metric's means."""
+from headtohead.comparing.wording import OF_WHAT
 
 
 def section(findings: Findings) -> Section | None:
@@ -64,7 +61,7 @@ def _row(findings: Findings, arm: FoundArm) -> Iterator[Cell]:
         yield UNKNOWN
         yield "baseline" if arm.name == findings.baseline else UNKNOWN
     else:
-        of_what = _OF_WHAT.get(verdict.method, "")
+        of_what = OF_WHAT.get(verdict.method, "")
         yield Stacked(signed(verdict.difference), f"{signed_between(verdict.interval)} {of_what}".strip())
         yield Badge(verdict.kind, verdict.exploratory and not all(one.exploratory for one in findings.verdicts))
     costs = costs_of(arm.records)

@@ -26,7 +26,8 @@ def section(findings: Findings) -> Section | None:
 
 def _commands(findings: Findings) -> Iterator[Part]:
     if findings.command:
-        yield Text("All of it, going on where it was stopped, and this report at the end:")
+        again = "All of it, going on where it was stopped, and this report at the end:"
+        yield Text(again if findings.resumes else "This report, from the runs as they then are:")
         yield Code(findings.command)
     rows: list[list[Cell]] = [
         [ArmName(run.arm), str(run.seed), number(run.value), Code(told)]

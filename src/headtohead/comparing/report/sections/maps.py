@@ -23,7 +23,8 @@ def section(findings: Findings) -> Section | None:
     """Of one seed, the first that has maps in most arms."""
     seed = _seed(findings)
     if seed is None:
-        return None
+        told = _why_none(findings)
+        return Section("Attention maps", "maps", [Text(told, "note")]) if told else None
     ordered = sorted(findings.arms, key=lambda arm: arm.name != findings.baseline)
     shown = {arm.name: folder for arm in ordered if (folder := _folder(_run(arm, seed))) is not None}
     layers = _layers(shown)
@@ -90,7 +91,33 @@ def _pictures(maps: Sequence[HeatMap]) -> list[Picture]:
     return [Picture(picture_of(one), *words) for one, *words in zip(maps, told, below, strict=True)]
 
 
+def _why_none(findings: Findings) -> str | None:
+    """None for runs of other programs, of which there is nothing to know."""
+    found: dict[str, list[str]] = {}
+    for arm in findings.arms:
+        if (why := _why_not(arm)) is not None:
+            found.setdefault(why, []).append(arm.name)
+    told = [why if len(found) == 1 else f"{', '.join(names)}: {why}" for why, names in found.items()]
+    return f"No arm has maps to show: {'; '.join(told)}." if told else None
+
+
+def _why_not(arm: FoundArm) -> str | None:
+    """Of an arm without maps; None where it has no run of ours that finished."""
+    record = next(iter(arm.records), None)
+    if record is None or record.path is None:
+        return None
+    probe = record.config.get("probe")
+    if not isinstance(probe, Mapping):
+        return "nobody looked into its runs"
+    if not probe.get("at_end") and probe.get("every") is None:
+        return "nobody looked into its runs (probe=none; probe=default does)"
+    if not probe.get("raw", True):
+        return "its runs kept pictures alone (probe.raw=false; probe.raw=true keeps the maps that are drawn here)"
+    return "the folders of its runs hold none"
+
+
 def _missing(findings: Findings, shown: Mapping[str, Path], layers: Sequence[str]) -> list[str]:
-    without = [arm.name for arm in findings.arms if arm.name not in shown]
-    told = [f"No maps of this seed: {', '.join(without)}."] if without else []
+    lacking = {arm.name: _why_not(arm) for arm in findings.arms if arm.name not in shown}
+    without = [name if why is None else f"{name}, since {why}" for name, why in lacking.items()]
+    told = [f"No maps of this seed: {'; '.join(without)}."] if without else []
     return told + ([f"Of {len(layers)} layers the first {_LAYERS} are shown."] if len(layers) > _LAYERS else [])
