@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from headtohead.comparing.effects import Effects, Factors, FoundEffect, Reading, effects_of
+from headtohead.comparing.effects_words import certainty
 from headtohead.comparing.statistics.factorial import Design
 from headtohead.comparing.verdict import Values
 
@@ -150,3 +151,23 @@ def test_one_seed_decides_nothing() -> None:
     factors = crossed(TWO)
     effects = effects_of(factors, runs(factors, planted, num_seeds=1), READING)
     assert {effect.kind for effect in effects.effects} == {"undecided"}
+
+
+def test_what_rests_on_an_arm_that_was_not_registered_explores_and_nothing_else() -> None:
+    arms = {"base": ("layer", "pre"), "rms": ("rms", "pre"), "post": ("layer", "post")}
+    factors = Factors(TWO, {arm: dict(zip(TWO, row, strict=True)) for arm, row in arms.items()}, crossed=False)
+    values = runs(factors, planted, noise=0.3)
+    norm, residual = effects_of(factors, values, Reading("test/loss", "min", exploratory=["post"])).effects
+    assert (norm.exploratory, residual.exploratory) == (False, True)
+    alone = effects_of(factors, values, READING).effects
+    assert norm.p_adjusted == alone[0].p_adjusted, "what was registered keeps the family's error"
+    assert certainty(residual).endswith("(exploratory)") and "exploratory" not in certainty(norm)
+
+
+def test_a_seed_that_an_exploratory_arm_lacks_makes_all_effects_exploratory() -> None:
+    arms = {"base": ("layer", "pre"), "rms": ("rms", "pre"), "post": ("layer", "post")}
+    factors = Factors(TWO, {arm: dict(zip(TWO, row, strict=True)) for arm, row in arms.items()}, crossed=False)
+    values = {arm: dict(each) for arm, each in runs(factors, planted).items()}
+    del values["post"][3]
+    effects = effects_of(factors, values, Reading("test/loss", "min", exploratory=["post"]))
+    assert all(effect.exploratory for effect in effects.effects)

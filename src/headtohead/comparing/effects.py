@@ -1,18 +1,19 @@
 """What the factors of an ablation do: main effects and interactions, each a contrast within every seed, tested over
-the seeds with Student's t, its p-values after Holm for all effects that can be told.
+the seeds with Student's t; p-values of what was registered after Holm, of what explores after Benjamini and Hochberg,
+over all effects that can be told either way.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Literal
 
 import numpy as np
 
-from headtohead.comparing.statistics.adjusting import Adjustment, adjusted
+from headtohead.comparing.statistics.adjusting import adjusted
 from headtohead.comparing.statistics.factorial import Cell, Design, Effect, Estimator
 from headtohead.comparing.statistics.means import Estimate, paired
 from headtohead.comparing.statistics.power import detectable_effect
@@ -53,6 +54,8 @@ class FoundEffect:
     interval: tuple[float, float] | None = None
     p: float | None = None
     p_adjusted: float | None = None
+    exploratory: bool = False
+    """It rests on an arm or on seeds that were not registered so."""
     detectable: float | None = None
     """The smallest effect found in 80 % of studies of this many seeds."""
     assuming: tuple[str, ...] = ()
@@ -92,7 +95,6 @@ class Effects:
     seeds: tuple[int, ...]
     """In which every arm that counts has a value."""
     level: float
-    adjustment: Adjustment
     remarks: tuple[str, ...] = field(default=())
 
     @property
@@ -107,8 +109,9 @@ class Reading:
     metric: str
     direction: Literal["min", "max"]
     level: float = 0.05
-    exploratory: bool = False
-    """Seeds or contrasts were not registered: then the false discovery rate is held, not the family's error."""
+    exploratory: Collection[str] = ()
+    """Arms whose verdict is: of an effect that rests on one, not the family's error is held but the false discovery
+    rate."""
     scale: Scale | None = None
 
 
@@ -119,6 +122,8 @@ def effects_of(factors: Factors, values: Values, reading: Reading) -> Effects:
     every = sorted(set[int]().union(*(told[arm] for arm in kept)))
     seeds = [seed for seed in every if all(seed in told[arm] for arm in kept)]
     matrix = np.array([[told[arm][seed] for arm in kept] for seed in seeds], dtype=np.float64).reshape(-1, len(kept))
+    if any(arm in reading.exploratory and len(told[arm]) < len(every) for arm in kept):
+        reading = replace(reading, exploratory=kept)  # the seeds that it lacks are missing in all effects
     found = _found(factors, kept, matrix, reading) if kept else ()
     return Effects(
         metric=reading.metric,
@@ -131,7 +136,6 @@ def effects_of(factors: Factors, values: Values, reading: Reading) -> Effects:
         ),
         seeds=tuple(seeds),
         level=reading.level,
-        adjustment="benjamini_hochberg" if reading.exploratory else "holm",
         remarks=tuple(_remarks(told, kept, sorted(set(every) - set(seeds)), reading)),
     )
 
@@ -142,15 +146,24 @@ def _found(factors: Factors, kept: Sequence[str], matrix: np.ndarray, reading: R
     estimates = [_estimate(matrix, each) for each in estimators]
     told = [place for place, each in enumerate(estimates) if each is not None]
     p_values = [_p(each) for each in estimates if each is not None]
-    family = adjusted(p_values, "benjamini_hochberg" if reading.exploratory else "holm")
-    by_place = dict(zip(told, zip(p_values, family, strict=True), strict=True))
+    holm, explored = (dict(zip(told, adjusted(p_values, how), strict=True)) for how in ("holm", "benjamini_hochberg"))
     for place, (estimator, estimate) in enumerate(zip(estimators, estimates, strict=True)):
-        p, p_adjusted = by_place.get(place, (None, None))
-        yield _effect(estimator, estimate, (p, p_adjusted), len(matrix), reading)
+        explores = _explores(estimator, kept, reading)
+        family = explored if explores else holm
+        effect = _effect(estimator, estimate, family.get(place), len(matrix), reading)
+        yield replace(effect, exploratory=explores)
     for factor, (_, *others) in factors.levels.items():
         for level in others:
             if level not in design.factors[factor]:
                 yield FoundEffect(((factor, level),), "not estimable")
+
+
+def _explores(estimator: Estimator, kept: Sequence[str], reading: Reading) -> bool:
+    if estimator.weights is None:
+        return False
+    return any(
+        weight and arm in reading.exploratory for arm, weight in zip(kept, estimator.weights.tolist(), strict=True)
+    )
 
 
 def _estimate(matrix: np.ndarray, estimator: Estimator) -> Estimate | None:
@@ -169,7 +182,7 @@ def _p(estimate: Estimate) -> float | None:
 def _effect(
     estimator: Estimator,
     estimate: Estimate | None,
-    p_values: tuple[float | None, float | None],
+    p_adjusted: float | None,
     num_seeds: int,
     reading: Reading,
 ) -> FoundEffect:
@@ -178,7 +191,7 @@ def _effect(
         return FoundEffect(levels, "not estimable", aliases=names)
     if estimate is None:
         return FoundEffect(levels, "undecided", assuming=names)
-    p, p_adjusted = p_values
+    p = _p(estimate)
     difference = float(estimate.difference)
     low, high = (float(bound) for bound in estimate.interval(reading.level))
     detectable = detectable_effect(num_seeds, alpha=reading.level) * float(estimate.sd)

@@ -27,6 +27,11 @@ def explained(effects: Effects) -> str:
 
 def certainty(effect: FoundEffect) -> str:
     """The reading of one effect."""
+    told = _reading(effect)
+    return f"{told} (exploratory)" if effect.exploratory else told
+
+
+def _reading(effect: FoundEffect) -> str:
     if effect.kind == "not estimable":
         if not effect.aliases:
             return "not estimable: too few combinations were run"

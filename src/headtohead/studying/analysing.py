@@ -26,7 +26,7 @@ def effects_in(plan: Plan, report: Report) -> Effects | None:
         metric=study.metric,
         direction=study.direction,
         level=min(verdict.level for verdict in report.verdicts),
-        exploratory=any(verdict.exploratory for verdict in report.verdicts),
+        exploratory=[verdict.arm for verdict in report.verdicts if verdict.exploratory],
         scale=scale_of(study, chance_of(study, _ended(plan, report).values())),
     )
     return effects_of(factors, _values(plan, report, 1.0), reading)

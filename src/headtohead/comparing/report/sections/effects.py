@@ -93,10 +93,12 @@ def _table(effects: Effects) -> Table:
         p = "–" if effect.p_adjusted is None else f"{effect.p_adjusted:.2g}"
         detectable = "–" if effect.detectable is None else f"±{effect.detectable:.2g}"
         rows.append([effect.name, signed(effect.difference, effect.interval), p, detectable, certainty(effect)])
-    method = "Holm" if effects.adjustment == "holm" else "Benjamini and Hochberg"
+    explored = (
+        ", of exploratory ones after Benjamini and Hochberg" if any(e.exploratory for e in effects.effects) else ""
+    )
     caption = (
-        f"Differences with their {level(effects.level)} intervals; p-values after {method} for all effects that can be "
-        "told; detectable is the smallest effect that 80 % of studies with as many seeds would find."
+        f"Differences with their {level(effects.level)} intervals; p-values after Holm{explored}, for all effects that "
+        "can be told; detectable is the smallest effect that 80 % of studies with as many seeds would find."
     )
     return Table(columns, rows, caption)
 
