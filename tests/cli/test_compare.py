@@ -9,7 +9,6 @@ import pytest
 
 import headtohead as h2h
 from headtohead.cli import main
-from headtohead.examining import contenders
 from headtohead.tracking.record import Comparability, Place, RunRecord, to_json
 
 LOSSES = {"attention": [2.00, 2.05, 1.95], "mamba": [1.80, 1.84, 1.76]}
@@ -148,12 +147,3 @@ def test_from_python_the_first_arm_is_the_baseline(study: Path, table: Path) -> 
     assert (verdict.arm, verdict.baseline, verdict.method) == ("attention", "mamba", "none")
     found = h2h.compare([table], metric="val_loss", columns={"arm": "model"})
     assert found.verdicts[0].kind == "better"
-
-
-def test_runs_in_wandb_are_taken_through_a_client_that_is_handed_in() -> None:
-    class Nobody:
-        def run(self, path: str) -> object:
-            raise ValueError(f"run {path} not found")
-
-    with pytest.raises(ValueError, match="W&B has no me/project/x"):
-        contenders.contenders(["wandb:me/project/x"], contenders.Columns(), open_wandb=Nobody)

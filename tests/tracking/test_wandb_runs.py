@@ -1,55 +1,44 @@
-"""Runs that W&B holds, through a client that stands in for W&B's: read as records, or refused in one sentence."""
+"""Runs that W&B holds, read by its own client from the tests' server: as records, or refused in one sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headtohead.comparing.contest import Terms, contest_of
-from headtohead.tracking import wandb
+from headtohead.tracking import wandb, wandb_runs
 from headtohead.tracking.record import RunRecord, from_json
-from headtohead.tracking.wandb_runs import WandbError, runs_at, summary_of
+from headtohead.tracking.wandb_addresses import WandbError
+from headtohead.tracking.wandb_runs import runs_at, summary_of
+from headtohead.tracking.wandb_strangers import Names
+from wandb_server import ServedRun, WandbServer
+from wandb_server.serving import Behaviour
 
 RECORDS = sorted((Path(__file__).parent / "records" / "version_1").glob("*.json"))
 
 
-@dataclass
-class FakeRun:
-    """As wandb's Run shows itself."""
-
-    id: str
-    name: str
-    config: dict[str, Any] = field(default_factory=dict)
-    summary_metrics: dict[str, Any] = field(default_factory=dict)
-    state: str = "finished"
-    group: str | None = None
-    job_type: str | None = None
-    tags: tuple[str, ...] = ()
-    url: str = "https://wandb.example/run"
-
-
-class FakeApi:
-    """As wandb's Api answers; `pages` tells what was asked."""
-
-    def __init__(self, runs: list[FakeRun], trouble: Exception | None = None) -> None:
-        self._runs, self._trouble = runs, trouble
-        self.asked: list[tuple[str, int, bool]] = []
-
-    def runs(self, path: str, *, per_page: int, lazy: bool) -> Iterator[FakeRun]:
-        self.asked.append((path, per_page, lazy))
-        if self._trouble:
-            raise self._trouble
-        yield from self._runs
-
-    def run(self, path: str) -> FakeRun:
-        return next(run for run in self._runs if path.endswith(f"/{run.id}"))
+def hold(
+    server: WandbServer,
+    name: str,
+    config: dict[str, Any],
+    summary: dict[str, Any],
+    *,
+    id: str | None = None,
+    exit_code: int | None = 0,
+    group: str | None = None,
+    sweep: str | None = None,
+) -> None:
+    """As if a client had sent it."""
+    sent = {key: {"value": value} for key, value in config.items()}
+    first = {"project": "project", "displayName": name, "config": json.dumps(sent), "groupName": group, "sweep": sweep}
+    server.runs[id or name] = ServedRun(upserts=[first], summary=summary, exit_code=exit_code)
 
 
-def ours(arm: str, seed: int, loss: float, **summary: Any) -> FakeRun:
+def ours(server: WandbServer, arm: str, seed: int, loss: float, **summary: Any) -> None:
     told = {
         "status": "finished",
         "test/loss": loss,
@@ -57,6 +46,7 @@ def ours(arm: str, seed: int, loss: float, **summary: Any) -> FakeRun:
         "baseline/loss": 3.0,
         "costs/parameters": 100,
         "throughput/tokens_per_second": 5.0,
+        "min/validation/loss": 0.5,
         "comparability/tokenizer": "char",
         "comparability/loss_normalisation": "mean",
         "place/study": "s",
@@ -68,110 +58,137 @@ def ours(arm: str, seed: int, loss: float, **summary: Any) -> FakeRun:
         "progress/tokens": 640,
         **summary,
     }
-    return FakeRun(f"{arm}{seed}", f"{arm}-s{seed}", {"seed": seed + 100, "environment": {"packages": {}}}, told)
+    config = {"seed": seed + 100, "arm": arm, "place": {"arm": arm}, "environment": {"packages": {"torch": "2"}}}
+    hold(server, f"{arm}-s{seed}", config, told, group="s")
 
 
-def read(runs: list[FakeRun], address: str = "me/project", metric: str | None = None) -> list[RunRecord]:
-    return runs_at(address, lambda: FakeApi(runs), metric=metric)[0]
+def read(address: str = "me/project", **names: str) -> list[RunRecord]:
+    return runs_at(address, wandb.reading_api, Names(**names))[0]
 
 
-def test_a_run_of_ours_comes_back_as_its_record_was() -> None:
-    (record,) = read([ours("gpt", 1, 2.0)])
+def refused(address: str = "me/project", **names: str) -> str:
+    with pytest.raises(WandbError) as raised:
+        read(address, **names)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def test_a_run_of_ours_comes_back_as_its_record_was(server: WandbServer) -> None:
+    ours(server, "gpt", 1, 2.0)
+    (record,) = read()
     assert (record.place.study, record.place.arm, record.place.seed, record.seed) == ("s", "gpt", 1, 101)
+    assert record.config == {"seed": 101}
     assert record.metrics == {"validation": {}, "test": {"loss": 2.0}, "test_2x": {"loss": 4.0}}
     assert (record.baselines, record.costs) == ({"loss": 3.0}, {"totals": {"parameters": 100.0}})
     assert (record.comparability.tokenizer, record.budget) == ("char", {"kind": "equal_tokens"})
     assert (record.progress.step, record.progress.tokens) == (20, 640)
 
 
-@pytest.mark.parametrize("file", RECORDS, ids=lambda file: file.stem)
-def test_what_a_record_tells_wandb_is_what_is_read_from_there(file: Path) -> None:
-    record = from_json(file.read_text(encoding="utf-8"))
-    config = {**record.config, "environment": asdict(record.environment)}
-    held = FakeRun(record.id, record.name, config, {**summary_of(record), "status": record.status})
-    (read_back,) = read([held])
+def test_what_records_tell_wandb_is_what_is_read_from_there(server: WandbServer) -> None:
+    records = {record.id: record for file in RECORDS for record in [from_json(file.read_text(encoding="utf-8"))]}
+    for record in records.values():
+        config = {**record.config, "environment": asdict(record.environment)}
+        hold(server, record.name, config, {**summary_of(record), "status": record.status}, id=record.id)
     told = ("config", "metrics", "baselines", "place", "comparability", "budget", "status", "seed")
-    assert [getattr(read_back, name) for name in told] == [getattr(record, name) for name in told]
-    totals = {name: value for name, value in record.costs["totals"].items() if value is not None}
-    assert read_back.costs["totals"] == totals
+    for read_back in read():
+        record = records.pop(read_back.id)
+        assert [getattr(read_back, name) for name in told] == [getattr(record, name) for name in told]
+        totals = {name: value for name, value in record.costs["totals"].items() if value is not None}
+        assert read_back.costs["totals"] == totals
+    assert not records
 
 
-def test_runs_of_ours_are_compared_like_records() -> None:
-    runs = [ours(arm, seed, loss + seed / 100) for arm, loss in (("gpt", 2.0), ("lstm", 2.5)) for seed in range(3)]
-    runs[-1].summary_metrics["place/trial"] = 4
-    (verdict,) = contest_of(read(runs), Terms("gpt")).verdicts
+def test_runs_of_ours_are_compared_like_records(server: WandbServer) -> None:
+    for arm, loss in (("gpt", 2.0), ("lstm", 2.5)):
+        for seed in range(3):
+            ours(server, arm, seed, loss + seed / 100, **({"place/trial": 4} if (arm, seed) == ("lstm", 2) else {}))
+    (verdict,) = contest_of(read(), Terms("gpt")).verdicts
     assert (verdict.arm, verdict.seeds) == ("lstm", (0, 1))
 
 
-def test_a_run_of_another_program_needs_a_metric_and_is_told_which_there_are() -> None:
-    stranger = FakeRun("x", "resnet-seed3", {"lr": 0.1}, {"eval/acc": 0.5, "_step": 7, "note": "hi"})
-    with pytest.raises(WandbError, match="--metric names one of its results, _step, eval/acc, note"):
-        read([stranger])
-    with pytest.raises(WandbError, match="have no eval/ac: --metric names"):
-        read([stranger], metric="eval/ac")
-    (record,) = read([stranger], metric="eval/acc")
+def test_more_runs_than_a_page_holds_all_arrive_in_order(server: WandbServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wandb_runs, "PAGE", 2)
+    for seed in range(5):
+        ours(server, "gpt", seed, 1.0)
+    assert [record.id for record in read()] == [f"gpt-s{seed}" for seed in range(5)]
+    assert [record.id for record in read("me/project/gpt-s3")] == ["gpt-s3"]
+
+
+def test_a_sweep_or_a_study_is_found_by_the_address_of_its_page(server: WandbServer) -> None:
+    ours(server, "gpt", 0, 1.0)
+    hold(server, "a", {"lr": 0.1}, {"loss": 1.0}, sweep="sw1")
+    hold(server, "b", {"lr": 0.2}, {"loss": 2.0}, sweep="sw1")
+    assert [record.name for record in read("me/project/sweeps/sw1", metric="loss")] == ["a", "b"]
+    assert [record.name for record in read("https://wandb.example/me/project/groups/s/workspace?nw=x")] == ["gpt-s0"]
+    assert [record.name for record in read("me/project/studies/s")] == ["gpt-s0"]
+    assert refused("me/project/sweeps/nope").endswith("holds no runs: the project has sweeps/sw1, groups/s")
+
+
+def test_a_run_of_another_program_needs_a_metric_and_is_told_which_there_are(server: WandbServer) -> None:
+    hold(server, "resnet-seed3", {"lr": 0.1}, {"eval/acc": 0.5, "_step": 7, "note": "hi", "loss": {"min": 0.2}})
+    assert "made by another program: --metric names one of its results, _step, eval/acc, loss.min, note" in refused()
+    assert "have no eval/ac: --metric names one of its results, did you mean eval/acc?" in refused(metric="eval/ac")
+    (record,) = read(metric="eval/acc")
     assert (record.metrics, record.seed, record.status) == ({"given": {"eval/acc": 0.5}}, 3, "finished")
+    (record,) = read(metric="loss.min")
+    assert record.metrics == {"given": {"loss.min": 0.2}}
 
 
-@pytest.mark.parametrize("value", ["NaN", None, float("inf")])
-def test_a_run_of_another_program_without_a_finite_metric_diverged(value: object) -> None:
-    (record,) = read([FakeRun("x", "a", {"seed": 0}, {"loss": value})], metric="loss")
-    assert record.status == "diverged"
+def test_runs_of_another_program_are_judged_by_the_arm_and_the_seed_that_are_named(server: WandbServer) -> None:
+    for arm, loss, spread in (("cnn", 2.0, 0.01), ("vit", 1.0, 0.02)):
+        for seed in range(3):
+            config = {"model": {"name": arm}, "training": {"rng": seed}}
+            hold(server, f"{arm}{seed}", config, {"loss": loss + spread * seed}, group=f"g-{arm}")
+    records = read(metric="loss", arm="model.name", seed="training.rng")
+    (verdict,) = contest_of(records, Terms("cnn", direction="min")).verdicts
+    assert (verdict.arm, verdict.seeds, verdict.kind) == ("vit", (0, 1, 2), "better")
+    assert {record.place.arm for record in read(metric="loss", arm="group")} == {"g-cnn", "g-vit"}
+    wrong = refused(metric="loss", arm="model.nam")
+    assert "cnn0 of wandb:me/project has no model.nam, which --arm names: did you mean model.name?" in wrong
+    assert "model.name of cnn0 is cnn; --seed must name a whole number" in refused(metric="loss", seed="model.name")
+
+
+def test_runs_of_another_program_without_a_finite_metric_or_an_end_have_no_outcome(server: WandbServer) -> None:
+    hold(server, "nan", {"seed": 0}, {"loss": "NaN"})
+    hold(server, "none", {"seed": 0}, {"loss": None})
+    for name, code in (("crashed", 255), ("failed", 1), ("running", None)):
+        hold(server, name, {}, {"loss": 1.0}, exit_code=code)
+    found = {record.name: (record.status, record.metrics) for record in read(metric="loss")}
+    assert found == {
+        "nan": ("diverged", {}),
+        "none": ("diverged", {}),
+        "crashed": ("interrupted", {}),
+        "failed": ("failed", {}),
+        "running": ("running", {}),
+    }
+
+
+def test_what_wandb_does_not_have_is_said_in_a_sentence(server: WandbServer) -> None:
+    ours(server, "gpt", 0, 1.0)
+    for address, lacking in (("me/other", "me/other"), ("you/project", "you/project"), ("me/project/x", "x")):
+        assert f"{lacking}: check entity, project and run id" in refused(address)
 
 
 @pytest.mark.parametrize(
-    ("state", "status"), [("crashed", "interrupted"), ("failed", "failed"), ("running", "running")]
+    ("behaviour", "told"),
+    [("refuses", "W&B does not take the key in use"), ("hangs", "server does not answer"), ("fails", "not answer")],
 )
-def test_a_run_that_did_not_finish_has_no_outcome(state: str, status: str) -> None:
-    (record,) = read([FakeRun("x", "a", {}, {"loss": 1.0}, state=state)], metric="loss")
-    assert (record.status, record.metrics) == (status, {})
-
-
-def test_a_project_is_asked_page_by_page_with_all_that_is_needed() -> None:
-    api = FakeApi([ours("gpt", 0, 1.0)])
-    runs_at("me/project", lambda: api, metric=None)
-    assert api.asked == [("me/project", 50, False)]
-
-
-def test_one_run_is_read_by_its_id() -> None:
-    assert [r.id for r in read([ours("gpt", 0, 1.0), ours("gpt", 1, 1.0)], "me/project/gpt1")] == ["gpt1"]
-
-
-@pytest.mark.parametrize(
-    ("error", "told"),
-    [
-        (ValueError("Could not find project me/project"), "W&B has no me/project: check entity, project and run id"),
-        (RuntimeError("HTTP 403: permission denied"), "the key in use may not see me/project"),
-        (RuntimeError("401 Unauthorized"), "W&B does not take the key in use"),
-        (TimeoutError("timed out"), "W&B's server does not answer"),
-        (RuntimeError("odd\nthing"), "cannot be read: odd thing"),
-    ],
-)
-def test_whatever_the_client_raises_is_one_sentence(error: Exception, told: str) -> None:
-    with pytest.raises(WandbError, match=told) as raised:
-        runs_at("me/project", lambda: FakeApi([], error), metric=None)
-    assert "\n" not in str(raised.value)
+def test_a_server_in_trouble_is_told_soon_and_for_what_it_is(
+    server: WandbServer, monkeypatch: pytest.MonkeyPatch, behaviour: Behaviour, told: str
+) -> None:
+    monkeypatch.setattr(wandb, "_READING_TIMEOUT", 1)
+    server.behaviour = behaviour
+    assert told in refused()
 
 
 def test_without_a_key_or_a_network_nothing_of_wandb_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    def asked(why: Callable[[], Any]) -> str:
-        with pytest.raises(WandbError) as raised:
-            runs_at("me/project", why, metric=None)
-        return str(raised.value)
-
     monkeypatch.setattr(wandb, "logged_in", lambda: False)
-    assert "`wandb login`, or set WANDB_API_KEY" in asked(wandb.reading_api)
+    assert "`wandb login`, or set WANDB_API_KEY" in refused()
     monkeypatch.setattr(wandb, "logged_in", lambda: True)
     monkeypatch.setattr(wandb, "unreachable", lambda *_, **__: "no route to host")
-    assert "cannot be reached (no route to host)" in asked(wandb.reading_api)
+    assert "cannot be reached (no route to host)" in refused()
 
 
-@pytest.mark.parametrize("address", ["", "me", "a/b/c/d"])
-def test_an_address_without_a_project_is_refused(address: str) -> None:
-    with pytest.raises(WandbError, match="write wandb:ENTITY/PROJECT"):
-        read([], address)
-
-
-def test_an_empty_project_is_refused() -> None:
-    with pytest.raises(WandbError, match="holds no runs"):
-        read([])
+@pytest.mark.parametrize("address", ["", "me", "a/b/c/d", "a/b/sweeps", "a/b/c/d/e"])
+def test_an_address_without_a_project_or_of_no_known_form_is_refused_with_the_forms(address: str) -> None:
+    assert "write wandb:ENTITY/PROJECT, followed by nothing, /RUN, /sweeps/ID" in refused(address)

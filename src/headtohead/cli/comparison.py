@@ -25,7 +25,10 @@ examples:
   h2h compare outputs/a outputs/b --against a --metric validation/loss --html verdict.html
   h2h compare results.csv --metric val_loss --arm model --seed seed --against transformer --latex
   h2h compare curves.csv --metric acc --arm model --step epoch --tokens tokens --against cnn
-  h2h compare wandb:team/project --metric eval/loss --against baseline
+  h2h compare outputs/studies/recall wandb:team/project/groups/recall --against attention
+                                        runs on this disk and in W&B; one in both counts once
+  h2h compare wandb:team/project/sweeps/ID --metric eval/loss --arm model.name --seed seed --against cnn
+                                        runs of any program: a result, and fields of their configuration
   h2h compare scores.csv --metric score --task game --direction max --against dqn --json
 
 Several studies, or a table with --task, are judged task by task and over all tasks.
@@ -67,7 +70,8 @@ def _parser() -> ArgumentParser:
     taken = parser("compare", "Runs side by side; with --against, a verdict for every arm.", _EXAMPLES)
     taken.add_argument(
         "paths", nargs="*", metavar="PATH", default=["outputs"],
-        help="run folders, folders of them, studies, .csv files, wandb:ENTITY/PROJECT[/RUN]",
+        help="run folders, folders of them, studies, .csv files, wandb:ENTITY/PROJECT with nothing more or /RUN, "
+        "/sweeps/ID, /groups/NAME",
     )  # fmt: skip
     taken.add_argument("--metric", metavar="NAME", help="accuracy, validation/loss, a column; default: as selected")
     taken.add_argument("--against", metavar="ARM", help="verdicts: every arm against this one")
@@ -89,7 +93,7 @@ def _parser() -> ArgumentParser:
     taken.add_argument("--csv", metavar="FILE", help="as CSV; - for standard output")
     taken.add_argument("--latex", action="store_true", help="as a LaTeX table (booktabs)")
     taken.add_argument("--html", metavar="FILE", help="as a report in one file")
-    tables = taken.add_argument_group("columns of a .csv file")
+    tables = taken.add_argument_group("columns of a .csv file; --arm and --seed also of other programs' runs in W&B")
     for name, told in _COLUMNS.items():
         tables.add_argument(f"--{name}", metavar="COLUMN", help=told)
     return taken

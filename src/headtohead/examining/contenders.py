@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from headtohead.building.errors import ConfigurationError
 from headtohead.comparing.foreign.columns import Columns
@@ -32,15 +31,15 @@ class Contenders:
     """Records that could not be read, a sentence each."""
 
 
-def contenders(
-    paths: Iterable[str | Path], columns: Columns, *, open_wandb: Callable[[], Any] | None = None
-) -> Contenders:
-    """`columns` name those of tables, and the metric of runs in W&B that are not ours."""
+def contenders(paths: Iterable[str | Path], columns: Columns) -> Contenders:
+    """`columns` name those of tables, and metric, arm and seed of runs in W&B that are not ours."""
     found = Contenders()
     seen: set[Path] = set()
+    served: dict[str, list[RunRecord]] = {}
     for path in map(str, paths):
         if path.startswith(IN_WANDB):
-            _take_from_wandb(path.removeprefix(IN_WANDB), columns.metric, open_wandb, found)
+            served[path], remarks = _in_wandb(path.removeprefix(IN_WANDB), columns)
+            found.remarks += remarks
             continue
         place = Path(path)
         _refuse_no_place(place)
@@ -51,6 +50,7 @@ def contenders(
             found.remarks += table.remarks
         else:
             _take_folder(place, seen, found)
+    _merge(served, found)
     if not found.records:
         why = f" ({'; '.join(found.unread)})" if found.unread else ": h2h train makes one"
         raise ConfigurationError(f"{' '.join(map(str, paths))} holds no record that can be read{why}")
@@ -87,10 +87,22 @@ def _take_folder(place: Path, seen: set[Path], found: Contenders) -> None:
             found.unread.append(str(error))
 
 
-def _take_from_wandb(address: str, metric: str | None, opened: Callable[[], Any] | None, found: Contenders) -> None:
+def _in_wandb(address: str, columns: Columns) -> tuple[list[RunRecord], list[str]]:
     from headtohead.tracking.wandb import reading_api
     from headtohead.tracking.wandb_runs import runs_at
+    from headtohead.tracking.wandb_strangers import Names
 
-    records, remarks = runs_at(address, opened or reading_api, metric=metric)
-    found.records += records
-    found.remarks += remarks
+    return runs_at(address, reading_api, Names(columns.metric, columns.arm, columns.seed))
+
+
+def _merge(served: Mapping[str, Sequence[RunRecord]], found: Contenders) -> None:
+    """A run that is on disk too counts once, by its record, which tells more; so does one of two addresses."""
+    known = {record.wandb.id or record.id for record in found.records}
+    for address, records in served.items():
+        new = [record for record in records if record.id not in known]
+        twice = len(records) - len(new)
+        if twice:
+            counted = "1 of these runs is" if twice == 1 else f"{twice} of these runs are"
+            found.remarks.append(f"{address}: {counted} among the others already, and counted once")
+        found.records += new
+        known |= {record.id for record in new}

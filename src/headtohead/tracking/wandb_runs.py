@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
 from headtohead.tracking.record import Comparability, Place, Progress, RunRecord, Status, WandbLink
+from headtohead.tracking.wandb_addresses import Address, WandbError, address_of
+from headtohead.tracking.wandb_strangers import Names, as_stranger, check_strangers, flat, seed_of
 
 PAGE = 50
 """Runs asked for at once."""
@@ -15,12 +16,9 @@ _STATES: Mapping[str, Status] = {"finished": "finished", "running": "running", "
 """Of W&B; crashed, killed and preempted ones were interrupted."""
 _STATUSES: tuple[Status, ...] = ("running", "finished", "diverged", "out_of_memory", "interrupted", "failed")
 _OURS = ("validation", "test")
-_SEED = ("seed", "random_seed", "rng_seed")
+_BESIDE = ("arm", "place", "environment")
+"""What W&B is told in a run's configuration besides it."""
 _NON_FINITE = ("nan", "infinity", "-infinity", "inf", "-inf")
-
-
-class WandbError(ValueError):
-    """W&B gave no runs; the message says why in a sentence."""
 
 
 def summary_of(record: RunRecord) -> dict[str, object]:
@@ -38,59 +36,59 @@ def summary_of(record: RunRecord) -> dict[str, object]:
     return {name: value for name, value in flat.items() if value is not None}
 
 
-def runs_at(address: str, opened: Callable[[], Any], *, metric: str | None) -> tuple[list[RunRecord], list[str]]:
-    """All runs of ENTITY/PROJECT, or the one of ENTITY/PROJECT/RUN; with remarks on how they were read."""
-    parts = [part for part in address.split("/") if part]
-    if len(parts) not in (2, 3):
-        raise WandbError(f"wandb:{address} names no project: write wandb:ENTITY/PROJECT, or wandb:ENTITY/PROJECT/RUN")
-    runs = list(_asked(address, parts, opened))
-    if not runs:
-        raise WandbError(f"wandb:{address} holds no runs")
-    records = [_record(run, metric) for run in runs]
-    _check_metric(address, [run for run in runs if not _is_ours(run)], metric)
-    return records, [f"wandb:{address}: {len(records)} run{'' if len(records) == 1 else 's'} as W&B has them"]
-
-
-def _asked(address: str, parts: list[str], opened: Callable[[], Any]) -> Iterator[Any]:
+def runs_at(typed: str, opened: Callable[[], Any], names: Names) -> tuple[list[RunRecord], list[str]]:
+    """The runs that an address names, as records; with remarks on how they were read."""
+    address = address_of(typed)
     try:
-        api = opened()
-        if len(parts) == 3:
-            yield api.run("/".join(parts))
-        else:
-            # Not lazy: configuration and summary come with the page, not by a question for each run.
-            yield from api.runs("/".join(parts), per_page=PAGE, lazy=False)
+        runs = list(_asked(opened(), address))
+        others = [] if runs else list(_whole_project(opened(), address))
     except Exception as error:  # the client raises its own kinds, those of requests, and plain ValueErrors
-        raise WandbError(f"wandb:{address} cannot be read: {_why(error, parts)}") from None
+        raise WandbError(f"wandb:{typed} cannot be read: {_why(error, address)}") from None
+    if not runs:
+        raise WandbError(f"wandb:{typed} holds no runs{_instead(others)}")
+    check_strangers(typed, [run for run in runs if not _is_ours(run)], names)
+    records = [_record(run, names) for run in runs]
+    return records, [f"wandb:{typed}: {len(records)} run{'' if len(records) == 1 else 's'} as W&B has them"]
 
 
-def _why(error: Exception, parts: list[str]) -> str:
+def _asked(api: Any, address: Address) -> Iterator[Any]:
+    if address.run:
+        yield api.run(address.path)
+    else:
+        # Not lazy: configuration and summary come with the page, not by a question for each run.
+        yield from api.runs(address.path, filters=dict(address.filters), per_page=PAGE, lazy=False)
+
+
+def _whole_project(api: Any, address: Address) -> Iterator[Any]:
+    if address.filters:
+        yield from api.runs(address.path, per_page=PAGE, lazy=True)
+
+
+def _instead(others: Sequence[Any]) -> str:
+    """What a project has where it lacks the sweep or the study that was asked for."""
+    found = {"sweeps": {run.sweep_name for run in others}, "groups": {run.group for run in others}}
+    told = [f"{kind}/{name}" for kind, names in found.items() for name in sorted(name for name in names if name)]
+    return f": the project has {', '.join(told)}" if told else ""
+
+
+def _why(error: Exception, address: Address) -> str:
     told = " ".join(str(error).split())
     low = f"{type(error).__name__} {told}".lower()
     for words, why in (
+        (
+            ("connection", "timeout", "timed out", "in time", "max retries"),
+            "W&B's server does not answer: try again, or compare the records on disk",
+        ),
         (("no api key", "not logged in", "401", "authentication"), "W&B does not take the key in use: `wandb login`"),
-        (("403", "permission"), f"the key in use may not see {parts[0]}/{parts[1]}"),
+        (("403", "permission"), f"the key in use may not see {address.entity}/{address.project}"),
         (
             ("404", "could not find", "not found", "does not exist"),
-            f"W&B has no {'/'.join(parts)}: check entity, project and run id, as they stand in the page's address",
-        ),
-        (
-            ("connection", "timeout", "timed out", "max retries"),
-            "W&B's server does not answer: try again, or compare the records on disk",
+            f"W&B has no {address.path}: check entity, project and run id, as they stand in the page's address",
         ),
     ):
         if any(word in low for word in words):
             return why
     return told[:200] or type(error).__name__
-
-
-def _check_metric(address: str, strangers: Sequence[Any], metric: str | None) -> None:
-    named = sorted({name for run in strangers for name in run.summary_metrics})
-    if strangers and metric not in named:
-        missing = "was made by another program" if metric is None else f"and the other runs have no {metric}"
-        raise WandbError(
-            f"{strangers[0].name} of wandb:{address} {missing}: --metric names one of its results, "
-            f"{', '.join(named) or 'of which it has none'}"
-        )
 
 
 def _is_ours(run: Any) -> bool:
@@ -99,7 +97,7 @@ def _is_ours(run: Any) -> bool:
     return isinstance(environment, Mapping) and "packages" in environment
 
 
-def _record(run: Any, metric: str | None) -> RunRecord:
+def _record(run: Any, names: Names) -> RunRecord:
     config, summary = dict(run.config), dict(run.summary_metrics)
     record = RunRecord(
         id=str(run.id),
@@ -108,17 +106,17 @@ def _record(run: Any, metric: str | None) -> RunRecord:
         job_type=str(getattr(run, "job_type", None) or "train"),
         tags=[str(tag) for tag in run.tags or ()],
         config=config,
-        seed=_seed(config, str(run.name)),
+        seed=seed_of(config, str(run.name)),
         status=_status(run, summary),
         wandb=WandbLink(id=str(run.id), mode="online", url=getattr(run, "url", None)),
         progress=_progress(summary),
     )
     numbers = _numbers(summary)
-    return _as_ours(record, numbers, summary) if _is_ours(run) else _as_foreign(record, numbers, metric)
+    return _as_ours(record, numbers, summary) if _is_ours(run) else as_stranger(record, run, numbers, names)
 
 
 def _as_ours(record: RunRecord, numbers: Mapping[str, float], summary: Mapping[str, Any]) -> RunRecord:
-    record.config = {name: value for name, value in record.config.items() if name != "environment"}
+    record.config = {name: value for name, value in record.config.items() if name not in _BESIDE}
     record.metrics = {stage: {} for stage in _OURS}
     for name, value in numbers.items():
         stage, _, what = name.partition("/")
@@ -143,32 +141,9 @@ def _as_ours(record: RunRecord, numbers: Mapping[str, float], summary: Mapping[s
     return record
 
 
-def _as_foreign(record: RunRecord, numbers: Mapping[str, float], metric: str | None) -> RunRecord:
-    record.job_type = "foreign"
-    record.metrics = {}
-    if metric is None or record.status != "finished":
-        return record
-    value = numbers.get(metric)
-    if value is None or not math.isfinite(value):
-        record.status, record.reason = "diverged", f"no finite {metric}"
-    else:
-        record.metrics = {"given": {metric: value}}
-    return record
-
-
 def _status(run: Any, summary: Mapping[str, Any]) -> Status:
     told = summary.get("status")
     return next((status for status in _STATUSES if status == told), _STATES.get(str(run.state), "interrupted"))
-
-
-def _seed(config: Mapping[str, Any], name: str) -> int:
-    """Of the configuration, else what the name ends in, else 0."""
-    for key in _SEED:
-        value = config.get(key)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-    tail = name.rpartition("seed")[2].strip("-_= ")
-    return int(tail) if "seed" in name and tail.isdigit() else 0
 
 
 def _progress(summary: Mapping[str, Any]) -> Progress:
@@ -183,7 +158,7 @@ def _progress(summary: Mapping[str, Any]) -> Progress:
 
 def _numbers(summary: Mapping[str, Any]) -> dict[str, float]:
     """W&B writes numbers that JSON lacks as text."""
-    return {name: float(value) for name, value in summary.items() if _is_number(value)}
+    return {name: float(value) for name, value in flat(summary).items() if _is_number(value)}
 
 
 def _is_number(value: object) -> bool:
