@@ -12,6 +12,7 @@ from headtohead import api
 from headtohead.cli.terminal import note, show_table
 from headtohead.comparing.results import results_table
 from headtohead.comparing.table import as_table, line_of
+from headtohead.tracking.agent import sweep_id
 from headtohead.tracking.record import RunRecord
 from headtohead.tracking.wandb import sync_command
 from headtohead.training.distributed import is_main_process
@@ -26,6 +27,8 @@ def train_and_tell(config: dict[str, Any]) -> int:
     code = {"finished": 0, "interrupted": INTERRUPTED}.get(record.status, 1)
     if not is_main_process():
         return 0  # Lightning kills all processes of a run when a helper ends with another code
+    if sweep_id() and record.status in ("interrupted", "diverged"):
+        code = 0  # an agent gives its sweep up after a few runs with another code, and these are results
     show_table(as_table([line_of(record)]))
     results = results_table(record)
     if results is not None:

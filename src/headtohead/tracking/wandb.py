@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from headtohead.tasks.tables import Table
+from headtohead.tracking.agent import sweep_id, unlocked, with_swept
 from headtohead.tracking.connection import Decision, TrackingSettings, decide, logged_in, server_url, unreachable
 from headtohead.tracking.record import Progress, RunRecord, Status, WandbLink
 from headtohead.tracking.rows import Medium, RowNumbers, in_rows
@@ -75,7 +76,7 @@ class WandbTracker(Tracker):
             return
         upload = sync_command(self._folder)
         try:
-            run.finish(exit_code=_EXIT_CODES.get(status, 1))
+            run.finish(exit_code=0 if sweep_id() and status == "interrupted" else _EXIT_CODES.get(status, 1))
         except TimeoutError:
             _log.warning("W&B did not take everything within %g s; %s uploads the rest", self._finish_timeout, upload)
         except Exception as error:  # the run is over and its record written: no trouble of W&B may change that
@@ -162,24 +163,26 @@ def _open(
     _finish_open_run()
     _set_aside(folder)
     patience = settings.finish_timeout if mode == "online" else max(settings.finish_timeout, _WRITING_TIMEOUT)
-    swept = bool(os.environ.get("WANDB_SWEEP_ID"))  # under an agent, id and project are the agent's
+    swept = sweep_id() is not None  # under an agent, id and project are the agent's
     folder.wandb.mkdir(exist_ok=True)
-    run = wandb.init(
-        mode=mode,
-        id=None if swept else record.wandb.id or record.id,
-        name=(record.name or record.id)[:_LONGEST_NAME],
-        project=None if swept else settings.project,
-        entity=None if swept else settings.entity,
-        group=record.group[:_LONGEST_NAME],
-        job_type=record.job_type,
-        tags=_tags(record),
-        notes=record.notes,
-        config=_public_config(record),
-        dir=str(folder.path),
-        # offline W&B knows no resuming: a new file with the whole history replaces the old one
-        resume="allow" if resumed and mode == "online" else None,
-        settings=_settings(settings, record, patience),
-    )
+    config = _public_config(record)
+    with unlocked():
+        run = wandb.init(
+            mode=mode,
+            id=None if swept else record.wandb.id or record.id,
+            name=(record.name or record.id)[:_LONGEST_NAME],
+            project=None if swept else settings.project,
+            entity=None if swept else settings.entity,
+            group=record.group[:_LONGEST_NAME],
+            job_type=record.job_type,
+            tags=_tags(record),
+            notes=record.notes,
+            config=config,
+            dir=str(folder.path),
+            # offline W&B knows no resuming: a new file with the whole history replaces the old one
+            resume="allow" if resumed and mode == "online" else None,
+            settings=_settings(settings, record, patience),
+        )
     return WandbTracker(run, mode=mode, folder=folder, finish_timeout=patience)
 
 
@@ -205,7 +208,7 @@ def _settings(settings: TrackingSettings, record: RunRecord, patience: float) ->
 
 
 def _public_config(record: RunRecord) -> dict[str, Any]:
-    config = {**record.config, "environment": asdict(record.environment)}
+    config = {**with_swept(record.config), "environment": asdict(record.environment)}
     return without_home(mask_secrets(config))
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from headtohead.tracking.agent import words_of_a_stop
 from headtohead.training.outcomes import Interrupted
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -56,7 +57,8 @@ class StopRequest:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         del frame
-        self.reason = f"stopped by {signal.Signals(number).name}"
+        name = signal.Signals(number).name
+        self.reason = words_of_a_stop(name) or f"stopped by {name}"
         if self._ask is None or self._asked:
             raise Interrupted(self.reason)
         self._asked = True

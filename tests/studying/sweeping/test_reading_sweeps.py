@@ -38,7 +38,8 @@ def test_sweep_files_that_ship_are_read_and_say_in_their_first_line_what_they_as
         ({"parameters": {"seed": {"value": 1}}}, "every parameter has one value"),
         ({"parameters": {"seed": 1}}, "seed=1 is refused: it must be a mapping, such as {value: 1}"),
         ({"parameters": {"seed": {"valeus": [1]}}}, "seed.valeus is no key of a parameter: did you mean values?"),
-        ({"parameters": {"notes": {"values": [None, "a"]}}}, 'notes holds null, .* write "null", in quotes'),
+        ({"parameters": {"schedule": {"values": ["linear", "wsd"]}, "choices.schedule": {"value": "noam"}}},
+         "parameters.schedule is given twice"),
         ({"parameters": {"optimizer.lr": {"min": "1e-4", "max": 1.0}}, "method": "random", "run_cap": 2},
          "optimizer.lr has no values|YAML reads numbers like 1e-4 as text, write 0.0001"),
         ({"parameters": {"optimizer.lr": {"min": 2.0, "max": 1.0}}}, "goes from 2.0 to 1.0: min must be below max"),
@@ -78,6 +79,21 @@ def test_nested_parameters_are_paths_and_lists_are_one_value() -> None:
         ("optimizer.betas=[0.9, 0.999]",),
     ]
     assert sweep.base == ("optimizer.lr=1e-05",)
+
+
+def test_null_is_a_value_in_quotes_or_not_and_so_it_is_inside_lists() -> None:
+    sweep = small_sweep(parameters={"notes": {"values": [None, "null", [None, "a"]]}, "name": {"value": None}})
+    assert [setting.overrides for setting in proposals(sweep, [])] == [
+        ("notes=null",), ("notes=null",), ("notes=[null, a]",),
+    ]  # fmt: skip
+    assert sweep.base == ("name=null",)
+
+
+def test_a_group_may_be_written_as_what_the_configuration_calls_its_choice() -> None:
+    nested = {"choices": {"parameters": {"model/norm": {"value": "rms_norm"}}}}
+    sweep = small_sweep(parameters={"choices.schedule": {"values": ["linear", "wsd"]}, **nested})
+    assert [setting.overrides for setting in proposals(sweep, [])] == [("schedule=linear",), ("schedule=wsd",)]
+    assert sweep.base == ("model/norm=rms_norm",)
 
 
 def test_what_stands_in_the_command_and_beside_the_file_is_given_to_every_trial() -> None:

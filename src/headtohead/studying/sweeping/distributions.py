@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from statistics import NormalDist
 
-from headtohead.comparing.trials import Choices, Dimension, Range, Value
+from headtohead.comparing.trials import Choices, Dimension, Range, Value, written
 
 _EDGE = 1e-6
 """How near a chance may come to 0 and 1, where some distributions have no value."""
@@ -70,7 +70,7 @@ class Listed:
 
     @property
     def words(self) -> str:
-        return Choices(self.values).words if len(self.values) > 1 else str(self.values[0])
+        return Choices(self.values).words if len(self.values) > 1 else written(self.values[0])
 
     @property
     def points(self) -> tuple[Value, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 from headtohead.building.errors import ConfigurationError, nearest, one_of, show, unknown
 from headtohead.comparing.trials import Value
 from headtohead.studying.sweeping.distributions import BOUNDS, CURVES, QUANTISED, Distribution, Listed, Spread
+from headtohead.studying.sweeping.naming import field_of
 
 _NAMES = ("categorical", "constant", "int_uniform", *CURVES, *(f"q_{name}" for name in QUANTISED))
 _KEYS = ("value", "values", "probabilities", "distribution", "parameters", "min", "max", "q", "mu", "sigma", "a", "b")
@@ -17,7 +18,8 @@ _KEYS = ("value", "values", "probabilities", "distribution", "parameters", "min"
 def parameters_of(given: Mapping[str, Any]) -> dict[str, Distribution]:
     """By whole path."""
     found: dict[str, Distribution] = {}
-    for path, entry in _flat("", given):
+    for name, entry in _flat("", given):
+        path = field_of(name)
         if path in found:
             raise ConfigurationError(f"parameters.{path} is given twice: leave one out")
         found[path] = _distribution(path, entry)
@@ -127,15 +129,11 @@ def _only(path: str, name: str, given: Mapping[str, Any], needed: Set[str], also
 
 def _value(path: str, value: Any) -> Value:
     """Lists and mappings as an override has them."""
-    if value is None:
-        raise ConfigurationError(
-            f'parameters.{path} holds null, which an agent hands over as the word None: write "null", in quotes'
-        )
     if isinstance(value, list | dict):
         return show(value)
-    if isinstance(value, str | int | float):
+    if value is None or isinstance(value, str | int | float):
         return value
-    raise ConfigurationError(f"parameters.{path} holds {show(value)}: give numbers, words, true, false, lists")
+    raise ConfigurationError(f"parameters.{path} holds {show(value)}: give numbers, words, true, false, null, lists")
 
 
 def _is_number(value: Any) -> bool:
