@@ -35,6 +35,10 @@ def _resume_status(runs: Runs, url: str, sent: dict[str, Any]) -> dict[str, Any]
     return {"model": {**_project(sent.get("project")), "bucket": bucket}}
 
 
+def _history_keys(runs: Runs, url: str, sent: dict[str, Any]) -> dict[str, Any]:
+    return {"project": {"run": {"historyKeys": {"lastStep": runs[sent["name"]].last_step}}}}
+
+
 def _create_files(runs: Runs, url: str, sent: dict[str, Any]) -> dict[str, Any]:
     run = sent["run"]
     files = [{"name": name, "uploadUrl": f"{url}/upload/{run}/{name}"} for name in sent["files"]]
@@ -53,6 +57,7 @@ def _project(name: str | None) -> dict[str, Any]:
 OPERATIONS: Mapping[str, Operation] = {
     "UpsertBucket": _upsert,
     "RunResumeStatus": _resume_status,
+    "RunHistoryKeys": _history_keys,
     "CreateRunFiles": _create_files,
     "Viewer": _viewer,
 }

@@ -49,6 +49,11 @@ class ServedRun:
     def steps(self, metric: str) -> list[int]:
         return [row[AXIS] for row in self.rows(metric)]
 
+    @property
+    def last_step(self) -> int:
+        """W&B's own number of the last row."""
+        return self.history[-1]["_step"] if self.history else -1
+
     def take(self, request: dict[str, Any]) -> None:
         """One request of the file stream: lines, from an offset on, of the files that grow."""
         files = request.get("files") or {}

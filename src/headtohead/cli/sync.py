@@ -8,7 +8,8 @@ from pathlib import Path
 
 from headtohead.cli.arguments import parse, parser
 from headtohead.cli.terminal import note, out
-from headtohead.tracking.syncing import Pending, check_server, pending, runs_with_files, upload
+from headtohead.tracking.syncing import Pending, pending, runs_with_files
+from headtohead.tracking.uploading import check_server, upload
 
 _EXAMPLES = """\
 examples:

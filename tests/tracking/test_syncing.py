@@ -1,0 +1,70 @@
+"""What is uploaded later: of a run that the server has in part, the rest and nothing twice; W&B's own command, too."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from headtohead.tracking.store import RunFolder
+from headtohead.tracking.syncing import pending, runs_with_files
+from headtohead.tracking.uploading import upload
+from headtohead.tracking.wandb import start
+from run_folders import IMPATIENT, OFFLINE, log_steps, new_run
+from wandb_server import WandbServer
+
+
+def wandb_sync(*arguments: str) -> str:
+    """W&B's command, as its users type it."""
+    command = [sys.executable, "-m", "wandb", "sync", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout + done.stderr
+
+
+def uploaded(outputs: Path) -> list[str | None]:
+    """By `h2h sync`; what went wrong, by run."""
+    found = [what for run, files in runs_with_files(outputs) for what in pending(run, files)]
+    return [upload(what, timeout=60).trouble for what in found]
+
+
+def offline(outputs: Path, steps: range = range(4)) -> RunFolder:
+    record, folder = new_run(outputs)
+    tracker = start(OFFLINE, record, folder)
+    log_steps(tracker, folder, steps)
+    tracker.finish("finished")
+    return folder
+
+
+def test_wandbs_own_command_uploads_our_folders_and_neither_sends_what_the_other_sent(
+    tmp_path: Path, server: WandbServer
+) -> None:
+    first, second = offline(tmp_path), offline(tmp_path)
+    said = wandb_sync(*map(str, first.wandb.glob("offline-run-*")))
+    assert f"{server.url}/me/headtohead/runs/{first.id}" in said
+    assert uploaded(tmp_path) == [None]
+    assert server.runs.keys() == {first.id, second.id}
+    assert "No runs to sync" in wandb_sync(*map(str, tmp_path.glob("*/*/wandb/offline-run-*")))
+    assert uploaded(tmp_path) == []
+    for folder in (first, second):
+        run = server.runs[folder.id]
+        assert (run.steps("train/loss"), run.exit_code, run.summary["status"]) == ([0, 1, 2, 3], 0, "finished")
+
+
+def test_of_an_online_run_whose_server_failed_the_rest_is_uploaded(tmp_path: Path, server: WandbServer) -> None:
+    record, folder = new_run(tmp_path)
+    tracker = start(IMPATIENT, record, folder)
+    log_steps(tracker, folder, range(3))
+    deadline = time.monotonic() + 30
+    while len(server.runs[folder.id].history) < 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    server.behaviour = "refuses"
+    log_steps(tracker, folder, range(3, 9))
+    tracker.finish("finished")
+    assert server.runs[folder.id].steps("train/loss") == [0, 1, 2]
+
+    server.behaviour = "healthy"
+    assert uploaded(tmp_path) == [None]
+    run = server.runs[folder.id]
+    assert (run.steps("train/loss"), run.exit_code, run.summary["status"]) == (list(range(9)), 0, "finished")
