@@ -27,6 +27,7 @@ MADE_BY_THE_STACK = {
     "headtohead.components.mixers.both_ways.BothWaysAttending",
     "headtohead.components.mixers.preceded.Preceded",
 }
+ROOTS = {"budget": "match", "launcher": "launch"}
 CALLABLES = ("model/initialisation", "optimizer", "schedule")
 CONTRACTS = {
     "model": "headtohead.architectures.contracts.Architecture",
@@ -44,9 +45,7 @@ CONTRACTS = {
 @cache
 def composed(choice: Choice) -> dict[str, Any]:
     needs = ["model=encoder_decoder"] if choice.group == "model/cross" else []
-    return schema.check(
-        compose("match" if choice.group == "budget" else "train", [*needs, f"{choice.group}={choice.name}"])
-    )
+    return schema.check(compose(ROOTS.get(choice.group, "train"), [*needs, f"{choice.group}={choice.name}"]))
 
 
 def target_of(choice: Choice) -> str:

@@ -70,6 +70,9 @@ LIMITS: dict[str, Range] = {
     **dict.fromkeys(("factor", "head_width"), COUNT),
     **dict.fromkeys(("max_args", "max_depth", "min_length", "num_copied", "num_symbols", "num_types"), COUNT),
     **dict.fromkeys(("modulus", "test_length", "turn_steps"), COUNT),
+    **dict.fromkeys(("array_parallelism", "at_once", "cpus", "cpus_per_task", "timeout_min"), COUNT),
+    **dict.fromkeys(("gpus", "gpus_per_node", "max_num_timeout", "retries", "signal_delay_s"), NOT_NEGATIVE),
+    "mem_gb": POSITIVE,
     "train_fraction": Range(low=0, high=1, above=True, below=True),
     "weight_averaging": Range(low=0, high=1, above=True, below=True),
 }  # fmt: skip

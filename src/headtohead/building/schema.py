@@ -34,8 +34,8 @@ NODES = (
     "task", "data", "model", "optimizer", "parametrisation", "schedule", "finetuning", "precision", "checkpointing",
     "trainer", "evaluation", "probe", "tracking",
 )  # fmt: skip
-ROOT_NODES = ("bench", "budget")
-"""Those that a root of its own adds: conf/bench.yaml, conf/match.yaml."""
+ROOT_NODES = ("bench", "budget", "launcher")
+"""Those that a root of its own adds: conf/bench.yaml, conf/match.yaml, conf/launch.yaml."""
 REQUIRED_FIELDS = ("seed", "group", "output_dir")
 _HYDRA_KEYS = frozenset({"_target_", "_partial_"})
 

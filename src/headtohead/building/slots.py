@@ -55,6 +55,7 @@ SLOTS: dict[str, Slot] = {
     "tracking": Slot(("headtohead.tracking",)),
     "bench": Slot(("headtohead.examining",)),
     "budget": Slot(("headtohead.studying",)),
+    "launcher": Slot(("headtohead.studying",)),
 }
 
 

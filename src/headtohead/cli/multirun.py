@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headtohead.building.combining import combinations
+from headtohead.building.errors import ConfigurationError
 from headtohead.cli.arguments import as_yaml
 from headtohead.cli.terminal import error_line, note, out, show_table
-from headtohead.cli.working import INTERRUPTED, PROGRAM, processors, progress, workers_options
+from headtohead.cli.working import INTERRUPTED, progress, take_launcher, worker_commands
 
 if TYPE_CHECKING:
-    from headtohead.studying.launcher import Ended
+    from headtohead.studying.launcher import Ended, Launcher
     from headtohead.studying.multirun import Multirun
     from headtohead.tracking.record import RunRecord
 
@@ -23,14 +24,17 @@ def run_all(given: argparse.Namespace) -> int:
     """Exit code 1 where some combination made no run that finished."""
     from headtohead.studying.multirun import planned
 
-    given.threads = given.threads or max(1, processors() // given.workers)
-    multirun = planned(combinations(given.overrides, given.config_dir), lambda point: _composed(given, point))
+    launcher = take_launcher(given)
+    points = combinations(given.overrides, given.config_dir)
+    if len(points) > 1 and not given.multirun:
+        raise ConfigurationError(f"these overrides make {len(points)} runs: give --multirun too")
+    multirun = planned(points, lambda point: _composed(given, point))
     if given.worker:
         return _work(given, multirun)
     if given.cfg:
         out("---\n".join(as_yaml(dict(job.config)) + "\n" for job in multirun.jobs).rstrip())
         return 1 if _tell_refused(multirun) else 0
-    return _conducted(given, multirun)
+    return _conducted(given, multirun, launcher)
 
 
 def _composed(given: argparse.Namespace, overrides: Sequence[str]) -> Mapping[str, Any]:
@@ -51,9 +55,8 @@ def _work(given: argparse.Namespace, multirun: Multirun) -> int:
     return 0 if ended else INTERRUPTED
 
 
-def _conducted(given: argparse.Namespace, multirun: Multirun) -> int:
+def _conducted(given: argparse.Namespace, multirun: Multirun, launcher: Launcher) -> int:
     from headtohead.studying.conducting import Watch, conduct, forget_failed
-    from headtohead.studying.launcher import Command, LocalProcesses
 
     multirun.folder.mkdir(parents=True, exist_ok=True)
     if given.retry:
@@ -62,11 +65,10 @@ def _conducted(given: argparse.Namespace, multirun: Multirun) -> int:
     missing = sum(not standing.is_done for standing in watch.look())
     note(f"{len(multirun.jobs)} runs, {missing} of them to do; logs in {os.path.relpath(multirun.folder / 'logs')}")
     _tell_refused(multirun)
-    logs = [multirun.folder / "logs" / f"worker-{os.getpid()}-{number}.log" for number in range(given.workers)]
-    commands = [Command(_command(given), log, given.threads) for log in logs[:missing]]
+    commands = worker_commands(given, launcher, _command(given), multirun.folder, missing)
     try:
         with progress(len) as tell:
-            ended = conduct(watch, LocalProcesses(given.workers), commands, tell)
+            ended = conduct(watch, launcher, commands, tell)
     except KeyboardInterrupt:
         note("interrupted; the same command goes on where it was")
         return INTERRUPTED
@@ -75,7 +77,7 @@ def _conducted(given: argparse.Namespace, multirun: Multirun) -> int:
 
 def _command(given: argparse.Namespace) -> tuple[str, ...]:
     again = ("--from-run", given.from_run) if given.from_run else ()
-    return (*PROGRAM, "train", "--multirun", *given.overrides, *workers_options(given), *again)
+    return ("train", "--multirun", *given.overrides, *again)
 
 
 def _told(multirun: Multirun, ended: Sequence[Ended]) -> int:

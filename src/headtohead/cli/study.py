@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 from headtohead.building.errors import ConfigurationError
 from headtohead.cli.arguments import Parser, parse, parser
 from headtohead.cli.terminal import error_line, note, out, show_table
-from headtohead.cli.working import INTERRUPTED, PROGRAM, add_workers, processors, progress, workers_options
+from headtohead.cli.working import INTERRUPTED, add_workers, progress, take_launcher, worker_commands
 
 if TYPE_CHECKING:
     from headtohead.studying.cells import Cell
+    from headtohead.studying.launcher import Launcher
     from headtohead.studying.planning import Again, Plan
 
 _EXAMPLES = """\
@@ -47,7 +48,7 @@ def run(arguments: Sequence[str]) -> int:
     from headtohead.studying.planning import Planner, shard_of
     from headtohead.studying.reading import read_study
 
-    given.threads = given.threads or max(1, processors() // given.workers)
+    launcher = take_launcher(given)
     study = read_study(given.name, given.overrides, given.config_dir)
     planner = Planner(study, given.config_dir, threads=given.threads, tell=note)
     if given.shard:
@@ -62,7 +63,7 @@ def run(arguments: Sequence[str]) -> int:
     plan, _ = planned()
     if not _planned(given, plan):
         return 0
-    return _conducted(given, planned)
+    return _conducted(given, planned, launcher)
 
 
 def _parser() -> Parser:
@@ -111,19 +112,18 @@ def _planned(given: argparse.Namespace, plan: Plan) -> bool:
     return not given.plan
 
 
-def _conducted(given: argparse.Namespace, planned: Again) -> int:
+def _conducted(given: argparse.Namespace, planned: Again, launcher: Launcher) -> int:
     from headtohead.studying.conducting import Watch, conduct, prepare
-    from headtohead.studying.launcher import Command, LocalProcesses
 
     plan, _ = planned()
     prepare(plan, retry=given.retry)
     watch = Watch(*planned(), again=planned)
     missing = sum(not standing.is_done for standing in watch.look())
-    logs = [plan.folder / "logs" / f"worker-{os.getpid()}-{number}.log" for number in range(given.workers)]
-    commands = [Command(_command(given), log, given.threads) for log in (logs if plan.is_open else logs[:missing])]
+    most = None if plan.is_open else missing
+    commands = worker_commands(given, launcher, _command(given), plan.folder, most)
     try:
         with progress(lambda found: len(found) if given.shard else plan.num_runs) as tell:
-            ended = conduct(watch, LocalProcesses(given.workers), commands, tell)
+            ended = conduct(watch, launcher, commands, tell)
     except KeyboardInterrupt:
         note(f"interrupted; h2h study {plan.study.name} goes on where it was")
         return INTERRUPTED
@@ -135,7 +135,7 @@ def _conducted(given: argparse.Namespace, planned: Again) -> int:
 
 def _command(given: argparse.Namespace) -> tuple[str, ...]:
     shard = ("--shard", "/".join(map(str, given.shard))) if given.shard else ()
-    return (*PROGRAM, "study", given.name, *given.overrides, *workers_options(given), *shard)
+    return ("study", given.name, *given.overrides, *shard)
 
 
 def _told(given: argparse.Namespace, plan: Plan, cells: Sequence[Cell]) -> int:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from headtohead.building.errors import ConfigurationError
 from headtohead.cli.arguments import Parser, parse, parser
 from headtohead.cli.terminal import error_line, note, show_table
-from headtohead.cli.working import INTERRUPTED, PROGRAM, add_workers, positive, processors, progress, workers_options
+from headtohead.cli.working import INTERRUPTED, add_workers, positive, progress, take_launcher, worker_commands
 
 if TYPE_CHECKING:
+    from headtohead.studying.launcher import Launcher
     from headtohead.studying.sweeping.planning import Sweeper, SweepPlan
 
 _EXAMPLES = """\
@@ -39,14 +40,14 @@ def run(arguments: Sequence[str]) -> int:
     from headtohead.studying.sweeping.planning import Sweeper
     from headtohead.studying.sweeping.reading import read_sweep
 
-    given.threads = given.threads or max(1, processors() // given.workers)
+    launcher = take_launcher(given)
     sweeper = Sweeper(read_sweep(given.file, given.overrides, given.run_cap), given.config_dir)
     if given.worker:
         return _work(given, sweeper)
     if given.plan:
         _show_plan(sweeper.plan)
         return 0
-    return _conducted(given, sweeper)
+    return _conducted(given, sweeper, launcher)
 
 
 def _parser() -> Parser:
@@ -80,9 +81,8 @@ def _show_plan(plan: SweepPlan) -> None:
     show_table(show_trials(plan))
 
 
-def _conducted(given: argparse.Namespace, sweeper: Sweeper) -> int:
+def _conducted(given: argparse.Namespace, sweeper: Sweeper, launcher: Launcher) -> int:
     from headtohead.studying.conducting import Watch, conduct
-    from headtohead.studying.launcher import Command, LocalProcesses
     from headtohead.studying.sweeping.page import write_page
     from headtohead.studying.sweeping.view import summary
 
@@ -91,13 +91,12 @@ def _conducted(given: argparse.Namespace, sweeper: Sweeper) -> int:
         note(sentence)
     watch = Watch(plan, plan.cells, again=sweeper.again)
     missing = sum(not standing.is_done for standing in watch.look())
-    logs = [plan.folder / "logs" / f"worker-{os.getpid()}-{number}.log" for number in range(given.workers)]
     cap = ("--run-cap", str(given.run_cap)) if given.run_cap else ()
-    arguments = (*PROGRAM, "sweep", given.file, *given.overrides, *workers_options(given), *cap)
-    commands = [Command(arguments, log, given.threads) for log in (logs if plan.is_open else logs[:missing])]
+    arguments = ("sweep", given.file, *given.overrides, *cap)
+    commands = worker_commands(given, launcher, arguments, plan.folder, None if plan.is_open else missing)
     try:
         with progress(lambda _: sweeper.plan.num_runs) as tell:
-            ended = conduct(watch, LocalProcesses(given.workers), commands, tell)
+            ended = conduct(watch, launcher, commands, tell)
     except KeyboardInterrupt:
         note(f"interrupted; {_command(given)} goes on where it was")
         return INTERRUPTED

@@ -9,7 +9,9 @@ from typing import Any
 from headtohead.building.errors import ConfigurationError
 from headtohead.cli.arguments import add_configuration, as_yaml, composed, parse, parser
 from headtohead.cli.terminal import out
-from headtohead.cli.working import add_processes
+from headtohead.cli.working import add_processes, names_launcher
+from headtohead.studying.sweeping.handed import as_written
+from headtohead.tracking.agent import handed_over, sweep_id
 
 _EXAMPLES = """\
 examples:
@@ -47,7 +49,9 @@ def run(arguments: Sequence[str]) -> int:
     add_processes(taken)
     taken.add_argument("--retry", action="store_true", help="with -m: begin anew what failed or ran out of memory")
     given = parse(taken, arguments, several=True)
-    if given.multirun:
+    if sweep := sweep_id():
+        given.overrides = as_written(given.overrides, handed_over(), sweep)
+    if given.multirun or names_launcher(given.overrides):
         from headtohead.cli.multirun import run_all
 
         return run_all(given)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import secrets
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headtohead.cli.arguments import Parser
@@ -14,6 +16,7 @@ from headtohead.cli.terminal import note
 
 if TYPE_CHECKING:
     from headtohead.studying.conducting import Standing
+    from headtohead.studying.launcher import Command, Launcher
 
 PROGRAM = (sys.executable, "-c", "import sys; from headtohead.cli import main; sys.exit(main())")
 INTERRUPTED = 130
@@ -40,14 +43,35 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def processors() -> int:
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+def names_launcher(overrides: Sequence[str]) -> bool:
+    from headtohead.studying.launching.choosing import asked
+
+    return bool(asked(overrides).of_launcher)
 
 
-def workers_options(given: argparse.Namespace) -> tuple[str, ...]:
-    """Those that a worker's command has beside those of the user."""
+def take_launcher(given: argparse.Namespace) -> Launcher:
+    """What overrides say of where runs are trained is taken out of them; threads follow from it."""
+    from headtohead.studying.launching.choosing import asked
+
+    found = asked(given.overrides)
+    launcher = found.make(given.config_dir)
+    given.overrides, given.workers = list(found.of_runs), found.workers or given.workers
+    given.threads = given.threads or launcher.threads(given.workers)
+    return launcher
+
+
+def worker_commands(
+    given: argparse.Namespace, launcher: Launcher, arguments: Sequence[str], folder: Path, most: int | None = None
+) -> list[Command]:
+    """For every worker the same command, but for its log below `folder`; no more workers than `most`."""
+    from headtohead.studying.launcher import Command
+
     where = ("--config-dir", given.config_dir) if given.config_dir else ()
-    return ("--worker", "--parent", str(os.getpid()), "--threads", str(given.threads), *where)
+    parent = ("--parent", str(os.getpid())) if launcher.is_parent else ()
+    whole = (*PROGRAM, *arguments, "--worker", "--threads", str(given.threads), *parent, *where)
+    number, call = given.workers if most is None else min(most, given.workers), secrets.token_hex(4)
+    logs = [folder / "logs" / f"worker-{call}-{worker}.log" for worker in range(number)]
+    return [Command(whole, log, given.threads) for log in logs]
 
 
 @contextmanager

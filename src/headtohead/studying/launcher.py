@@ -1,13 +1,15 @@
-"""Where commands run: one small interface, here for processes of this machine."""
+"""Where commands run: one small interface, here for processes of this machine, in `launching` for others."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 _PATIENCE_SECONDS = 60.0
 
@@ -32,12 +34,20 @@ class Ended:
 
     @property
     def last_words(self) -> str:
-        lines = self.command.log.read_text(encoding="utf-8", errors="replace").split("\n")
+        log = self.command.log
+        lines = log.read_text(encoding="utf-8", errors="replace").split("\n") if log.is_file() else []
         return next((line for line in reversed(lines) if line.strip()), "it said nothing")
 
 
 class Launcher(ABC):
     """Runs commands somewhere. Whoever submits polls `ended` until nothing is left."""
+
+    is_parent: ClassVar[bool] = False
+    """Whether commands are children of this process, and may end with it."""
+
+    @abstractmethod
+    def threads(self, workers: int) -> int:
+        """Of the processor for each run, with so many commands at once."""
 
     @abstractmethod
     def submit(self, commands: Sequence[Command]) -> None:
@@ -58,12 +68,17 @@ class Launcher(ABC):
 
 
 class LocalProcesses(Launcher):
-    """Processes of this machine, so many at once; 1 means one after another."""
+    """Processes of this machine, so many at once; 1 means one after another, None all at once."""
 
-    def __init__(self, at_once: int = 1) -> None:
+    is_parent = True
+
+    def __init__(self, at_once: int | None = None) -> None:
         self._at_once = at_once
         self._waiting: list[Command] = []
         self._running: list[tuple[Command, subprocess.Popen[bytes]]] = []
+
+    def threads(self, workers: int) -> int:
+        return max(1, processors() // min(workers, self._at_once or workers))
 
     def submit(self, commands: Sequence[Command]) -> None:
         self._waiting += commands
@@ -92,7 +107,7 @@ class LocalProcesses(Launcher):
         self._running.clear()
 
     def _fill(self) -> None:
-        while self._waiting and len(self._running) < self._at_once:
+        while self._waiting and (self._at_once is None or len(self._running) < self._at_once):
             command = self._waiting.pop(0)
             command.log.parent.mkdir(parents=True, exist_ok=True)
             with command.log.open("wb") as log:
@@ -101,12 +116,18 @@ class LocalProcesses(Launcher):
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    env=_environment(command.threads),
+                    env=environment(command.threads),
                     start_new_session=True,  # Ctrl-C is for whoever started them
                 )
             self._running.append((command, process))
 
 
-def _environment(threads: int | None) -> dict[str, str]:
+def processors() -> int:
+    """Those of this machine that this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def environment(threads: int | None) -> dict[str, str]:
+    """Of a command on so many threads."""
     counts = {} if threads is None else {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     return {**os.environ, **counts}

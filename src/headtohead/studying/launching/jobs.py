@@ -1,0 +1,99 @@
+"""Commands as jobs of submitit (https://github.com/facebookincubator/submitit), whatever the cluster."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from headtohead.building.errors import ConfigurationError
+from headtohead.studying.launcher import Command, Ended, Launcher
+
+if TYPE_CHECKING:
+    from submitit import AutoExecutor, Job
+
+FOLDER = "submitit"
+"""Of submitit's own files, beside the logs of the commands."""
+_PATIENCE_SECONDS = 60.0
+_POLL_SECONDS = 1.0
+
+
+class Jobs(Launcher):
+    """Each command is one job of one task; the cluster says when it starts."""
+
+    cluster: ClassVar[str]
+
+    def __init__(self, *, cpus_per_task: int) -> None:
+        self._cpus = cpus_per_task
+        self._jobs: list[tuple[Command, Job[int]]] = []
+
+    @property
+    @abstractmethod
+    def parameters(self) -> Mapping[str, Any]:
+        """Of every job, as submitit's AutoExecutor takes them."""
+
+    @property
+    def executor_options(self) -> Mapping[str, Any]:
+        return {}
+
+    def threads(self, workers: int) -> int:
+        del workers
+        return self._cpus
+
+    def executor(self, folder: Path) -> AutoExecutor:
+        try:
+            import submitit
+        except ImportError:
+            raise ConfigurationError(
+                f"launcher={self.cluster} needs the package submitit: pip install 'headtohead[slurm]'"
+            ) from None
+        try:
+            made = submitit.AutoExecutor(folder, cluster=self.cluster, **self.executor_options)
+        except RuntimeError as error:  # no srun on this machine
+            raise ConfigurationError(
+                f"launcher={self.cluster} starts jobs from a machine of the cluster: {error} Log in there, or take "
+                "launcher=submitit_local, which does the same with processes of this machine"
+            ) from None
+        made.update_parameters(**self.parameters)
+        return made
+
+    def submit(self, commands: Sequence[Command]) -> None:
+        if not commands:
+            return
+        executor = self.executor(commands[0].log.parent.absolute() / FOLDER)
+        from headtohead.studying.launching.errand import Errand
+
+        self._jobs += zip(commands, executor.submit_array([Errand(command) for command in commands]), strict=True)
+
+    def ended(self) -> list[Ended]:
+        done = [(command, job) for command, job in self._jobs if job.done()]
+        self._jobs = [pair for pair in self._jobs if pair not in done]
+        return [Ended(command, _code(command, job)) for command, job in done]
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._jobs)
+
+    def stop(self) -> None:
+        for _, job in self._jobs:
+            self.cancel(job)
+        end = time.monotonic() + _PATIENCE_SECONDS
+        while any(not job.done(force_check=True) for _, job in self._jobs) and time.monotonic() < end:
+            time.sleep(_POLL_SECONDS)
+        self._jobs.clear()
+
+    def cancel(self, job: Job[int]) -> None:
+        """Whoever runs it is told by SIGTERM."""
+        job.cancel(check=False)
+
+
+def _code(command: Command, job: Job[int]) -> int:
+    """That of the command; a job that ended without one leaves its reason in the log."""
+    trouble = job.exception()
+    if trouble is None:
+        return job.result()
+    with command.log.open("a", encoding="utf-8") as log:
+        log.write(f"{' '.join(str(trouble).split())}\n")
+    return 1
