@@ -222,7 +222,7 @@ def test_a_first_look_that_may_spend_next_to_nothing_is_plain_json() -> None:
     registration = Registration("min", seeds=range(30), looks=[2, 30])
     verdict = judged({0: 1.8, 1: 1.9}, registration)
     assert verdict.kind == "undecided" and verdict.detectable_effect is None
-    assert "over 99.9 % interval" in verdict.sentence and "p-values decide below 1.2e-15 here" in verdict.sentence
+    assert "over 99.9 % interval" in verdict.sentence and "p-values decide below 1e-15 here" in verdict.sentence
     json.dumps(verdict.as_data(), allow_nan=False)
 
 

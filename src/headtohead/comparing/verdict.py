@@ -165,7 +165,7 @@ def _case(
     if registration.paired:
         first, second = ({seed: arm[seed] for seed in shared} for arm in (first, second))
     seeds = shared if registration.paired else tuple(sorted(first.keys() | second.keys()))
-    level = _level(registration, len(seeds))
+    level = _level(registration, len(seeds), num_contrasts)
     question = Question(
         larger_is_better=registration.direction == "max",
         level=level or registration.alpha,
@@ -203,12 +203,14 @@ def _outcomes(values: Values, name: str) -> dict[int, float | None]:
     return {seed: value if value is not None and math.isfinite(value) else None for seed, value in values[name].items()}
 
 
-def _level(registration: Registration, num_seeds: int) -> float | None:
-    """Of this look; None where it was not registered."""
+def _level(registration: Registration, num_seeds: int, num_contrasts: int) -> float | None:
+    """Of this look, for a family of so many; None where it was not registered."""
     if not registration.looks:
         return registration.alpha
-    spent = dict(zip(registration.looks, levels(registration.looks, alpha=registration.alpha), strict=True))
-    return spent.get(num_seeds)
+    if num_seeds not in registration.looks:
+        return None
+    spent = levels(registration.looks, alpha=registration.alpha, num_contrasts=num_contrasts)
+    return spent[list(registration.looks).index(num_seeds)]
 
 
 def _departures(seeds: Collection[int], registration: Registration, level: float | None) -> Iterator[str]:

@@ -1,6 +1,9 @@
 """Looking before all seeds are in, at a price: alpha spent in O'Brien and Fleming's manner after Lan and DeMets.
 
 https://doi.org/10.1093/biomet/70.3.659. A look at few seeds may spend next to nothing: the last one keeps nearly all.
+Boundaries of normal scores let t-tests of so few seeds err in 5.3 to 5.8 % of studies: these are found by simulation of
+the t-tests themselves (https://doi.org/10.1016/j.cct.2007.02.006). A family spends for each of its contrasts apart
+(https://doi.org/10.1080/19466315.2013.807748).
 """
 
 from __future__ import annotations
@@ -10,10 +13,14 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
-_POINTS = 1201
-_REACH = 8.0
-"""Standard deviations of the score that the grid covers."""
+_PATHS = 1_000_000
+_DRAWN_WITH = 0
+_FEWEST = 100
+"""Paths that have to cross a boundary before it is believed."""
+_LEAST = 1e-15
+"""Of a level: below it there is no interval that a number could hold."""
 
 
 def spent(share: float, alpha: float = 0.05) -> float:
@@ -23,53 +30,50 @@ def spent(share: float, alpha: float = 0.05) -> float:
     return float(4 * stats.norm.sf(stats.norm.isf(alpha / 4) / np.sqrt(share)))
 
 
-def levels(looks: Sequence[int], *, alpha: float = 0.05) -> list[float]:
-    """The level at which each look tests; looks are numbers of seeds, rising, the last one all that is registered."""
-    if not looks or looks[0] < 1 or any(b <= a for a, b in pairwise(looks)):
+def levels(looks: Sequence[int], *, alpha: float = 0.05, num_contrasts: int = 1) -> list[float]:
+    """The level at which each look tests; looks are numbers of seeds, rising, the last one all that is registered.
+
+    Of a family the p-values are those after Holm: each of its steps stays below what its share of alpha may spend.
+    """
+    if not looks or looks[0] < 2 or any(b <= a for a, b in pairwise(looks)):
         raise ValueError(f"looks={list(looks)}: give rising numbers of seeds, for example [3, 5, 8]")
-    return list(_levels(tuple(looks), alpha))
+    steps = [[n * level for level in _levels(tuple(looks), alpha / n)] for n in range(1, num_contrasts + 1)]
+    return [min(at) for at in zip(*steps, strict=True)]
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=256)
 def _levels(looks: tuple[int, ...], alpha: float) -> tuple[float, ...]:
     """Each boundary lets through what was newly earned, among the paths that crossed none before it."""
-    from scipy import optimize, stats
+    from scipy import stats
 
-    shares = np.array(looks) / looks[-1]
-    found, path = [], _Path(float(shares[0]))
-    for k, share in enumerate(shares):
-        earned = spent(share, alpha) - (spent(shares[k - 1], alpha) if k else 0.0)
-        bound = _REACH  # of so small a share of the seeds that next to nothing may be spent
-        if path.beyond(_REACH) < earned:
-            bound = float(optimize.brentq(lambda z, path=path, earned=earned: path.beyond(z) - earned, 0.0, _REACH))
-        found.append(float(2 * stats.norm.sf(bound)))
-        if k + 1 < len(shares):
-            path = path.after(bound, float(shares[k + 1]))
+    budget = [0.0, *(spent(n / looks[-1], alpha) for n in looks)]
+    found, inside = [max(budget[1], _LEAST)], np.ones(_PATHS, dtype=bool)
+    for place, num_seeds in enumerate(looks[:-1]):
+        paths, after = _paths(looks), looks[place + 1]
+        inside &= paths[place] <= stats.t.isf(found[-1] / 2, num_seeds - 1)
+        earned = budget[place + 2] - budget[place + 1]
+        crossing, level = round(earned * _PATHS), max(earned, _LEAST)
+        if crossing >= _FEWEST:
+            left = paths[place + 1][inside]
+            bound = np.partition(left, len(left) - crossing)[len(left) - crossing]
+            level = max(level, float(2 * stats.t.sf(bound, after - 1)))
+        found.append(level)
     return tuple(found)
 
 
-class _Path:
-    """The score at one look as a density over the last look's grid: what did not stop there, moved on by new seeds."""
-
-    def __init__(
-        self, share: float, start: float = 0.0, at: tuple[float, ...] = (0.0,), mass: tuple[float, ...] = (1.0,)
-    ):
-        self.share, self.start, self.at, self.mass = share, start, np.array(at), np.array(mass)
-
-    def beyond(self, bound: float) -> float:
-        """The probability that the score leaves the two-sided boundary at this look."""
-        from scipy import stats
-
-        edge, step = bound * np.sqrt(self.share), np.sqrt(self.share - self.start)
-        out = stats.norm.sf((edge - self.at) / step) + stats.norm.cdf((-edge - self.at) / step)
-        return float(self.mass @ out)
-
-    def after(self, bound: float, share: float) -> _Path:
-        """The paths that stayed inside, up to the next look."""
-        from scipy import integrate, stats
-
-        edge, step = bound * np.sqrt(self.share), np.sqrt(self.share - self.start)
-        grid = np.linspace(-edge, edge, _POINTS)
-        density = stats.norm.pdf((grid[:, None] - self.at[None, :]) / step) / step @ self.mass
-        weights = integrate.simpson(np.eye(_POINTS), x=grid, axis=0)
-        return _Path(share, self.share, tuple(grid), tuple(density * weights))
+@lru_cache(maxsize=4)
+def _paths(looks: tuple[int, ...]) -> NDArray[np.float32]:
+    """The size of t at each look, of studies in which nothing differs."""
+    rng = np.random.default_rng(_DRAWN_WITH)
+    found = np.empty((len(looks), _PATHS), dtype=np.float32)
+    total, within, before = np.zeros(_PATHS), np.zeros(_PATHS), 0
+    for place, num_seeds in enumerate(looks):
+        new = num_seeds - before
+        added = rng.normal(scale=np.sqrt(new), size=_PATHS)
+        if before:
+            within += new * before / num_seeds * (total / before - added / new) ** 2
+        if new > 1:
+            within += rng.chisquare(new - 1, size=_PATHS)
+        total, before = total + added, num_seeds
+        found[place] = np.abs(total) / np.sqrt(num_seeds * within / (num_seeds - 1))
+    return found
