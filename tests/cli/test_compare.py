@@ -122,6 +122,21 @@ def test_a_run_that_two_paths_lead_to_counts_once(study: Path, capsys: pytest.Ca
     assert json.loads(out)["verdicts"][0]["seeds"] == [0, 1, 2]
 
 
+def test_the_exit_code_tells_of_arms_that_are_silent_and_of_records_that_cannot_be_read(
+    study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["compare", str(study), "--against", "attention", "--json"]
+    assert main(given) == 0
+    place(study / "more", "lstm", 0, 2.0)
+    record = study / "more" / "lstm-0" / "record.json"
+    whole = record.read_text(encoding="utf-8")
+    record.write_text(whole.replace('"finished"', '"failed"'), encoding="utf-8")
+    assert main(given) == 1
+    record.write_text(whole[:100], encoding="utf-8")
+    assert main(given) == main(["compare", str(study)]) == 1
+    assert "record.json" in capsys.readouterr().err
+
+
 def test_what_is_no_place_of_runs_is_refused_with_what_would_be(
     study: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

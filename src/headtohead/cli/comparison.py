@@ -32,6 +32,9 @@ examples:
   h2h compare scores.csv --metric score --task game --direction max --against dqn --json
 
 Several studies, or a table with --task, are judged task by task and over all tasks.
+
+exit code: 0 compared, whatever the verdicts say; 1 a record cannot be read, or no run of some arm came to an end, so
+that nothing can be said of it; 2 refused
 """
 _COLUMNS = {
     "arm": "what is compared (default: arm)",
@@ -60,10 +63,12 @@ def run(arguments: Sequence[str]) -> int:
     for unread in found.unread:
         error_line(unread)
     if given.against:
-        return _verdicts(found, given, command)
+        silent = _verdicts(found, given, command)
+        return 1 if silent or found.unread else 0
     if given.latex or given.html:
         raise ConfigurationError(f"--latex and --html show verdicts: --against NAME is needed, {_arms(found)}")
-    return _side_by_side(found, given)
+    _side_by_side(found, given)
+    return 1 if found.unread else 0
 
 
 def _parser() -> ArgumentParser:
@@ -99,7 +104,7 @@ def _parser() -> ArgumentParser:
     return taken
 
 
-def _side_by_side(found: Contenders, given: Namespace) -> int:
+def _side_by_side(found: Contenders, given: Namespace) -> None:
     from headtohead.comparing.table import as_csv, as_data, as_table, lines_of, whereabouts
 
     lines = lines_of(found.records, metric=given.metric)
@@ -114,7 +119,7 @@ def _side_by_side(found: Contenders, given: Namespace) -> int:
     if given.csv:
         _to(given.csv, as_csv(lines))
     if given.json or given.csv:
-        return 0
+        return
     show_table(as_table(lines))
     if given.where:
         show_table(whereabouts(lines))
@@ -122,10 +127,10 @@ def _side_by_side(found: Contenders, given: Namespace) -> int:
         out(remark)
     if len({line.arm for line in lines}) > 1 and len(lines) > len({line.arm for line in lines}):
         note(f"--against NAME gives verdicts: {_arms(found)}")
-    return 0
 
 
-def _verdicts(found: Contenders, given: Namespace, command: str) -> int:
+def _verdicts(found: Contenders, given: Namespace, command: str) -> bool:
+    """Whether some arm is silent, since no run of it came to an end."""
     from headtohead.comparing.contest import Terms
     from headtohead.comparing.contest_formats import contest_csv, contest_latex
     from headtohead.comparing.contest_rows import as_data
@@ -149,7 +154,8 @@ def _verdicts(found: Contenders, given: Namespace, command: str) -> int:
         _to(given.csv, contest_csv(tables))
     if not (given.json or given.latex or given.csv == "-"):
         _show(contest)
-    return 0
+    every = contest.tasks.values() if isinstance(contest, TaskContest) else [contest]
+    return any(not arm.outcomes for each in every for arm in each.arms)
 
 
 def _show(contest: Contest | TaskContest) -> None:
