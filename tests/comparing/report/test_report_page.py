@@ -105,13 +105,32 @@ def test_buttons_choose_what_a_figure_is_drawn_against(browser: Browser, file: P
 
 def test_paper_gets_light_figures_unfolded_texts_and_no_buttons(browser: Browser, file: Path) -> None:
     opened(browser, file, dark=True)
-    browser.run("dispatchEvent(new Event('beforeprint'))")
+    wide = "document.querySelector('#curves .main-svg').clientWidth"
+    on_screen = browser.run(wide)
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    for _ in range(2):
+        browser.run("dispatchEvent(new Event('beforeprint'))")
     assert browser.run("document.documentElement.dataset.theme") == "light"
     assert browser.run("[...document.querySelectorAll('main details[data-printed]')].every((one) => one.open)")
-    assert browser.run("document.querySelector('#curves .main-svg').clientWidth") == 680
+    assert browser.run(wide) == 680
     browser.run("dispatchEvent(new Event('afterprint'))")
     assert browser.run("document.documentElement.dataset.theme") == "dark"
     assert browser.run("[...document.querySelectorAll('main details')].every((one) => !one.open)")
+    browser.settle()
+    assert browser.run(wide) == on_screen > 680
+    assert browser.trouble == []
+
+
+def test_an_arm_that_was_hidden_stays_so_in_another_theme(browser: Browser, file: Path) -> None:
+    opened(browser, file)
+    hidden = "document.querySelector('#curves .plot')._fullData.filter((one) => one.visible === 'legendonly').length"
+    assert browser.run(hidden) == 0
+    browser.click("#curves .legendtoggle")
+    browser.run("new Promise((done) => setTimeout(done, 700))")  # a click may yet become a double one
+    of_one_arm = browser.run(hidden)
+    browser.click("#theme")
+    browser.run("new Promise((done) => setTimeout(done, 300))")
+    assert browser.run(hidden) == of_one_arm > 0
 
 
 def test_texts_of_configurations_are_shown_as_they_are_and_do_nothing(browser: Browser, tmp_path: Path) -> None:

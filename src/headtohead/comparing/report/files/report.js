@@ -87,7 +87,9 @@ function draw(plot, width) {
     displaylogo: false, responsive: false, toImageButtonOptions: { format: "svg", filename: `figure-${plot.node.dataset.figure}` },
     displayModeBar: wide < NARROW ? false : "hover", modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
   };
-  return Plotly.react(plot.node, themed(form.data, "", columns), layout(themed(form.layout, "", columns), form.data, wide), settings);
+  const drawn = layout(themed(form.layout, "", columns), form.data, wide);
+  drawn.uirevision = plot.pressed.join("|");  // what was zoomed and hidden stays so in another theme and after printing
+  return Plotly.react(plot.node, themed(form.data, "", columns), drawn, settings);
 }
 
 // Places that are folded have no width: they are drawn when they are opened.
@@ -123,8 +125,9 @@ addEventListener("resize", () => {
   waiting = setTimeout(() => { if (innerWidth !== width) { width = innerWidth; unfoldContents(); drawAll(); } }, 120);
 });
 
-let before = null;
+let before = null;  // a browser may announce one printing twice
 addEventListener("beforeprint", () => {
+  if (before) return;
   const folded = [...document.querySelectorAll("main details[data-printed]:not([open])")];
   before = { theme: root.dataset.theme, folded };
   for (const one of folded) one.open = true;
@@ -132,8 +135,11 @@ addEventListener("beforeprint", () => {
   drawAll(PRINTED);
 });
 addEventListener("afterprint", () => {
-  for (const one of before.folded) one.open = false;
-  show(before.theme);
+  if (!before) return;
+  const { theme, folded } = before;
+  before = null;
+  for (const one of folded) one.open = false;
+  show(theme);
 });
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
