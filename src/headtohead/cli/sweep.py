@@ -25,6 +25,7 @@ examples:
                                                          that share the folder, by the same command
   h2h sweep sweeps/schedules.yaml data=copy seed=1       overrides for every trial
   h2h sweep sweeps/mixers_and_widths.yaml --run-cap 12   fewer trials than the file says
+  h2h sweep sweeps/schedules.yaml --wandb --workers 2    W&B's server says what is tried, two agents here try it
 
 The same files serve wandb sweep and wandb agent. Stop at any time: the next call goes on where it was. sweep.html and
 the runs are in outputs/sweeps/NAME, NAME being the file's.
@@ -41,7 +42,14 @@ def run(arguments: Sequence[str]) -> int:
     from headtohead.studying.sweeping.reading import read_sweep
 
     launcher = take_launcher(given)
-    sweeper = Sweeper(read_sweep(given.file, given.overrides, given.run_cap), given.config_dir)
+    sweep = read_sweep(given.file, given.overrides, given.run_cap, searched_here=given.plan or not given.wandb)
+    if given.wandb and not given.plan:
+        from headtohead.cli.sweep_agents import run_agents
+
+        return run_agents(given, sweep, launcher)
+    if given.join:
+        raise ConfigurationError(f"--join {given.join} is for a sweep of W&B's server: give --wandb too")
+    sweeper = Sweeper(sweep, given.config_dir)
     if given.worker:
         return _work(given, sweeper)
     if given.plan:
@@ -51,11 +59,17 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> Parser:
-    taken = parser("sweep", "Run or resume a W&B sweep file here, and say what came out.", _EXAMPLES)
+    taken = parser(
+        "sweep", "Run or resume a W&B sweep file, here or by W&B's server, and say what came out.", _EXAMPLES
+    )
     taken.add_argument("file", metavar="FILE", help="a sweep file, as wandb sweep takes it")
     taken.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="for every trial")
     taken.add_argument("--plan", action="store_true", help="show what would be tried and stop")
     taken.add_argument("--run-cap", type=positive, metavar="N", help="trials at most, whatever the file says")
+    taken.add_argument("--wandb", action="store_true", help="register it with W&B's server, and start agents here")
+    taken.add_argument(
+        "--join", metavar="SWEEP", help="with --wandb: agents for ENTITY/PROJECT/SWEEP, registered before"
+    )
     add_workers(taken)
     taken.set_defaults(multirun=False)
     return taken
@@ -105,10 +119,11 @@ def _conducted(given: argparse.Namespace, sweeper: Sweeper, launcher: Launcher) 
             error_line(f"a worker ended with code {worker.code} ({worker.command.log}): {worker.last_words}")
     plan, _ = sweeper.again()
     note(os.path.relpath(write_page(plan, _command(given))))
-    return _told(plan)
+    return told(plan)
 
 
-def _told(plan: SweepPlan) -> int:
+def told(plan: SweepPlan) -> int:
+    """The trials, what went wrong, and the best one; gives the exit code."""
     from headtohead.studying.sweeping.view import ranked, show_trials
 
     show_table(show_trials(plan))
@@ -119,7 +134,7 @@ def _told(plan: SweepPlan) -> int:
     best, outcome = rows[0]
     if outcome is not None and outcome.value is not None and best.cell is not None:
         note(f"the best: {os.path.relpath(plan.run_folder(best.cell))}")
-        note(f"again: h2h train {shlex.join(best.cell.overrides)}")
+        note(f"again: {best.command}")
     troubled = any(outcome is None or outcome.status in ("failed", "out of memory") for _, outcome in rows)
     return 1 if troubled or plan.is_open else 0
 

@@ -108,7 +108,11 @@ def test_brackets_are_those_that_wandb_documents() -> None:
     assert to_last(27, 3, 2) == (3, 9)
 
 
-def test_bayesian_search_without_optuna_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bayesian_search_here_without_optuna_is_refused_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("headtohead.studying.sweeping.reading.find_spec", lambda _: None)
+    file = written_sweep(tmp_path, method="bayes", run_cap=4)
     with pytest.raises(ConfigurationError, match=r"needs Optuna here: pip install 'headtohead\[tuning\]'"):
-        small_sweep(method="bayes", run_cap=4)
+        read_sweep(file)
+    assert read_sweep(file, searched_here=False).method == "bayes"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
+import os
 from pathlib import Path
 
 from headtohead.comparing.report.page import page_of
@@ -48,7 +48,7 @@ def _outcome(plan: SweepPlan) -> Section:
         )
     )
     if best.cell is not None:
-        parts.append(Code(f"h2h train {shlex.join(best.cell.overrides)}"))
+        parts.append(Code(best.command))
     parts.append(parallel(measured, plan.sweep.metric, larger_is_better=plan.sweep.larger_is_better))
     return Section("Outcome", "outcome", parts)
 
@@ -59,12 +59,12 @@ def _trials(plan: SweepPlan) -> Section:
         Column(metric_words(plan.sweep.metric), True), Column("steps", True), Column("status"), Column("run"),
         Column("reason", wide=True),
     ]  # fmt: skip
-    return Section("Trials", "trials", [Table(columns, [_row(*found) for found in ranked(plan)])])
+    return Section("Trials", "trials", [Table(columns, [_row(plan, *found) for found in ranked(plan)])])
 
 
-def _row(trial: SweptRun, outcome: Outcome | None) -> list[Cell]:
+def _row(plan: SweepPlan, trial: SweptRun, outcome: Outcome | None) -> list[Cell]:
     values = [written(value) for value in trial.setting.values.values()]
-    run: Cell = UNKNOWN if trial.cell is None else Code(f"runs/{trial.cell.id}")
+    run: Cell = UNKNOWN if trial.cell is None else Code(os.path.relpath(plan.run_folder(trial.cell), plan.folder))
     if outcome is None:
         return [str(trial.number), *values, UNKNOWN, UNKNOWN, "not done", run, ""]
     value = UNKNOWN if outcome.value is None else number(outcome.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,12 @@ from headtohead.studying.sweeping.sweep import Sweep
 REFUSED = "refused"
 """The status of a trial whose setting Bayesian search found, and no run can have."""
 
+_METHODS = {
+    "grid": "every combination",
+    "random": "drawn at random",
+    "bayes": "Bayesian search by Optuna's tree-structured Parzen estimator, four trials at a time",
+}
+
 
 @dataclass(frozen=True)
 class SweptRun:
@@ -30,6 +37,11 @@ class SweptRun:
     cell: Cell | None
     """None where no run can be so."""
     refusal: str | None = None
+
+    @property
+    def command(self) -> str:
+        """Which makes the run again."""
+        return f"h2h train {shlex.join(self.cell.overrides if self.cell is not None else ())}"
 
 
 @dataclass(frozen=True)
@@ -46,6 +58,10 @@ class SweepPlan:
     """Whether more follow from how these end."""
 
     budget_name = None
+
+    @property
+    def method_words(self) -> str:
+        return _METHODS[self.sweep.method]
 
     @property
     def cells(self) -> tuple[Cell, ...]:

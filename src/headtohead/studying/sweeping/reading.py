@@ -66,7 +66,9 @@ _KINDS_OF_STOPPING: dict[str, Kind] = {
 }
 
 
-def read_sweep(file: Path | str, overrides: Sequence[str] = (), run_cap: int | None = None) -> Sweep:
+def read_sweep(
+    file: Path | str, overrides: Sequence[str] = (), run_cap: int | None = None, *, searched_here: bool = True
+) -> Sweep:
     """Raises ConfigurationError, one sentence that names the file and the key."""
     path = Path(file)
     if not path.is_file():
@@ -74,9 +76,12 @@ def read_sweep(file: Path | str, overrides: Sequence[str] = (), run_cap: int | N
         hint = f": here are {', '.join(map(str, ours))}" if ours else ": give the path of a W&B sweep file"
         raise ConfigurationError(f"{file} is no file{hint}")
     try:
-        return sweep_from(path.stem, _loaded(path), overrides, run_cap)
+        sweep = sweep_from(path.stem, loaded(path), overrides, run_cap)
+        if searched_here:
+            _check_search_here(sweep)
     except (MismatchError, ConfigurationError) as error:
         raise ConfigurationError(f"{file}: {error}") from None
+    return sweep
 
 
 def sweep_from(
@@ -111,7 +116,8 @@ def sweep_from(
     return sweep
 
 
-def _loaded(path: Path) -> dict[str, Any]:
+def loaded(path: Path) -> dict[str, Any]:
+    """What the file says, unchecked."""
     import yaml
 
     try:
@@ -174,6 +180,13 @@ def _hyperband(given: Mapping[str, Any]) -> Hyperband:
     return Hyperband(brackets, eta, read.get("strict", False))
 
 
+def _check_search_here(sweep: Sweep) -> None:
+    if sweep.method == "bayes" and find_spec("optuna") is None:
+        raise ConfigurationError(
+            "method=bayes needs Optuna here: pip install 'headtohead[tuning]', write method: random, or give --wandb"
+        )
+
+
 def _check_search(sweep: Sweep) -> None:
     if sweep.method == "grid":
         for key, entry in sweep.parameters.items():
@@ -181,10 +194,6 @@ def _check_search(sweep: Sweep) -> None:
                 raise ConfigurationError(
                     f"parameters.{key} has no grid ({entry.words}): give values, or method: random"
                 )
-    elif sweep.method == "bayes" and find_spec("optuna") is None:
-        raise ConfigurationError(
-            "method=bayes needs Optuna here: pip install 'headtohead[tuning]', or write method: random"
-        )
     elif sweep.run_cap is None:
         raise ConfigurationError(
             f"run_cap is missing: {sweep.method} search never ends by itself; write run_cap: 20, or give --run-cap 20"

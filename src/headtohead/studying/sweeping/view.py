@@ -14,11 +14,6 @@ from headtohead.studying.sweeping.outcomes import Outcome
 from headtohead.studying.sweeping.planning import SweepPlan, SweptRun
 
 _MOST_ROWS = 60
-_METHODS = {
-    "grid": "every combination",
-    "random": "drawn at random",
-    "bayes": "Bayesian search by Optuna's tree-structured Parzen estimator, four trials at a time",
-}
 
 
 def show_plan(plan: SweepPlan) -> RenderableType:
@@ -37,7 +32,7 @@ def summary(plan: SweepPlan) -> Iterator[str]:
     sweep = plan.sweep
     aim = "largest" if sweep.larger_is_better else "smallest"
     done = f", {len(plan.outcomes)} of them done" if plan.outcomes else ""
-    yield f"{plan.num_runs} trials{done}, {_METHODS[sweep.method]}; the best has the {aim} {sweep.metric}"
+    yield f"{plan.num_runs} trials{done}, {plan.method_words}; the best has the {aim} {sweep.metric}"
     if sweep.hyperband is not None:
         yield sweep.hyperband.words
 

@@ -1,0 +1,106 @@
+"""Runs that W&B's agents have begun, as trials of their sweep: what each tried is read from its configuration."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from headtohead.building.errors import show
+from headtohead.comparing.trials import Setting, Value
+from headtohead.studying.cells import Cell
+from headtohead.studying.conducting import Standing, Watch
+from headtohead.studying.sweeping.handed import GROUP
+from headtohead.studying.sweeping.outcomes import outcome_of
+from headtohead.studying.sweeping.planning import SweepPlan, SweptRun
+from headtohead.studying.sweeping.sweep import Sweep
+from headtohead.tracking.record import RunRecord
+from headtohead.tracking.store import scan, slug
+from headtohead.tracking.wandb_sweeps import RegisteredSweep
+
+
+@dataclass(frozen=True)
+class BegunRun(SweptRun):
+    """A trial that an agent began."""
+
+    path: Path = Path()
+
+    @property
+    def command(self) -> str:
+        return f"h2h train --from-run {os.path.relpath(self.path)}"
+
+
+@dataclass(frozen=True)
+class AgentsPlan(SweepPlan):
+    """What agents of one folder have done of a sweep."""
+
+    runs: Path = Path()
+    method_words = "searched by W&B's server"
+
+    @property
+    def num_runs(self) -> int:
+        """At most, other machines' among them."""
+        sizes = [len(entry.points or ()) for entry in self.sweep.swept.values()]
+        known = [prod(sizes)] if self.sweep.method == "grid" else []
+        return min([*known, *([self.sweep.run_cap] if self.sweep.run_cap else [])], default=len(self.trials))
+
+    def run_folder(self, cell: Cell) -> Path:
+        return self.runs / cell.id
+
+
+class Agents(Watch):
+    """What the agents of one folder have begun, looked at again and again."""
+
+    def __init__(self, sweep: Sweep, registered: RegisteredSweep, config: Mapping[str, Any]) -> None:
+        self._sweep, self._registered = sweep, registered
+        outputs = Path(config["output_dir"]).absolute()
+        named = config["group"] if any(text.startswith("group=") for text in sweep.base) else None
+        self.runs = outputs / slug(named or GROUP.format(registered.id))
+        self.folder = outputs / "sweeps" / slug(f"{sweep.name}-{registered.id}")
+        """Of their logs, and of the page."""
+
+    def look(self) -> list[Standing]:
+        plan = self.now()
+        return [
+            Standing(trial.cell, _status(plan, trial), _share(plan, trial), is_done=trial.number in plan.outcomes)
+            for trial in plan.trials
+            if trial.cell is not None
+        ]
+
+    def now(self) -> AgentsPlan:
+        ours = self._registered.runs_begun_below(self.folder)
+        records = [record for record in scan(self.runs) if record.wandb.id in ours] if self.runs.is_dir() else []
+        records.sort(key=lambda record: record.timing.started or "")
+        trials = tuple(_trial(self._sweep, number, record) for number, record in enumerate(records))
+        outcomes = {
+            trial.number: outcome_of(record, trial.path, self._sweep)
+            for trial, record in zip(trials, records, strict=True)
+            if record.status != "running"
+        }
+        return AgentsPlan(self._sweep, trials, self.folder, outcomes, runs=self.runs)
+
+
+def _trial(sweep: Sweep, number: int, record: RunRecord) -> BegunRun:
+    assert record.path is not None, "it was read from there"
+    cell = Cell(sweep.name, record.seed, (), record.config, record.id, trial=number)
+    setting = Setting(tuple((key, _value(record.config, key)) for key in sweep.swept))
+    return BegunRun(number, setting, cell, path=record.path)
+
+
+def _value(config: Mapping[str, Any], key: str) -> Value:
+    """What the run has there, be it a group or a field."""
+    found: Any = config["choices"] if key in config["choices"] else config
+    for name in [key] if found is config["choices"] else key.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    return show(found) if isinstance(found, list | dict) else found
+
+
+def _status(plan: AgentsPlan, trial: SweptRun) -> str:
+    return plan.outcomes[trial.number].status if trial.number in plan.outcomes else "running"
+
+
+def _share(plan: AgentsPlan, trial: SweptRun) -> float:
+    return 1.0 if trial.number in plan.outcomes else 0.0
