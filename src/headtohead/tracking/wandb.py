@@ -5,25 +5,25 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
 from headtohead.tasks.tables import Table
 from headtohead.tracking.agent import sweep_id, unlocked, with_swept
 from headtohead.tracking.connection import Decision, TrackingSettings, decide, logged_in, server_url, unreachable
+from headtohead.tracking.extremes import Extremes
 from headtohead.tracking.record import Progress, RunRecord, Status, WandbLink
 from headtohead.tracking.rows import Medium, RowNumbers, in_rows
 from headtohead.tracking.secrets import mask_secrets, without_home
 from headtohead.tracking.store import RunFolder
 from headtohead.tracking.syncing import everything_arrived, mark_uploaded
+from headtohead.tracking.telling import beside_config, group_of, job_of, tags_of
 from headtohead.tracking.tracker import NoTracker, Tracker
 from headtohead.tracking.wandb_rows import define_axes, send
+from headtohead.tracking.wandb_runs import summary_of
 
 WandbMode = Literal["online", "offline"]
-_TAGGED = ("model", "model/mixer", "model/position", "model/norm")
-"""Choices by which the runs of a project are told apart."""
-_LONGEST_NAME, _LONGEST_TAG = 128, 64  # W&B's limits
+_LONGEST_NAME = 128  # W&B's limit
 _READING_CONNECT_TIMEOUT, _READING_TIMEOUT = 5.0, 60
 _WRITING_TIMEOUT = 60.0
 """Seconds for the last rows to reach the disk where no server is asked: only a machine that is busy delays them."""
@@ -49,6 +49,7 @@ class WandbTracker(Tracker):
             directory=os.path.relpath(directory, folder.path),
         )
         self._numbers = RowNumbers(run.starting_step)
+        self._extremes = Extremes()
         self._guarded(define_axes, run)
 
     def replay(self, folder: RunFolder) -> None:
@@ -57,7 +58,10 @@ class WandbTracker(Tracker):
             self.log(row.progress, row.values)
 
     def log(self, progress: Progress, values: Mapping[str, float]) -> None:
+        self._extremes.take(values)
         self._tell(progress, values, "numbers")
+        if any(name.startswith("validation/") for name in values):
+            self.summary(self._extremes.told())
 
     def images(self, progress: Progress, pictures: Mapping[str, Any]) -> None:
         self._tell(progress, pictures, "pictures")
@@ -66,11 +70,11 @@ class WandbTracker(Tracker):
         self._tell(progress, tables, "tables")
 
     def summary(self, values: Mapping[str, Any]) -> None:
-        if self._run is not None:
+        if self._run is not None and values:
             self._guarded(self._run.summary.update, without_home(mask_secrets(dict(values))))
 
     def finish(self, status: Status, reason: str | None = None) -> None:
-        self.summary({"status": status, "reason": reason or ""})
+        self.summary({**self._extremes.told(), "status": status, "reason": reason or ""})
         run, self._run = self._run, None
         if run is None:
             return
@@ -127,6 +131,7 @@ def start(settings: TrackingSettings, record: RunRecord, folder: RunFolder, *, r
     _announce(decision, tracker, folder)
     if resumed:
         tracker.replay(folder)
+    tracker.summary(summary_of(record))  # costs are known before the first step
     return tracker
 
 
@@ -173,9 +178,9 @@ def _open(
             name=(record.name or record.id)[:_LONGEST_NAME],
             project=None if swept else settings.project,
             entity=None if swept else settings.entity,
-            group=record.group[:_LONGEST_NAME],
-            job_type=record.job_type,
-            tags=_tags(record),
+            group=group_of(record)[:_LONGEST_NAME],
+            job_type=job_of(record),
+            tags=tags_of(record),
             notes=record.notes,
             config=config,
             dir=str(folder.path),
@@ -208,15 +213,8 @@ def _settings(settings: TrackingSettings, record: RunRecord, patience: float) ->
 
 
 def _public_config(record: RunRecord) -> dict[str, Any]:
-    config = {**with_swept(record.config), "environment": asdict(record.environment)}
+    config = {**with_swept(record.config), **beside_config(record)}
     return without_home(mask_secrets(config))
-
-
-def _tags(record: RunRecord) -> list[str]:
-    """The user's own, and the family with its main parts; each once."""
-    choices = record.config.get("choices") or {}
-    wanted = [*record.tags, *(choices.get(group) for group in _TAGGED)]
-    return list(dict.fromkeys(str(tag)[:_LONGEST_TAG] for tag in wanted if tag))
 
 
 def _finish_open_run() -> None:

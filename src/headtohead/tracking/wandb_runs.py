@@ -7,6 +7,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from headtohead.tracking.record import Comparability, Place, Progress, RunRecord, Status, WandbLink
+from headtohead.tracking.telling import BESIDE
 from headtohead.tracking.wandb_addresses import Address, WandbError, address_of
 from headtohead.tracking.wandb_strangers import Names, as_stranger, check_strangers, flat, seed_of
 
@@ -16,8 +17,6 @@ _STATES: Mapping[str, Status] = {"finished": "finished", "running": "running", "
 """Of W&B; crashed, killed and preempted ones were interrupted."""
 _STATUSES: tuple[Status, ...] = ("running", "finished", "diverged", "out_of_memory", "interrupted", "failed")
 _OURS = ("validation", "test")
-_BESIDE = ("arm", "place", "environment")
-"""What W&B is told in a run's configuration besides it."""
 _NON_FINITE = ("nan", "infinity", "-infinity", "inf", "-inf")
 
 
@@ -72,22 +71,23 @@ def _instead(others: Sequence[Any]) -> str:
 
 
 def _why(error: Exception, address: Address) -> str:
+    """The same for what an address names that W&B does not have, or does not show."""
+    low = f"{type(error).__name__} {error}".lower()
+    if any(word in low for word in ("403", "permission")):
+        return f"the key in use may not see {address.entity}/{address.project}"
+    if any(word in low for word in ("404", "could not find", "not found", "does not exist")):
+        return f"W&B has no {address.path}: check entity, project and run id, as they stand in the page's address"
+    return reason_of(error)
+
+
+def reason_of(error: Exception) -> str:
+    """What a user can do about whatever W&B's client raised."""
     told = " ".join(str(error).split())
     low = f"{type(error).__name__} {told}".lower()
-    for words, why in (
-        (
-            ("connection", "timeout", "timed out", "in time", "max retries"),
-            "W&B's server does not answer: try again, or compare the records on disk",
-        ),
-        (("no api key", "not logged in", "401", "authentication"), "W&B does not take the key in use: `wandb login`"),
-        (("403", "permission"), f"the key in use may not see {address.entity}/{address.project}"),
-        (
-            ("404", "could not find", "not found", "does not exist"),
-            f"W&B has no {address.path}: check entity, project and run id, as they stand in the page's address",
-        ),
-    ):
-        if any(word in low for word in words):
-            return why
+    if any(word in low for word in ("connection", "timeout", "timed out", "in time", "max retries")):
+        return "W&B's server does not answer: try again, or compare the records on disk"
+    if any(word in low for word in ("no api key", "not logged in", "401", "authentication")):
+        return "W&B does not take the key in use: `wandb login`"
     return told[:200] or type(error).__name__
 
 
@@ -116,7 +116,7 @@ def _record(run: Any, names: Names) -> RunRecord:
 
 
 def _as_ours(record: RunRecord, numbers: Mapping[str, float], summary: Mapping[str, Any]) -> RunRecord:
-    record.config = {name: value for name, value in record.config.items() if name not in _BESIDE}
+    record.config = {name: value for name, value in record.config.items() if name not in BESIDE}
     record.metrics = {stage: {} for stage in _OURS}
     for name, value in numbers.items():
         stage, _, what = name.partition("/")
