@@ -146,12 +146,13 @@ def test_a_killed_workers_run_ends_and_another_worker_goes_on_with_it(tmp_path: 
     assert calls(plan) == ["a0", "b0"] and status(plan, plan.cells[0]) == "finished"
 
 
-def test_a_worker_that_is_asked_to_stop_lets_its_run_end_and_gives_the_lease_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2])
+def test_a_worker_that_is_asked_to_stop_lets_its_run_end_and_gives_the_lease_back(tmp_path: Path, number: int) -> None:
     plan = plan_without_models(tmp_path, seeds=1)
     worker = started(plan, patient)
     until(lambda: status(plan, plan.cells[0]) == "running")
     assert worker.pid is not None
-    os.kill(worker.pid, signal.SIGTERM)
+    os.kill(worker.pid, number)
     worker.join(30)
     assert worker.exitcode == 1 and status(plan, plan.cells[0]) == "interrupted"
     assert not Leases(plan.folder / "leases").is_held("a0")

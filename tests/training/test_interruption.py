@@ -25,7 +25,7 @@ from headtohead.training.run import train
 from headtohead.training.schedules import constant
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2])
 def test_a_signal_ends_the_step_keeps_a_checkpoint_and_says_why(tmp_path: Path, number: signal.Signals) -> None:
     handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
     record = interrupted(tmp_path, batch=8, number=number)
@@ -34,6 +34,15 @@ def test_a_signal_ends_the_step_keeps_a_checkpoint_and_says_why(tmp_path: Path, 
     assert (record.path / "checkpoints" / "last.ckpt").exists()
     assert RunFolder.open(record.path).read_record() == record
     assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
+
+
+def test_what_a_scheduler_and_a_worker_send_together_is_one_request(tmp_path: Path) -> None:
+    def both() -> None:
+        os.kill(os.getpid(), signal.SIGUSR2)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    record = train(parts(tmp_path, data=at_batch(8, both)))
+    assert record.status == "interrupted" and record.progress.step == 7, "the step is ended, and its checkpoint kept"
 
 
 @pytest.mark.parametrize("batch", [2, 5, 6, 9])

@@ -28,6 +28,8 @@ from headtohead.tracking.store import RunFolder
 
 TRIES = 2
 """A process that is killed without a word may have been unlucky once."""
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+"""The last two are how schedulers say that a job's time is almost up."""
 _POLL_SECONDS = 0.1
 _WAIT_SECONDS = 1.0
 Given = tuple[Cell, Path, str | None, int | None]
@@ -58,7 +60,7 @@ class Worker:
 
     def work(self) -> bool:
         """Whether it came to the end, and was not stopped before."""
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in _SIGNALS:
             signal.signal(number, lambda *_: self.stop())
         while not self._is_over() and (self._has_work() or self._found_more()):
             for cell in self._cells:

@@ -1,10 +1,12 @@
-"""Ctrl-C and SIGTERM: the first lets the step end and keeps a checkpoint, the second stops at once."""
+"""Ctrl-C, SIGTERM and a scheduler's SIGUSR1 and SIGUSR2: the first lets the step end and keeps a checkpoint, a second
+stops at once."""
 
 from __future__ import annotations
 
 import logging
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -13,7 +15,9 @@ from typing import Any
 from headtohead.tracking.agent import words_of_a_stop
 from headtohead.training.outcomes import Interrupted
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+_ONE_REQUEST_SECONDS = 3.0
+"""A scheduler signals all processes of a job, and a worker among them passes it on to its run: that is asked once."""
 _log = logging.getLogger(__name__)
 
 
@@ -23,7 +27,7 @@ class StopRequest:
     def __init__(self) -> None:
         self.reason = "asked to stop"
         self._ask: Callable[[], None] | None = None
-        self._asked = False
+        self._asked_at: float | None = None
         self._previous: dict[int, Any] = {}
 
     @contextmanager
@@ -57,10 +61,12 @@ class StopRequest:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         del frame
-        name = signal.Signals(number).name
+        now, name = time.monotonic(), signal.Signals(number).name
+        if self._asked_at is not None and number != signal.SIGINT and now - self._asked_at < _ONE_REQUEST_SECONDS:
+            return
         self.reason = words_of_a_stop(name) or f"stopped by {name}"
-        if self._ask is None or self._asked:
+        if self._ask is None or self._asked_at is not None:
             raise Interrupted(self.reason)
-        self._asked = True
+        self._asked_at = now
         self._ask()
         _log.info("%s: ending this step and keeping a checkpoint; once more stops at once", self.reason)
