@@ -81,3 +81,15 @@ def test_the_report_draws_a_curve_for_each_arm_as_far_as_it_goes() -> None:
     assert lines["alibi"]["x"] == [1, 2, 4] and lines["learned"]["x"] == [1]
     (table,) = [part for part in made.parts if isinstance(part, Table)]
     assert table.rows[1][1:] == [Stacked("2.200", "1.952 to 2.448"), "cannot", "cannot", f"2x: {REASON}"]
+
+
+@pytest.mark.parametrize(("chance", "drawn"), [(2.3, True), (6.2, False)])
+def test_chance_far_from_all_curves_is_told_and_does_not_flatten_them(chance: float, drawn: bool) -> None:
+    records = [record for runs in arms().values() for record in runs]
+    for record in records:
+        record.baselines["loss"] = chance
+    shown = section(findings_of(records, [], title="t", metric="test_4x/loss", direction="min", baseline="alibi"))
+    assert shown is not None and isinstance(shown.parts[0], Figure)
+    names = [trace.get("name") for trace in shown.parts[0].forms[()]["data"]]
+    assert ("chance" in names) is drawn
+    assert ("Chance, 6.200, is off it." in shown.parts[0].caption) is not drawn

@@ -150,7 +150,14 @@ def test_whereabouts_are_paths_from_here_and_addresses_as_they_are(
 
 @pytest.mark.parametrize(
     ("value", "told"),
-    [(-0.0, "0.000"), (-0.0004, "-0.0004"), (2.5e-05, "2.5e-05"), (0.01, "0.010"), (-12.5, "-12.500")],
+    [
+        (-0.0, "0.000"),
+        (-0.0004, "-0.00040"),
+        (2.5e-05, "0.000025"),
+        (3e-9, "3e-09"),
+        (0.01, "0.010"),
+        (-12.5, "-12.500"),
+    ],
 )
 def test_a_small_number_is_told_with_its_figures_and_nothing_has_no_sign(value: float, told: str) -> None:
     assert number(value) == told

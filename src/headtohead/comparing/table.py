@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -31,7 +32,7 @@ _STYLES: Mapping[Status, str] = {
     "failed": "red",
 }
 _UNKNOWN = "-"
-_SMALL = 0.01
+_SMALL, _TINY = 0.01, 1e-6
 _TELLING = ("accuracy", "exact_match", "entity_f1")
 """Shown instead of the loss that a run was selected by."""
 
@@ -213,7 +214,9 @@ def number(value: float | None) -> str:
         return _UNKNOWN
     if abs(value) >= 1000:
         return f"{value:.4g}"
-    return f"{value:.2g}" if 0 < abs(value) < _SMALL else f"{value + 0.0:.3f}"  # adding 0 takes the sign off -0.0
+    if 0 < abs(value) < _SMALL:
+        return f"{value:.{1 - math.floor(math.log10(abs(value)))}f}" if abs(value) >= _TINY else f"{value:.2g}"
+    return f"{value + 0.0:.3f}"  # adding 0 takes the sign off -0.0
 
 
 def count(value: float | None) -> str:

@@ -150,7 +150,7 @@ def test_a_matching_tells_what_was_moved_and_what_therefore_differs(findings: Fi
     text = text_of(replace(findings, matching=matching))
     assert "model.d_model=72" in text
     assert "−0.9 %" in text
-    assert "flops × 1.3" in text
+    assert "FLOPs × 1.3" in text
 
 
 def test_secrets_in_a_configuration_are_masked(findings: Findings) -> None:
@@ -165,3 +165,9 @@ def test_markup_in_a_figure_is_shown_as_text() -> None:
     form = {"data": [{"x": ["<a href='x'>b</a>"], "y": [float("nan")], "hovertemplate": "<b>%{x}</b>"}], "layout": {}}
     (drawn,) = plain_figure(figure(form, "caption"))["forms"]
     assert drawn["data"] == [{"x": ["&lt;a href='x'&gt;b&lt;/a&gt;"], "y": [None], "hovertemplate": "<b>%{x}</b>"}]
+
+
+def test_lines_do_not_break_within_a_figure(findings: Findings) -> None:
+    text = text_of(findings)
+    assert "95&nbsp;% interval" in text and "95 % interval" not in text
+    assert "p&nbsp;&lt;&nbsp;0.001" in text

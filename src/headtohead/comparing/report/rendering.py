@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from html import escape
@@ -65,7 +66,7 @@ class Renderer:
     def part(self, part: Part) -> str:
         match part:
             case Text():
-                return f'<p class="{part.tone}">{escape(part.text)}</p>'
+                return f'<p class="{part.tone}">{_prose(part.text)}</p>'
             case Code():
                 return _code_block(part.text)
             case Table():
@@ -154,7 +155,7 @@ class Renderer:
     def _answer(self, verdict: Verdict, reach: float) -> str:
         names = f'{self._arm(verdict.arm)}<span class="against">against</span>{self._arm(verdict.baseline)}'
         flag = _EXPLORATORY if verdict.exploratory else ""
-        told = f'<p class="told">{escape(sentence(replace(verdict, reasons=())))}</p>'
+        told = f'<p class="told">{_prose(sentence(replace(verdict, reasons=())))}</p>'
         reasons = (
             f'<p class="reasons">Exploratory: {escape("; ".join(verdict.reasons))}.</p>' if verdict.reasons else ""
         )
@@ -167,8 +168,8 @@ class Renderer:
         """Numbered; the first sentence stands out."""
         self._numbers[kind] += 1
         first, stop, rest = text.partition(". ")
-        opening = escape(first + stop.rstrip())
-        return f"<b>{kind.capitalize()} {self._numbers[kind]}.</b> <strong>{opening}</strong> {escape(rest)}".rstrip()
+        opening = _prose(first + stop.rstrip())
+        return f"<b>{kind.capitalize()} {self._numbers[kind]}.</b> <strong>{opening}</strong> {_prose(rest)}".rstrip()
 
 
 _EXPLORATORY = '<span class="chip">exploratory</span>'
@@ -176,6 +177,11 @@ _EXPLORATORY = '<span class="chip">exploratory</span>'
 
 def _badge(kind: Kind) -> str:
     return f'<span class="badge {kind}"><span aria-hidden="true">{_SIGNS[kind]}</span>{kind}</span>'
+
+
+def _prose(text: str) -> str:
+    """Figures and what belongs to them stay on one line: 95 %, p = 0.01."""
+    return re.sub(r"(?<=\d) (?=%)|(?<=\bp) (?=[=&])|(?<=[=;]) (?=\d)", "&nbsp;", escape(text))
 
 
 def _swatch(style: Style) -> str:

@@ -33,7 +33,10 @@ def _curves(findings: Findings, found: LengthCurves) -> Figure:
     data: list[Mapping[str, Any]] = [
         trace for curve in found.curves if curve.measured for trace in _traces(curve, styles[curve.arm])
     ]
-    if found.chance is not None:
+    beside = (
+        "" if found.chance is None or _is_near(found, found.chance) else f" Chance, {number(found.chance)}, is off it."
+    )
+    if found.chance is not None and not beside:
         data.append(_chance(found, found.chance))
     layout: dict[str, Any] = {
         "xaxis": {
@@ -49,7 +52,7 @@ def _curves(findings: Findings, found: LengthCurves) -> Figure:
         f"Test {metric_words(found.metric)} over the length of the rows ({aim(findings)}). 1x is the test split as "
         f"in training, on the right are rows so many times as long; the same rows for every arm and seed of the data. "
         f"Lines are means over seeds, areas their {level(findings.alpha)} intervals after Student; a line ends where "
-        "its arm can read no further."
+        f"its arm can read no further.{beside}"
     )
     return figure({"data": data, "layout": layout}, caption)
 
@@ -84,6 +87,13 @@ def _traces(curve: LengthCurve, style: Style) -> list[dict[str, Any]]:
         "hoverinfo": "skip",
     }
     return [area, line]
+
+
+def _is_near(found: LengthCurves, value: float) -> bool:
+    """Drawn, it leaves the curves at least half of the figure."""
+    means = [point.mean for curve in found.curves for point in curve.measured if point.mean is not None]
+    low, high = min(means), max(means)
+    return max(high, value) - min(low, value) <= 2 * (high - low) or low <= value <= high
 
 
 def _chance(found: LengthCurves, value: float) -> Mapping[str, Any]:

@@ -85,10 +85,22 @@ def _rows(
 
 
 def _pictures(maps: Sequence[HeatMap]) -> list[Picture]:
-    told = [f"{one.measure}, head {one.head}, from {one.low:.2g} to {one.high:.2g}" for one in maps]
-    kind = ["" if one.measure == "attention" else f"{one.measure}, " for one in maps]
-    below = [f"{kind[n]}head {one.head}: {one.low:.2g} to {one.high:.2g}" for n, one in enumerate(maps)]
-    return [Picture(picture_of(one), *words) for one, *words in zip(maps, told, below, strict=True)]
+    return [
+        Picture(
+            picture_of(one),
+            f"{which}, from {one.low:.2g} to {one.high:.2g}",
+            f"{which}: {one.low:.2g} to {one.high:.2g}",
+        )
+        for one in maps
+        for which in [_which(one)]
+    ]
+
+
+def _which(one: HeatMap) -> str:
+    """What has no attention has no heads either."""
+    if one.measure == "receptive field":
+        return one.measure
+    return f"head {one.head}" if one.measure == "attention" else f"{one.measure}, head {one.head}"
 
 
 def _why_none(findings: Findings) -> str | None:

@@ -70,7 +70,9 @@ def _solution(matching: Mapping[str, Any]) -> Table:
     figure = str(matching["budget"]["figure"]).replace("_", " ")
     rows: list[list[Cell]] = []
     for name, arm in matching["arms"].items():
-        differs = ", ".join(f"{key.replace('_', ' ')} × {ratio:.3g}" for key, ratio in arm["differs"].items())
+        differs = ", ".join(
+            f"{key.replace('_', ' ').replace('flops', 'FLOPs')} × {ratio:.3g}" for key, ratio in arm["differs"].items()
+        )
         moved: Cell = Code(" ".join(arm["overrides"])) if arm["overrides"] else "nothing"
         met = "yes" if arm["met"] else f"no: {arm['reason']}"
         rows.append([ArmName(name), moved, count(arm["achieved"]), _share(arm["residual"]), met, differs or "nothing"])
