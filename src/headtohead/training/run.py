@@ -27,6 +27,7 @@ from headtohead.training.outcomes import outcome_of
 from headtohead.training.parts import Parts
 from headtohead.training.precision import Precision
 from headtohead.training.prober import Prober
+from headtohead.training.processes import take_part
 from headtohead.training.reporter import Reporter
 from headtohead.training.samples import Sampler
 from headtohead.training.seeds import seeds_of
@@ -48,6 +49,7 @@ def train(parts: Parts) -> RunRecord:
     is recorded as `failed` and raised again.
     """
     check_settings(parts)
+    take_part(parts.settings)
     parts.data.prepare()
     stop = StopRequest()
     with quiet_lightning(), own_process_group(), stop.listening(), threads(parts.settings.threads):

@@ -17,6 +17,7 @@ from headtohead.training.devices import device_for
 from headtohead.training.logger import RunLogger
 from headtohead.training.parts import Settings
 from headtohead.training.precision import Precision
+from headtohead.training.processes import environments
 from headtohead.training.strategies import Copies, Spread
 
 _NOISE = (
@@ -48,7 +49,7 @@ def make_trainer(
         precision=precision.name,
         logger=logger,
         callbacks=list(callbacks),
-        plugins=[AtomicCheckpoints()],
+        plugins=[AtomicCheckpoints(), *environments(settings)],
         max_epochs=-1,
         limit_val_batches=settings.validation_batches,
         num_sanity_val_steps=0,
