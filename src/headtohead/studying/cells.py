@@ -12,6 +12,7 @@ from headtohead.building.errors import ConfigurationError
 from headtohead.building.overrides import key_of
 from headtohead.studying.composing import Composer
 from headtohead.studying.foundations import FIELD, Start, without_foundation
+from headtohead.studying.starts import start_content
 from headtohead.studying.study import Study
 from headtohead.tracking.record import Place
 
@@ -138,8 +139,11 @@ def shortened(config: Mapping[str, Any], steps: int) -> tuple[str, ...]:
 
 
 def run_id(config: Mapping[str, Any]) -> str:
-    """A hash of what decides the result: the resolved configuration, its seed in it, without names and paths."""
+    """A hash of what decides the result: the resolved configuration, its seed and the weights it starts from in it,
+    without names and paths."""
     deciding = {key: value for key, value in config.items() if key not in _NOT_OF_THE_RESULT}
     deciding["trainer"] = {k: v for k, v in config["trainer"].items() if k not in _NOT_OF_THE_TRAINING}
+    if (origin := deciding.get(FIELD)) is not None:
+        deciding[FIELD] = start_content(origin)
     text = json.dumps(deciding, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH]
