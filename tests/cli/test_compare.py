@@ -66,7 +66,7 @@ def test_the_arms_of_a_study_are_judged_on_the_stage_that_is_named(
 def test_a_table_of_another_program_is_judged_alike(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = told(table, "--metric", "val_loss", "--arm", "model", "--against", "attention", capsys=capsys)
     assert "Exploratory (no seeds were registered): mamba is better than attention on val loss" in out
-    assert "theirs.csv: val_loss of 6 runs of another program, taken as they are given" in out
+    assert "theirs.csv: val_loss of 6 runs of another program, taken as given" in out
 
 
 def test_a_metric_that_does_not_tell_its_direction_is_asked_for_it(
@@ -147,6 +147,12 @@ def test_what_is_no_place_of_runs_is_refused_with_what_would_be(
     assert "export the table as .csv" in refused(study / "notes.txt", capsys=capsys)
     assert "does not exist: give a run's folder" in refused(study / "nothing", capsys=capsys)
     assert "write wandb:ENTITY/PROJECT" in refused("wandb:me", capsys=capsys)
+
+
+@pytest.mark.parametrize("margin", ["-1", "nan", "much"])
+def test_a_margin_that_is_none_is_refused(study: Path, margin: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told = refused(study, "--against", "attention", "--margin", margin, capsys=capsys)
+    assert f"{margin} is refused: give a number above 0" in told
 
 
 def test_help_shows_how_it_is_typed(capsys: pytest.CaptureFixture[str]) -> None:

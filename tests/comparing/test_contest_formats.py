@@ -70,6 +70,23 @@ def test_costs_of_many_arms_are_told_in_short() -> None:
         contest_of(found, Terms("arm0", budget="equal_flops"))
 
 
+def test_arms_stand_in_the_order_of_their_numbers_and_none_is_an_argument_of_latex() -> None:
+    names = ("[a]10", "[a]2", "[a]1")
+    found = [record(name, seed, 2.0 + seed / 10, 1000, 1e9) for name in names for seed in range(2)]
+    contest = contest_of(found, Terms("[a]1"))
+    assert [arm.name for arm in contest.arms] == ["[a]1", "[a]2", "[a]10"]
+    assert "\n{}[a]2 & " in contest_latex(contest) and "\n[a]" not in contest_latex(contest)
+
+
+def test_costs_that_nobody_knows_are_told_in_one_word() -> None:
+    found = [
+        RunRecord(f"{n}-{s}", name=n, seed=s, status="finished", metrics={"test": {"loss": 2.0 + s}})
+        for n in "ab"
+        for s in (0, 1)
+    ]
+    assert contest_of(found, Terms("a")).budget.sentence == "costs: not known of all arms"
+
+
 def test_a_difference_of_rates_is_called_one() -> None:
     found = [record("a", n, 0.99 + n / 1000, 1000, 1e9) for n in range(6)]
     found += [record("b", n, 0.1 + n / 100, 1000, 1e9) for n in range(6)]

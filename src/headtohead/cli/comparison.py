@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,7 +84,7 @@ def _parser() -> ArgumentParser:
     taken.add_argument(
         "--direction", choices=["min", "max"], help="what is better; default: as the metric's name tells"
     )
-    taken.add_argument("--margin", type=float, help="the smallest difference that matters: allows `equivalent`")
+    taken.add_argument("--margin", type=_margin, help="the smallest difference that matters: allows `equivalent`")
     taken.add_argument(
         "--solved-at", type=float, metavar="VALUE",
         help="a run has solved its task from here on: verdicts by solve rates, and by how soon where all solve it",
@@ -102,6 +103,16 @@ def _parser() -> ArgumentParser:
     for name, told in _COLUMNS.items():
         tables.add_argument(f"--{name}", metavar="COLUMN", help=told)
     return taken
+
+
+def _margin(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise ArgumentTypeError(f"{text} is refused: give a number above 0, such as 0.02")
+    return value
 
 
 def _side_by_side(found: Contenders, given: Namespace) -> None:

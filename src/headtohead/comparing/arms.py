@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -108,7 +109,12 @@ def arms_of(values: Sequence[tuple[RunRecord, float | None]], stage: str) -> lis
     by_name: dict[str, list[tuple[RunRecord, float | None]]] = {}
     for record, value in values:
         by_name.setdefault(arm_of(record), []).append((record, value))
-    return [_arm(name, by_name[name], stage) for name in sorted(by_name)]
+    return [_arm(name, by_name[name], stage) for name in sorted(by_name, key=natural)]
+
+
+def natural(name: str) -> list[tuple[bool, int, str]]:
+    """To sort by: arm2 before arm10."""
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"([0-9]+)", name)]
 
 
 def _arm(name: str, runs: Sequence[tuple[RunRecord, float | None]], stage: str) -> Arm:

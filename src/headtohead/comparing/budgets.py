@@ -54,6 +54,8 @@ class BudgetCheck:
         equal = [_AXES[axis.name] for axis in self.axes if axis.equal]
         unlike = [f"{_AXES[axis.name]} ({_in_short(axis)})" for axis in self.axes if axis.odd]
         unknown = [_AXES[axis.name] for axis in self.axes if axis.unknown and not axis.odd]
+        if len(unknown) == len(self.axes):
+            return "costs: not known of all arms"
         parts = [
             f"costs: equal within {_PERCENT}: {', '.join(equal) or 'nothing'}",
             *([f"different: {', '.join(unlike)}"] if unlike else []),

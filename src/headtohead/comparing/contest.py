@@ -84,7 +84,7 @@ def contest_of(records: Iterable[RunRecord], terms: Terms, curves: Mapping[str, 
     stage, metric = _one_metric(lines)
     remarks += _taken_for(lines, stage)
     arms = arms_of([(_staged(r, stage), line.value) for r, line in zip(counted, lines, strict=True)], stage)
-    arms.sort(key=lambda arm: (arm.name != terms.against, arm.name))
+    arms.sort(key=lambda arm: arm.name != terms.against)
     check = budget_check(arms, terms.against)
     if terms.budget:
         refuse_unequal(check, terms.budget)

@@ -123,7 +123,8 @@ def _notes(contest: Contest) -> list[str]:
 
 
 def _joined(cells: Sequence[str]) -> str:
-    return " & ".join(cells) + r" \\"
+    """A bracket that opens a row would be an argument of the row before."""
+    return f"{'{}' if cells[0].startswith('[') else ''}{' & '.join(cells)} \\\\"
 
 
 def _minus(cell: str) -> str:

@@ -25,7 +25,11 @@ def sentence(verdict: Verdict) -> str:
     """Verdict, size, certainty and what is to be known beside them."""
     opening = f"Exploratory ({'; '.join(verdict.reasons)}): " if verdict.reasons else ""
     runs = dict(zip((verdict.arm, verdict.baseline), verdict.num_seeds, strict=True))
-    diverged = [f"{count} of {runs[arm]} runs of {arm} diverged" for arm, count in verdict.failures.items() if count]
+    diverged = [
+        f"{f'{count} of {runs[arm]} runs' if runs[arm] > 1 else 'the only run'} of {arm} diverged"
+        for arm, count in verdict.failures.items()
+        if count
+    ]
     parts = [_answer(verdict), *diverged]
     if verdict.kind == "undecided":
         parts += _advice(verdict)
@@ -60,8 +64,8 @@ def _answer(verdict: Verdict) -> str:
 
 def _seen(verdict: Verdict) -> str:
     if verdict.method == "none":
-        shown = "" if verdict.difference is None else f", and differ by {_figure(verdict.difference)}"
-        return f"{verdict.because}{shown}, so there is no test"
+        shown = "" if verdict.difference is None else f"they differ by {_figure(verdict.difference)}, but "
+        return f"{shown}{verdict.because}, so there is no test"
     tested = f"{_p(verdict.p_adjusted, verdict)}, {_tested(verdict)}"
     if verdict.solved is not None and verdict.of is not None:
         counts = (

@@ -106,3 +106,10 @@ def test_a_chart_exported_from_wandb_has_a_column_for_each_run(file: Path) -> No
     assert told == {("gpt", 0): 1.5, ("gpt", 1): 2.2, ("transformers3", 0): 1.7}
     with pytest.raises(TableError, match="--metric names one of its metrics, eval/loss"):
         read(file, text, Columns(metric="acc"))
+
+
+def test_names_steer_no_terminal_and_numbers_that_overflow_in_sums_are_none(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text('arm,seed,loss\n"a\x1b[2J\nb",0,1.0\nc,0,1e307\n', encoding="utf-8")
+    first, second = read_table(file, Columns(metric="loss")).records
+    assert (first.name, second.status) == ("a[2J b", "diverged")

@@ -142,6 +142,6 @@ def test_texts_of_configurations_are_shown_as_they_are_and_do_nothing(browser: B
     assert browser.run("document.title") != "caught"
     assert browser.run("document.querySelector('h1').textContent") == NASTY
     assert browser.run("document.querySelectorAll('img[src=x]').length") == 0
-    assert browser.run("document.querySelector('#curves .legend').textContent").startswith("a</script><script>")
+    assert browser.run("document.querySelector('#curves .legend').textContent").startswith("a</script><script")
     assert browser.trouble == []
     assert asked_elsewhere(browser) == []

@@ -18,9 +18,11 @@ from headtohead.comparing.report.courses import courses_of, mean_of
 from headtohead.comparing.report.parts import Figure, PictureGrid, figure
 from headtohead.comparing.report.plots import plain_figure
 from headtohead.comparing.report.sections import SECTIONS
+from headtohead.comparing.report.sections.curves import section as curves
 from headtohead.comparing.report.sections.maps import section as maps
 from headtohead.comparing.report.sections.pareto import section as pareto
 from headtohead.comparing.report.theme import styles_of
+from headtohead.tracking.record import Progress
 
 
 @pytest.fixture(scope="module")
@@ -171,3 +173,27 @@ def test_lines_do_not_break_within_a_figure(findings: Findings) -> None:
     text = text_of(findings)
     assert "95&nbsp;% interval" in text and "95 % interval" not in text
     assert "p&nbsp;&lt;&nbsp;0.001" in text
+
+
+def test_costs_that_no_arm_tells_have_no_column(tmp_path: Path) -> None:
+    found = made_up(tmp_path, {"a": 2.0, "b": 2.5}, num_seeds=3, steps=4, maps=False)
+    for run in found.runs:
+        if run.record is not None:
+            run.record.costs, run.record.throughput, run.record.progress = {}, {}, Progress()
+    text = text_of(found)
+    assert "tokens/s" not in text and "parameters</th>" not in text and "What a run of each arm had" not in text
+    assert "tokens/s" in text_of(made_up(tmp_path / "told", {"a": 2.0, "b": 2.5}, num_seeds=2, steps=4, maps=False))
+
+
+def test_a_long_name_is_short_in_a_figure_and_whole_in_tables(tmp_path: Path) -> None:
+    name = "a" * 60 + "z"
+    found = made_up(tmp_path, {"base": 2.0, name: 2.5}, num_seeds=3, steps=4, maps=False)
+    legend = [trace["name"] for trace in json.loads(json.dumps(plain_figure(drawn_curves(found))))["forms"][0]["data"]]
+    assert max(map(len, legend)) <= 35 and any(one.endswith("aaz") for one in legend)
+    assert f"{name}</span>" in text_of(found)
+
+
+def drawn_curves(findings: Findings) -> Figure:
+    shown = curves(findings)
+    assert shown is not None and isinstance(shown.parts[0], Figure)
+    return shown.parts[0]

@@ -12,6 +12,8 @@ from pathlib import Path
 from headtohead.comparing.foreign.columns import TableError
 
 _MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "-", "inf", "+inf", "-inf", "infinity", "-infinity"))
+_OVERFLOWS = 1e300
+"""Sums of numbers like it are no numbers; no run that goes well has them."""
 _SEPARATORS = ",;\t"
 
 
@@ -29,7 +31,8 @@ class Row:
         return TableError(f"{self.where}, row {self.line}: {why}")
 
     def text(self, column: str) -> str:
-        value = self.cells[column].strip()
+        """On one line, without what would steer a terminal."""
+        value = "".join(letter for letter in " ".join(self.cells[column].split()) if letter.isprintable())
         if not value:
             raise self.refused(f"{column} is empty")
         return value
@@ -56,7 +59,7 @@ class Row:
             raise self.refused(
                 f"{column} is {text}; expected a number, or nothing for a run that diverged{comma}"
             ) from None
-        return value if math.isfinite(value) else None
+        return value if abs(value) < _OVERFLOWS else None
 
     def is_empty(self, column: str) -> bool:
         return not self.cells[column].strip()

@@ -53,7 +53,7 @@ def _finished(
     runs: Mapping[_Key, Sequence[Row]], named: Mapping[str, str], path: Path, curves: Mapping[_Key, Curve]
 ) -> ForeignRuns:
     records = {key: _record(key, found[-1], named, path.stem) for key, found in runs.items()}
-    remarks = [f"{path.name}: {named['metric']} of {len(records)} runs of another program, taken as they are given"]
+    remarks = [f"{path.name}: {named['metric']} of {_runs(len(records))} of another program, taken as given"]
     if curves:
         steps = sorted({record.progress.step for record in records.values()})
         ends = f"at step {steps[0]}" if len(steps) == 1 else f"between steps {steps[0]} and {steps[-1]}"
@@ -64,6 +64,10 @@ def _finished(
         remarks.append(f"without a finite {named['metric']}, and so counted as diverged: {told}")
     by_id = {records[key].id: curve for key, curve in curves.items() if len(curve)}
     return ForeignRuns(list(records.values()), by_id, remarks)
+
+
+def _runs(number: int) -> str:
+    return f"{number} run{'' if number == 1 else 's'}"
 
 
 def _record(key: _Key, row: Row, named: Mapping[str, str], stem: str) -> RunRecord:

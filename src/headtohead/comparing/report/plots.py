@@ -15,6 +15,7 @@ _DIGITS = 6
 """Of every number drawn: a screen shows four."""
 _TEMPLATES = ("hovertemplate", "texttemplate", "hoverformat", "tickformat")
 """Plotly's own language; they hold no text of a user's."""
+_LABELS, _LONGEST = ("name", "ticktext"), 34
 
 
 def plain_figure(figure: Figure) -> dict[str, Any]:
@@ -34,7 +35,8 @@ def _form(form: Any) -> dict[str, Any]:
 def _plain(value: Any, key: str) -> Any:
     """Plotly reads markup in texts: what is none of its templates is escaped, but for line breaks."""
     if isinstance(value, str):
-        return value if key in _TEMPLATES else escape(value, quote=False).replace("&lt;br&gt;", "<br>")
+        shown = _short(value) if key in _LABELS else value
+        return value if key in _TEMPLATES else escape(shown, quote=False).replace("&lt;br&gt;", "<br>")
     if isinstance(value, Mapping):
         return {str(name): _plain(item, str(name)) for name, item in value.items()}
     if isinstance(value, np.ndarray):
@@ -44,6 +46,13 @@ def _plain(value: Any, key: str) -> Any:
     if isinstance(value, float | np.floating):
         return _rounded(float(value))
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _short(text: str) -> str:
+    """Line by line: a long name would leave a figure no room."""
+    half = _LONGEST // 2 - 1
+    lines = text.split("<br>")
+    return "<br>".join(line if len(line) <= _LONGEST else f"{line[:half]} … {line[-half:]}" for line in lines)
 
 
 def _rounded(value: float) -> float | int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import fmean
 
 from headtohead.comparing.arms import Costs, costs_of, speed_in
@@ -17,17 +17,16 @@ from headtohead.comparing.wording import OF_WHAT
 def section(findings: Findings) -> Section | None:
     metric = metric_words(findings.metric)
     columns = [Column("arm"), Column(metric, numeric=True), Column("difference", numeric=True), Column("verdict")]
-    unit, _ = _speed(findings)
-    names = ("parameters", "FLOPs", unit, "memory", "seeds", "failures")
-    columns += [Column(name, numeric=True) for name in names]
+    told = _costs(findings)
+    columns += [Column(name, numeric=True) for name in (*told, "seeds", "failures")]
     first = [arm for arm in findings.arms if arm.name == findings.baseline]
     others = [arm for arm in findings.arms if arm.name != findings.baseline]
-    rows = [list(_row(findings, arm)) for arm in (*first, *others)]
+    rows = [list(_row(findings, arm, told.values())) for arm in (*first, *others)]
     caption = (
         f"What came out and what it cost. {metric.capitalize()} ({aim(findings)}) is the mean over the seeds that "
         f"finished, with its {level(findings.alpha)} interval after Student below it; differences are arm minus "
-        f"{findings.baseline}, paired by seed where data are shared. FLOPs are those of training one run; memory is "
-        "the most that a run took; failures are runs that diverged, ran out of memory or broke off."
+        f"{findings.baseline}, paired by seed where data are shared. {_explained(told)}Failures are runs that "
+        "diverged, ran out of memory or broke off."
     )
     if findings.verdicts and all(verdict.exploratory for verdict in findings.verdicts):
         caption += " All verdicts are exploratory."
@@ -47,11 +46,26 @@ def _what_they_are(arms: Sequence[FoundArm]) -> Table:
     return Table([Column("arm"), *words_column, Column("set apart by", wide=True)], rows)
 
 
-def _speed(findings: Findings) -> tuple[str, Callable[[Costs], float | None]]:
-    return speed_in(costs_of(arm.records) for arm in findings.arms)
+def _explained(told: Iterable[str]) -> str:
+    what = {"FLOPs": "FLOPs are those of training one run", "memory": "memory is the most that a run took"}
+    words = "; ".join(what[name] for name in told if name in what)
+    return f"{words[:1].upper()}{words[1:]}. " if words else ""
 
 
-def _row(findings: Findings, arm: FoundArm) -> Iterator[Cell]:
+def _costs(findings: Findings) -> dict[str, Callable[[Costs], str]]:
+    """Those that are known of some arm."""
+    known = [costs_of(arm.records) for arm in findings.arms]
+    unit, speed = speed_in(known)
+    shown: dict[str, Callable[[Costs], str]] = {
+        "parameters": lambda costs: count(costs.parameters),
+        "FLOPs": lambda costs: count(costs.flops),
+        unit: lambda costs: count(speed(costs)),
+        "memory": lambda costs: memory(costs.peak_memory_bytes),
+    }
+    return {name: of for name, of in shown.items() if any(of(costs) != "-" for costs in known)}
+
+
+def _row(findings: Findings, arm: FoundArm, told: Iterable[Callable[[Costs], str]]) -> Iterator[Cell]:
     yield ArmName(arm.name)
     values = arm.values
     mean = number(fmean(values)) if values else UNKNOWN
@@ -65,7 +79,5 @@ def _row(findings: Findings, arm: FoundArm) -> Iterator[Cell]:
         yield Stacked(signed(verdict.difference), f"{signed_between(verdict.interval)} {of_what}".strip())
         yield Badge(verdict.kind, verdict.exploratory and not all(one.exploratory for one in findings.verdicts))
     costs = costs_of(arm.records)
-    figures = [count(costs.parameters), count(costs.flops), count(_speed(findings)[1](costs))]
-    counts = [memory(costs.peak_memory_bytes), str(len(arm.records)), str(len(arm.failures))]
-    for figure in (*figures, *counts):
+    for figure in (*(of(costs) for of in told), str(len(arm.records)), str(len(arm.failures))):
         yield UNKNOWN if figure == "-" else figure

@@ -12,14 +12,20 @@ from headtohead.comparing.report.words import UNKNOWN, duration
 from headtohead.comparing.table import count, memory
 
 _ALIKE = 0.02
-_AMOUNTS = ("parameters", "flops", "tokens", "seconds", "state_elements", "peak_memory_bytes")
-_HEADINGS = ("parameters", "training FLOPs", "tokens", "time", "state", "memory")
+_AMOUNTS = {
+    "parameters": "parameters",
+    "flops": "training FLOPs",
+    "tokens": "tokens",
+    "seconds": "time",
+    "state_elements": "state",
+    "peak_memory_bytes": "memory",
+}
 
 
 def section(findings: Findings) -> Section | None:
     costs = {arm.name: costs_of(arm.records) for arm in findings.arms if arm.records}
     parts: list[Part] = []
-    if findings.baseline in costs and len(costs) > 1:
+    if findings.baseline in costs and len(costs) > 1 and any(one != Costs() for one in costs.values()):
         parts.append(_amounts(findings, costs))
     if findings.matching is not None:
         parts.append(_solution(findings.matching) if _moved(findings.matching) else _fitting(findings.matching))
@@ -32,15 +38,16 @@ def section(findings: Findings) -> Section | None:
 
 def _amounts(findings: Findings, costs: Mapping[str, Costs]) -> Table:
     first = costs[findings.baseline]
+    known = [axis for axis in _AMOUNTS if any(getattr(one, axis) is not None for one in costs.values())]
     rows: list[list[Cell]] = []
     for name in sorted(costs, key=lambda name: name != findings.baseline):
-        rows.append([ArmName(name), *(_amount(axis, costs[name], first) for axis in _AMOUNTS)])
+        rows.append([ArmName(name), *(_amount(axis, costs[name], first) for axis in known)])
     caption = (
         "What a run of each arm had. Means over the runs that finished; in brackets what it had more or less than "
         f"{findings.baseline}, where that is beyond {100 * _ALIKE:.0f} %. Time and memory are measured, all "
         "else is counted."
     )
-    return Table([Column("arm"), *(Column(name, numeric=True) for name in _HEADINGS)], rows, caption)
+    return Table([Column("arm"), *(Column(_AMOUNTS[axis], numeric=True) for axis in known)], rows, caption)
 
 
 def _amount(axis: str, costs: Costs, baseline: Costs) -> str:

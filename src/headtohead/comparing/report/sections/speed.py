@@ -54,7 +54,8 @@ def _form(findings: Findings, panels: Mapping[str, Mapping[str, Mapping[int, flo
         top = 1 - (number * (panel + _AXIS) + _TOP) / height
         domain = [top - (panel - _TOP) / height, top]
         layout[f"xaxis{suffix}"] = {"title": {"text": name}, "anchor": f"y{suffix}", "rangemode": "tozero"}
-        look = {"ticks": "", "showgrid": False, "fixedrange": True, "tickfont": {"color": INK}}
+        look: dict[str, Any] = {"ticks": "", "showgrid": False, "fixedrange": True, "tickfont": {"color": INK}}
+        look |= {"tickvals": list(range(len(found))), "ticktext": list(found)}
         layout[f"yaxis{suffix}"] = {"domain": domain, "anchor": f"x{suffix}", "range": [len(found) - 0.5, -0.5], **look}
         for arm, values in found.items():
             data += _bar(arm, values, styles[arm], suffix)
