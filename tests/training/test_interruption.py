@@ -17,6 +17,7 @@ from runs import curve, losses, parts
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.contracts import Loss
 from headtohead.tracking.connection import TrackingSettings
+from headtohead.tracking.stopping import end_early
 from headtohead.tracking.store import RunFolder
 from headtohead.training.optimizers import adamw
 from headtohead.training.outcomes import Diverged, outcome_of
@@ -222,3 +223,14 @@ def test_a_resumed_run_keeps_its_wandb_run(tmp_path: Path) -> None:
     assert first.wandb.id is not None
     assert second.wandb.id == first.wandb.id and second.wandb.mode == "offline"
     assert second.status == "finished"
+
+
+def test_a_run_that_others_have_outdone_says_so_in_its_record(tmp_path: Path) -> None:
+    def outdone() -> None:
+        (record,) = tmp_path.rglob("record.json")
+        end_early(record.parent, "Hyperband, bracket 3")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    record = train(parts(tmp_path, data=at_batch(8, outdone)))
+    assert (record.status, record.reason) == ("interrupted", "Hyperband, bracket 3")
+    assert record.path is not None and RunFolder.open(record.path).read_record().reason == record.reason

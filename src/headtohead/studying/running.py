@@ -9,8 +9,8 @@ from typing import Any
 
 from headtohead.studying.cells import Cell
 from headtohead.studying.foundations import FROM_RUN
-from headtohead.studying.stopping import explain, why_ended_early
 from headtohead.tracking.record import FOUNDATION, RunRecord, Status
+from headtohead.tracking.stopping import why_ended_early
 from headtohead.tracking.store import RECORD, RunFolder
 
 _HOW: Mapping[Status, str] = {
@@ -49,7 +49,6 @@ def train_cell(cell: Cell, folder: Path, budget: str | None, threads: int | None
         job = FOUNDATION if cell.is_foundation else parts.identity.job_type
         identity = replace(parts.identity, folder=folder, place=cell.place, job_type=job)
         train(replace(parts, identity=identity, budget={"kind": budget} if budget else {}))
-        explain(folder)
     except Exception as error:
         _note(cell, folder, config, f"{type(error).__name__}: {' '.join(str(error).split())}")
 

@@ -22,8 +22,8 @@ from threading import Thread
 from headtohead.studying.cells import Cell
 from headtohead.studying.leases import Lease, Leases
 from headtohead.studying.running import give_up, is_done, train_cell
-from headtohead.studying.stopping import end_early
 from headtohead.studying.work import Planned, Stops, Work
+from headtohead.tracking.stopping import end_early
 from headtohead.tracking.store import RunFolder
 
 TRIES = 2

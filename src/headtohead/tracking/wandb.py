@@ -15,6 +15,7 @@ from headtohead.tracking.extremes import Extremes
 from headtohead.tracking.record import Progress, RunRecord, Status, WandbLink
 from headtohead.tracking.rows import Medium, RowNumbers, in_rows
 from headtohead.tracking.secrets import mask_secrets, without_home
+from headtohead.tracking.stopping import why_ended_early
 from headtohead.tracking.store import RunFolder
 from headtohead.tracking.syncing import everything_arrived, mark_uploaded
 from headtohead.tracking.telling import beside_config, group_of, job_of, tags_of
@@ -24,7 +25,7 @@ from headtohead.tracking.wandb_runs import summary_of
 
 WandbMode = Literal["online", "offline"]
 _LONGEST_NAME = 128  # W&B's limit
-_READING_CONNECT_TIMEOUT, _READING_TIMEOUT = 5.0, 60
+_READING_CONNECT_TIMEOUT, _READING_TIMEOUT = 5.0, 30
 _WRITING_TIMEOUT = 60.0
 """Seconds for the last rows to reach the disk where no server is asked: only a machine that is busy delays them."""
 _EXIT_CODES: dict[Status, int] = {"finished": 0, "interrupted": 255}
@@ -80,7 +81,7 @@ class WandbTracker(Tracker):
             return
         upload = sync_command(self._folder)
         try:
-            run.finish(exit_code=0 if sweep_id() and status == "interrupted" else _EXIT_CODES.get(status, 1))
+            run.finish(exit_code=self._exit_code(status))
         except TimeoutError:
             _log.warning("W&B did not take everything within %g s; %s uploads the rest", self._finish_timeout, upload)
         except Exception as error:  # the run is over and its record written: no trouble of W&B may change that
@@ -90,6 +91,12 @@ class WandbTracker(Tracker):
                 mark_uploaded(self.directory)
             elif self.link.mode == "online":
                 _log.warning("W&B did not take everything; %s uploads the rest", upload)
+
+    def _exit_code(self, status: Status) -> int:
+        """A run that its sweep ended early is finished as far as W&B goes."""
+        if status == "interrupted" and (sweep_id() or why_ended_early(self._folder)):
+            return 0
+        return _EXIT_CODES.get(status, 1)
 
     def _tell(self, progress: Progress, values: Mapping[str, Any], medium: Medium) -> None:
         """As one row, or as one for each place in the step; none that W&B has."""
@@ -141,6 +148,7 @@ def reading_api() -> Any:
         raise ValueError(f"no key for {server_url()} is known here: `wandb login`, or set WANDB_API_KEY")
     if trouble := unreachable(server_url(), timeout=_READING_CONNECT_TIMEOUT):
         raise ValueError(f"{server_url()} cannot be reached ({trouble}): compare the records on disk, or try again")
+    os.environ.setdefault("WANDB_SILENT", "true")  # what it would say of logins and saved pages, we say
     import wandb
 
     return wandb.Api(timeout=_READING_TIMEOUT)

@@ -12,6 +12,7 @@ import yaml
 
 from headtohead.tracking.environment import collect_environment
 from headtohead.tracking.record import Comparability, RunRecord, Selection, Status
+from headtohead.tracking.stopping import why_ended_early
 from headtohead.tracking.store import RunFolder
 from headtohead.tracking.tracker import Tracker
 from headtohead.tracking.wandb import start
@@ -82,6 +83,8 @@ class Session:
 
     def close(self, status: Status, reason: str | None) -> None:
         record = self.record
+        if status == "interrupted" and self._folder is not None:
+            reason = why_ended_early(self._folder.path) or reason
         record.status, record.reason = status, reason
         record.timing.finished = _now()
         self._write()
