@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,10 @@ from headtohead.training.distributed import is_main_process
 INTERRUPTED = 130
 
 
-def train_and_tell(config: dict[str, Any]) -> int:
+def train_and_tell(config: dict[str, Any], train: Callable[[dict[str, Any]], RunRecord] = api.train) -> int:
     """Only the first process of several says something."""
     _let_the_package_speak()
-    record = api.train(config)
+    record = train(config)
     code = {"finished": 0, "interrupted": INTERRUPTED}.get(record.status, 1)
     if not is_main_process():
         return 0  # Lightning kills all processes of a run when a helper ends with another code

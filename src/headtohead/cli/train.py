@@ -31,6 +31,9 @@ examples:
   h2h train -m model/norm=layer_norm,rms_norm seed=range(3) --workers 2
                                                          every combination, two at a time; the same command goes on
                                                          where it was stopped, and lists what failed
+  h2h train launcher=slurm launcher.partition=gpu        one run, or with -m many, as jobs of SLURM; h2h list launcher
+  torchrun --nproc_per_node=2 -m headtohead train trainer=ddp --resumable
+                                                         in processes that others start, and may start again
   h2h train --cfg job --resolve                          show the configuration, train nothing
   h2h train --config-dir my_conf experiment=mine         with YAML files of your own
 
@@ -47,6 +50,7 @@ def run(arguments: Sequence[str]) -> int:
     if {"-h", "--help"} & set(arguments):
         taken.epilog = _groups_and_fields() + _EXAMPLES
     add_processes(taken)
+    taken.add_argument("--resumable", action="store_true", help="the same command again goes on with the same run")
     taken.add_argument("--retry", action="store_true", help="with -m: begin anew what failed or ran out of memory")
     given = parse(taken, arguments, several=True)
     if sweep := sweep_id():
@@ -58,11 +62,17 @@ def run(arguments: Sequence[str]) -> int:
     if given.workers > 1 or given.threads or given.worker or given.retry:
         raise ConfigurationError("--workers, --threads, --worker and --retry are for many runs: give --multirun too")
     config = _again(given) if given.from_run else composed(given)
+    if given.resumable and config["resume_from"]:
+        raise ConfigurationError("--resumable finds by itself what it goes on with: take out resume_from")
     if given.cfg:
         out(as_yaml(config))
         return 0
     from headtohead.cli.result import train_and_tell
 
+    if given.resumable:
+        from headtohead.studying.resumable import train_resumable
+
+        return train_and_tell(config, train_resumable)
     return train_and_tell(config)
 
 

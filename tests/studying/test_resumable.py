@@ -1,0 +1,85 @@
+"""The same command again goes on with the same run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from headtohead.building.configuration import compose_checked
+from headtohead.cli import main
+from headtohead.studying.resumable import place_of, train_resumable
+from headtohead.tracking.liveness import Owner
+from headtohead.tracking.record import RunRecord
+from headtohead.tracking.store import RunFolder
+from studying.small_studies import TINY
+
+COMMAND = ["train", *TINY, "trainer.max_steps=150", "trainer.validate_every=50", "--resumable"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+def configured(*overrides: str) -> dict:
+    return compose_checked("train", [*COMMAND[1:-1], *overrides])
+
+
+def record() -> RunRecord:
+    return RunFolder.open(place_of(configured())).read_record()
+
+
+def stopper(begun: Callable[[], bool]) -> threading.Thread:
+    """A scheduler that wants the machine back as soon as training has begun."""
+
+    def stop() -> None:
+        end = time.monotonic() + 60
+        while not begun() and time.monotonic() < end:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    return thread
+
+
+def test_a_run_that_is_stopped_goes_on_by_the_same_command_and_is_not_trained_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = place_of(configured())
+    thread = stopper(lambda: (folder / "metrics.csv").is_file())
+    assert main(COMMAND) == 130
+    thread.join()
+    stopped = record()
+    assert stopped.status == "interrupted" and stopped.reason == "stopped by SIGUSR1"
+    assert 0 < stopped.progress.step < 150
+    assert main(COMMAND) == 0
+    assert record().status == "finished" and record().timing.starts == 2 and record().id == stopped.id
+    assert RunFolder(folder).metrics()["train/loss"].step == list(range(1, 151))
+    written = (folder / "record.json").stat().st_mtime_ns
+    capsys.readouterr()
+    assert main(COMMAND) == 0 and "finished" in capsys.readouterr().out
+    assert (folder / "record.json").stat().st_mtime_ns == written
+    assert list(folder.parent.iterdir()) == [folder]
+
+
+def test_what_slurm_queued_again_does_not_wait_for_the_process_of_another_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = configured("trainer.max_steps=2")
+    run = RunFolder.create_at(place_of(config))
+    run.write_record(RunRecord(id=run.id, status="running", seed=0))
+    (run.path / "heartbeat.json").write_text(json.dumps(asdict(Owner(1, "0", "another machine"))))
+    with pytest.raises(ValueError, match="still being written by a live process"):
+        train_resumable(config)
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    assert train_resumable(config).status == "finished"
