@@ -39,7 +39,7 @@ def run_agents(given: argparse.Namespace, sweep: Sweep, launcher: Launcher) -> i
     logs = [agents.folder / "logs" / f"agent-{os.getpid()}-{number}.log" for number in range(given.workers)]
     commands = [Command(registered.agent_command, log, given.threads) for log in logs]
     try:
-        with progress(lambda _: agents.now().num_runs) as tell:
+        with progress(lambda _: agents.num_runs) as tell:
             ended = conduct(agents, launcher, commands, tell)
     except KeyboardInterrupt:
         note(f"interrupted; {_again(given, registered)} goes on with the sweep")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,11 @@ from headtohead.comparing.trials import Setting, Value
 from headtohead.studying.cells import Cell
 from headtohead.studying.conducting import Standing, Watch
 from headtohead.studying.sweeping.handed import GROUP
-from headtohead.studying.sweeping.outcomes import outcome_of
+from headtohead.studying.sweeping.outcomes import Outcome, outcome_of
 from headtohead.studying.sweeping.planning import SweepPlan, SweptRun
 from headtohead.studying.sweeping.sweep import Sweep
 from headtohead.tracking.record import RunRecord
-from headtohead.tracking.store import scan, slug
+from headtohead.tracking.store import DIED, scan, slug
 from headtohead.tracking.wandb_sweeps import RegisteredSweep
 
 
@@ -27,6 +27,9 @@ class BegunRun(SweptRun):
     """A trial that an agent began."""
 
     path: Path = Path()
+    status: str = "running"
+    share: float = 0.0
+    """Of its steps."""
 
     @property
     def command(self) -> str:
@@ -39,13 +42,6 @@ class AgentsPlan(SweepPlan):
 
     runs: Path = Path()
     method_words = "searched by W&B's server"
-
-    @property
-    def num_runs(self) -> int:
-        """At most, other machines' among them."""
-        sizes = [len(entry.points or ()) for entry in self.sweep.swept.values()]
-        known = [prod(sizes)] if self.sweep.method == "grid" else []
-        return min([*known, *([self.sweep.run_cap] if self.sweep.run_cap else [])], default=len(self.trials))
 
     def run_folder(self, cell: Cell) -> Path:
         return self.runs / cell.id
@@ -63,12 +59,18 @@ class Agents(Watch):
         """Of their logs, and of the page."""
 
     def look(self) -> list[Standing]:
-        plan = self.now()
         return [
-            Standing(trial.cell, _status(plan, trial), _share(plan, trial), is_done=trial.number in plan.outcomes)
-            for trial in plan.trials
-            if trial.cell is not None
+            Standing(trial.cell, trial.status, trial.share, is_done=trial.status != "running")
+            for trial in self.now().trials
+            if isinstance(trial, BegunRun) and trial.cell is not None
         ]
+
+    @property
+    def num_runs(self) -> int:
+        """At most, those of other machines among them."""
+        sizes = [len(entry.points or ()) for entry in self._sweep.swept.values()]
+        caps = [prod(sizes)] if self._sweep.method == "grid" else []
+        return min([*caps, *([self._sweep.run_cap] if self._sweep.run_cap else [])])
 
     def now(self) -> AgentsPlan:
         ours = self._registered.runs_begun_below(self.folder)
@@ -76,7 +78,7 @@ class Agents(Watch):
         records.sort(key=lambda record: record.timing.started or "")
         trials = tuple(_trial(self._sweep, number, record) for number, record in enumerate(records))
         outcomes = {
-            trial.number: outcome_of(record, trial.path, self._sweep)
+            trial.number: _outcome(record, trial.path, self._sweep)
             for trial, record in zip(trials, records, strict=True)
             if record.status != "running"
         }
@@ -87,7 +89,14 @@ def _trial(sweep: Sweep, number: int, record: RunRecord) -> BegunRun:
     assert record.path is not None, "it was read from there"
     cell = Cell(sweep.name, record.seed, (), record.config, record.id, trial=number)
     setting = Setting(tuple((key, _value(record.config, key)) for key in sweep.swept))
-    return BegunRun(number, setting, cell, path=record.path)
+    share = 1.0 if record.status != "running" else record.progress.step / record.config["trainer"]["max_steps"]
+    return BegunRun(number, setting, cell, path=record.path, status=record.status, share=share)
+
+
+def _outcome(record: RunRecord, folder: Path, sweep: Sweep) -> Outcome:
+    """Whose process died was not ended by anybody."""
+    outcome = outcome_of(record, folder, sweep)
+    return replace(outcome, status="interrupted") if record.reason == DIED else outcome
 
 
 def _value(config: Mapping[str, Any], key: str) -> Value:
@@ -96,11 +105,3 @@ def _value(config: Mapping[str, Any], key: str) -> Value:
     for name in [key] if found is config["choices"] else key.split("."):
         found = found.get(name) if isinstance(found, dict) else None
     return show(found) if isinstance(found, list | dict) else found
-
-
-def _status(plan: AgentsPlan, trial: SweptRun) -> str:
-    return plan.outcomes[trial.number].status if trial.number in plan.outcomes else "running"
-
-
-def _share(plan: AgentsPlan, trial: SweptRun) -> float:
-    return 1.0 if trial.number in plan.outcomes else 0.0
