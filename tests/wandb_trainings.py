@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,11 +93,25 @@ class Terminal:
             [sys.executable, "-c", _FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def h2h(self, home: Path, account: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    def h2h(
+        self,
+        home: Path,
+        account: Mapping[str, str],
+        *arguments: str,
+        killed_when: Callable[[], bool] | None = None,
+        but_not_before: Callable[[], bool] = lambda: True,
+    ) -> subprocess.CompletedProcess[str]:
+        """Killed without a word at the moment given; it stands still until what else must come to pass has done so."""
         assert self._process.stdin is not None and self._process.stdout is not None
         job = {"home": str(home), "environment": _environment(home, account), "arguments": arguments}
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
+        child = int(self._process.stdout.readline())
+        if killed_when is not None:
+            _wait_for(killed_when, child)
+            os.kill(child, signal.SIGSTOP)
+            _wait_for(but_not_before, child)
+            os.kill(child, signal.SIGKILL)
         code = int(self._process.stdout.readline())
         out, said = (home / "out").read_text(), (home / "err").read_text()
         return subprocess.CompletedProcess(["h2h", *arguments], code, out, said)
@@ -116,6 +131,7 @@ from headtohead.cli import main
 for line in sys.stdin:
     job = json.loads(line)
     if child := os.fork():
+        print(child, flush=True)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
         continue
     os.environ.clear()
@@ -125,6 +141,14 @@ for line in sys.stdin:
         os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644), number)
     sys.exit(main(job["arguments"]))
 """
+
+
+def _wait_for(moment: Callable[[], bool], child: int) -> None:
+    deadline = time.monotonic() + 120
+    while not moment():
+        assert time.monotonic() < deadline, "the moment never came"
+        os.kill(child, 0)  # an error where it has ended by itself
+        time.sleep(0.005)
 
 
 def _environment(home: Path, account: Mapping[str, str]) -> dict[str, str]:

@@ -44,9 +44,8 @@ def upload(what: Pending, *, timeout: float) -> Upload:
     try:
         held = _held(what)
     except Exception as error:  # whatever the server answers, or does not
-        return Upload(
-            trouble=f"{server_url()} does not tell what it has: {_last_line(str(error), type(error).__name__)}"
-        )
+        said = _last_line(str(error), type(error).__name__)
+        return Upload(trouble=f"{server_url()} does not tell what it has of the run: {said}")
     try:
         if held is not None:
             write_rest(what.file, rest, held=held)
@@ -71,11 +70,14 @@ def _last_row(address: Address) -> int | None:
     """The number of the last row of a run that the server holds; None where it knows no such run."""
     api = reading_api()
     from wandb.apis.public.runs import RunNotFoundError
+    from wandb.errors import CommError
 
     try:
         run = api.run("/".join(part for part in (address.entity, address.project, address.id) if part))
-    except RunNotFoundError:
-        return None
+    except CommError as error:
+        if isinstance(error.exc, RunNotFoundError):
+            return None
+        raise
     return int(run.lastHistoryStep)
 
 
@@ -100,9 +102,8 @@ def _sync(file: Path, *, timeout: float) -> Upload:
                 raise
             return Upload(trouble=f"{server_url()} did not take it within {timeout:g} s")
     if (found := _TROUBLE.search(said)) or process.returncode or not marker(file).exists():
-        return Upload(
-            trouble=found.group(0).strip() if found else _last_line(said, f"it ended with {process.returncode}")
-        )
+        last = _last_line(said, f"wandb sync ended with {process.returncode}")
+        return Upload(trouble=found.group(0).strip() if found else last)
     page = _PAGE.search(said)
     return Upload(url=page.group(0) if page else None)
 
