@@ -196,6 +196,32 @@ def test_a_report_draws_in_its_box_and_reaches_nothing(browser: Browser, tmp_pat
         assert "rms is better." in browser.run("document.querySelector('.studies').innerText")
 
 
+def test_a_report_opens_beside_its_study_and_in_sight(browser: Browser, tmp_path: Path) -> None:
+    for place in range(30):
+        folder = tmp_path / "studies" / f"study{place:02}"
+        folder.mkdir(parents=True)
+        (folder / "report.html").write_text("<p>all of it</p>")
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard, view="studies", study="study20")
+        until(browser, "document.querySelector('iframe') !== null")
+        assert browser.run("document.querySelector('iframe').previousElementSibling.innerText").startswith("study20")
+        top = browser.run("document.querySelector('iframe').getBoundingClientRect().top")
+        assert 0 < top < browser.run("innerHeight")
+
+
+def test_what_no_run_tells_has_no_column_and_runs_without_maps_say_why(browser: Browser, tmp_path: Path) -> None:
+    blind = {"probe": {"at_end": False, "every": None}}
+    written_run(tmp_path, name="images", status="finished", throughput={"samples_per_second": 50.0}, config=blind)
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard, sel="*", tab="results")
+        until(browser, "document.querySelectorAll('.results th').length > 3")
+        heads = browser.run("[...document.querySelectorAll('.results thead th')].map((one) => one.innerText)")
+        assert "samples/s" in heads and "tokens/s" not in heads and "baseline" not in heads
+        browser.run("location.hash = 'sel=*&tab=maps'")
+        until(browser, "document.querySelector('#panel').innerText.includes('probe=none')")
+        assert_quiet(browser, dashboard)
+
+
 def test_an_empty_folder_says_what_to_run(browser: Browser, tmp_path: Path) -> None:
     with served(tmp_path / "nothing") as dashboard:
         visit(browser, dashboard)

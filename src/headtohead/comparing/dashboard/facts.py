@@ -41,6 +41,7 @@ def lasting(record: RunRecord) -> dict[str, Any]:
             "parameters": line.parameters,
             "flops_per_token": line.flops_per_token,
             "tokens_per_second": line.tokens_per_second,
+            "samples_per_second": line.samples_per_second,
             "peak_memory_bytes": line.peak_memory_bytes,
         },
         "results": {

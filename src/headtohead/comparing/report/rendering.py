@@ -101,7 +101,7 @@ class Renderer:
     def _cell(self, cell: Cell) -> str:
         match cell:
             case str():
-                return escape(cell)
+                return _prose(cell)
             case ArmName():
                 return self._arm(cell.name)
             case Badge():

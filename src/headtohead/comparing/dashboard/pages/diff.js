@@ -32,5 +32,10 @@ function row(field, compared) {
   for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1);
   const most = Math.max(...counts.values());
   const usual = most > 1 ? texts.find((text) => counts.get(text) === most) : null;
-  return el("tr", {}, el("th", { scope: "row" }, field), ...texts.map((text) => el("td", { class: text === usual ? "usual" : null }, text)));
+  return el("tr", {}, el("th", { scope: "row" }, field), ...texts.map((text) => el("td", { class: text === usual ? "usual" : null }, ...breakable(text))));
+}
+
+/** Lines break between the parts of a name first. */
+function breakable(text) {
+  return text.split(/(?<=[./])/).flatMap((part) => [part, el("wbr")]);
 }

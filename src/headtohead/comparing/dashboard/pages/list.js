@@ -84,7 +84,7 @@ function row(run, isSelected) {
   }
   const { node, parts } = kept, style = isSelected ? styleOf(groupOf(run)) : null;
   node.setAttribute("aria-selected", String(isSelected));
-  node.title = run.reason ?? run.id;
+  node.title = [run.name, run.reason ?? run.id].join("\n");
   node.dataset.status = run.status;
   parts.box.style.background = style?.colour ?? "";
   parts.name.textContent = `${run.name}${run.name.endsWith(`s${run.seed}`) ? "" : ` · ${run.seed}`}`;

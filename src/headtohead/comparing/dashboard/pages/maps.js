@@ -20,7 +20,13 @@ export async function show(panel, list, isWanted) {
     stepControls(names, name, order, step, "picture"),
     el("div", { class: "pictures" }, ...found.map((run) => picture(run, ofLayer(run, order, step, name)))),
     list.length > MOST ? el("p", { class: "note" }, `The first ${MOST} of ${list.length} runs.`) : "",
-  ] : [el("p", { class: "note" }, "These runs hold no pictures yet: they are drawn at the end of training, with probe.every=100 during it.")]));
+  ] : [el("p", { class: "note" }, whyNone(list))]));
+}
+
+function whyNone(list) {
+  const isBlind = (run) => run.config["probe.at_end"] === false && run.config["probe.every"] === null;
+  if (list.length && list.every(isBlind)) return "These runs draw no pictures: they were started with probe=none. With probe=default they are drawn at the end of training.";
+  return "These runs hold no pictures yet: they are drawn at the end of training, with probe.every=100 during it.";
 }
 
 /** One run may attend where another shows its receptive field: of the same layer, they stand side by side. */

@@ -25,7 +25,7 @@ function columnsOf(list) {
   const stage = (name) => { const place = STAGES.indexOf(name.split("/")[0]); return place < 0 ? STAGES.length : place; };
   const results = [...new Set(list.flatMap((run) => Object.keys(run.results)))];
   results.sort((one, other) => stage(one) - stage(other) || one.localeCompare(other, "en", { numeric: true }));
-  return [
+  return known(list, [
     { name: "run", of: (run) => run.name, swatch: true },
     { name: "arm", of: (run) => run.arm },
     { name: "seed", of: (run) => run.seed, number: true },
@@ -34,13 +34,19 @@ function columnsOf(list) {
     { name: "baseline", of: (run) => run.baseline, number: true },
     { name: "parameters", of: (run) => run.costs.parameters, number: true, text: large },
     { name: "steps", of: (run) => run.progress.step, number: true },
-    { name: "tokens", of: (run) => run.progress.tokens, number: true, text: large },
+    { name: "tokens", of: (run) => run.progress.tokens || null, number: true, text: large },
     { name: "FLOPs", of: (run) => run.progress.flops, number: true, text: large },
     { name: "time", of: (run) => run.progress.seconds, number: true, text: duration },
-    { name: "tokens/s", of: (run) => run.costs.tokens_per_second, number: true, text: large },
+    { name: "tokens/s", of: (run) => run.costs.tokens_per_second || null, number: true, text: large },
+    { name: "samples/s", of: (run) => run.costs.samples_per_second || null, number: true, text: large },
     { name: "peak memory", of: (run) => run.costs.peak_memory_bytes, number: true, text: bytes },
     ...results.map((name) => ({ name, of: (run) => run.results[name], number: true })),
-  ];
+  ]);
+}
+
+/** What no run tells has no column. */
+function known(list, columns) {
+  return columns.filter((column) => list.some((run) => (column.of(run) ?? null) !== null));
 }
 
 function order(list, columns) {

@@ -6,6 +6,7 @@ import { change, state } from "./state.js";
 
 const REFRESH = 4000;
 let told = "";
+let opened = "";
 
 export async function show() {
   const studies = await get("/api/studies", {});
@@ -24,9 +25,10 @@ function fill(view, studies) {
     view.replaceChildren(el("section", { class: "panel" }, el("h2", {}, "No study yet"), el("p", {}, "A study asks one question of several arms and seeds. ", el("code", {}, "h2h list study"), " names those that ship; ", el("code", {}, "h2h study NAME"), " runs one, and it shows here.")));
     return;
   }
-  const open = studies.find((study) => study.name === state.study);
-  const cards = el("div", { class: "studies" }, ...studies.map((study) => card(study, study === open)));
-  view.replaceChildren(cards, ...(open?.report ? [report(open)] : []));
+  const open = studies.find((study) => study.name === state.study && study.report);
+  view.replaceChildren(el("div", { class: "studies" }, ...studies.flatMap((study) => (study === open ? [card(study, true), report(study)] : [card(study, false)]))));
+  if (open && open.name !== opened) view.querySelector(".card[data-open]").scrollIntoView();
+  opened = open?.name ?? "";
 }
 
 function card(study, isOpen) {

@@ -86,7 +86,7 @@ def _layout(findings: Findings, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         verdict.arm if verdict.baseline == findings.baseline else f"{verdict.arm}<br>against {verdict.baseline}"
         for verdict in verdicts
     ]
-    zero = {"type": "line", "x0": 0, "x1": 0, "y0": 0, "y1": 1, "yref": "paper", "line": {"color": INK, "width": 1}}
+    zero = {"type": "line", "x0": 0, "x1": 0, "y0": 0, "y1": 1, "yref": "paper", "line": {"color": INK, "width": 1.5}}
     shapes = [{**zero, "layer": "below"}]
     if findings.margin is not None:
         band = {"type": "rect", "x0": -findings.margin, "x1": findings.margin, "y0": 0, "y1": 1, "yref": "paper"}
