@@ -72,6 +72,29 @@ def test_quantised_values_are_multiples_and_whole_ones_are_whole() -> None:
     assert all(isinstance(value, int) for value in drawn({"min": 1, "max": 3}))
 
 
+BOUNDS, MOMENTS, SHAPE = {"min": 1, "max": 4}, {"mu": 1, "sigma": 0.5}, {"a": 2, "b": 5}
+
+
+@pytest.mark.parametrize(
+    ("name", "figures"),
+    [
+        ("constant", {"value": 1}),
+        ("categorical", {"values": [1, 2]}),
+        ("categorical_w_probabilities", {"values": [1, 2], "probabilities": [0.5, 0.5]}),
+        *((name, BOUNDS) for name in ("int_uniform", "uniform", "log_uniform", "inv_log_uniform")),
+        *((name, BOUNDS) for name in ("log_uniform_values", "inv_log_uniform_values", "q_uniform", "q_log_uniform")),
+        ("q_log_uniform_values", {**BOUNDS, "q": 2}),
+        *((name, MOMENTS) for name in ("normal", "q_normal", "log_normal", "q_log_normal")),
+        *((name, SHAPE) for name in ("beta", "q_beta")),
+    ],
+)
+def test_every_distribution_of_wandb_is_drawn_from(name: str, figures: dict[str, Any]) -> None:
+    values = drawn({"distribution": name, **figures}, count=20)
+    assert all(math.isfinite(value) for value in values)
+    if name.startswith("q_"):
+        assert all(value % figures.get("q", 1) == 0 for value in values)
+
+
 def test_probabilities_weigh_values() -> None:
     values = drawn({"values": ["often", "never", "seldom"], "probabilities": [0.9, 0.0, 0.1]})
     assert values.count("often") > 150 and "never" not in values and "seldom" in values

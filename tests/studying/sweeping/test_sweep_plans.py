@@ -66,3 +66,15 @@ def test_what_no_run_can_be_is_refused_before_the_first_trial_with_the_nearest_n
     with pytest.raises(ConfigurationError, match=told):
         Sweeper(small_sweep(*tiny(tmp_path, without="model.num_layers"), **changes))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_the_sweep_that_the_documentation_shows_is_one(tmp_path: Path) -> None:
+    page = (SWEEPS.parent / "docs" / "sweeps.md").read_text()
+    file = tmp_path / "shown.yaml"
+    file.write_text(page.partition("```yaml\n")[2].partition("```")[0])
+    plan = Sweeper(read_sweep(file)).plan
+    assert set(plan.trials[0].setting.values) == {
+        "model/position", "schedule", "optimizer.lr", "optimizer.betas", "trainer.gradient_clip",
+    }  # fmt: skip
+    assert plan.is_open and plan.num_runs == 30
