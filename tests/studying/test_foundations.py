@@ -129,12 +129,34 @@ def test_an_arm_learns_on_from_the_weights_of_its_foundation(tmp_path: Path) -> 
         ({"arms": {"scratch": [], "b": ["model/norm=none"]}}, "no arm starts from foundation reader"),
         ({"arms": {**ARMS, "reader": ["seed=1"]}}, "reader is an arm and a foundation"),
         ({"foundations": {"reader": ["seed=3"]}}, "foundation reader holds seed=3, which the study sets itself"),
-        ({"tuning": {"search": "grid", "trials": 2}}, "tuning does not go with foundations"),
     ],
 )
 def test_foundations_that_make_no_sense_are_refused(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
         planner(tmp_path, **changes)
+
+
+def test_trials_start_from_a_foundation_of_their_own_seed(tmp_path: Path) -> None:
+    tuning = {"search": "grid", "trials": 2, "space": {"optimizer.lr": [0.1, 0.01]}}
+    planned = planner(tmp_path, seeds=1, tuning=tuning)
+    plan = planned.plan()
+    assert names(plan) == ["reader-s1000", "reader-s0", "scratch-t0", "scratch-t1"] and plan.is_open
+    estimated = estimate(plan, timer=lambda configs: dict.fromkeys(configs, 1.0))
+    assert {arm.arm: (arm.runs, arm.missing) for arm in estimated.arms} == {
+        "reader": (2, 2), "scratch": (3, 3), "pretrained": (3, 3),
+    }  # fmt: skip
+    for _ in range(4):
+        for cell in planned.plan().cells:
+            if record_of(plan.run_folder(cell)) is None:
+                rate = cell.config["optimizer"]["lr"]
+                end(plan, cell, metrics={"validation": {"loss": rate}, "test": {"loss": rate}})
+    plan = planned.plan()
+    assert not plan.is_open and plan.num_runs == len(plan.cells) == 8
+    begun = {cell.name: cell.config["init_from"] for cell in plan.of_arm("pretrained")}
+    folders = {cell.name: f"run:{plan.run_folder(cell)}" for cell in plan.of_arm("reader")}
+    trials = dict.fromkeys(("pretrained-t0", "pretrained-t1"), folders["reader-s1000"])
+    assert begun == {**trials, "pretrained-s0": folders["reader-s0"]}
+    assert all(cell.config["optimizer"]["lr"] == 0.01 for cell in plan.contest)
 
 
 def test_shares_of_runs_need_one_folder_for_foundations(tmp_path: Path) -> None:

@@ -148,8 +148,9 @@ def _left(plan: Plan, arm: str, records: Records, parameters: float) -> _Left:
     kept = [kept_bytes(cell.config, parameters) for cell in missing]
     known = [cell for cell in plan.of_arm(arm) if cell.trial is not None]
     if later := plan.num_trials(arm) - len(known):
-        steps += [known[0].config["trainer"]["max_steps"]] * later
-        kept += [kept_bytes(known[0].config, parameters)] * later
+        trial = known[0].config if known else _trial_of(plan, arm)
+        steps += [trial["trainer"]["max_steps"]] * later
+        kept += [kept_bytes(trial, parameters)] * later
     awaited = _runs_of(plan, arm) - (len(plan.of_arm(arm)) - len(known))
     if awaited:
         steps += [round(fmean(plan.study.shares) * whole)] * awaited
@@ -157,9 +158,16 @@ def _left(plan: Plan, arm: str, records: Records, parameters: float) -> _Left:
     return _Left(len(steps), sum(steps) / whole, sum(kept))
 
 
+def _trial_of(plan: Plan, arm: str) -> dict[str, Any]:
+    """As far as it matters here, while the foundation that trials start from is not laid."""
+    draft = plan.drafts[arm]
+    steps = plan.tunings[arm].tuning.steps or draft["trainer"]["max_steps"]
+    return {**draft, "trainer": {**draft["trainer"], "max_steps": steps, "keep_checkpoints": "none"}}
+
+
 def _runs_of(plan: Plan, arm: str) -> int:
-    """Trials aside, of an arm or a foundation."""
-    return plan.num_runs_each if arm in plan.study.arms else len(plan.study.seeds)
+    """Trials aside, of an arm or a foundation; a foundation has one for the trials that start from it."""
+    return plan.num_runs_each if arm in plan.study.arms else len(plan.study.seeds) + bool(plan.tunings)
 
 
 def _costed(plan: Plan, arm: str) -> CostedRun:

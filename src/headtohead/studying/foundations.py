@@ -1,4 +1,7 @@
-"""Runs that arms start from: made before the runs that count, one for every seed, so that their chance is told too."""
+"""Runs that arms start from: made before the runs that count, one for every seed, so that their chance is told too.
+
+Where arms are tuned, the seed of the trials has one as well; foundations themselves are not tuned.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ from headtohead.building.errors import unknown
 from headtohead.building.overrides import key_of
 from headtohead.comparing.table import count
 from headtohead.studying.study import Study
-from headtohead.studying.tuning.tuning import Tuning
 
 if TYPE_CHECKING:
     from headtohead.studying.cells import Cell
@@ -60,8 +62,6 @@ def foundation_faults(study: Study) -> Iterator[str]:
             yield f"no arm starts from foundation {name}: write {FIELD}={PREFIX}{name} among the overrides of one"
         if name in study.arms:
             yield f"{name} is an arm and a foundation: give it another name"
-    if names and isinstance(study.tuning, Tuning):
-        yield "tuning does not go with foundations, which are laid on the study's seeds alone: say tuning in words"
 
 
 def costs_told(study: Study, records: Mapping[Cell, RunRecord | None]) -> Iterator[str]:

@@ -27,6 +27,9 @@ from headtohead.studying.tuning.tuning import Tuning, for_arm
 if TYPE_CHECKING:
     from headtohead.studying.matching.matching import Matching
 
+Laid = Mapping[tuple[str, int], Cell]
+"""Foundations by name and seed."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -121,19 +124,21 @@ class Planner:
             refuse_unmet(study, matching)
             self._matching = matching
         drafts = {arm: self._cells.of(arm, study.seeds[0], self._asked(arm)).config for arm in study.arms}
-        tunings = {arm: self._tuned(arm, draft) for arm, draft in drafts.items() if isinstance(study.tuning, Tuning)}
+        seeds = (study.tuning.seed, *study.seeds) if isinstance(study.tuning, Tuning) else study.seeds
+        laid = {(name, seed): self._cells.foundation(name, seed) for seed in seeds for name in used(study)}
+        tuned = drafts if isinstance(study.tuning, Tuning) else {}
+        tunings = {arm: self._tuned(arm, draft, laid) for arm, draft in tuned.items()}
         ready = [arm for arm in study.arms if arm not in tunings or tunings[arm].over]
-        laid = {(name, seed): self._cells.foundation(name, seed) for seed in study.seeds for name in used(study)}
         known = [
             (arm, seed, share)
             for seed in study.seeds
             for share in sorted(study.shares)
             for arm in ready
-            if self._may_start(laid.get((foundation_of(study, arm) or "", seed)))
+            if self._may_start(self._below(arm, seed, laid))
         ]
         runs = [self._run(*place, drafts[place[0]], tunings.get(place[0]), laid) for place in known]
         _refuse_twins(study, runs)
-        cells = (*_in_turn([progress.cells for progress in tunings.values()]), *laid.values(), *runs)
+        cells = (*laid.values(), *_in_turn([progress.cells for progress in tunings.values()]), *runs)
         awaited = len(ready) * len(study.seeds) * len(study.shares) - len(runs)
         drafts |= {cell.arm: cell.config for cell in laid.values()}
         plan = Plan(study, cells, self.folder, drafts, self._left_out, self._matching, tunings, awaited)
@@ -146,6 +151,13 @@ class Planner:
         if plan.budget_name == "equal_time" and plan.matching is not None and undone:
             refuse_elsewhere(plan.study, plan.matching, self.written, self.folder, self._threads)
 
+    def _below(self, arm: str, seed: int, laid: Laid) -> Cell | None:
+        """The foundation that the arm's run of this seed starts from."""
+        return laid.get((foundation_of(self.study, arm) or "", seed))
+
+    def _start(self, below: Cell | None) -> Start | None:
+        return None if below is None else Start(self.folder / "runs" / below.id, below.id)
+
     def _may_start(self, foundation: Cell | None) -> bool:
         """A foundation that failed is laid too: what starts from it says so."""
         return foundation is None or ended_record(self.folder / "runs" / foundation.id) is not None
@@ -154,18 +166,24 @@ class Planner:
         """By the budget."""
         return () if self._matching is None else self._matching.arm(arm).overrides
 
-    def _tuned(self, arm: str, draft: Mapping[str, Any]) -> Progress:
+    def _tuned(self, arm: str, draft: Mapping[str, Any], laid: Laid) -> Progress:
+        """Trials wait for the foundation of their own seed."""
         study = self.study
         assert isinstance(study.tuning, Tuning), "words are no tuning"
         try:
             tuning = for_arm(study.tuning, metric=study.metric, direction=study.direction, config=draft)
         except ConfigurationError as error:
             raise ConfigurationError(f"study {study.name}, arm {arm}: {error}") from None
+        below = self._below(arm, tuning.seed, laid)
+        if not self._may_start(below):
+            return Progress(tuning, (), (), over=False)
         shorter = () if tuning.steps is None else shortened(draft, tuning.steps)
         asked = (*self._asked(arm), *shorter, "trainer.keep_checkpoints=none", "trainer.num_samples=0")
 
         def cell_of(number: int, setting: Setting) -> Cell:
-            return self._cells.of(arm, tuning.seed, (*asked, *setting.overrides), trial=number)
+            return self._cells.of(
+                arm, tuning.seed, (*asked, *setting.overrides), trial=number, start=self._start(below)
+            )
 
         return progress_of(tuning, cell_of, lambda cell: ended_record(self.folder / "runs" / cell.id))
 
@@ -176,14 +194,12 @@ class Planner:
         share: float,
         draft: Mapping[str, Any],
         progress: Progress | None,
-        laid: Mapping[tuple[str, int], Cell],
+        laid: Laid,
     ) -> Cell:
         chosen = progress.chosen if progress is not None else ()
         steps = max(1, round(share * draft["trainer"]["max_steps"]))
-        below = laid.get((foundation_of(self.study, arm) or "", seed))
-        start = None if below is None else Start(self.folder / "runs" / below.id, below.id)
         added = (*self._asked(arm), *chosen, *shortened(draft, steps))
-        return self._cells.of(arm, seed, added, share=share, start=start)
+        return self._cells.of(arm, seed, added, share=share, start=self._start(self._below(arm, seed, laid)))
 
 
 Again = Callable[[], tuple[Plan, Sequence[Cell]]]
