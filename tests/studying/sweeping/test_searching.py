@@ -78,7 +78,6 @@ BOUNDS, MOMENTS, SHAPE = {"min": 1, "max": 4}, {"mu": 1, "sigma": 0.5}, {"a": 2,
 @pytest.mark.parametrize(
     ("name", "figures"),
     [
-        ("constant", {"value": 1}),
         ("categorical", {"values": [1, 2]}),
         ("categorical_w_probabilities", {"values": [1, 2], "probabilities": [0.5, 0.5]}),
         *((name, BOUNDS) for name in ("int_uniform", "uniform", "log_uniform", "inv_log_uniform")),
