@@ -64,11 +64,12 @@ class RayTasks(Launcher):
             import ray
         except ImportError:
             raise ConfigurationError("launcher=ray needs the package ray: pip install 'headtohead[ray]'") from None
-        options = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # unless somebody wants to report to its makers
+        quiet = {"log_to_driver": False, "logging_level": "ERROR"}
         if self._address or os.environ.get("RAY_ADDRESS"):
-            ray.init(self._address, log_to_driver=False, logging_level="ERROR")
+            ray.init(self._address, **quiet)
         else:
-            ray.init(**options)
+            ray.init(include_dashboard=False, **quiet)
         return ray
 
     def _code(self, command: Command, task: Any) -> int:
