@@ -22,6 +22,7 @@ examples:
   h2h dashboard                    every run below {_FOLDER}, at http://127.0.0.1:{_PORT}/
   h2h dashboard --open             and opens a browser there
   h2h dashboard sweeps --port 0    another folder, at any free port
+  h2h dashboard --wandb team/project    no server here: a page in W&B over a project's runs, made or brought up to date
   ssh -L {_PORT}:127.0.0.1:{_PORT} HOST    then, from elsewhere: the page answers this machine alone
 
 Runs that train are followed; nothing is ever written. Ctrl-C ends it.
@@ -33,7 +34,12 @@ def run(arguments: Sequence[str]) -> int:
     taken.add_argument("folder", nargs="?", metavar="FOLDER", default=_FOLDER, help=f"runs below it; default {_FOLDER}")
     taken.add_argument("--port", type=int, default=_PORT, help=f"default {_PORT}; 0 takes any free one")
     taken.add_argument("--open", action="store_true", help="open a browser there")
+    taken.add_argument(
+        "--wandb", nargs="?", const="", metavar="ENTITY/PROJECT", help="make the project's page in W&B instead"
+    )
     given = taken.parse_args(list(arguments))
+    if given.wandb is not None:
+        return _in_wandb(given.wandb)
     folder = Path(given.folder)
     if not folder.is_dir() and given.folder != _FOLDER:
         raise ConfigurationError(f"{folder} is no folder: give one with runs below it, such as {_FOLDER}")
@@ -51,6 +57,18 @@ def run(arguments: Sequence[str]) -> int:
             dashboard.serve_forever()
         except KeyboardInterrupt:
             note("ended")
+    return 0
+
+
+def _in_wandb(project: str) -> int:
+    from headtohead.tracking.boards.workspace import build_project_workspace
+    from headtohead.tracking.wandb_addresses import WandbError
+
+    try:
+        out(build_project_workspace(project))
+    except WandbError as trouble:
+        raise ConfigurationError(f"no page is made in W&B: {trouble}") from None
+    note("runs by arm, in four sections: quality, cost, attention, system; the same command brings it up to date")
     return 0
 
 

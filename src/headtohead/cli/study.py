@@ -31,6 +31,7 @@ examples:
   h2h study norms_small model.num_layers=4         anything else is an override for every arm
   h2h study norms_small --shard 1/2                half of the runs, where no folder is shared: put the folders
                                                    outputs/studies/norms_small together, and ask again
+  h2h study norms_small tracking.workspace=true    also a page and a report in W&B at the end
   h2h study mine --config-dir my_conf              a study of yours: my_conf/study/mine.yaml
 
 Stop it at any time: the next call goes on where it was. report.html, verdict.json and the runs are in
@@ -142,6 +143,7 @@ def _told(given: argparse.Namespace, plan: Plan, cells: Sequence[Cell]) -> int:
     from headtohead.comparing.report import FILE, write_report
     from headtohead.studying.analysed_view import show_analysed
     from headtohead.studying.finding import findings_from, told_of
+    from headtohead.studying.on_wandb import make_pages, wants_page
     from headtohead.studying.reporting import report_of, write
     from headtohead.studying.tuning.view import show_tuning
     from headtohead.studying.view import show_report
@@ -168,4 +170,7 @@ def _told(given: argparse.Namespace, plan: Plan, cells: Sequence[Cell]) -> int:
         note(f"put the folders {os.path.relpath(plan.folder)} together; h2h study {plan.study.name} reports then")
     for file in files:
         note(os.path.relpath(file))
+    if wants_page(plan):
+        for line in make_pages(plan, told):
+            note(line)
     return 1 if troubled or (plan.is_open and not given.shard) else 0

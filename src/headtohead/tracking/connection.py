@@ -30,6 +30,8 @@ class TrackingSettings:
     finish_timeout: float = 15.0
     """Seconds after the last step for what is not uploaded yet; the rest stays on disk."""
     system_metrics: bool = True
+    workspace: bool = False
+    """Of a study: make a page and a report in W&B at its end."""
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:

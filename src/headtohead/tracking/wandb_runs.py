@@ -11,6 +11,7 @@ from headtohead.tracking.telling import BESIDE
 from headtohead.tracking.wandb_addresses import Address, WandbError, address_of
 from headtohead.tracking.wandb_strangers import Names, as_stranger, check_strangers, flat, seed_of
 
+SILENT = "W&B's server does not answer"
 PAGE = 50
 """Runs asked for at once."""
 _STATES: Mapping[str, Status] = {"finished": "finished", "running": "running", "failed": "failed"}
@@ -77,15 +78,16 @@ def _why(error: Exception, address: Address) -> str:
         return f"the key in use may not see {address.entity}/{address.project}"
     if any(word in low for word in ("404", "could not find", "not found", "does not exist")):
         return f"W&B has no {address.path}: check entity, project and run id, as they stand in the page's address"
-    return reason_of(error)
+    reason = reason_of(error)
+    return f"{reason}: try again, or compare the records on disk" if reason == SILENT else reason
 
 
 def reason_of(error: Exception) -> str:
-    """What a user can do about whatever W&B's client raised."""
+    """Whatever W&B's client raised, in a sentence."""
     told = " ".join(str(error).split())
     low = f"{type(error).__name__} {told}".lower()
     if any(word in low for word in ("connection", "timeout", "timed out", "in time", "max retries")):
-        return "W&B's server does not answer: try again, or compare the records on disk"
+        return SILENT
     if any(word in low for word in ("no api key", "not logged in", "401", "authentication")):
         return "W&B does not take the key in use: `wandb login`"
     return told[:200] or type(error).__name__
