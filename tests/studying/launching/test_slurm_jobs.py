@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from patient_commands import all_ended, until, waits_once
 
 from headtohead.building.errors import ConfigurationError
-from headtohead.studying.launcher import Command, Ended
 from headtohead.studying.launching.slurm import Slurm
 from slurm_cluster import Cluster, Job
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the tests' cluster reads /proc")
-WAITS_ONCE = """
-import os, pathlib, signal, sys, time
-seen = pathlib.Path({seen!r})
-starts = len(seen.read_text()) if seen.exists() else 0
-def end(*_):
-    print("kept a checkpoint", flush=True)
-    sys.exit(130)
-for number in (signal.SIGTERM, signal.SIGUSR2):
-    signal.signal(number, end)
-with seen.open("a") as file:
-    file.write("x")
-if not starts:
-    time.sleep(60)
-print("went on with", os.environ.get("COLOUR"), os.environ["OMP_NUM_THREADS"])
-sys.exit({code})
-"""
 
 
 @pytest.fixture
@@ -40,26 +22,6 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
         monkeypatch.setenv(name, value)
     yield made
     made.close()
-
-
-def waits_once(folder: Path, code: int = 0) -> Command:
-    program = WAITS_ONCE.format(seen=str(folder / f"seen{code}"), code=code)
-    return Command((sys.executable, "-S", "-c", program), folder / "logs" / f"{code}.log", threads=3)
-
-
-def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never came to that"
-        time.sleep(0.05)
-
-
-def all_ended(launcher: Slurm) -> list[Ended]:
-    found: list[Ended] = []
-    while launcher.is_busy:
-        found += launcher.ended()
-        time.sleep(0.05)
-    return found
 
 
 def test_jobs_are_written_as_asked_warned_preempted_and_go_on_when_they_are_queued_again(

@@ -1,0 +1,47 @@
+"""Commands that wait until they are stopped, and end well when they are begun again."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from headtohead.studying.launcher import Command, Ended, Launcher
+
+WAITS_ONCE = """
+import os, pathlib, signal, sys, time
+seen = pathlib.Path({seen!r})
+starts = len(seen.read_text()) if seen.exists() else 0
+def end(*_):
+    print("kept a checkpoint", flush=True)
+    sys.exit(130)
+for number in (signal.SIGTERM, signal.SIGUSR2):
+    signal.signal(number, end)
+with seen.open("a") as file:
+    file.write("x")
+if not starts:
+    time.sleep(60)
+print("went on with", os.environ.get("COLOUR"), os.environ["OMP_NUM_THREADS"])
+sys.exit({code})
+"""
+
+
+def waits_once(folder: Path, code: int = 0) -> Command:
+    program = WAITS_ONCE.format(seen=str(folder / f"seen{code}"), code=code)
+    return Command((sys.executable, "-S", "-c", program), folder / "logs" / f"{code}.log", threads=3)
+
+
+def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never came to that"
+        time.sleep(0.05)
+
+
+def all_ended(launcher: Launcher) -> list[Ended]:
+    found: list[Ended] = []
+    while launcher.is_busy:
+        found += launcher.ended()
+        time.sleep(0.05)
+    return found
