@@ -113,7 +113,13 @@ class Browser:
         """Another size of the window, another preference of colours."""
         self._send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         preference = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self._send("Emulation.setEmulatedMedia", features=[preference])
+        self._send("Emulation.setEmulatedMedia", media="", features=[preference])
+        self.settle()
+
+    def print_look(self, *, width: int) -> None:
+        """As on paper of this width."""
+        self._send("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+        self._send("Emulation.setEmulatedMedia", media="print")
         self.settle()
 
     def screenshot(self, path: Path, *, whole: bool = False) -> None:

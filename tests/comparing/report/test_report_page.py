@@ -113,6 +113,9 @@ def test_paper_gets_light_figures_unfolded_texts_and_no_buttons(browser: Browser
     assert browser.run("document.documentElement.dataset.theme") == "light"
     assert browser.run("[...document.querySelectorAll('main details[data-printed]')].every((one) => one.open)")
     assert browser.run(wide) == 680
+    browser.print_look(width=690)
+    assert browser.run("document.documentElement.scrollWidth") <= 690, "what is wider makes paper's letters small"
+    browser.look(width=1400, height=900, dark=True)
     browser.run("dispatchEvent(new Event('afterprint'))")
     assert browser.run("document.documentElement.dataset.theme") == "dark"
     assert browser.run("[...document.querySelectorAll('main details')].every((one) => !one.open)")

@@ -151,7 +151,7 @@ def test_a_matching_tells_what_was_moved_and_what_therefore_differs(findings: Fi
     }
     text = text_of(replace(findings, matching=matching))
     assert "model.d_model=72" in text
-    assert "−0.9 %" in text
+    assert "−0.9&nbsp;%" in text
     assert "FLOPs × 1.3" in text
 
 
@@ -197,3 +197,13 @@ def drawn_curves(findings: Findings) -> Figure:
     shown = curves(findings)
     assert shown is not None and isinstance(shown.parts[0], Figure)
     return shown.parts[0]
+
+
+def test_configurations_of_many_arms_are_told_by_value(tmp_path: Path) -> None:
+    found = made_up(tmp_path, {f"arm{n}": 2.0 + n for n in range(9)}, num_seeds=2, steps=4, maps=False)
+    for arm in found.arms:
+        for record in arm.records:
+            record.config["model"]["layers"] = 4 if arm.name in ("arm3", "arm5") else 2
+    text = text_of(found)
+    assert '<td class="wide">4 of arm3, arm5</td>' in text
+    assert "Arms that are not named are like the baseline." in text

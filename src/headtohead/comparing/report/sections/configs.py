@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from headtohead.comparing.findings import Findings, Found, FoundArm
@@ -17,6 +17,8 @@ from headtohead.tracking.secrets import mask_secrets
 _NAMES = ("name", "group", "tags", "notes", "output_dir", "resume_from", "seed", "tracking", "choices")
 """How a run is called and where it goes; it is the same experiment whatever they are."""
 _ABSENT = "(not there)"
+_MANY = 7
+"""Arms beside the baseline from which on they have no columns of their own."""
 
 
 def section(findings: Findings) -> Section | None:
@@ -63,23 +65,52 @@ def _differences(findings: Findings) -> Iterator[Part]:
     if not fields:
         yield Text("The arms' configurations do not differ, seeds and names aside.", "note")
         return
-    configs = {findings.baseline: baseline, **flat}
+    yield (_side_by_side if len(flat) < _MANY else _by_value)(findings.baseline, baseline, flat, fields)
+
+
+def _side_by_side(
+    name: str, baseline: Mapping[str, str], others: Mapping[str, Mapping[str, str]], fields: Sequence[str]
+) -> Table:
     rows: list[list[Cell]] = []
     for key in fields:
-        rows.append(
-            [Code(key), *(_value(config, baseline, key, name == findings.baseline) for name, config in configs.items())]
+        own = [_value(config, baseline, key) for config in others.values()]
+        rows.append([Code(key), _told(baseline.get(key, _ABSENT)), *own])
+    caption = f"{_caption(name)} A dot: like the baseline."
+    return Table([Column("field"), Column(name), *(Column(other) for other in others)], rows, caption)
+
+
+def _by_value(
+    name: str, baseline: Mapping[str, str], others: Mapping[str, Mapping[str, str]], fields: Sequence[str]
+) -> Table:
+    """Many arms would be columns that no page holds."""
+    rows: list[list[Cell]] = []
+    for key in fields:
+        own = baseline.get(key, _ABSENT)
+        who: dict[str, list[str]] = {}
+        for arm, config in others.items():
+            if (value := config.get(key, _ABSENT)) != own:
+                who.setdefault(value, []).append(arm)
+        shown = (
+            f"{value} of {'all others' if len(arms) == len(others) else ', '.join(arms)}" for value, arms in who.items()
         )
-    caption = (
-        f"Where configurations differ. Every field in which an arm is not like {findings.baseline}, of the first seed "
-        "that ran; a dot: like the baseline. Names and seeds aside, all other fields are equal."
+        rows.append([Code(key), _told(own), "; ".join(shown)])
+    columns = [Column("field"), Column(name), Column("of other arms", wide=True)]
+    return Table(columns, rows, f"{_caption(name)} Arms that are not named are like the baseline.")
+
+
+def _caption(baseline: str) -> str:
+    return (
+        f"Where configurations differ. Every field in which an arm is not like {baseline}, of the first seed that ran. "
+        "Names and seeds aside, all other fields are equal."
     )
-    yield Table([Column("field"), *(Column(name) for name in configs)], rows, caption)
 
 
-def _value(config: Mapping[str, str], baseline: Mapping[str, str], key: str, is_baseline: bool) -> Cell:
+def _value(config: Mapping[str, str], baseline: Mapping[str, str], key: str) -> Cell:
     value = config.get(key, _ABSENT)
-    if not is_baseline and value == baseline.get(key, _ABSENT):
-        return "·"
+    return "·" if value == baseline.get(key, _ABSENT) else _told(value)
+
+
+def _told(value: str) -> Cell:
     return UNKNOWN if value == _ABSENT else Code(value)
 
 
