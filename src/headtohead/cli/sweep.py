@@ -43,6 +43,7 @@ def run(arguments: Sequence[str]) -> int:
 
     launcher = take_launcher(given)
     sweep = read_sweep(given.file, given.overrides, given.run_cap, searched_here=given.plan or not given.wandb)
+    given.config_dir = given.config_dir or sweep.config_dir
     if given.wandb and not given.plan:
         from headtohead.cli.sweep_agents import run_agents
 

@@ -48,11 +48,14 @@ def run_agents(given: argparse.Namespace, sweep: Sweep, launcher: Launcher) -> i
         if agent.code:
             error_line(f"an agent ended with code {agent.code} ({agent.command.log}): {agent.last_words}")
     plan = agents.now()
+    logs_folder = os.path.relpath(agents.folder / "logs")
+    if refused := agents.num_unrecorded():
+        error_line(f"{refused} of the settings made no run: {logs_folder} says why")
     if not plan.trials:
-        error_line(f"no agent was given a run: {registered.url} says why, and {os.path.relpath(agents.folder)}/logs")
+        error_line(f"no agent here has trained a run: see {registered.url} and {logs_folder}")
         return 1
     note(os.path.relpath(write_page(plan, _again(given, registered))))
-    return told(plan)
+    return max(told(plan), 1 if refused else 0)
 
 
 def _registered(given: argparse.Namespace, sweep: Sweep, tracking: dict[str, str | None]) -> RegisteredSweep:

@@ -46,7 +46,8 @@ def test_runs_of_the_agents_here_are_trials_with_what_they_are(tmp_path: Path) -
     begun(tmp_path, "second", "interrupted", 2, "optimizer.lr=1e-05", reason="ended by the agent of sweep s1: ...")
     begun(tmp_path, "first", "finished", 1, "model/norm=rms_norm")
     begun(tmp_path, "elsewhere", "finished", 3)
-    noted(agents, "first", "second")
+    noted(agents, "first", "second", "refused")
+    assert agents.num_unrecorded() == 1
     plan = agents.now()
     assert [trial.setting.values for trial in plan.trials] == [
         {"optimizer.lr": 0.001, "model/norm": "rms_norm"}, {"optimizer.lr": 1e-05, "model/norm": "layer_norm"},

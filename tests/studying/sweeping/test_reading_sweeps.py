@@ -103,6 +103,15 @@ def test_what_stands_in_the_command_and_beside_the_file_is_given_to_every_trial(
         small_sweep("optimizer.lr=1")
 
 
+def test_a_command_may_name_a_folder_of_choices_and_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_DATA", "books.txt")
+    words = ["${interpreter}", "-m", "headtohead", "train", "--config-dir=mine", "data.path=${envvar:MY_DATA}"]
+    sweep = small_sweep(command=[*words, "${args_no_hyphens}"])
+    assert (sweep.base, sweep.config_dir) == (("data.path=books.txt",), "mine")
+    with pytest.raises(ConfigurationError, match="command holds --retry, which is no part of a trial"):
+        small_sweep(command=["h2h", "train", "--retry", "${args_no_hyphens}"])
+
+
 def test_brackets_are_those_that_wandb_documents() -> None:
     assert from_first(3, 3)[:4] == (3, 9, 27, 81)
     assert to_last(27, 3, 2) == (3, 9)

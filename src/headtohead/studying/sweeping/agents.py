@@ -72,6 +72,11 @@ class Agents(Watch):
         caps = [prod(sizes)] if self._sweep.method == "grid" else []
         return min([*caps, *([self._sweep.run_cap] if self._sweep.run_cap else [])])
 
+    def num_unrecorded(self) -> int:
+        """Runs that were refused, or failed before they began."""
+        recorded = {record.wandb.id for record in (scan(self.runs) if self.runs.is_dir() else [])}
+        return len(self._registered.runs_begun_below(self.folder) - recorded)
+
     def now(self) -> AgentsPlan:
         ours = self._registered.runs_begun_below(self.folder)
         records = [record for record in scan(self.runs) if record.wandb.id in ours] if self.runs.is_dir() else []

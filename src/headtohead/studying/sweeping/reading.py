@@ -10,13 +10,10 @@ from typing import Any
 from headtohead.building.errors import ConfigurationError, nearest, one_of, show
 from headtohead.building.kinds import Flag, Kind, MappingOf, MismatchError, Number, OneOf, Text, Whole
 from headtohead.building.overrides import key_of
+from headtohead.studying.sweeping.commands import EXAMPLE, read_command
 from headtohead.studying.sweeping.hyperband import Hyperband, from_first, to_last
 from headtohead.studying.sweeping.parameters import parameters_of
 from headtohead.studying.sweeping.sweep import Sweep
-
-_ARGUMENTS = "${args_no_hyphens}"
-_PLACES = ("${env}", "${interpreter}", "${program}", "h2h")
-_COMMAND = f'[h2h, train, "{_ARGUMENTS}"]'
 
 
 class _Mapping(Kind):
@@ -36,7 +33,7 @@ class _Words(Kind):
         return value
 
     def wants(self) -> str:
-        return f"a list of words such as {_COMMAND}"
+        return f"a list of words such as {EXAMPLE}"
 
 
 _KINDS: dict[str, Kind] = {
@@ -91,7 +88,7 @@ def sweep_from(
     given = _checked("", content, _KINDS)
     for key in ("method", "parameters", "command"):
         if key not in given:
-            example = f": {_COMMAND}" if key == "command" else ""
+            example = f": {EXAMPLE}" if key == "command" else ""
             raise ConfigurationError(f"{key} is missing: a sweep file has method, parameters and command{example}")
     cap = given.get("run_cap") if run_cap is None else run_cap
     if cap is not None and cap < 1:
@@ -101,11 +98,13 @@ def sweep_from(
         raise ConfigurationError(
             "metric.name is missing: say what is judged, for example metric: {name: validation/loss}"
         )
+    command = read_command(given["command"])
     sweep = Sweep(
         name,
         given["method"],
         parameters_of(given["parameters"]),
-        (*_written_out(given["command"]), *overrides),
+        (*command.overrides, *overrides),
+        config_dir=command.config_dir,
         metric=metric.get("name", "validation/loss"),
         larger_is_better=metric.get("goal") == "maximize",
         run_cap=cap,
@@ -142,21 +141,6 @@ def _checked(prefix: str, given: Mapping[Any, Any], kinds: Mapping[str, Kind]) -
         except MismatchError as mismatch:
             raise ConfigurationError(f"{prefix}{key}={show(value)} is refused: it must be {mismatch}") from None
     return read
-
-
-def _written_out(command: list[str]) -> tuple[str, ...]:
-    """The overrides that a command holds beside its parameters."""
-    rest = [word for word in command if word not in _PLACES]
-    if rest[:1] == ["train"]:
-        rest = rest[1:]
-    elif "${program}" not in command:
-        raise ConfigurationError(f"command={show(command)} is refused: it must run h2h train, command: {_COMMAND}")
-    if rest[-1:] != [_ARGUMENTS]:
-        wrong = next((word for word in rest if word.startswith("${args")), "nothing")
-        raise ConfigurationError(
-            f"command ends with {wrong}, which no run can read: end it with {_ARGUMENTS}, command: {_COMMAND}"
-        )
-    return tuple(rest[:-1])
 
 
 def _hyperband(given: Mapping[str, Any]) -> Hyperband:

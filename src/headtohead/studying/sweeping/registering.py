@@ -40,7 +40,7 @@ def for_server(
     """What the server is given: the file, and in its command what stands beside it."""
     content = loaded(Path(file))
     *command, arguments = content["command"]
-    where = ["--config-dir", str(config_dir)] if config_dir else []
+    where = ["--config-dir", str(config_dir)] if config_dir and str(config_dir) != sweep.config_dir else []
     content["command"] = [*command, *where, *overrides, arguments]
     content.setdefault("name", sweep.name)
     return content if sweep.run_cap is None else {**content, "run_cap": sweep.run_cap}

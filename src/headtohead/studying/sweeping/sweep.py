@@ -24,6 +24,8 @@ class Sweep:
     """By field or group; nested ones by their whole path."""
     given: tuple[str, ...] = ()
     """Overrides for every trial: those in the file's command, then those beside the file's name."""
+    config_dir: str | None = None
+    """A folder with choices of one's own, where the file's command names one."""
     metric: str = "validation/loss"
     larger_is_better: bool = False
     run_cap: int | None = None
