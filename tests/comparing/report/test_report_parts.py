@@ -207,3 +207,11 @@ def test_configurations_of_many_arms_are_told_by_value(tmp_path: Path) -> None:
     text = text_of(found)
     assert '<td class="wide">4 of arm3, arm5</td>' in text
     assert "Arms that are not named are like the baseline." in text
+
+
+def test_a_file_of_maps_that_was_cut_off_is_named_where_its_map_would_be(tmp_path: Path) -> None:
+    found = made_up(tmp_path, {"a": 2.0, "b": 2.5}, num_seeds=3, steps=4)
+    for file in tmp_path.rglob("*.npz"):
+        file.write_bytes(b"" if file.name == "stack.1.mixer.npz" else file.read_bytes()[:40])
+    text = text_of(found)
+    assert "stack.0.mixer.npz cannot be read" in text and "stack.1.mixer.npz cannot be read" in text

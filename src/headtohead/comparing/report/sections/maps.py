@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from zipfile import BadZipFile
 
 from headtohead.comparing.findings import Findings, Found, FoundArm
 from headtohead.comparing.report.heat import HeatMap, picture_of, read_maps
@@ -76,12 +77,20 @@ def _rows(
         for folder in shown.values():
             files = [folder / f"{layer}.npz", folder / f"{layer}{_BY_GRADIENTS}.npz"]
             file = next((file for file in files if file.is_file()), None)
-            cells.append("no map of this layer" if file is None else _pictures(read_maps(file, _HEADS)))
+            cells.append("no map of this layer" if file is None else _read(file))
         spent += sum(len(picture.png) for cell in cells if not isinstance(cell, str) for picture in cell)
         if spent > _BUDGET:
             return rows, [f"The maps of {', '.join(layers[place:])} are left out: they would make this file too large."]
         rows.append((layer.replace(".", " "), cells))
     return rows, []
+
+
+def _read(file: Path) -> Sequence[Picture] | str:
+    """A file that was cut off is no reason to have no report."""
+    try:
+        return _pictures(read_maps(file, _HEADS))
+    except (OSError, EOFError, ValueError, KeyError, BadZipFile):
+        return f"{file.name} cannot be read"
 
 
 def _pictures(maps: Sequence[HeatMap]) -> list[Picture]:
