@@ -18,8 +18,9 @@ from headtohead.building.kinds import (
     Whole,
 )  # fmt: skip
 from headtohead.studying.ablation.reading import AblationField
+from headtohead.studying.expecting import ExpectationKind
 from headtohead.studying.scaling import ScalingField
-from headtohead.studying.study import BUDGETS, UNLIKE, VERDICTS, Study, WantedBudget
+from headtohead.studying.study import BUDGETS, UNLIKE, Study, WantedBudget
 from headtohead.studying.tuning.reading import TUNING, Figure
 
 _OVERRIDES = ListOf(Text())
@@ -78,7 +79,7 @@ KINDS: dict[str, Kind] = {
     "ablation": Either((AblationField(), Null())),
     "scaling": Either((ScalingField(), Null())),
     "allow_unlike": ListOf(OneOf(UNLIKE)),
-    "expected": ByArm(ListOf(OneOf(VERDICTS))),
+    "expected": ByArm(ListOf(ExpectationKind())),
     "seed_offsets": ByArm(Whole()),
     "alpha": Figure(),
     "best": Either((Figure(), Null())),

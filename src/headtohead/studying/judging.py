@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from headtohead.comparing.statistics.shapes import Scale
 from headtohead.comparing.verdict import Contrast, Registration, Times, Values, Verdict, verdicts_of
+from headtohead.studying.expecting import surprise
 from headtohead.studying.registering import Registered
 from headtohead.studying.study import Study
 
@@ -43,8 +44,8 @@ def surprises(study: Study, verdicts: Sequence[Verdict]) -> Iterator[str]:
     """A finding each."""
     for verdict in verdicts:
         expected = study.expected.get(verdict.arm) if verdict.baseline == study.baseline else None
-        if expected and verdict.kind not in expected:
-            yield f"not as expected: {verdict.arm} was expected to be {' or '.join(expected)}, and is {verdict.kind}"
+        if expected and (told := surprise(verdict, expected)) is not None:
+            yield told
 
 
 def scale_of(study: Study, chance: float | None) -> Scale | None:

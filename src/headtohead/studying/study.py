@@ -72,7 +72,7 @@ class Study:
     allow_unlike: tuple[str, ...] = ()
     """Differences that do not stand in the way of a verdict."""
     expected: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The verdicts that would be no surprise, by arm (against the baseline)."""
+    """The verdicts and bounds that would be no surprise, by arm (against the baseline)."""
     seed_offsets: Mapping[str, int] = field(default_factory=dict)
     """Added to the seeds of an arm: makes A against A a comparison of different runs."""
     alpha: float = 0.05

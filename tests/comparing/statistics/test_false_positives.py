@@ -61,5 +61,6 @@ def test_the_stated_error_rate_is_kept(
 
 @pytest.mark.slow
 def test_the_stated_error_rate_is_kept_by_times_to_solve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    studies = NullStudies(tmp_path, monkeypatch, seeds=6, best=1.0)
+    """Every run solves it, and that is what was asked."""
+    studies = NullStudies(tmp_path, monkeypatch, seeds=6, solved_at=0.8)
     assert studies.false_verdicts(saturated, studies=200, timed=True) <= most(200)
