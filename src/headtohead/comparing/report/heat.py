@@ -39,7 +39,7 @@ class HeatMap:
 
 def read_maps(file: Path, most: int) -> Sequence[HeatMap]:
     """The first heads on the first sample."""
-    with np.load(file, allow_pickle=False) as archive:
+    with file.open("rb") as opened, np.load(opened, allow_pickle=False) as archive:
         weights = archive["weights"][0, :most, :_LONGEST, :_LONGEST].astype(np.float64)
         measure = str(archive["measure"]) if "measure" in archive else "attention"
         if bool(archive["causal"]) and str(archive["kind"]) == "self":
