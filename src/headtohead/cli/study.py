@@ -37,7 +37,8 @@ examples:
 Stop it at any time: the next call goes on where it was. report.html, verdict.json and the runs are in
 outputs/studies/NAME.
 
-exit code: 0 every run is done, 1 some run failed or is not done, 2 refused, 130 interrupted
+exit code: 0 every run is done, 1 some run failed or is not done, or no verdict may be given, 2 refused,
+130 interrupted
 """
 
 
@@ -173,4 +174,4 @@ def _told(given: argparse.Namespace, plan: Plan, cells: Sequence[Cell]) -> int:
     if wants_page(plan):
         for line in make_pages(plan, told):
             note(line)
-    return 1 if troubled or (plan.is_open and not given.shard) else 0
+    return 1 if troubled or report.withheld or (plan.is_open and not given.shard) else 0

@@ -93,6 +93,11 @@ class Report:
         """Half-done runs count as none."""
         return [run for run in self.runs if run.status not in DONE]
 
+    @property
+    def withheld(self) -> bool:
+        """Whether all is done, and yet no verdict may be given."""
+        return self.complete and not self.verdicts and bool(self.study.contrasts)
+
     def verdict_on(self, arm: str) -> Verdict | None:
         """Against the baseline."""
         against = (verdict for verdict in self.verdicts if verdict.baseline == self.study.baseline)
