@@ -61,7 +61,7 @@ def test_sweep_files_that_ship_are_taken_as_they_are(tmp_path: Path, server: Wan
 def test_two_agents_share_a_sweep_its_runs_arrive_as_they_are_and_one_that_falls_behind_ends_well(
     tmp_path: Path, server: WandbServer
 ) -> None:
-    server.sweeps.stops = falls_behind
+    server.sweeps.stops = lambda run: len(server.sweeps.only.given) == 2 and falls_behind(run)
     nested = {"lr": {"value": 1e-05}, "betas": {"value": [0.9, 0.95]}}
     parameters = {
         "trainer.max_steps": {"values": [LONG, SHORT]}, "optimizer": {"parameters": nested},
@@ -115,7 +115,7 @@ def test_a_sweep_of_the_server_is_begun_interrupted_and_gone_on_with_by_one_comm
     folder = tmp_path / "outputs" / f"sweep-{sweep.id}"
     (left,) = records(folder).values()
     assert (left.status, left.seed, server.runs[str(left.wandb.id)].exit_code) == ("interrupted", 3, 0)
-    assert not still_running(tmp_path)
+    until(lambda: not still_running(tmp_path))
 
     again = ("--wandb", "--join", f"me/headtohead/{sweep.id}")
     assert f"h2h sweep {file} seed=3 {' '.join(again)} goes on" in said(tmp_path, "h2h")
