@@ -71,3 +71,15 @@ def test_runs_of_which_nothing_is_known_are_said_beside_runs_of_ours() -> None:
     (remark,) = refuse_unlike([*three(), stranger])
     assert remark.startswith("nothing tells whether theirs had the tokenizer")
     assert refuse_unlike([stranger, stranger]) == []
+
+
+def test_runs_of_one_id_in_two_studies_are_looked_at_one_by_one() -> None:
+    twins = [record("lstm", budget="equal_tokens"), record("lstm", budget="equal_parameters")]
+    with pytest.raises(NotComparable, match="these runs differ in their budget"):
+        refuse_unlike(twins)
+
+
+def test_many_odd_runs_are_told_by_arm() -> None:
+    given = [record("gpt", seed, budget="equal_flops" if seed < 5 else "equal_tokens") for seed in range(12)]
+    with pytest.raises(NotComparable, match=r"budget: gpt \(5 runs\) has equal_flops, the others equal_tokens"):
+        refuse_unlike(given)

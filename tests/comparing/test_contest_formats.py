@@ -7,10 +7,11 @@ import io
 import json
 
 import pytest
+from rich.console import Console
 
 from headtohead.comparing.comparability import NotComparable
 from headtohead.comparing.contest import Contest, Terms, contest_of
-from headtohead.comparing.contest_formats import contest_csv, contest_latex, escaped
+from headtohead.comparing.contest_formats import ContestTable, contest_csv, contest_latex, escaped
 from headtohead.comparing.contest_rows import as_data
 from headtohead.tracking.directions import direction_of
 from headtohead.tracking.record import Progress, RunRecord
@@ -141,3 +142,13 @@ def test_arms_that_share_no_seeds_are_compared_unpaired() -> None:
     found = [record("gpt", seed, 2.0 + seed / 100, 1000, 1e9) for seed in range(3)]
     found += [record("lstm", seed + 10, 1.0 + seed / 90, 1000, 1e9) for seed in range(3)]
     assert contest_of(found, Terms("gpt")).verdicts[0].method == "Welch's t"
+
+
+def test_a_narrow_terminal_has_the_costs_in_a_table_of_their_own() -> None:
+    for width, tables in ((160, 1), (80, 2)):
+        console = Console(file=io.StringIO(), width=width, color_system=None)
+        console.print(ContestTable(contest()))
+        assert isinstance(console.file, io.StringIO)
+        told = console.file.getvalue()
+        assert told.count("┏") == tables and "…" not in told
+        assert "1.805" in told and "training" not in told and "5 G" in told

@@ -37,6 +37,8 @@ Several studies, or a table with --task, are judged task by task and over all ta
 exit code: 0 compared, whatever the verdicts say; 1 a record cannot be read, or no run of some arm came to an end, so
 that nothing can be said of it; 2 refused
 """
+_FEW = 12
+"""Names in an advice."""
 _COLUMNS = {
     "arm": "what is compared (default: arm)",
     "seed": "what pairs runs (default: seed)",
@@ -185,9 +187,9 @@ def _show(contest: Contest | TaskContest) -> None:
 
 
 def _show_one(contest: Contest) -> None:
-    from headtohead.comparing.contest_formats import contest_table
+    from headtohead.comparing.contest_formats import ContestTable
 
-    show_table(contest_table(contest))
+    show_table(ContestTable(contest))
     for verdict in contest.verdicts:
         out(verdict.sentence)
     out(contest.budget.sentence)
@@ -205,9 +207,11 @@ def _write_report(contest: Contest | TaskContest, found: Contenders, given: Name
 
 
 def _arms(found: Contenders) -> str:
-    from headtohead.comparing.arms import arm_of
+    from headtohead.comparing.arms import arm_of, natural
 
-    return f"one of {', '.join(sorted({arm_of(record) for record in found.records}))}"
+    names = sorted({arm_of(record) for record in found.records}, key=natural)
+    more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+    return f"one of {', '.join(names[:_FEW])}{more}"
 
 
 def _check_place(file: str | None) -> None:

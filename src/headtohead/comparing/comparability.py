@@ -15,6 +15,10 @@ ALIKE: Mapping[str, str] = {
     "evaluation": "evaluation data",
 }
 """What comparable runs share, by the name that allows them to be unlike."""
+_FEW = 4
+"""Runs that are named one by one."""
+_Found = tuple[RunRecord, str | None]
+"""What a run has; two studies may hold runs of one id."""
 _SHARED_BY_A_SEED = ("tokenizer", "evaluation")
 """A seed may draw the data: it is the same in every arm, and may be another for the next seed."""
 
@@ -35,10 +39,10 @@ def refuse_unlike(records: Iterable[RunRecord], *, allowed: Collection[str] = ()
     told = list(_unknown(given, known))
     for name in ALIKE:
         for group in _groups(known, name):
-            found = {record.id: _value(record, name) for record in group}
-            if len(set(found.values())) < 2:
+            found = [(record, _value(record, name)) for record in group]
+            if len({value for _, value in found}) < 2:
                 continue
-            sentence = _sentence(group, found, ALIKE[name])
+            sentence = _sentence(found, ALIKE[name])
             if name not in allowed:
                 raise NotComparable(f"{sentence}: {_way_out(name)}")
             told.append(f"unlike by permission: {sentence}")
@@ -83,13 +87,13 @@ def _value(record: RunRecord, name: str) -> str | None:
     return value
 
 
-def _sentence(records: Sequence[RunRecord], found: Mapping[str, str | None], told: str) -> str:
-    counted = Counter(found.values()).most_common()
+def _sentence(found: Sequence[_Found], told: str) -> str:
+    counted = Counter(value for _, value in found).most_common()
     usual, times = counted[0]
     if times == counted[1][1]:
-        sides = " and ".join(f"{_named(records, found, value)} ({value})" for value, _ in counted)
+        sides = " and ".join(f"{_named(found, value)} ({value})" for value, _ in counted)
         return f"these runs differ in their {told}: {sides}"
-    odd = ", ".join(f"{_named(records, found, value)} has {value}" for value, _ in counted[1:])
+    odd = ", ".join(f"{_named(found, value)} has {value}" for value, _ in counted[1:])
     return f"the odd one out in its {told}: {odd}, the others {usual}"
 
 
@@ -100,7 +104,10 @@ def _way_out(name: str) -> str:
     )
 
 
-def _named(records: Sequence[RunRecord], found: Mapping[str, str | None], value: str | None) -> str:
-    return ", ".join(
-        f"{record.name or record.id} (seed {seed_of(record)})" for record in records if found[record.id] == value
-    )
+def _named(found: Sequence[_Found], value: str | None) -> str:
+    """One by one, or where they are many by arm."""
+    named = [record for record, own in found if own == value]
+    if len(named) <= _FEW:
+        return ", ".join(f"{record.name or record.id} (seed {seed_of(record)})" for record in named)
+    arms = Counter(record.place.arm or record.name or record.id for record in named)
+    return ", ".join(f"{arm} ({number} run{'' if number == 1 else 's'})" for arm, number in arms.items())

@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -18,7 +20,9 @@ from headtohead.comparing.table import count, memory, number
 from headtohead.comparing.wording import OF_WHAT
 
 _STYLES = {"better": "green", "worse": "red", "equivalent": "cyan", "undecided": "yellow"}
-_COSTS: tuple[tuple[str, Callable[[Row], str]], ...] = (
+_WIDE, _NAME = 10_000, 12
+_Column = tuple[str, Callable[[Row], str]]
+_COSTS: tuple[_Column, ...] = (
     ("parameters", lambda row: count(row.costs.parameters)),
     ("FLOPs", lambda row: count(row.costs.flops)),
     ("tokens", lambda row: count(row.costs.tokens)),
@@ -27,7 +31,7 @@ _COSTS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("samples/s", lambda row: count(None if row.costs.tokens_per_second else row.costs.samples_per_second)),
     ("memory", lambda row: memory(row.costs.peak_memory_bytes)),
 )
-_COUNTS: tuple[tuple[str, Callable[[Row], str]], ...] = (
+_COUNTS: tuple[_Column, ...] = (
     ("seeds", lambda row: str(row.seeds)),
     ("diverged", lambda row: str(row.diverged)),
     ("left out", lambda row: str(row.left_out)),
@@ -39,23 +43,45 @@ _ESCAPES = {
 }  # fmt: skip
 
 
-def contest_table(contest: Contest) -> Table:
-    """One line per arm, the baseline first; costs and counts that say nothing have no column."""
-    rows = rows_of(contest)
-    more = _telling(rows)
-    table = Table(header_style="bold")
-    table.add_column("arm", overflow="fold")
-    for name in (contest.told, "difference"):
-        table.add_column(name, justify="right")
-    table.add_column("p", justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    for name, _ in more:
-        table.add_column(name, justify="right")
-    for row in rows:
-        verdict = Text(row.verdict, style=_STYLES[row.verdict]) if row.verdict else "baseline"
-        # names are the user's own: plain text, never rich's markup
-        table.add_row(Text(row.arm), *_figures(row), _p(row), verdict, *(shown(row) for _, shown in more))
-    return table
+class ContestTable:
+    """One line per arm, the baseline first; costs stand apart where the terminal has no room for both, and costs and
+    counts that say nothing have no column."""
+
+    def __init__(self, contest: Contest) -> None:
+        self._told, self._rows = contest.told, rows_of(contest)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        costs, counts = _costs(self._rows), _counts(self._rows)
+        whole = self._results([*costs, *counts])
+        wanted = Measurement.get(console, options.update(max_width=_WIDE), whole).maximum
+        if wanted <= options.max_width or not costs:
+            yield whole
+        else:
+            yield self._results(counts)
+            yield self._table([Text(row.arm) for row in self._rows], costs)
+
+    def _results(self, more: Sequence[_Column]) -> Table:
+        table = self._table([], ())
+        for name in (self._told, "difference"):
+            table.add_column(Text(name), justify="right")
+        table.add_column("p", justify="right", no_wrap=True)
+        table.add_column("verdict", no_wrap=True)
+        for name, _ in more:
+            table.add_column(name, justify="right", no_wrap=True)
+        for row in self._rows:
+            verdict = Text(row.verdict, style=_STYLES[row.verdict]) if row.verdict else "baseline"
+            table.add_row(Text(row.arm), *_figures(row), _p(row), verdict, *(shown(row) for _, shown in more))
+        return table
+
+    def _table(self, names: Sequence[Text], columns: Sequence[_Column]) -> Table:
+        """Names are the user's own: plain text, never rich's markup."""
+        table = Table(header_style="bold")
+        table.add_column("arm", overflow="fold", min_width=_NAME)
+        for name, _ in columns:
+            table.add_column(name, justify="right", no_wrap=True)
+        for row, name in zip(self._rows, names, strict=False):
+            table.add_row(name, *(shown(row) for _, shown in columns))
+        return table
 
 
 def contest_csv(contests: Mapping[str, Contest]) -> str:
@@ -84,7 +110,7 @@ def _csv_cells(contest: Contest, row: Row) -> list[object]:
 def contest_latex(contest: Contest) -> str:
     """For \\usepackage{booktabs}; bold only where a verdict says so."""
     rows = rows_of(contest)
-    more = _telling(rows)
+    more = [*_costs(rows), *_counts(rows)]
     heads = ["arm", contest.told, "difference", "$p$", "verdict", *(name for name, _ in more)]
     heads = [head if head == "$p$" else escaped(head) for head in heads]
     notes = [f"% {line}" for line in _notes(contest)]
@@ -102,7 +128,7 @@ def escaped(text: str) -> str:
     return "".join(_ESCAPES.get(letter, letter) for letter in " ".join(text.split()))
 
 
-def _latex_row(row: Row, more: Sequence[tuple[str, Callable[[Row], str]]]) -> list[str]:
+def _latex_row(row: Row, more: Sequence[_Column]) -> list[str]:
     name, mean = escaped(row.arm), number(row.mean)
     if row.stands_out:
         name, mean = rf"\textbf{{{name}}}", rf"\textbf{{{mean}}}"
@@ -158,8 +184,10 @@ def _of_what(row: Row) -> list[str]:
     return [OF_WHAT[row.method]] if row.method in OF_WHAT and row.difference is not None else []
 
 
-def _telling(rows: Sequence[Row]) -> list[tuple[str, Callable[[Row], str]]]:
-    """Columns in which some arm has something."""
-    costs = [(name, shown) for name, shown in _COSTS if any(shown(row) != number(None) for row in rows)]
-    counts = [(name, shown) for name, shown in _COUNTS if name == "seeds" or any(shown(row) != "0" for row in rows)]
-    return [*costs, *counts]
+def _costs(rows: Sequence[Row]) -> list[_Column]:
+    """In which some arm has something."""
+    return [(name, shown) for name, shown in _COSTS if any(shown(row) != number(None) for row in rows)]
+
+
+def _counts(rows: Sequence[Row]) -> list[_Column]:
+    return [(name, shown) for name, shown in _COUNTS if name == "seeds" or any(shown(row) != "0" for row in rows)]
