@@ -211,7 +211,7 @@ def _settings(settings: TrackingSettings, record: RunRecord, patience: float) ->
         silent=True,
         disable_git=True,
         git_commit=record.environment.git_commit,
-        x_disable_machine_info=True,  # holds the host's name, the user's and the command line
+        x_disable_meta=True,  # holds the host's name, the user's and the command line
         x_disable_stats=not settings.system_metrics,
         x_save_requirements=False,
         host="",
