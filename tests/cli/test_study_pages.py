@@ -1,0 +1,74 @@
+"""A real study with W&B: what its runs tell there, its page and report, and comparing it from there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from wandb_server import WandbServer
+from wandb_trainings import TINY, h2h
+
+pytestmark = pytest.mark.slow
+BASE = ", ".join((*TINY, "probe=default"))
+STUDY = f"""
+question: Does position matter here?
+hypothesis: It does.
+tuning: none
+base: [{BASE.replace("probe=none, ", "")}]
+arms:
+  rotary: [model/position=rotary]
+  bare: [model/position=none]
+seeds: 1
+metric: validation/loss
+direction: min
+baseline: rotary
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[WandbServer]:
+    running = WandbServer()
+    yield running
+    running.close()
+    assert running.unknown == []
+
+
+def test_a_study_has_its_page_and_report_and_is_compared_from_there_and_from_disk_at_once(
+    tmp_path: Path, server: WandbServer
+) -> None:
+    (tmp_path / "conf" / "study").mkdir(parents=True)
+    (tmp_path / "conf" / "study" / "pair.yaml").write_text(STUDY, encoding="utf-8")
+    typed = ("study", "pair", "--config-dir", "conf", "tracking.workspace=true", "tracking.init_timeout=60")
+
+    done = h2h(tmp_path, server.environment, *typed)
+
+    assert done.returncode == 0, done.stderr
+    assert f"W&B page: {server.url}/me/headtohead?nw=" in done.stderr
+    assert f"W&B report: {server.url}/me/headtohead/reports/Study-pair--" in done.stderr
+    told = {run.config["arm"]: run for run in server.runs.values()}
+    assert sorted(told) == ["bare", "rotary"]
+    assert [run.first["groupName"] for run in told.values()] == ["pair", "pair"]
+    assert told["bare"].first["tags"] == ["decoder_only", "softmax_attention", "no position", "layer_norm"]
+    assert told["bare"].config["place"]["seed"] == 0
+    assert told["bare"].axes == told["rotary"].axes
+    assert told["bare"].summary.keys() == told["rotary"].summary.keys()
+    assert {"attention/stack.0.mixer", "min/validation/loss", "costs/parameters"} < told["bare"].summary.keys()
+
+    verdict = json.loads((tmp_path / "outputs/studies/pair/verdict.json").read_text(encoding="utf-8"))
+    (report,) = server.views.of_kind("runs")
+    (words,) = [block["content"] for block in report.spec["blocks"] if block["type"] == "markdown-block"]
+    assert verdict["verdicts"][0]["kind"] in words and "| bare |" in words
+
+    address = ("outputs/studies/pair", "wandb:me/headtohead/studies/pair")
+    found = h2h(tmp_path, server.environment, "compare", *address, "--metric", "validation/loss", "--json")
+    lines = {line["arm"]: line["value"] for line in json.loads(found.stdout)}
+    assert lines == {arm["arm"]: arm["mean"] for arm in verdict["arms"]}
+
+    server.behaviour = "refuses"
+    again = h2h(tmp_path, server.environment, *typed)
+    assert again.returncode == 0
+    assert "no page or report in W&B for now: W&B does not take the key in use" in again.stderr
+    assert "h2h study pair tracking.workspace=true makes them later" in again.stderr
