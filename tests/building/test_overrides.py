@@ -21,6 +21,7 @@ from headtohead.building.overrides import prepare
         ("model/mixer=softmax_attention", "model/mixer=softmax_attention"),
         ("+model/mixer=softmax_attention", "+model/mixer=softmax_attention"),
         ("++model/mixer=softmax_attention", "model/mixer=softmax_attention"),
+        ("+experiment=copy", "experiment=copy"),
         ("model/norm@model.decoder.norm=layer_norm", "model/norm@model.decoder.norm=layer_norm"),
         ("~tags", "~tags"),
     ],

@@ -135,6 +135,20 @@ def test_user_choices_come_from_their_own_folder(tmp_path: Path, capsys: pytest.
     assert "Mine." in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("sign", ["", "+"])
+def test_users_own_experiment_is_chosen_with_and_without_a_plus_and_overridden(
+    sign: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import yaml
+
+    (tmp_path / "experiment").mkdir()
+    text = "# @package _global_\ndefaults:\n  - override /model/norm: rms_norm\nmodel:\n  d_model: 32\nseed: 7\n"
+    (tmp_path / "experiment" / "mine.yaml").write_text(text)
+    assert main(["train", "--config-dir", str(tmp_path), f"{sign}experiment=mine", "seed=8", "--cfg", "job"]) == 0
+    config = yaml.safe_load(capsys.readouterr().out)
+    assert (config["choices"]["model/norm"], config["model"]["d_model"], config["seed"]) == ("rms_norm", 32, 8)
+
+
 def test_a_reader_that_goes_away_early_is_no_error() -> None:
     program = "import sys; from headtohead.cli import main; sys.exit(main(['list']))"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -19,11 +15,10 @@ from headtohead.building.errors import ConfigurationError
 from headtohead.cli import main
 from headtohead.studying.cells import run_id
 from headtohead.studying.multirun import Multirun, planned
-from headtohead.tracking.record import Place
-from headtohead.tracking.store import find_runs
+from headtohead.tracking.liveness import Owner
+from headtohead.tracking.record import Place, RunRecord
+from headtohead.tracking.store import RunFolder, find_runs
 from studying.small_studies import TINY
-
-PROGRAM = (sys.executable, "-c", "import sys; from headtohead.cli import main; sys.exit(main())")
 
 
 def plan(*overrides: str) -> Multirun:
@@ -76,34 +71,35 @@ def test_what_makes_no_multirun_is_refused_before_the_first_run(overrides: list[
 
 
 @pytest.mark.slow
-def test_a_failing_run_takes_no_other_along_and_what_is_done_is_not_run_again(
+def test_a_failing_run_takes_no_other_along_one_that_was_killed_goes_on_and_what_is_done_is_not_run_again(
     here: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """That a model is too short for its data is known only when the data is made."""
-    command = ["train", "-m", *TINY, "model.max_length=2,null"]
-    assert main(command) == 1
+    overrides = [*TINY, "model.max_length=2,null"]
+    leave_killed(plan(*overrides), "model.max_length=null")
+    assert main(["train", "-m", *overrides]) == 1
     shown = capfd.readouterr()
-    statuses = sorted(run.read_record().status for run in find_runs("outputs"))
-    assert statuses == ["failed", "finished"], shown.err
+    records = {run.read_record().status: run.read_record() for run in find_runs("outputs")}
+    assert sorted(records) == ["failed", "finished"], shown.err
+    assert records["finished"].timing.starts == 2
     assert "1 of 2 finished" in shown.err and "failed (" in shown.err and "model.max_length=2" in shown.err
     assert "finished" in shown.out
     done = {run.path / "record.json": (run.path / "record.json").stat().st_mtime_ns for run in find_runs("outputs")}
-    assert main([*command[:-1], "model.max_length=null", "--workers", "2"]) == 0
-    assert "1 runs, 0 of them to do" in capfd.readouterr().err
+    assert main(["train", "-m", *overrides[:-1], "model.max_length=null", "--workers", "2"]) == 0
+    assert "1 run, 0 of them to do" in capfd.readouterr().err
     assert done == {path: path.stat().st_mtime_ns for path in done}
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="runs are forked")
-def test_a_killed_multirun_goes_on_where_it_was(here: Path) -> None:
-    command = [*PROGRAM, "train", "-m", *TINY, "seed=0", "trainer.max_steps=300", "trainer.validate_every=100"]
-    with subprocess.Popen(command, env=os.environ, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as first:
-        deadline = time.monotonic() + 120
-        while not any(run.metrics_file.path.exists() for run in find_runs("outputs")) and time.monotonic() < deadline:
-            time.sleep(0.2)
-        first.send_signal(signal.SIGKILL)
-    assert subprocess.run(command, check=False, capture_output=True, env=os.environ).returncode == 0
-    records = [json.loads((run.path / "record.json").read_text()) for run in find_runs("outputs")]
-    assert [record["status"] for record in records] == ["finished"]
-    assert records[0]["timing"]["starts"] == 2, "the run that was stopped went on"
-    assert all(run.metrics()["train/loss"].step == list(range(1, 301)) for run in find_runs("outputs"))
+def leave_killed(multirun: Multirun, override: str) -> None:
+    """A run whose process was killed before its first checkpoint."""
+    (job,) = [job for job in multirun.jobs if override in job.overrides]
+    run = RunFolder.create_at(multirun.run_folder(job))
+    run.write_record(RunRecord(id=run.id, name=job.name, status="running", config=dict(job.config)))
+    (run.path / "heartbeat.json").write_text(json.dumps(asdict(replace(Owner.this_process(), started="long ago"))))
+
+
+def test_where_runs_are_trained_is_not_swept_over(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "-m", *TINY, "launcher=local,slurm"]) == 2
+    assert "launcher=local,slurm holds several values" in capsys.readouterr().err
+    assert main(["train", *TINY, "seed=0,1", "launcher=local"]) == 2
+    assert "these overrides make 2 runs: give --multirun too" in capsys.readouterr().err

@@ -15,6 +15,8 @@ from headtohead.building.errors import ConfigurationError, nearest, one_of, unkn
 from headtohead.building.patterns import named_mixers
 
 _OVERRIDE = re.compile(r"(?P<sign>\+\+|\+|~|)(?P<key>[^=\s~+][^=\s]*)(?:=(?P<value>.*))?", re.DOTALL)
+_EMPTY = "experiment"
+"""A group of the root without a choice: Hydra would add a second one, where templates write +experiment=NAME."""
 _PLAIN = re.compile(r"[\w.-]+")
 
 
@@ -42,7 +44,8 @@ def _prepare_one(override: str, known: set[str], config_dir: str | Path | None) 
     if group in known and "." not in group:
         if value is not None and sign != "~":
             _check_choice(group, value.strip("'\""), config_dir)
-        return f"{'' if sign == '++' else sign}{key}" + ("" if value is None else f"={value}")
+        is_there = sign == "++" or (sign == "+" and key == _EMPTY)
+        return f"{'' if is_there else sign}{key}" + ("" if value is None else f"={value}")
     if group == STUDY:
         raise ConfigurationError(f"{override} is a question about many runs, and no part of one: h2h study {value}")
     if "/" in group or package:

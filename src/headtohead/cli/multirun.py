@@ -63,7 +63,8 @@ def _conducted(given: argparse.Namespace, multirun: Multirun, launcher: Launcher
         forget_failed(multirun, multirun.jobs)
     watch = Watch(multirun, multirun.jobs)
     missing = sum(not standing.is_done for standing in watch.look())
-    note(f"{len(multirun.jobs)} runs, {missing} of them to do; logs in {os.path.relpath(multirun.folder / 'logs')}")
+    runs = "1 run" if len(multirun.jobs) == 1 else f"{len(multirun.jobs)} runs"
+    note(f"{runs}, {missing} of them to do; logs in {os.path.relpath(multirun.folder / 'logs')}")
     _tell_refused(multirun)
     commands = worker_commands(given, launcher, _command(given), multirun.folder, missing)
     try:
