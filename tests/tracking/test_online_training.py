@@ -53,12 +53,17 @@ def test_a_run_arrives_as_its_record_tells_it(tmp_path: Path, server: WandbServe
     assert all(math.isclose(sent[key], told[key], rel_tol=1e-6) for key in told)
     assert len(run.history) == len({row["_step"] for row in run.history})
     assert run.summary["test/loss"] == record.metrics["test"]["loss"]
+    assert run.summary["validation/loss"] == record.metrics["validation"]["loss"]
+    validated = [value for (_, name), value in told.items() if name == "validation/loss"]
+    assert (run.summary["min/validation/loss"], run.summary["last/validation/loss"]) == (min(validated), validated[-1])
+    assert run.summary["costs/parameters"] == record.costs["totals"]["parameters"]
 
     assert run.axes == {**dict.fromkeys(AXES.values()), "*": "trainer/global_step"}
     assert all(axis in row for row in run.history for axis in AXES.values())
 
     config = run.config
     assert config.pop("environment")["packages"] == record.environment.packages
+    assert config.pop("arm") == record.name
     assert config == without_empty({**record.config, "output_dir": "~/outputs"})
     assert config["model"]["mixer"]["_target_"].endswith("SoftmaxAttention")
     assert config["optimizer"]["lr"] == 1e-5

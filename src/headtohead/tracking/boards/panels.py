@@ -28,7 +28,7 @@ _MAPS = ("attention/", "receptive_field/")
 _DEVICES = range(8)
 _MACHINE = {
     "processor": ["system/cpu"],
-    "memory": ["system/memory", "system/proc.memory.percent"],
+    "memory": ["system/memory_percent", "system/proc.memory.percent"],
     "GPU": [f"system/gpu.{device}.gpu" for device in _DEVICES],
     "GPU memory": [f"system/gpu.{device}.memoryAllocated" for device in _DEVICES],
     "GPU power": [f"system/gpu.{device}.powerWatts" for device in _DEVICES],
