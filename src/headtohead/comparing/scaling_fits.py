@@ -27,6 +27,9 @@ _BEYOND = 10.0
 """How far past the largest run the frontier is told, in FLOPs."""
 _TOLD = 5
 _NO_LAW = f"the exponent runs against its bound of {STEEPEST:g}, so these points follow no such law"
+_NO_FLOOR = (
+    "the fitted floor is zero, so that how fast the rest falls has no upper bound, and the best split is not known"
+)
 
 
 @dataclass(frozen=True)
@@ -190,6 +193,8 @@ def _joint(points: Sequence[Point], alpha: float, samples: int) -> JointFit | No
     fitted = (law.floor, law.scale, law.exponent, law.token_scale, law.token_exponent, law.frontier_exponent)
     if law.exponent.value <= 0 or law.token_exponent.value <= 0:
         return JointFit(*fitted, reason="the loss does not fall with both, so there is no best split")
+    if law.floor.high is None:
+        return JointFit(*fitted, reason=_NO_FLOOR)
     return JointFit(*fitted, frontier=tuple(_frontier(law, points)))
 
 
@@ -199,5 +204,6 @@ def _frontier(law: JointLaw, points: Sequence[Point]) -> Iterator[FrontierPoint]
     least, most = min(point.flops for point in points), max(point.flops for point in points)
     for flops in [*np.geomspace(least, most, _TOLD).tolist(), _BEYOND * most]:
         parameters, tokens = law.frontier(flops, per_token=per_token)
-        if all(map(math.isfinite, (parameters.low, parameters.high, tokens.low, tokens.high))):
+        ends = (parameters.low, parameters.high, tokens.low, tokens.high)
+        if all(end is not None and math.isfinite(end) for end in ends):
             yield FrontierPoint(flops, parameters, tokens, flops > most * (1 + _SAME))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
-from headtohead.comparing.statistics.scaling import joint_law, power_law
+from headtohead.comparing.statistics.scaling import Fitted, joint_law, power_law
 
 SIZES = np.repeat(np.geomspace(1e5, 1e8, 7), 2)
 
@@ -35,7 +37,36 @@ def test_the_intervals_hold_the_planted_law_nearly_as_often_as_they_say(num_size
     laws = [power_law(sizes, loss, samples=300) for loss in losses]
     for name, truth in (("floor", 1.7), ("scale", 40.0), ("exponent", 0.3)):
         found = [getattr(law, name) for law in laws]
-        assert 0.9 <= np.mean([each.low < truth < each.high for each in found]) <= 0.99
+        assert 0.9 <= np.mean([holds(each, truth) for each in found]) <= 0.99
+
+
+def holds(found: Fitted, truth: float) -> bool:
+    return found.low < truth < (math.inf if found.high is None else found.high)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("num_tokens", "most_tokens", "noise"), [(5, 1e7, 0.003), (3, 4e5, 0.01)])
+def test_the_intervals_of_joint_laws_hold_them_nearly_as_often_as_they_say(
+    num_tokens: int, most_tokens: float, noise: float
+) -> None:
+    """Of 24 or 40 runs. With 300 such studies 94 to 96 of 100 do on wide grids, and 90 to 98 where tokens span 4."""
+    axes = np.meshgrid(np.geomspace(1e4, 3e5, 4), np.geomspace(1e5, most_tokens, num_tokens))
+    sizes, tokens = (np.repeat(axis.ravel(), 2) for axis in axes)
+    rng = np.random.default_rng(0)
+    planted = 1.0 + 30 * sizes**-0.34 + 40 * tokens**-0.28
+    laws = [
+        joint_law(sizes, tokens, planted * np.exp(noise * rng.normal(size=sizes.size)), samples=200) for _ in range(30)
+    ]
+    truths = {"floor": 1.0, "scale": 30.0, "exponent": 0.34, "token_exponent": 0.28, "frontier_exponent": 0.28 / 0.62}
+    for name, truth in truths.items():
+        assert np.mean([holds(getattr(law, name), truth) for law in laws]) >= 0.8, name
+
+
+def test_a_floor_that_is_fitted_at_zero_leaves_the_upper_ends_open() -> None:
+    """The points bend upwards, as if more were taken away than there is."""
+    law = power_law(SIZES, 40 * SIZES**-0.3 * np.exp(-0.004 * np.log(SIZES / 1e5) ** 2), samples=20)
+    assert law.floor.value < 0.001 and law.exponent.high is None
+    assert law.exponent.words.endswith(", no bound]")
 
 
 def test_one_bad_run_does_not_move_the_law() -> None:

@@ -3,7 +3,8 @@ together with the compute-optimal frontier that follows (https://arxiv.org/abs/2
 
 Every point is the end of a run with a schedule of its own. Fits are least squares of the logarithm with Huber's loss,
 from several starts. Intervals are percentiles over residuals drawn anew, which are made larger first: by what the fit
-has taken from them, and by as much as Student's t is wider than the normal for so few points.
+has taken from them, and by as much as Student's t is wider than the normal for so few points. A floor that is fitted at
+zero keeps all redrawn ones there, and exponents too low with it: then the points set no upper bounds.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ _EXACT = 1e-9
 _ALONE, _JOINT = 3, 5
 """Free numbers of each law."""
 FLOPS_PER_PARAMETER_AND_TOKEN = 6.0
-
-
 _NOTHING = 1e-6
+_NO_FLOOR = 1e-3
+"""Of the least loss: a floor below it is at the edge of what is fitted."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,14 @@ class Fitted:
 
     value: float
     low: float
-    high: float
+    high: float | None
+    """None where the points set no upper bound."""
 
     @property
     def words(self) -> str:
         """A floor at the edge of what is fitted is none."""
-        value, low, high = (0.0 if abs(part) < _NOTHING else part for part in (self.value, self.low, self.high))
-        return f"{value:.3g} [{low:.3g}, {high:.3g}]"
+        value, low = (0.0 if abs(part) < _NOTHING else part for part in (self.value, self.low))
+        return f"{value:.3g} [{low:.3g}, {'no bound' if self.high is None else f'{self.high:.3g}'}]"
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def _optimum(free: Floats, products: Floats) -> tuple[Floats, Floats]:
 def power_law(x: ArrayLike, loss: ArrayLike, *, samples: int = 400, seed: int = 0, alpha: float = 0.05) -> PowerLaw:
     """Fitted to points at four different x or more."""
     found = _fit(_terms(x, 4), _losses(loss, _ALONE), _Redrawn(samples, seed, alpha))
-    return PowerLaw(*_fitted(found, alpha))
+    return PowerLaw(*_fitted(found, np.asarray(loss, dtype=np.float64), alpha))
 
 
 def joint_law(
@@ -113,7 +115,9 @@ def joint_law(
     log_x = np.concatenate([_terms(parameters, 3), _terms(tokens, 3)])
     found = _fit(log_x, _losses(loss, _JOINT), _Redrawn(samples, seed, alpha))
     share = found[:, 4] / (found[:, 2] + found[:, 4])
-    floor, scale, exponent, token_scale, token_exponent, frontier = _fitted(np.column_stack([found, share]), alpha)
+    floor, scale, exponent, token_scale, token_exponent, frontier = _fitted(
+        np.column_stack([found, share]), np.asarray(loss, dtype=np.float64), alpha
+    )
     return JointLaw(floor, scale, exponent, token_scale, token_exponent, frontier, found[1:], alpha)
 
 
@@ -183,6 +187,8 @@ def _starts(log_loss: Floats, terms: int) -> Floats:
     return np.array(starts)
 
 
-def _fitted(rows: Floats, alpha: float) -> list[Fitted]:
+def _fitted(rows: Floats, losses: Floats, alpha: float) -> list[Fitted]:
     low, high = np.quantile(rows[1:], [alpha / 2, 1 - alpha / 2], axis=0)
-    return [Fitted(*map(float, each)) for each in zip(rows[0], low, high, strict=True)]
+    bounded = rows[0, 0] > _NO_FLOOR * losses.min()
+    ends = zip(rows[0], low, high, strict=True)
+    return [Fitted(float(value), float(least), float(most) if bounded else None) for value, least, most in ends]

@@ -16,6 +16,10 @@ from headtohead.comparing.table import count
 
 _WORDS: dict[Axis, str] = {"parameters": "parameters", "tokens": "training tokens", "flops": "training FLOPs"}
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "pentagon", "star")
+_COVERAGE = (
+    "Where laws were planted, 93 to 96 of 100 such 95 % intervals held the truth, and 90 to 98 where tokens spanned no "
+    "more than a factor of 4. A fitted floor of zero leaves the upper ends open."
+)
 _DRAWN = 60
 """Points of a drawn law."""
 
@@ -118,7 +122,7 @@ def _laws(found: ScalingFits) -> Table:
     ]
     caption = (
         f"{metric_words(found.metric)} = floor + scale · size^(−exponent), with {level(found.alpha)} bootstrap "
-        "intervals; the floor is what no size removes."
+        f"intervals; the floor is what no size removes. {_COVERAGE}"
     )
     return Table(columns, rows, caption)
 
