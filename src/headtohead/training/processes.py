@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 
-from lightning_fabric.plugins.environments import ClusterEnvironment, LightningEnvironment
+from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from lightning_fabric.utilities.rank_zero import rank_zero_only
 
 from headtohead.training.parts import Settings
@@ -22,7 +23,7 @@ def take_part(settings: Settings) -> None:
     if launcher == "torchrun" or (launcher is not None and wanted > 1):
         _check(launcher, started, settings)
     if wanted == 1 and not {"RANK", "LOCAL_RANK"} & os.environ.keys():  # those of torchrun and Lightning
-        rank_zero_only.rank = 0
+        rank_zero_only.rank = 0  # type: ignore[attr-defined]
 
 
 def environments(settings: Settings) -> list[ClusterEnvironment]:
