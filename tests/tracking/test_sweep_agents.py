@@ -164,6 +164,15 @@ def test_what_no_run_can_be_is_refused_before_the_server_hears_of_it(
     assert not server.sweeps.by_id
 
 
+def test_a_server_that_does_not_take_the_sweep_is_told_of_with_the_way_out(
+    tmp_path: Path, server: WandbServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.behaviour = "refuses"
+    file = written(tmp_path, {"seed": {"values": [1, 2]}})
+    assert main(["sweep", str(file), "--wandb"]) == 2
+    assert_said("did not take the sweep .* `wandb login` changes the key; without --wandb the same file runs", capsys)
+
+
 def assert_said(pattern: str, capsys: pytest.CaptureFixture[str]) -> None:
     err = capsys.readouterr().err
     assert re.search(pattern, err), err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -14,6 +14,10 @@ from typing import Any
 from headtohead.tracking.connection import logged_in, server_url, unreachable
 
 _CONNECT_TIMEOUT = 5.0
+
+
+class NoSweepError(ValueError):
+    """The server has no sweep of ours; the message says why, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -46,26 +50,29 @@ class RegisteredSweep:
 
 
 def check_server() -> None:
-    """Raises ValueError, with what to do, where no sweep could be registered."""
+    """Raises NoSweepError where no sweep could be registered."""
     if not logged_in():
-        raise ValueError(
+        raise NoSweepError(
             f"a sweep of W&B needs a login at {server_url()}: run `wandb login` or set WANDB_API_KEY; without --wandb "
             "the same file runs here, with no account"
         )
     if trouble := unreachable(server_url(), timeout=_CONNECT_TIMEOUT):
-        raise ValueError(
+        raise NoSweepError(
             f"{server_url()} cannot be reached ({trouble}): try again; without --wandb the same file runs here"
         )
 
 
 def register(config: Mapping[str, Any], *, project: str, entity: str | None) -> RegisteredSweep:
-    """Raises ValueError where the server does not take it."""
+    """Raises NoSweepError where the server does not take it."""
 
     import wandb
 
-    with redirect_stdout(StringIO()):
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
         try:
             sweep = wandb.sweep(dict(config), entity=entity, project=project)
         except Exception as error:  # wrong key, no right to the project, a server in trouble ...
-            raise ValueError(f"{server_url()} did not take the sweep: {' '.join(str(error).split())[:300]}") from None
+            raise NoSweepError(
+                f"{server_url()} did not take the sweep ({' '.join(str(error).split())[:300]}): `wandb login` changes "
+                "the key; without --wandb the same file runs here"
+            ) from None
     return RegisteredSweep(os.environ["WANDB_ENTITY"], os.environ["WANDB_PROJECT"], sweep)
