@@ -13,7 +13,7 @@ from rich.console import Console
 from headtohead.cli import main
 from headtohead.comparing.comparability import NotComparable, refuse_unlike
 from headtohead.comparing.contest import Contest, Terms, contest_of
-from headtohead.comparing.contest_formats import ContestTable
+from headtohead.comparing.contest_formats import contest_table
 from headtohead.tracking.record import Comparability, Place, RunRecord, Status, to_json
 
 LOSSES = {"attention": [2.00, 2.05, 1.95, 2.02, 1.98], "mamba": [1.80, 1.84, 1.76, 1.80, 1.80]}
@@ -74,7 +74,7 @@ def test_trials_and_points_on_a_part_of_the_budget_are_left_out_and_said() -> No
 def test_the_table_has_the_baseline_first_and_counts_what_has_no_outcome() -> None:
     found = [*records(), record("mamba", 5, None, "diverged"), record("mamba", 6, None, "out_of_memory")]
     console = Console(file=io.StringIO(), width=160, color_system=None)
-    console.print(ContestTable(against(found, "mamba")))
+    console.print(contest_table(against(found, "mamba")))
     assert isinstance(console.file, io.StringIO)
     rows = [
         line.strip("│").split("│")

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from headtohead.comparing.comparability import NotComparable
 from headtohead.comparing.contest import Contest, Terms, contest_of
-from headtohead.comparing.contest_formats import ContestTable, contest_csv, contest_latex, escaped
+from headtohead.comparing.contest_formats import contest_csv, contest_latex, contest_table, escaped
 from headtohead.comparing.contest_rows import as_data
 from headtohead.tracking.directions import direction_of
 from headtohead.tracking.record import Progress, RunRecord
@@ -147,7 +147,7 @@ def test_arms_that_share_no_seeds_are_compared_unpaired() -> None:
 def test_a_narrow_terminal_has_the_costs_in_a_table_of_their_own() -> None:
     for width, tables in ((160, 1), (80, 2)):
         console = Console(file=io.StringIO(), width=width, color_system=None)
-        console.print(ContestTable(contest()))
+        console.print(contest_table(contest()))
         assert isinstance(console.file, io.StringIO)
         told = console.file.getvalue()
         assert told.count("┏") == tables and "…" not in told

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
+from headtohead.comparing.fitting import Fitted
 from headtohead.comparing.table import Line, as_data, as_table, line_of, lines_of, number, whereabouts
 from headtohead.tracking.record import Progress, RunRecord, Selection, WandbLink
 
@@ -31,8 +32,8 @@ def record(name: str = "tiny", **fields: Any) -> RunRecord:
     return made
 
 
-def printed(table: Table) -> str:
-    console = Console(file=io.StringIO(), width=160, color_system=None)
+def printed(table: Table | Fitted, *, width: int = 160) -> str:
+    console = Console(file=io.StringIO(), width=width, color_system=None)
     console.print(table)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
@@ -161,3 +162,11 @@ def test_whereabouts_are_paths_from_here_and_addresses_as_they_are(
 )
 def test_a_small_number_is_told_with_its_figures_and_nothing_has_no_sign(value: float, told: str) -> None:
     assert number(value) == told
+
+
+def test_on_a_narrow_terminal_no_name_no_number_and_no_status_is_lost() -> None:
+    lines = lines_of([record("a_rather_long_name_of_a_run", seed=seed) for seed in range(2)])
+    told = printed(as_table(lines), width=80)
+    assert "…" not in told and told.count("┏") == 2
+    assert "finished" in told and "loss 2.100" in told and "12.3 k tokens/s" in told and "1.5 GiB" in told
+    assert max(map(len, told.splitlines())) <= 80

@@ -187,9 +187,9 @@ def _show(contest: Contest | TaskContest) -> None:
 
 
 def _show_one(contest: Contest) -> None:
-    from headtohead.comparing.contest_formats import ContestTable
+    from headtohead.comparing.contest_formats import contest_table
 
-    show_table(ContestTable(contest))
+    show_table(contest_table(contest))
     for verdict in contest.verdicts:
         out(verdict.sentence)
     out(contest.budget.sentence)

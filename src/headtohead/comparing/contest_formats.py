@@ -8,19 +8,18 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from headtohead.comparing.arms import Costs
 from headtohead.comparing.contest import Contest
 from headtohead.comparing.contest_rows import Row, rows_of
+from headtohead.comparing.fitting import Fitted
 from headtohead.comparing.table import count, memory, number
 from headtohead.comparing.wording import OF_WHAT
 
 _STYLES = {"better": "green", "worse": "red", "equivalent": "cyan", "undecided": "yellow"}
-_WIDE, _NAME = 10_000, 12
+_NAME = 12
 _Column = tuple[str, Callable[[Row], str]]
 _COSTS: tuple[_Column, ...] = (
     ("parameters", lambda row: count(row.costs.parameters)),
@@ -43,45 +42,42 @@ _ESCAPES = {
 }  # fmt: skip
 
 
-class ContestTable:
-    """One line per arm, the baseline first; costs stand apart where the terminal has no room for both, and costs and
-    counts that say nothing have no column."""
+def contest_table(contest: Contest) -> Fitted:
+    """One line per arm, the baseline first; costs and counts that say nothing have no column."""
+    rows = rows_of(contest)
+    costs, counts = _costs(rows), _counts(rows)
+    apart = [_costs_table(rows, costs)] if costs else []
+    return Fitted(_results_table(contest, rows, [*costs, *counts]), [_results_table(contest, rows, counts), *apart])
 
-    def __init__(self, contest: Contest) -> None:
-        self._told, self._rows = contest.told, rows_of(contest)
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        costs, counts = _costs(self._rows), _counts(self._rows)
-        whole = self._results([*costs, *counts])
-        wanted = Measurement.get(console, options.update(max_width=_WIDE), whole).maximum
-        if wanted <= options.max_width or not costs:
-            yield whole
-        else:
-            yield self._results(counts)
-            yield self._table([Text(row.arm) for row in self._rows], costs)
+def _results_table(contest: Contest, rows: Sequence[Row], more: Sequence[_Column]) -> Table:
+    table = _table_of_arms()
+    for name in (contest.told, "difference"):
+        table.add_column(Text(name), justify="right")
+    table.add_column("p", justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for name, _ in more:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        verdict = Text(row.verdict, style=_STYLES[row.verdict]) if row.verdict else "baseline"
+        table.add_row(Text(row.arm), *_figures(row), _p(row), verdict, *(shown(row) for _, shown in more))
+    return table
 
-    def _results(self, more: Sequence[_Column]) -> Table:
-        table = self._table([], ())
-        for name in (self._told, "difference"):
-            table.add_column(Text(name), justify="right")
-        table.add_column("p", justify="right", no_wrap=True)
-        table.add_column("verdict", no_wrap=True)
-        for name, _ in more:
-            table.add_column(name, justify="right", no_wrap=True)
-        for row in self._rows:
-            verdict = Text(row.verdict, style=_STYLES[row.verdict]) if row.verdict else "baseline"
-            table.add_row(Text(row.arm), *_figures(row), _p(row), verdict, *(shown(row) for _, shown in more))
-        return table
 
-    def _table(self, names: Sequence[Text], columns: Sequence[_Column]) -> Table:
-        """Names are the user's own: plain text, never rich's markup."""
-        table = Table(header_style="bold")
-        table.add_column("arm", overflow="fold", min_width=_NAME)
-        for name, _ in columns:
-            table.add_column(name, justify="right", no_wrap=True)
-        for row, name in zip(self._rows, names, strict=False):
-            table.add_row(name, *(shown(row) for _, shown in columns))
-        return table
+def _costs_table(rows: Sequence[Row], costs: Sequence[_Column]) -> Table:
+    table = _table_of_arms()
+    for name, _ in costs:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(Text(row.arm), *(shown(row) for _, shown in costs))
+    return table
+
+
+def _table_of_arms() -> Table:
+    """Names are the user's own: plain text, never rich's markup."""
+    table = Table(header_style="bold")
+    table.add_column("arm", overflow="fold", min_width=_NAME)
+    return table
 
 
 def contest_csv(contests: Mapping[str, Contest]) -> str:

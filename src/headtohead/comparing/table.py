@@ -15,6 +15,7 @@ from rich.text import Text
 
 from headtohead.comparing.arms import arm_of
 from headtohead.comparing.comparability import seed_of
+from headtohead.comparing.fitting import Fitted
 from headtohead.tracking.record import RunRecord, Status
 
 GIVEN = "given"
@@ -31,6 +32,8 @@ _STYLES: Mapping[Status, str] = {
     "out_of_memory": "red",
     "failed": "red",
 }
+_RESULTS, _COSTS = ("result", "baseline"), ("parameters", "FLOPs/token", "speed", "peak memory")
+_NAME = 8
 _UNKNOWN = "-"
 _SMALL, _TINY = 0.01, 1e-6
 _TELLING = ("accuracy", "exact_match", "entity_f1")
@@ -117,22 +120,29 @@ def as_csv(lines: Sequence[Line]) -> str:
     return text.getvalue()
 
 
-def as_table(lines: Iterable[Line], *, title: str | None = None) -> Table:
+def as_table(lines: Iterable[Line], *, title: str | None = None) -> Fitted:
     """The same for a terminal; seeds are shown where they differ."""
     shown = list(lines)
-    with_seed = len({line.seed for line in shown}) > 1
+    whole = _lines_table(shown, (*_RESULTS, *_COSTS, "status"), title)
+    return Fitted(whole, [_lines_table(shown, (*_RESULTS, "status"), title), _lines_table(shown, _COSTS, None)])
+
+
+def _lines_table(lines: Sequence[Line], columns: Sequence[str], title: str | None) -> Table:
+    with_seed = len({line.seed for line in lines}) > 1
     table = Table(title=title, title_justify="left", header_style="bold")
-    table.add_column("run", overflow="fold")
+    table.add_column("run", overflow="fold", min_width=_NAME)
     if with_seed:
-        table.add_column("seed", justify="right")
-    table.add_column("result", no_wrap=True)
-    for name in ("baseline", "parameters", "FLOPs/token", "speed", "peak memory"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("status", overflow="fold")
-    for line in shown:
+        table.add_column("seed", justify="right", no_wrap=True)
+    for name in columns:
+        if name == "status":
+            table.add_column(name, overflow="fold", min_width=_NAME)
+        else:
+            table.add_column(name, justify="left" if name == "result" else "right", no_wrap=True)
+    for line in lines:
         seed = [str(line.seed)] if with_seed else []
+        told = _figures(line)
         # names are the user's own: plain text, never rich's markup
-        table.add_row(Text(line.name), *seed, *_figures(line), _status(line))
+        table.add_row(Text(line.name), *seed, *(told[name] for name in columns))
     return table
 
 
@@ -152,15 +162,16 @@ def _from_here(place: str) -> str:
     return place if "://" in place else os.path.relpath(place)
 
 
-def _figures(line: Line) -> list[str]:
-    return [
-        _result(line),
-        number(line.baseline),
-        count(line.parameters),
-        count(line.flops_per_token),
-        _speed(line),
-        memory(line.peak_memory_bytes),
-    ]
+def _figures(line: Line) -> dict[str, str | Text]:
+    return {
+        "result": _result(line),
+        "baseline": number(line.baseline),
+        "parameters": count(line.parameters),
+        "FLOPs/token": count(line.flops_per_token),
+        "speed": _speed(line),
+        "peak memory": memory(line.peak_memory_bytes),
+        "status": _status(line),
+    }
 
 
 def _status(line: Line) -> Text:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from headtohead.comparing.fitting import Fitted
 from headtohead.comparing.lengths import lengths_of
 from headtohead.comparing.lengths_table import lengths_table
 from headtohead.comparing.table import count, memory
@@ -21,14 +22,14 @@ from headtohead.studying.tuning.tuning import Tuning
 from headtohead.tracking.record import RunRecord
 
 _UNKNOWN = "-"
+_PLANNED = ("runs", "missing", "parameters", "tokens/run", "FLOPs/run", "time/run", "by")
+_APART = (("runs", "missing", "time/run", "by"), ("parameters", "tokens/run", "FLOPs/run"))
 
 
 def show_plan(plan: Plan, estimate: Estimate, workers: int) -> RenderableType:
     """What would be run, at what cost."""
     study = plan.study
-    table = named_table("arm", "runs", "missing", "parameters", "tokens/run", "FLOPs/run", "time/run", "by")
-    for arm in estimate.arms:
-        table.add_row(Text(arm.arm), *_planned(arm))
+    table = Fitted(_planned_table(estimate, _PLANNED), [_planned_table(estimate, part) for part in _APART])
     total = f"{estimate.missing} of {estimate.runs} runs to do, {count(estimate.flops)} FLOPs"
     if estimate.missing:
         at_once = max(1, min(workers, estimate.missing))
@@ -98,17 +99,24 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
 
 
-def _planned(arm: ArmEstimate) -> list[str]:
-    time = _UNKNOWN if arm.seconds is None else duration(arm.seconds)
-    return [
-        str(arm.runs),
-        str(arm.missing),
-        count(arm.parameters),
-        count(arm.tokens),
-        count(arm.flops),
-        time,
-        arm.source or _UNKNOWN,
-    ]
+def _planned_table(estimate: Estimate, columns: Sequence[str]) -> Table:
+    table = named_table("arm", *columns)
+    for arm in estimate.arms:
+        told = _planned(arm)
+        table.add_row(Text(arm.arm), *(told[name] for name in columns))
+    return table
+
+
+def _planned(arm: ArmEstimate) -> dict[str, str]:
+    return {
+        "runs": str(arm.runs),
+        "missing": str(arm.missing),
+        "parameters": count(arm.parameters),
+        "tokens/run": count(arm.tokens),
+        "FLOPs/run": count(arm.flops),
+        "time/run": _UNKNOWN if arm.seconds is None else duration(arm.seconds),
+        "by": arm.source or _UNKNOWN,
+    }
 
 
 def _troubles(report: Report) -> Iterator[Text]:
