@@ -6,6 +6,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from headtohead.studying.launcher import Command, Ended, LocalProcesses
 
 
@@ -43,6 +45,20 @@ def test_several_at_once_each_with_its_threads(tmp_path: Path) -> None:
     pairs = (("a", "b"), ("b", "a"))
     launcher.submit([python(meet.format(str(tmp_path), *pair), tmp_path / f"{pair[0]}.log", 3) for pair in pairs])
     assert [end.last_words for end in all_ended(launcher)] == ["3", "3"]
+
+
+def test_those_that_run_at_once_have_a_gpu_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    says = "import os; print(os.environ.get('CUDA_VISIBLE_DEVICES'))"
+
+    def told(number: int, at_once: int | None = None) -> list[str]:
+        launcher = LocalProcesses(at_once)
+        launcher.submit([python(says, tmp_path / f"{n}.log") for n in range(number)])
+        return sorted(end.last_words for end in all_ended(launcher))
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2, 5")
+    assert told(3) == ["2", "2", "5"] and told(3, at_once=1) == ["2"] * 3
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert told(2) == ["0", "0"], "a single one is shared"
 
 
 def test_stop_ends_what_runs_and_forgets_what_waits(tmp_path: Path) -> None:

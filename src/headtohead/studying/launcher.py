@@ -68,14 +68,17 @@ class Launcher(ABC):
 
 
 class LocalProcesses(Launcher):
-    """Processes of this machine, so many at once; 1 means one after another, None all at once."""
+    """Processes of this machine, so many at once; 1 means one after another, None all at once. They take turns at its
+    GPUs: of those that run at once, each has one of its own as far as they go."""
 
     is_parent = True
 
     def __init__(self, at_once: int | None = None) -> None:
         self._at_once = at_once
+        self._gpus = gpus()
         self._waiting: list[Command] = []
-        self._running: list[tuple[Command, subprocess.Popen[bytes]]] = []
+        self._running: dict[int, tuple[Command, subprocess.Popen[bytes]]] = {}
+        """By place: as many as run at once."""
 
     def threads(self, workers: int) -> int:
         return max(1, processors() // min(workers, self._at_once or workers))
@@ -85,10 +88,10 @@ class LocalProcesses(Launcher):
         self._fill()
 
     def ended(self) -> list[Ended]:
-        codes = [(command, process.poll()) for command, process in self._running]
-        self._running = [(c, p) for (c, p), (_, code) in zip(self._running, codes, strict=True) if code is None]
+        codes = {place: process.poll() for place, (_, process) in self._running.items()}
+        over = [Ended(self._running.pop(place)[0], code) for place, code in codes.items() if code is not None]
         self._fill()
-        return [Ended(command, code) for command, code in codes if code is not None]
+        return over
 
     @property
     def is_busy(self) -> bool:
@@ -96,9 +99,10 @@ class LocalProcesses(Launcher):
 
     def stop(self) -> None:
         self._waiting.clear()
-        for _, process in self._running:
+        processes = [process for _, process in self._running.values()]
+        for process in processes:
             process.terminate()
-        for _, process in self._running:
+        for process in processes:
             try:
                 process.wait(_PATIENCE_SECONDS)
             except subprocess.TimeoutExpired:
@@ -109,6 +113,8 @@ class LocalProcesses(Launcher):
     def _fill(self) -> None:
         while self._waiting and (self._at_once is None or len(self._running) < self._at_once):
             command = self._waiting.pop(0)
+            place = next(number for number in range(len(self._running) + 1) if number not in self._running)
+            own = {"CUDA_VISIBLE_DEVICES": self._gpus[place % len(self._gpus)]} if len(self._gpus) > 1 else {}
             command.log.parent.mkdir(parents=True, exist_ok=True)
             with command.log.open("wb") as log:
                 process = subprocess.Popen(
@@ -116,15 +122,23 @@ class LocalProcesses(Launcher):
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    env=environment(command.threads),
+                    env={**environment(command.threads), **own},
                     start_new_session=True,  # Ctrl-C is for whoever started them
                 )
-            self._running.append((command, process))
+            self._running[place] = command, process
 
 
 def processors() -> int:
     """Those of this machine that this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def gpus() -> list[str]:
+    """NVIDIA's of this machine that this process may use, as CUDA numbers them; asked without waking them."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [name.strip() for name in named.split(",") if name.strip()]
+    return [str(number) for number, _ in enumerate(Path("/proc/driver/nvidia/gpus").glob("*"))]
 
 
 def environment(threads: int | None) -> dict[str, str]:
