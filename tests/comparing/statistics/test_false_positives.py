@@ -49,13 +49,13 @@ def test_looking_until_something_is_found_is_what_registered_looks_prevent(
         (bimodal, {"arms": FOUR, "seeds": 8, "best": 1.0}),
         (bimodal, {"seeds": 8}),
         (between, {"seeds": 8, "best": 1.0, "looks": LOOKS}),
-        (diverging, {"seeds": 8}),
+        (diverging, {}),
     ],
 )
 def test_the_stated_error_rate_is_kept(
     draw: Draw, given: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With 1,500 studies each: 2 to 5.3 in a hundred."""
+    """With 1,500 studies each: 1 to 5.3 in a hundred."""
     assert NullStudies(tmp_path, monkeypatch, **given).false_verdicts(draw, studies=200) <= most(200)
 
 

@@ -17,7 +17,7 @@ from headtohead.comparing.table import count
 _WORDS: dict[Axis, str] = {"parameters": "parameters", "tokens": "training tokens", "flops": "training FLOPs"}
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "pentagon", "star")
 _COVERAGE = (
-    "Where laws were planted, 93 to 96 of 100 such 95 % intervals held the truth, and 90 to 98 where tokens spanned no "
+    "Where laws were planted, 92 to 96 of 100 such 95 % intervals held the truth, and 90 to 98 where tokens spanned no "
     "more than a factor of 4. A fitted floor of zero leaves the upper ends open."
 )
 _DRAWN = 60
