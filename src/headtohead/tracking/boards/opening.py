@@ -18,8 +18,6 @@ from headtohead.tracking.wandb_addresses import WandbError
 from headtohead.tracking.wandb_runs import reason_of
 
 PACKAGE = "wandb_workspaces"
-_WAIT = "20"
-"""Seconds for one answer of the server."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,6 @@ def opened() -> Iterator[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of pydantic, about the package's own code
         importlib.import_module(f"{PACKAGE}.workspaces")
-    os.environ.setdefault("WANDB_HTTP_TIMEOUT", _WAIT)  # the package opens clients of its own, which read this
     try:
         yield reading_api()
     except Exception as error:  # the client's own kinds, those of requests and pydantic, and plain ValueErrors

@@ -24,7 +24,7 @@ _COSTS = (
     "costs/state_elements",
     "costs/activation_bytes",
 )
-_MAPS = ("attention/", "receptive_field/")
+_MAPS = "attention/"
 _DEVICES = range(8)
 _MACHINE = {
     "processor": ["system/cpu"],
