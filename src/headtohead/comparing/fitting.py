@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
 
@@ -17,7 +17,7 @@ class Fitted:
     """The whole where there is room for it, else its parts."""
 
     whole: Table
-    parts: Sequence[Table]
+    parts: Sequence[RenderableType]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         wanted = Measurement.get(console, options.update(max_width=_WIDE), self.whole).maximum

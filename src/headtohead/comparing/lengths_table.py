@@ -5,21 +5,28 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
+from headtohead.comparing.fitting import Fitted
 from headtohead.comparing.lengths import LengthCurves, LengthPoint
 from headtohead.comparing.table import number
 
 
-def lengths_table(found: LengthCurves) -> Table:
+def lengths_table(found: LengthCurves) -> Fitted:
+    """Why an arm cannot is a column of its own, or where that has no room a sentence below."""
+    reasons = [Text(f"{curve.arm} cannot: {curve.why_not}") for curve in found.curves if curve.why_not]
+    return Fitted(_table(found, with_reasons=bool(reasons)), [_table(found, with_reasons=False), *reasons])
+
+
+def _table(found: LengthCurves, *, with_reasons: bool) -> Table:
     """Names and reasons are the user's own: plain text, never markup."""
     title = f"test {found.metric.replace('_', ' ')} at multiples of the training length"
     table = Table(title=title, title_justify="left", header_style="bold")
     table.add_column("arm", overflow="fold")
     for multiple in found.multiples:
         table.add_column(f"{multiple}x", justify="right", no_wrap=True)
-    if any(curve.why_not for curve in found.curves):
+    if with_reasons:
         table.add_column("why not", overflow="fold")
     for curve in found.curves:
-        reason = [Text(curve.why_not)] if curve.why_not else []
+        reason = [Text(curve.why_not)] if with_reasons else []
         table.add_row(Text(curve.arm), *map(_cell, curve.points), *reason)
     return table
 

@@ -63,7 +63,10 @@ def named_table(first: str, *others: str) -> Table:
     table = Table(header_style="bold")
     table.add_column(Text(first), overflow="fold")
     for name in others:
-        table.add_column(Text(name), justify="right", overflow="fold", no_wrap=name not in _WRAPPED)
+        wraps = name in _WRAPPED
+        table.add_column(
+            Text(name), justify="right", overflow="fold", no_wrap=not wraps, min_width=len(name) if wraps else None
+        )
     return table
 
 

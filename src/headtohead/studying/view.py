@@ -81,7 +81,7 @@ def show_report(report: Report) -> RenderableType:
     return Group(Text(study.question, style="bold"), *told)
 
 
-def _by_length(report: Report) -> Iterator[Table]:
+def _by_length(report: Report) -> Iterator[RenderableType]:
     """Where runs were tested on longer rows too."""
     arms: dict[str, list[RunRecord]] = {arm: [] for arm in report.study.arms}
     for cell, record in report.records.items():
