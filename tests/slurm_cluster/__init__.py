@@ -1,7 +1,7 @@
 """A SLURM of one machine for the tests: sbatch, srun, scancel, scontrol and sacct, as submitit calls them.
 
-Jobs are processes of this machine. What a real cluster does to them is done by `preempt` and `warn`: signals go to
-every process of a job, and what is requeued runs its batch script again. What it does not know is refused.
+Jobs are processes of this machine. What a real cluster does to them is done by `Job.warn` and `Job.preempt`: signals
+go to every process of a job, and what is requeued runs its batch script again. What it does not know is refused.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from slurm_cluster.commands import SIGNALLED, Job
+from slurm_cluster.commands import Job
 
 COMMANDS = ("sbatch", "srun", "scancel", "scontrol", "sacct")
 
@@ -35,14 +35,6 @@ class Cluster:
     @property
     def jobs(self) -> list[Job]:
         return [Job(path) for path in sorted((self.folder / "jobs").iterdir())]
-
-    def warn(self, job: Job) -> None:
-        """Its time is almost up: SIGUSR2, as `#SBATCH --signal=USR2@120` asks."""
-        job.signal(SIGNALLED)
-
-    def preempt(self, job: Job, grace_seconds: float) -> None:
-        """SIGTERM, and after the time of grace SIGKILL; then the job waits again."""
-        job.take_back(grace_seconds)
 
     def close(self) -> None:
         for job in self.jobs:

@@ -13,10 +13,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-SIGNALLED = signal.SIGUSR2
 _GRACE_SECONDS = 3.0
 _KNOWN = {"array", "cpus-per-task", "error", "gpus-per-node", "gres", "job-name", "mem", "nodes", "ntasks-per-node",
-          "open-mode", "output", "partition", "signal", "time", "wckey"}  # fmt: skip
+          "open-mode", "output", "partition", "requeue", "signal", "time", "wckey"}  # fmt: skip
 
 
 class Job:
@@ -57,6 +56,11 @@ class Job:
             found += below.get(process, [])
         return found
 
+    def warn(self) -> None:
+        """Its time is almost up: the signal that the script asked for."""
+        (name,) = re.findall(r"^#SBATCH --signal=(\w+)@", self.script, re.MULTILINE)
+        self.signal(signal.Signals[f"SIG{name}"])
+
     def signal(self, number: int) -> None:
         """The batch script itself is spared, as on a real cluster."""
         _send(number, self.processes()[1:])
@@ -73,7 +77,8 @@ class Job:
             time.sleep(0.05)
         self.kill()
 
-    def take_back(self, grace_seconds: float) -> None:
+    def preempt(self, grace_seconds: float) -> None:
+        """SIGTERM, and after the time of grace SIGKILL; then the job waits again."""
         self.end("requeue", grace_seconds)
 
     def run(self, environment: dict[str, str]) -> None:
@@ -111,7 +116,8 @@ def _sbatch(arguments: list[str]) -> int:
         (job.folder / "script").write_text(script)
         own = {} if task is None else {"SLURM_ARRAY_JOB_ID": str(number), "SLURM_ARRAY_TASK_ID": str(task)}
         told = {"SLURM_JOB_ID": job.id, "SLURM_JOB_NUM_NODES": "1", "SLURM_NTASKS": "1", "SLURM_JOB_NODELIST": "one"}
-        said = Path(shlex.split(options["output"])[0].replace("%j", job.id).replace("%A_%a", job.id))
+        output = shlex.split(options.get("output", "slurm-%j.out"))[0]
+        said = Path(output.replace("%j", job.id).replace("%A_%a", job.id))
         with said.open("a") as file:
             code = f"import os, sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
             code += "from slurm_cluster.commands import Job, Path\n"
@@ -137,6 +143,8 @@ def _srun(arguments: list[str]) -> int:
             assert option in ("--output", "--error"), option
             outputs[option] = arguments.pop(0)
     for option, number in (("--output", 1), ("--error", 2)):
+        if option not in outputs:
+            continue
         path = outputs[option].replace("%A_%a", job).replace("%j", job).replace("%t", "0")
         os.dup2(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644), number)
     told = {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_STEP_NUM_TASKS": "1"}

@@ -31,7 +31,7 @@ def test_a_run_on_slurm_whose_job_is_taken_back_goes_on_in_the_requeued_job(tmp_
         outputs = tmp_path / "outputs"
         until(lambda: any(run.metrics_file.path.exists() for run in find_runs(outputs)), seconds=180)
         (job,) = cluster.jobs
-        cluster.warn(job)
+        job.warn()
         assert conductor.wait(240) == 0, (tmp_path / "said").read_text()
         (run,) = find_runs(outputs)
         record = run.read_record()

@@ -42,8 +42,8 @@ def test_jobs_are_written_as_asked_warned_preempted_and_go_on_when_they_are_queu
         assert f"#SBATCH {line}\n" in warned.script
     assert warned.script.index("export COLOUR=green") < warned.script.index("srun --unbuffered")
     assert "--array=0-1%2" in warned.script, "both in one array"
-    cluster.warn(warned)
-    cluster.preempt(preempted, grace_seconds=1.0)
+    warned.warn()
+    preempted.preempt(grace_seconds=1.0)
     ended = {end.command.log.stem: end for end in all_ended(launcher)}
     assert {name: end.code for name, end in ended.items()} == {"0": 0, "3": 3}
     for command in commands:
