@@ -68,6 +68,11 @@ def test_a_machine_that_knows_no_cluster_is_told_where_to_go(tmp_path: Path, mon
         Slurm().submit([waits_once(tmp_path)])
 
 
+def test_what_sbatch_refuses_is_told_in_one_sentence(cluster: Cluster, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"launcher=slurm: the jobs were not taken: .*nice"):
+        Slurm(additional_parameters={"nice": 1}).submit([waits_once(tmp_path)])
+
+
 @pytest.mark.slow
 def test_a_job_that_ends_without_an_answer_leaves_its_reason(cluster: Cluster, tmp_path: Path) -> None:
     launcher = Slurm(setup=("exit 1",))

@@ -65,7 +65,12 @@ class Jobs(Launcher):
         executor = self.executor(commands[0].log.parent.absolute() / FOLDER)
         from headtohead.studying.launching.errand import Errand
 
-        self._jobs += zip(commands, executor.submit_array([Errand(command) for command in commands]), strict=True)
+        try:
+            jobs = executor.submit_array([Errand(command) for command in commands])
+        except RuntimeError as error:  # submitit's words for what sbatch said
+            said = " ".join(str(error).split())
+            raise ConfigurationError(f"launcher={self.cluster}: the jobs were not taken: {said}") from None
+        self._jobs += zip(commands, jobs, strict=True)
 
     def ended(self) -> list[Ended]:
         done = [(command, job) for command, job in self._jobs if job.done()]

@@ -66,10 +66,15 @@ class RayTasks(Launcher):
             raise ConfigurationError("launcher=ray needs the package ray: pip install 'headtohead[ray]'") from None
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # unless somebody wants to report to its makers
         quiet = {"log_to_driver": False, "logging_level": "ERROR"}
-        if self._address or os.environ.get("RAY_ADDRESS"):
-            ray.init(self._address, **quiet)
-        else:
-            ray.init(include_dashboard=False, **quiet)
+        address = self._address or os.environ.get("RAY_ADDRESS")
+        try:
+            if address:
+                ray.init(address, **quiet)
+            else:
+                ray.init(include_dashboard=False, **quiet)
+        except (ConnectionError, RuntimeError) as error:
+            said = " ".join(str(error).split())
+            raise ConfigurationError(f"launcher=ray, launcher.address={address or 'null'}: {said}") from None
         return ray
 
     def _code(self, command: Command, task: Any) -> int:
