@@ -14,13 +14,16 @@ from headtohead.tracking.store import RunFolder
 
 SOLVED_AT = {"lstm": 100, "gru": 300}
 
+COSTS = {"lstm": 6e9, "gru": 1e9}
+"""FLOPs of a step."""
+
 
 def run(folder: Path, arm: str, seed: int, every: int = 50, *, is_measured: bool = True) -> RunRecord:
     """Solved at its arm's step, odd seeds one measurement later."""
     made = RunFolder.create_at(folder / f"{arm}-{seed}")
     for step in range(every, 601, every) if is_measured else ():
         solved = step >= SOLVED_AT[arm] + 50 * (seed % 2)
-        made.log(Progress(step=step), {"validation/accuracy": 1.0 if solved else 0.5})
+        made.log(Progress(step=step, flops=COSTS[arm] * step), {"validation/accuracy": 1.0 if solved else 0.5})
     record = RunRecord(id=made.id, name=arm, seed=seed, status="finished", baselines={"accuracy": 0.5})
     record.metrics = {"test": {"accuracy": 1.0 - 0.001 * (seed % 3)}}
     record.comparability = Comparability(tokenizer="bits", evaluation="e", loss_normalisation="mean")
@@ -36,6 +39,15 @@ def test_of_found_runs_that_all_solve_it_the_sooner_is_better(tmp_path: Path) ->
     (verdict,) = judged([run(tmp_path, arm, seed) for arm in SOLVED_AT for seed in range(5)]).verdicts
     assert (verdict.method, verdict.kind, verdict.solved) == ("time to solve", "better", (5, 5))
     assert verdict.difference == -200.0
+
+
+def test_where_flops_were_equal_the_sooner_is_who_needs_fewer_of_them(tmp_path: Path) -> None:
+    found = [run(tmp_path, arm, seed) for arm in SOLVED_AT for seed in range(5)]
+    for record in found:
+        record.budget = {"kind": "equal_flops"}
+    (verdict,) = judged(found).verdicts
+    assert (verdict.kind, verdict.difference) == ("worse", 3e11)
+    assert "in the median 3e+11 FLOPs later" in verdict.sentence
 
 
 def test_compare_tells_of_them_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,7 +66,7 @@ def test_a_run_that_left_no_curve_is_not_taken_for_one_that_never_solved_it(tmp_
 
 def test_runs_that_were_measured_at_other_steps_are_said_to_be(tmp_path: Path) -> None:
     found = [run(tmp_path, arm, seed, every=50 if arm == "gru" else 100) for arm in SOLVED_AT for seed in range(5)]
-    told = "no finer than the steps at which runs were measured, which differ: gru from step 50, lstm from step 100 on"
+    told = "no finer than runs were measured, which differs: first gru after 50 steps, lstm after 100 steps"
     assert any(told in remark for remark in judged(found).remarks)
 
 

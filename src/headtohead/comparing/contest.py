@@ -8,13 +8,16 @@ from dataclasses import dataclass, field, replace
 from headtohead.comparing.arms import COUNTED, Arm, arm_of, arms_of, counts, set_apart
 from headtohead.comparing.budgets import BudgetCheck, budget_check, refuse_unequal
 from headtohead.comparing.comparability import NotComparable, refuse_unlike, seed_of
-from headtohead.comparing.solving import TimesToSolve
+from headtohead.comparing.solving import TimesToSolve, unit_under
 from headtohead.comparing.statistics.shapes import Scale
 from headtohead.comparing.table import GIVEN, TASKS, Line, line_of
 from headtohead.comparing.verdict import Contrast, Registration, Times, Verdict, verdicts_of
 from headtohead.tracking.directions import Direction, direction_of
 from headtohead.tracking.metrics import Curve
 from headtohead.tracking.record import RunRecord
+
+_FINER = 1.5
+"""Times later that one arm is first measured than another, before it is said."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +97,10 @@ def contest_of(records: Iterable[RunRecord], terms: Terms, curves: Mapping[str, 
         metric, stage, direction, terms.against, arms, [], check, terms.margin, remarks, scale.chance if scale else None
     )
     runs = [(arm.name, seed_of(record), record) for arm in arms for record in arm.records]
-    times = TimesToSolve(runs, f"{stage}/{metric}", direction, curves)
-    verdicts, why = _judged(contest, Registration(direction, scale=scale, solved_at=terms.solved_at), times)
+    unit = unit_under(terms.budget or _one_budget(counted))
+    times = TimesToSolve(runs, f"{stage}/{metric}", direction, curves, unit)
+    read = Registration(direction, scale=scale, solved_at=terms.solved_at, time_unit=unit)
+    verdicts, why = _judged(contest, read, times)
     return replace(contest, verdicts=verdicts, remarks=[*remarks, *_alone(arms), *why, *_coarse(verdicts, times)])
 
 
@@ -142,10 +147,17 @@ def _coarse(verdicts: Sequence[Verdict], times: TimesToSolve) -> list[str]:
         name for verdict in verdicts if verdict.method == "time to solve" for name in (verdict.arm, verdict.baseline)
     }
     spacings = times.spacings(sorted(timed))
-    if len(set(spacings.values())) < 2:
+    if not spacings or max(spacings.values()) < _FINER * min(spacings.values()):
         return []
-    told = ", ".join(f"{arm} from step {step}" for arm, step in spacings.items())
-    return [f"times to solve are no finer than the steps at which runs were measured, which differ: {told} on"]
+    unit = verdicts[0].time_unit
+    told = ", ".join(f"{arm} after {first:.3g} {unit}" for arm, first in spacings.items())
+    return [f"times to solve are no finer than runs were measured, which differs: first {told}"]
+
+
+def _one_budget(records: Sequence[RunRecord]) -> str | None:
+    """What was held equal in all of them."""
+    kinds = {record.budget.get("kind") for record in records}
+    return next(iter(kinds)) if len(kinds) == 1 else None
 
 
 def _alone(arms: Sequence[Arm]) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from headtohead.comparing.table import GIVEN
-from headtohead.comparing.verdict import Values
+from headtohead.comparing.verdict import TimeUnit, Values
 from headtohead.tracking.metrics import Curve
 from headtohead.tracking.record import RunRecord
 from headtohead.tracking.stages import TEST
@@ -16,6 +16,13 @@ Run = tuple[str, int, RunRecord]
 """The arm it belongs to, and the seed that pairs it."""
 _VALIDATED = (TEST, "validation", GIVEN)
 """Longer rows are measured at the end alone."""
+
+_UNITS: Mapping[str, TimeUnit] = {"equal_flops": "FLOPs", "equal_time": "seconds"}
+
+
+def unit_under(budget: str | None) -> TimeUnit:
+    """What times are told in: what was held equal, where that is no matter of steps."""
+    return "steps" if budget is None else _UNITS.get(budget, "steps")
 
 
 class TimesToSolve:
@@ -27,29 +34,30 @@ class TimesToSolve:
         metric: str,
         direction: Literal["min", "max"],
         curves: Mapping[str, Curve] | None = None,
+        unit: TimeUnit = "steps",
     ) -> None:
         """`curves` of runs without a folder of their own, by run id; others are read when they are asked for."""
         self._stage, _, self._name = metric.partition("/")
         self._sign = 1 if direction == "max" else -1
-        self._given = curves or {}
+        self._given, self._unit = curves or {}, unit
         self._runs = [run for run in runs if run[2].status == "finished"] if self._stage in _VALIDATED else []
         self._read: dict[str, dict[int, Curve]] | None = None
 
     def __call__(self, at: float) -> Values:
-        """The step at which each run came to this value, None for never."""
+        """When each run came to this value, None for never."""
         return {arm: {seed: self._time(curve, at) for seed, curve in by.items()} for arm, by in self._curves().items()}
 
-    def spacings(self, arms: Sequence[str]) -> dict[str, int]:
-        """The step of the first measurement of each arm: times are no finer than that."""
+    def spacings(self, arms: Sequence[str]) -> dict[str, float]:
+        """When each arm was first measured: times are no finer than that."""
         known = self._curves()
-        return {arm: min(curve.step[0] for curve in known[arm].values()) for arm in arms if arm in known}
+        return {arm: min(self._times(curve)[0] for curve in known[arm].values()) for arm in arms if arm in known}
 
     def _curves(self) -> dict[str, dict[int, Curve]]:
         if self._read is None:
             found: dict[str, dict[int, Curve | None]] = {}
             for arm, seed, record in self._runs:
                 found.setdefault(arm, {})[seed] = self._curve(record)
-            whole = {arm: {seed: c for seed, c in by.items() if c} for arm, by in found.items()}
+            whole = {arm: {seed: c for seed, c in by.items() if c and self._times(c)[-1]} for arm, by in found.items()}
             self._read = {arm: by for arm, by in whole.items() if len(by) == len(found[arm])}
         return self._read
 
@@ -60,5 +68,9 @@ class TimesToSolve:
         return RunFolder(record.path).metrics({name}).get(name)
 
     def _time(self, curve: Curve, at: float) -> float | None:
-        known = zip(curve.step, curve.value, strict=True)
-        return next((float(step) for step, value in known if self._sign * (value - at) >= 0), None)
+        known = zip(self._times(curve), curve.value, strict=True)
+        return next((float(time) for time, value in known if self._sign * (value - at) >= 0), None)
+
+    def _times(self, curve: Curve) -> Sequence[float]:
+        """Zeros where another program did not say."""
+        return {"steps": curve.step, "FLOPs": curve.flops, "seconds": curve.seconds}[self._unit]

@@ -17,7 +17,8 @@ Kind = Literal["better", "worse", "equivalent", "undecided"]
 Values = Mapping[str, Outcomes]
 """By arm and seed; None is a run that diverged. A run that was not made has no entry."""
 Times = Callable[[float], Values]
-"""From the value at which a seed counts as solved to the steps until then, None for never; of arms whose runs tell."""
+"""From the value at which a seed counts as solved to the time until then, None for never; of arms whose runs tell."""
+TimeUnit = Literal["steps", "FLOPs", "seconds"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class Registration:
     """Contrasts of the family that are asked no more, and count in it as if they were."""
     solved_at: float | None = None
     """The value from which on a seed counts as solved: then rates are compared, not means."""
+    time_unit: TimeUnit = "steps"
+    """Of times to solve."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,8 @@ class Verdict:
     """Seeds of arm and baseline that solved the task, and all of them, where rates or times to solve decide."""
     kernels: dict[str, tuple[str, ...]] | None = None
     """What computed the mixers of either arm; told where time was held equal."""
+    time_unit: TimeUnit = "steps"
+    """Of the difference, where times to solve decide."""
     sentence: str = ""
 
     @property
@@ -264,6 +269,7 @@ def _verdict(
         failures=case.failures,
         solved=found.solved,
         of=found.of,
+        time_unit=registration.time_unit,
     )
     return replace(verdict, sentence=sentence(verdict))
 

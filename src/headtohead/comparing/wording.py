@@ -83,7 +83,8 @@ def _seen(verdict: Verdict) -> str:
 def _sooner(verdict: Verdict) -> str:
     if verdict.method != "time to solve" or not verdict.difference:
         return ""
-    return f", in the median {_figure(abs(verdict.difference))} steps {'later' if verdict.difference > 0 else 'sooner'}"
+    apart = f"{_figure(abs(verdict.difference))} {verdict.time_unit}"
+    return f", in the median {apart} {'later' if verdict.difference > 0 else 'sooner'}"
 
 
 def _advice(verdict: Verdict) -> list[str]:

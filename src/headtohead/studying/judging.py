@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from headtohead.comparing.solving import unit_under
 from headtohead.comparing.statistics.shapes import Scale
 from headtohead.comparing.verdict import Contrast, Registration, Times, Values, Verdict, verdicts_of
 from headtohead.studying.expecting import surprise
@@ -65,6 +66,7 @@ def _registration(study: Study, written: Registered | None, num_dropped: int, ch
         paired=not study.seed_offsets,
         scale=scale_of(study, chance),
         solved_at=study.solved_at,
+        time_unit=unit_under(study.budget_name),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from headtohead.building.errors import ConfigurationError, unknown
 from headtohead.comparing.arms import Costs, costs_of
 from headtohead.comparing.kernels import with_kernels
-from headtohead.comparing.solving import TimesToSolve
+from headtohead.comparing.solving import TimesToSolve, unit_under
 from headtohead.comparing.verdict import Times, Verdict
 from headtohead.studying.auditing import audit
 from headtohead.studying.cells import Cell
@@ -194,7 +194,7 @@ def _arm(study: Study, arm: str, cells: Sequence[tuple[Cell, RunRecord | None]],
 def times_to_solve(study: Study, records: Mapping[Cell, RunRecord | None]) -> Times:
     """As the runs came along."""
     runs = [(cell.arm, cell.seed, record) for cell, record in records.items() if record is not None]
-    return TimesToSolve(runs, study.metric, study.direction)
+    return TimesToSolve(runs, study.metric, study.direction, unit=unit_under(study.budget_name))
 
 
 def chance_of(study: Study, records: Iterable[RunRecord | None]) -> float | None:
