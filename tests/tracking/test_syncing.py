@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from headtohead.tracking.store import RunFolder
 from headtohead.tracking.syncing import pending, runs_with_files
 from headtohead.tracking.uploading import upload
 from headtohead.tracking.wandb import start
-from run_folders import IMPATIENT, OFFLINE, log_steps, new_run
+from run_folders import IMPATIENT, NUMBERS, OFFLINE, log_steps, new_run
 from wandb_server import WandbServer
 
 
@@ -68,3 +69,21 @@ def test_of_an_online_run_whose_server_failed_the_rest_is_uploaded(tmp_path: Pat
     assert uploaded(tmp_path) == [None]
     run = server.runs[folder.id]
     assert (run.steps("train/loss"), run.exit_code, run.summary["status"]) == (list(range(9)), 0, "finished")
+
+
+def test_a_killed_run_that_nobody_resumes_is_uploaded_as_far_as_it_came(tmp_path: Path, server: WandbServer) -> None:
+    code = NUMBERS + "print(folder.id, flush=True)\ntime.sleep(60)\n"
+    offline = {**os.environ, "WANDB_MODE": "offline"}
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen(command, env=offline, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        name = process.stdout.readline().strip()
+        time.sleep(2)  # the flush interval is 1 s
+        process.kill()
+
+    assert uploaded(tmp_path) == [None]
+    assert server.runs[name].steps("train/loss") == list(range(20))
+    (file,) = tmp_path.glob("*/*/wandb/offline-run-*/run-*.wandb.synced")
+    file.unlink()
+    assert uploaded(tmp_path) == [None], "the server has it all already"
+    assert server.runs[name].steps("train/loss") == list(range(20))

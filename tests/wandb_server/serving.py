@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 from urllib.parse import unquote
 
+from wandb_server.artifacts import Artifacts
 from wandb_server.operations import OPERATIONS
 from wandb_server.reading import READING
 from wandb_server.runs import ServedRun
@@ -33,6 +34,7 @@ class WandbServer:
         self.runs: dict[str, ServedRun] = {}
         self.sweeps = Sweeps()
         self.views = Views()
+        self.artifacts = Artifacts()
         self.unknown: list[str] = []
         self.asked: list[str] = []
         self.bodies: list[bytes] = []
@@ -99,7 +101,9 @@ class WandbServer:
 
     def _graphql(self, request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         name = request.get("operationName") or _name_in(request["query"])
-        operations = {**OPERATIONS, **READING, **self.views.operations, **self.sweeps.operations}
+        operations = {**OPERATIONS, **READING}
+        for more in (self.views, self.sweeps, self.artifacts):
+            operations |= more.operations
         if name not in operations:
             self.unknown.append(f"{name}: {request.get('query')} {request.get('variables')}")
             return 400, {"errors": [{"message": f"the tests' server knows no operation {name}"}]}

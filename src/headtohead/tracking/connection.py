@@ -7,6 +7,7 @@ import netrc
 import os
 import socket
 import urllib.request
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 
 Mode = Literal["auto", "online", "offline", "none"]
 MODES: tuple[Mode, ...] = ("auto", "online", "offline", "none")
+ARTIFACTS = ("record", "checkpoint")
 _DEFAULT_SERVER = "https://api.wandb.ai"
 
 
@@ -30,6 +32,11 @@ class TrackingSettings:
     finish_timeout: float = 15.0
     """Seconds after the last step for what is not uploaded yet; the rest stays on disk."""
     system_metrics: bool = True
+    artifacts: Sequence[str] = ()
+    """Of `record` and `checkpoint` what is uploaded when the run is over."""
+    artifact_megabytes: float = 500.0
+    artifact_days: float | None = 90.0
+    """W&B drops artifacts after so many days; None for never."""
     workspace: bool = False
     """Of a study: make a page and a report in W&B at its end."""
 
@@ -39,6 +46,12 @@ class TrackingSettings:
         for name in ("connect_timeout", "init_timeout", "finish_timeout"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"tracking.{name} is {getattr(self, name)}; give seconds above 0")
+        if unknown := [kind for kind in self.artifacts if kind not in ARTIFACTS]:
+            raise ValueError(f"tracking.artifacts has {unknown[0]!r}; choose from {', '.join(ARTIFACTS)}")
+        if self.artifact_megabytes <= 0:
+            raise ValueError(f"tracking.artifact_megabytes is {self.artifact_megabytes}; give a size above 0")
+        if self.artifact_days is not None and self.artifact_days <= 0:
+            raise ValueError(f"tracking.artifact_days is {self.artifact_days}; give days above 0, or null for ever")
 
 
 @dataclass(frozen=True)

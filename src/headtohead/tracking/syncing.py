@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from headtohead.tracking.artifacts import wait
 from headtohead.tracking.store import RunFolder, find_runs
 
 SUPERSEDED = "superseded"
@@ -49,7 +50,7 @@ def was_begun(what: Pending) -> bool:
 
 
 def pending(run: RunFolder, files: list[Path]) -> list[Pending]:
-    return [Pending(run, file) for file in files if not marker(file).exists()]
+    return [Pending(run, file) for file in files if not marker(file).exists() or wait(run)]
 
 
 def marker(file: Path) -> Path:

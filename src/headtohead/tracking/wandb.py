@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from headtohead.tasks.tables import Table
 from headtohead.tracking.agent import sweep_id, unlocked, with_swept
+from headtohead.tracking.artifacts import forget_artifacts, wait
 from headtohead.tracking.connection import Decision, TrackingSettings, decide, logged_in, server_url, unreachable
 from headtohead.tracking.extremes import Extremes
 from headtohead.tracking.record import Progress, RunRecord, Status, WandbLink
@@ -17,9 +18,11 @@ from headtohead.tracking.rows import Medium, RowNumbers, in_rows
 from headtohead.tracking.secrets import mask_secrets, without_home
 from headtohead.tracking.stopping import why_ended_early
 from headtohead.tracking.store import RunFolder
-from headtohead.tracking.syncing import everything_arrived, mark_uploaded
+from headtohead.tracking.syncing import Pending, everything_arrived, mark_uploaded
 from headtohead.tracking.telling import beside_config, group_of, job_of, tags_of
 from headtohead.tracking.tracker import NoTracker, Tracker
+from headtohead.tracking.uploading import upload_from
+from headtohead.tracking.wandb_files import ALL_ROWS
 from headtohead.tracking.wandb_rows import define_axes, send
 from headtohead.tracking.wandb_runs import summary_of
 
@@ -87,10 +90,25 @@ class WandbTracker(Tracker):
         except Exception as error:  # the run is over and its record written: no trouble of W&B may change that
             _log.warning("W&B could not finish (%s); %s uploads the run", _first_line(error), upload)
         else:
-            if self.link.mode == "online" and everything_arrived(self.directory):
-                mark_uploaded(self.directory)
-            elif self.link.mode == "online":
+            if self.link.mode == "online" and not self._sent_the_rest():
                 _log.warning("W&B did not take everything; %s uploads the rest", upload)
+
+    def _sent_the_rest(self) -> bool:
+        """Note what the server has; artifacts go last, by a process that ends when their time is over."""
+        if not everything_arrived(self.directory):
+            return False
+        folder = RunFolder(self._folder)
+        if not wait(folder):
+            mark_uploaded(self.directory)
+            return True
+        try:
+            (file,) = self.directory.glob("run-*.wandb")
+            trouble = upload_from(Pending(folder, file), held=ALL_ROWS, timeout=self._finish_timeout).trouble
+        except Exception as error:  # no room for copies, a checkpoint that someone removed ...
+            trouble = _first_line(error)
+        if trouble is not None:
+            _log.warning("artifacts are not uploaded: %s", trouble)
+        return trouble is None
 
     def _exit_code(self, status: Status) -> int:
         """A run that its sweep ended early is finished as far as W&B goes."""
@@ -238,6 +256,7 @@ def _finish_open_run() -> None:
 
 def _set_aside(folder: RunFolder) -> None:
     """Move W&B's files of earlier starts away from `h2h sync`: every start sends the whole history that W&B lacks."""
+    forget_artifacts(folder)
     for earlier in [*folder.wandb.glob("run-*"), *folder.wandb.glob("offline-run-*")]:
         kept = folder.wandb / "superseded"
         kept.mkdir(exist_ok=True)

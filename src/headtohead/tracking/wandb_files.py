@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+ALL_ROWS = 2**63 - 1
+"""The number up to which a server that has everything has the rows."""
 _HEAD, _BLOCK = 7, 32768
 _PIECE = struct.Struct("<IHB")
 _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
@@ -37,11 +39,23 @@ def address_of(file: Path) -> Address | None:
     return None
 
 
-def write_rest(file: Path, target: Path, *, held: int) -> None:
-    """The same file without the rows up to the number that the server holds."""
+def artifacts_in(file: Path) -> list[bytes]:
+    """The records of artifacts, to be added to another file of the same run."""
+    return [record for record in _records(file.read_bytes()) if _message(record).HasField("artifact")]
+
+
+def is_whole(file: Path) -> bool:
+    """Whether the end of the run is in it."""
+    return any(_message(record).HasField("exit") for record in _records(file.read_bytes()))
+
+
+def write_rest(file: Path, target: Path, *, held: int, added: Sequence[bytes] = ()) -> None:
+    """The same file without the rows up to the number that the server holds, and with records from elsewhere."""
     content = file.read_bytes()
-    kept = (record for record in _records(content) if not _is_held(_message(record), held))
-    target.write_bytes(content[:_HEAD] + _joined(kept))
+    kept = [record for record in _records(content) if not _is_held(_message(record), held)]
+    ends = [place for place, record in enumerate(kept) if _message(record).HasField("exit")]
+    place = ends[-1] if ends else len(kept)
+    target.write_bytes(content[:_HEAD] + _joined([*kept[:place], *added, *kept[place:]]))
 
 
 def _is_held(message: Any, held: int) -> bool:
