@@ -25,7 +25,7 @@ def test_a_losss_smallest_and_an_accuracys_largest_value_are_told_with_the_last_
     ("overrides", "tags"),
     [
         (["model=decoder_only", "model/position=none"], ["decoder_only", "softmax_attention", "no position"]),
-        (["model=decoder_only", "model.pattern=[mamba,retention]"], ["decoder_only", "mamba", "retention", "rotary"]),
+        (["model=decoder_only", "model.pattern=[mamba,softmax_attention]"], ["decoder_only", "mamba"]),
         (["model=cnn", "task=image_classification", "data=digits"], ["cnn", "batch_norm"]),
     ],
 )  # fmt: skip
