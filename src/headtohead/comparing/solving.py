@@ -73,4 +73,7 @@ class TimesToSolve:
 
     def _times(self, curve: Curve) -> Sequence[float]:
         """Zeros where another program did not say."""
-        return {"steps": curve.step, "FLOPs": curve.flops, "seconds": curve.seconds}[self._unit]
+        known: Mapping[TimeUnit, Sequence[float]] = {
+            "steps": curve.step, "FLOPs": curve.flops, "seconds": curve.seconds,
+        }  # fmt: skip
+        return known[self._unit]
