@@ -86,8 +86,7 @@ def _layout(findings: Findings, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         verdict.arm if verdict.baseline == findings.baseline else f"{verdict.arm}<br>against {verdict.baseline}"
         for verdict in verdicts
     ]
-    zero = {"type": "line", "x0": 0, "x1": 0, "y0": 0, "y1": 1, "yref": "paper", "line": {"color": INK, "width": 1.5}}
-    shapes = [{**zero, "layer": "below"}]
+    shapes = []
     if findings.margin is not None:
         band = {"type": "rect", "x0": -findings.margin, "x1": findings.margin, "y0": 0, "y1": 1, "yref": "paper"}
         look = {"fillcolor": faint(BAND, 0.16), "line": {"width": 0}, "layer": "below"}
@@ -97,7 +96,7 @@ def _layout(findings: Findings, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "height": _AROUND + (_ROW if len(verdicts) <= _MANY else _NARROW_ROW) * len(verdicts),
         "xaxis": {
             "title": {"text": f"difference in {metric_words(findings.metric)}<br>{better}"},
-            "range": _range(findings),
+            "range": _range(findings), "zeroline": True, "zerolinecolor": INK, "zerolinewidth": 1.2,
         },
         "yaxis": {
             "tickvals": list(range(len(verdicts))), "ticktext": labels, "range": [len(verdicts) - 0.4, -0.6],
@@ -129,12 +128,14 @@ def _caption(findings: Findings) -> str:
         else ""
     )
     without = [verdict for verdict in findings.verdicts if verdict.interval is None]
-    none = " Where there is no bar, runs diverged, rates decide, or one seed shows no spread." if without else ""
-    return (
-        f"Differences from {findings.baseline} ({aim(findings)}). The large marker is the mean over seeds, its bar the "
-        f"{level(_level(findings))} interval after Student; small dots below it are single seeds.{margin}{rest}"
-        f"{detectable}{none}"
+    none = " Where there is no bar, runs diverged, rates or times decide, or seeds show no spread." if without else ""
+    means = (
+        f"The large marker is the mean over seeds, its bar the {level(_level(findings))} interval after Student; small "
+        "dots below it are single seeds."
+        if any(verdict.method in _OF_THE_METRIC for verdict in findings.verdicts)
+        else "Dots are single seeds."
     )
+    return f"Differences from {findings.baseline} ({aim(findings)}). {means}{margin}{rest}{detectable}{none}"
 
 
 def _level(findings: Findings) -> float:

@@ -11,7 +11,7 @@ from headtohead.comparing.effects import Effects, FoundEffect
 from headtohead.comparing.effects_words import certainty, explained
 from headtohead.comparing.findings import Findings
 from headtohead.comparing.report.parts import Column, Control, Figure, Part, Section, Table, Text, figure
-from headtohead.comparing.report.theme import INK, LINE
+from headtohead.comparing.report.theme import INK
 from headtohead.comparing.report.words import level, metric_words, signed
 
 _ROW = 30
@@ -64,12 +64,15 @@ def _forest(effects: Effects, told: Sequence[FoundEffect]) -> Figure:
         "hovertemplate": "%{y}: %{x:+.3g}<extra></extra>",
         "showlegend": False,
     }
-    zero = {"type": "line", "x0": 0, "x1": 0, "yref": "paper", "y0": 0, "y1": 1, "line": {"color": LINE, "width": 1}}
     layout = {
         "height": 110 + _ROW * len(rows),
-        "xaxis": {"title": {"text": f"effect on {metric}"}, "zeroline": False},
-        "yaxis": {"type": "category", "automargin": True},
-        "shapes": [zero],
+        "xaxis": {
+            "title": {"text": f"effect on {metric}"},
+            "zeroline": True,
+            "zerolinecolor": INK,
+            "zerolinewidth": 1.2,
+        },
+        "yaxis": {"type": "category", "automargin": True, "range": [-0.7, len(rows) - 0.3]},
     }
     better = "left" if effects.direction == "min" else "right"
     caption = (
