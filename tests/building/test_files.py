@@ -39,6 +39,7 @@ CONTRACTS = {
     "model/residual": "headtohead.components.contracts.Wiring",
     "task": "headtohead.tasks.contracts.Task",
     "data": "headtohead.data.contracts.DataSource",
+    "launcher": "headtohead.studying.launcher.Launcher",
 }
 
 

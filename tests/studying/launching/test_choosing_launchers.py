@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from headtohead.building.errors import ConfigurationError
-from headtohead.studying.launcher import LocalProcesses, processors
+from headtohead.studying.launcher import Command, LocalProcesses, processors
 from headtohead.studying.launching.choosing import asked
 from headtohead.studying.launching.ray_tasks import RayTasks
 from headtohead.studying.launching.slurm import Slurm
 from headtohead.studying.launching.submitit_local import SubmititLocal
+
+OWN = """
+from headtohead.studying.launcher import LocalProcesses
+
+
+class Mine(LocalProcesses):
+    def __init__(self, queue: str = "day") -> None:
+        super().__init__()
+        self.queue = queue
+
+    def threads(self, workers: int) -> int:
+        return 5
+"""
 
 
 def test_the_launcher_belongs_to_no_run() -> None:
@@ -49,6 +63,25 @@ def test_a_cluster_of_ones_own_is_a_yaml_file(tmp_path: Path) -> None:
     launcher = asked(["launcher=ours", "launcher.timeout_min=60"]).make(tmp_path)
     assert isinstance(launcher, Slurm)
     assert launcher.parameters["slurm_partition"] == "a100" and launcher.parameters["slurm_setup"] == ["date"]
+
+
+@pytest.mark.parametrize(("name", "package"), [("slurm", "submitit"), ("submitit_local", "submitit"), ("ray", "ray")])
+def test_an_extra_that_is_missing_is_named(
+    name: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    launcher = asked([f"launcher={name}"]).make()
+    with pytest.raises(ConfigurationError, match=rf"needs the package {package}: pip install 'headtohead\["):
+        launcher.submit([Command(("true",), tmp_path / "logs" / "0.log")])
+
+
+def test_a_launcher_of_ones_own_is_a_class_and_a_yaml_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_cluster.py").write_text(OWN)
+    (tmp_path / "launcher").mkdir()
+    (tmp_path / "launcher" / "mine.yaml").write_text("# Mine.\n_target_: my_cluster.Mine\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    launcher = asked(["launcher=mine", "launcher.queue=night"]).make(tmp_path)
+    assert launcher.threads(3) == 5 and vars(launcher)["queue"] == "night"
 
 
 @pytest.mark.parametrize(
