@@ -27,6 +27,8 @@ examples:
   h2h study norms_small                            run it, or go on with it, and say what came out
   h2h study norms_small --workers 2                two runs at once; more workers may join from other machines that
                                                    share the folder, by the same command
+  h2h study norms_small --workers 8 launcher=slurm launcher.partition=gpu
+                                                   workers as jobs of SLURM; h2h list launcher shows what else there is
   h2h study norms_small seeds=5 margin=0.02        fields of the study
   h2h study norms_small model.num_layers=4         anything else is an override for every arm
   h2h study norms_small --shard 1/2                half of the runs, where no folder is shared: put the folders

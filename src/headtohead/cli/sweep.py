@@ -23,6 +23,8 @@ examples:
   h2h sweep sweeps/positions_and_norms.yaml              try it, or go on with it, and say what came out
   h2h sweep sweeps/schedules.yaml --workers 2            two trials at once; more workers may join from other machines
                                                          that share the folder, by the same command
+  h2h sweep sweeps/schedules.yaml --workers 8 launcher=slurm
+                                                         workers, or with --wandb agents, as jobs of SLURM
   h2h sweep sweeps/schedules.yaml data=copy seed=1       overrides for every trial
   h2h sweep sweeps/mixers_and_widths.yaml --run-cap 12   fewer trials than the file says
   h2h sweep sweeps/schedules.yaml --wandb --workers 2    W&B's server says what is tried, two agents here try it
