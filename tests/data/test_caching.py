@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import os
+import logging
+import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -92,36 +94,83 @@ def test_failure_half_way_leaves_nothing(own_cache: Path, monkeypatch: pytest.Mo
     assert prepared("numbers", {}, make).facts == {"names": ["a", "ü"]}
 
 
-def test_what_a_killed_process_left_is_ignored_and_later_removed(own_cache: Path) -> None:
-    old, fresh = (own_cache / "numbers" / f".unfinished-{name}" for name in ("old", "fresh"))
-    for folder in (old, fresh):
-        folder.mkdir(parents=True)
-        (folder / "train.arrow").write_bytes(b"half")
-    os.utime(old, (time.time() - 2 * 86_400,) * 2)
-    prepared("numbers", {}, make)
-    assert not old.exists() and fresh.exists()
-
-
-SLOWER = """
-import sys
+OTHER = """
+import sys, time
 import numpy as np
+from headtohead.data import caching
 from headtohead.data.caching import Prepared, prepared
 def make():
     print("making", flush=True)
-    sys.stdin.readline()
-    return Prepared({"train": {"number": np.arange(9)}})
+    return Prepared({"train": {"number": np.arange(9)}, "validation": {"number": np.arange(3)}})
+write_table = caching.write_table
+def slowly(path, table):
+    write_table(path, table)
+    if path.name == "train.arrow":
+        print("half", flush=True)
+        sys.stdin.readline()
+caching.write_table = slowly
 print(prepared("numbers", {}, make).digest)
 """
 
 
-def test_of_two_processes_that_prepare_at_once_the_slower_reads_what_the_faster_wrote(own_cache: Path) -> None:
-    slower = subprocess.Popen([sys.executable, "-c", SLOWER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert slower.stdout is not None and slower.stdout.readline() == "making\n"
-    digest = prepared("numbers", {}, lambda: Prepared({"train": {"number": np.arange(9)}})).digest
-    written = (kept() / MANIFEST).stat().st_mtime_ns
-    assert slower.communicate("go\n")[0].strip() == digest and slower.returncode == 0
-    assert (kept() / MANIFEST).stat().st_mtime_ns == written
-    assert not list((own_cache / "numbers").glob(".unfinished-*"))
+def other_process() -> subprocess.Popen[str]:
+    """One that has written half of the content, and goes on when told to."""
+    other = subprocess.Popen([sys.executable, "-c", OTHER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert other.stdout is not None
+    assert [other.stdout.readline(), other.stdout.readline()] == ["making\n", "half\n"]
+    return other
+
+
+def whole() -> Prepared:
+    return Prepared({"train": {"number": np.arange(9)}, "validation": {"number": np.arange(3)}})
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_which_makes_it_anew(own_cache: Path) -> None:
+    other = other_process()
+    (left,) = (own_cache / "numbers").iterdir()
+    assert (left / "train.arrow").exists() and not (left / MANIFEST).exists()
+    other.kill()
+    other.communicate()
+    assert other.returncode == -signal.SIGKILL
+    content = prepared("numbers", {}, whole)
+    assert np.array_equal(content.tables["train"]["number"], np.arange(9))  # type: ignore[arg-type]
+    assert [folder.name for folder in (own_cache / "numbers").iterdir()] == [kept().name]
+
+
+def test_of_two_processes_at_once_the_second_waits_and_says_so(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(caching, "_TOLD_AFTER", 0.1)
+    other = other_process()
+    with ThreadPoolExecutor() as threads, caplog.at_level(logging.INFO, logger="headtohead"):
+        waiting = threads.submit(prepared, "numbers", {}, refuse)
+        while "waiting for it" not in caplog.text:
+            time.sleep(0.01)
+        assert not waiting.done()
+        said, _ = other.communicate("go\n")
+        assert waiting.result().digest == said.strip()
+    assert [folder.name for folder in (own_cache / "numbers").iterdir()] == [kept().name]
+
+
+FULL = """
+import resource, signal
+import numpy as np
+from headtohead.data.caching import Prepared, prepared
+from headtohead.data.contracts import DataError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+try:
+    prepared("numbers", {}, lambda: Prepared({"train": {"number": np.arange(50_000)}}))
+except DataError as error:
+    print(error)
+"""
+
+
+def test_disk_without_room_is_told_in_one_sentence_and_keeps_no_half(own_cache: Path) -> None:
+    said = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True, check=True)
+    assert said.stdout.startswith("the disk is full (File too large) while ") and said.stdout.count("\n") == 1
+    assert "set HEADTOHEAD_CACHE to a folder on a larger disk" in said.stdout and not said.stderr
+    assert list((own_cache / "numbers").iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import logging
 import os
 import shutil
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from headtohead.data.contracts import DataError
+from headtohead.data.places import cache_root
 from headtohead.data.storage import Table, describe_column, describe_size, read_table, size_in_bytes, write_table
 
 MANIFEST = "manifest.json"
 FORMAT = 1
 """Goes up whenever older folders can no longer be read."""
 _UNFINISHED = ".unfinished-"
-_UNFINISHED_FOR_SURE = 24 * 3600
-"""Seconds after which nobody is still writing a folder."""
+_LOCKS = ".locks"
+_TOLD_AFTER = 2.0
+"""Seconds of waiting for another process after which it is said for whom."""
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_log = logging.getLogger(__name__)
 _VERIFIED_UP_TO = 64 * 2**20
 """Bytes of a column up to which its content is verified; of longer ones, which would take seconds, only the size."""
 
@@ -37,17 +41,6 @@ class Prepared:
     """Of all columns and facts; filled by reading."""
 
 
-def cache_root() -> Path:
-    """HEADTOHEAD_CACHE, else the platform's folder for what can be made again."""
-    if chosen := os.environ.get("HEADTOHEAD_CACHE"):
-        return Path(chosen).expanduser()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "headtohead"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "headtohead" / "cache"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headtohead"
-
-
 def fingerprint(parameters: Mapping[str, Any]) -> str:
     """The same parameters give the same text on every machine."""
     written = json.dumps({"format": FORMAT, **parameters}, sort_keys=True, ensure_ascii=True)
@@ -57,30 +50,85 @@ def fingerprint(parameters: Mapping[str, Any]) -> str:
 def prepared(name: str, parameters: Mapping[str, Any], make: Callable[[], Prepared]) -> Prepared:
     """What `make` gives for these parameters, from the cache if it is there.
 
-    Of two processes that make it at once, the first to finish wins and both read the same. A process that dies
-    leaves at most a folder that nobody reads and that a later process removes.
+    Of two processes that want it at once, one makes it and the other waits. A process that dies, even killed, leaves at
+    most a folder that nobody reads and that the next one to make this content removes.
     """
     folder = cache_root() / name / fingerprint(parameters)
     if not folder.exists():
-        _write(folder, make(), parameters)
+        with alone(folder):
+            if not folder.exists():
+                _write(folder, make, parameters)
     return _read(folder)
 
 
-def _write(folder: Path, content: Prepared, parameters: Mapping[str, Any]) -> None:
+@contextmanager
+def alone(place: Path) -> Iterator[None]:
+    """One process at a time is inside for this place; the system lets the next in when a process dies."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(_lock_of(place))
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        _remove_abandoned(folder.parent)
-        unfinished = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=folder.parent))
-    except OSError as error:
-        raise DataError(
-            f"the cache folder {folder.parent} cannot be written ({error.strerror}): "
-            f"set HEADTOHEAD_CACHE to a folder of yours."
-        ) from error
+        lock.acquire(timeout=_TOLD_AFTER)
+    except Timeout:
+        _log.info("another process is making %s: waiting for it", place)
+        lock.acquire()
     try:
-        _write_files(unfinished, content, parameters)
-        _move(unfinished, folder)
+        yield
     finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        lock.release()
+
+
+def _lock_of(place: Path) -> Path:
+    """Beside the caches, so that a folder of caches holds nothing else."""
+    locks = cache_root() / _LOCKS
+    try:
+        locks.mkdir(parents=True, exist_ok=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(place.parent, error) from error
+    return locks / hashlib.sha256(str(place.absolute()).encode()).hexdigest()[:24]
+
+
+def _write(folder: Path, make: Callable[[], Prepared], parameters: Mapping[str, Any]) -> None:
+    unfinished = folder.parent / f"{_UNFINISHED}{folder.name}"
+    shutil.rmtree(unfinished, ignore_errors=True)  # of a process that was killed: this one holds the lock
+    with told_when_full(folder):
+        content = make()
+        try:
+            unfinished.mkdir()
+            _write_files(unfinished, content, parameters)
+            _move(unfinished, folder)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+
+@contextmanager
+def told_when_full(place: Path) -> Iterator[None]:
+    """A disk without room is told in one sentence."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise DataError(
+            f"the disk is full ({os.strerror(error.errno)}) while {place} was written, and nothing of it is left: "
+            f"free some space, or set HEADTOHEAD_CACHE to a folder on a larger disk."
+        ) from error
+
+
+def _move(unfinished: Path, folder: Path) -> None:
+    try:
+        unfinished.rename(folder)
+    except OSError:
+        if not folder.exists():
+            raise
+        # A process of another machine, which a lock on a shared disk did not stop, was faster with the same content.
+
+
+def _unwritable(folder: Path, error: OSError) -> DataError:
+    return DataError(
+        f"the cache folder {folder} cannot be written ({error.strerror}): set HEADTOHEAD_CACHE to a folder of yours."
+    )
 
 
 def _write_files(folder: Path, content: Prepared, parameters: Mapping[str, Any]) -> None:
@@ -90,25 +138,6 @@ def _write_files(folder: Path, content: Prepared, parameters: Mapping[str, Any])
         tables[name] = {column: describe_column(values) for column, values in table.items()}
     manifest = {"format": FORMAT, "parameters": dict(parameters), "facts": dict(content.facts), "tables": tables}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-
-
-def _move(unfinished: Path, folder: Path) -> None:
-    try:
-        unfinished.rename(folder)
-    except OSError:
-        if not folder.exists():
-            raise
-        # Another process was faster, with the same content.
-
-
-def _remove_abandoned(parent: Path) -> None:
-    for folder in parent.glob(f"{_UNFINISHED}*"):
-        try:
-            abandoned = time.time() - folder.stat().st_mtime > _UNFINISHED_FOR_SURE
-        except FileNotFoundError:
-            continue
-        if abandoned:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _read(folder: Path) -> Prepared:
