@@ -62,6 +62,10 @@ class DataSpec:
     """Changes whenever the rows of any split change."""
     decode: Callable[[Sequence[int]], str] | None = field(default=None, compare=False, repr=False)
     """Token ids as text, for metrics that compare texts."""
+    encode: Callable[[str], Sequence[int]] | None = field(default=None, compare=False, repr=False)
+    """Text as token ids, without start and end; None where the data spells no text."""
+    open_train: Callable[[], Split] | None = field(default=None, compare=False, repr=False)
+    """The train split, for a task that shows a model examples of it."""
 
     def are_special(self, tokens: Tensor) -> Tensor:
         """True where a token stands for no text."""

@@ -7,6 +7,7 @@ import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -58,7 +59,12 @@ class CachedSource(DataSource):
 
     def spec(self) -> DataSpec:
         rows = {"content": self.content.digest, "view": dict(self.view_parameters())}
-        return replace(self.describe_rows(), data_hash=fingerprint(rows), decode=self.decode)
+        return replace(
+            self.describe_rows(),
+            data_hash=fingerprint(rows),
+            decode=self.decode,
+            open_train=partial(self.split, "train"),
+        )
 
     def split(self, name: SplitName) -> Split:
         if name not in SPLIT_NAMES:

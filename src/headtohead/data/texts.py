@@ -122,7 +122,9 @@ class TextSource(CachedSource):
     def describe_rows(self) -> DataSpec:
         known = self.form.spec(self.content)
         tokenizer, special = self.tokenizer, self.tokenizer.special
-        spec = replace(known, vocab_size=tokenizer.vocab_size, tokenizer_hash=tokenizer.digest)
+        spec = replace(
+            known, vocab_size=tokenizer.vocab_size, tokenizer_hash=tokenizer.digest, encode=tokenizer.encode_one
+        )
         if tokenizer.kind != "published":
             return spec
         return replace(

@@ -113,6 +113,11 @@ class Tokenizer:
             return Ragged.of_lengths(values.astype(self.dtype), np.array([len(text) for text in encoded], dtype=int))
         return self._encode_pairs(texts)
 
+    def encode_one(self, text: str) -> list[int]:
+        """One text, as `encode` does."""
+        ids: list[int] = self.encode([text])[0].tolist()
+        return ids
+
     def framed(self, *parts: Ragged) -> Ragged:
         """Each row between this tokenizer's start and end tokens."""
         return framed(*parts, start=self.special.bos, end=self.special.eos)
