@@ -32,7 +32,7 @@ TINY = (
     "probe=none",
 )
 IMPATIENT = ("tracking.connect_timeout=1", "tracking.init_timeout=3", "tracking.finish_timeout=3")
-PROGRAM = [sys.executable, "-c", "import sys; from headtohead.cli import main; sys.exit(main())"]
+PROGRAM = [sys.executable, "-m", "headtohead"]
 
 
 @dataclass

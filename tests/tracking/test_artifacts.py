@@ -76,6 +76,7 @@ def test_nothing_is_sent_without_being_asked_for_or_above_the_limit(
     tmp_path: Path, server: WandbServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     ended(tmp_path / "unasked", artifacts=[])
+    caplog.clear()
     with caplog.at_level(logging.WARNING, logger="headtohead"):
         folder = ended(tmp_path / "too-large", artifacts=["checkpoint"], artifact_megabytes=0.1)
     assert server.artifacts.held == {}

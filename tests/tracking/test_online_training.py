@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import math
+import socket
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from wandb_server import WandbServer
 from wandb_trainings import STEPS, Training, train
 
 AXES = {"step": "trainer/global_step", "epoch": "progress/epoch", "tokens": "progress/tokens"}
 AXES |= {"flops": "progress/flops", "seconds": "progress/seconds"}
+
+
+PLANTED = {"SOME_SECRET": "do-not-send-me", "MY_API_KEY": "nor-this-key", "USER": "ada-l", "LOGNAME": "ada-l"}
+HOST = "host-of-ada"
+
+
+def named_host(home: Path) -> dict[str, str]:
+    """A machine of that name, as Python tells it."""
+    home.mkdir()
+    (home / "sitecustomize.py").write_text(f"import socket\nsocket.gethostname = lambda: {HOST!r}\n")
+    return {"PYTHONPATH": str(home)}
 
 
 def arrived(server: WandbServer) -> dict[tuple[int, str], Any]:
@@ -36,10 +50,11 @@ def without_empty(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_run_arrives_as_its_record_tells_it(tmp_path: Path, server: WandbServer) -> None:
-    account = {**server.environment, "SOME_SECRET": "do-not-send-me"}
     home = tmp_path / "somebody"
-    home.mkdir()
-    training = train(home, account, "group=idea", "tags=[mine]", f"output_dir={home}/outputs", "optimizer.lr=1e-5")
+    account = {**server.environment, **PLANTED, **named_host(home)}
+    artifacts = "tracking.artifacts=[record,checkpoint]"
+    typed = ("group=idea", "tags=[mine]", f"output_dir={home}/outputs", "optimizer.lr=1e-5", artifacts)
+    training = train(home, account, *typed, options=())
 
     assert training.exit_code == 0, training.said
     assert training.said.count("W&B is online") == 1
@@ -70,6 +85,23 @@ def test_a_run_arrives_as_its_record_tells_it(tmp_path: Path, server: WandbServe
     assert (run.first["groupName"], run.first["jobType"]) == ("idea", "train")
     assert run.first["tags"] == ["mine", "decoder_only", "softmax_attention", "rotary", "layer_norm"]
 
-    everything = b"".join(server.bodies).decode(errors="replace")
-    for private in ("do-not-send-me", server.environment["WANDB_API_KEY"], str(home)):
-        assert private not in everything
+    checkpoint = run.files[f"artifacts/checkpoint-{record.id}/best.ckpt"]
+    assert checkpoint == (training.folder.checkpoints / "best.ckpt").read_bytes()
+    assert run.files[f"artifacts/record-{record.id}/record.json"].count(b"~/outputs") == 1
+    everything = b"".join([*server.bodies, *(path.encode() for path in server.asked)])
+    private = [str(home), server.environment["WANDB_API_KEY"], *PLANTED.values(), HOST, f'"{socket.gethostname()}"']
+    assert [word for word in private if word.encode() in everything] == []
+
+
+@pytest.mark.slow
+def test_processes_that_train_together_make_one_run(tmp_path: Path, server: WandbServer) -> None:
+    together = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2")
+    training = train(tmp_path, server.environment, *together)
+
+    assert training.exit_code == 0, training.said
+    assert list(server.runs) == [training.record.id]
+    (run,) = server.runs.values()
+    assert run.steps("train/loss") == list(range(1, STEPS + 1))
+    assert arrived(server).keys() == recorded(training).keys()
+    assert (run.exit_code, run.summary["status"]) == (0, "finished")
+    assert len([path for path in server.asked if path.startswith("/graphql")]) < 12

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,10 +56,11 @@ def upload_from(what: Pending, *, held: int | None, timeout: float) -> Upload:
     """Where it is known that the server has the rows up to this number; None where it has nothing of the run."""
     rest, apart = what.file.with_name(_REST), what.file.with_name(_APART)
     try:
-        artifacts = _artifacts(what, apart) if wait(what.run) else []
-        if held is not None or artifacts:
-            write_rest(what.file, rest, held=-1 if held is None else held, added=artifacts)
-        done = _sync(rest if rest.exists() else what.file, timeout=timeout)
+        with tempfile.TemporaryDirectory(prefix="h2h-") as aliases:
+            artifacts = _artifacts(what, apart, Path(aliases)) if wait(what.run) else []
+            if held is not None or artifacts:
+                write_rest(what.file, rest, held=-1 if held is None else held, added=artifacts)
+            done = _sync(rest if rest.exists() else what.file, timeout=timeout)
     finally:
         shutil.rmtree(apart, ignore_errors=True)
         for left in what.file.parent.glob(f"{_REST}*"):
@@ -71,7 +73,7 @@ def upload_from(what: Pending, *, held: int | None, timeout: float) -> Upload:
     return done
 
 
-def _artifacts(what: Pending, apart: Path) -> list[bytes]:
+def _artifacts(what: Pending, apart: Path, aliases: Path) -> list[bytes]:
     """As W&B's client writes them offline: online it asks the server, and waits for its answer however long."""
     import wandb
 
@@ -88,7 +90,7 @@ def _artifacts(what: Pending, apart: Path) -> list[bytes]:
             log_parcel(parcel, run)
     (file,) = apart.glob("wandb/offline-run-*/run-*.wandb")
     _await_the_end_of(file)
-    return artifacts_in(file)
+    return artifacts_in(file, aliases=aliases)
 
 
 def _await_the_end_of(file: Path) -> None:

@@ -39,9 +39,21 @@ def address_of(file: Path) -> Address | None:
     return None
 
 
-def artifacts_in(file: Path) -> list[bytes]:
-    """The records of artifacts, to be added to another file of the same run."""
-    return [record for record in _records(file.read_bytes()) if _message(record).HasField("artifact")]
+def artifacts_in(file: Path, *, aliases: Path) -> list[bytes]:
+    """The records of artifacts, to be added to another file of the same run.
+
+    The client sends the paths of the files along, which would tell the home folder: links in `aliases` stand for them.
+    """
+    found: list[bytes] = []
+    for record in _records(file.read_bytes()):
+        message = _message(record)
+        if message.HasField("artifact"):
+            for number, entry in enumerate(message.artifact.manifest.contents):
+                link = aliases / f"{len(found)}-{number}"
+                link.symlink_to(entry.local_path)
+                entry.local_path = str(link)
+            found.append(message.SerializeToString())
+    return found
 
 
 def is_whole(file: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
@@ -74,9 +75,9 @@ def _instead(others: Sequence[Any]) -> str:
 def _why(error: Exception, address: Address) -> str:
     """The same for what an address names that W&B does not have, or does not show."""
     low = f"{type(error).__name__} {error}".lower()
-    if any(word in low for word in ("403", "permission")):
+    if _says(low, "403", "permission"):
         return f"the key in use may not see {address.entity}/{address.project}"
-    if any(word in low for word in ("404", "could not find", "not found", "does not exist")):
+    if _says(low, "404", "could not find", "not found", "does not exist"):
         return f"W&B has no {address.path}: check entity, project and run id, as they stand in the page's address"
     reason = reason_of(error)
     return f"{reason}: try again, or compare the records on disk" if reason == SILENT else reason
@@ -86,11 +87,16 @@ def reason_of(error: Exception) -> str:
     """Whatever W&B's client raised, in a sentence."""
     told = " ".join(str(error).split())
     low = f"{type(error).__name__} {told}".lower()
-    if any(word in low for word in ("connection", "timeout", "timed out", "in time", "max retries")):
+    if _says(low, "connection", "timeout", "timed out", "in time", "max retries"):
         return SILENT
-    if any(word in low for word in ("no api key", "not logged in", "401", "authentication")):
+    if _says(low, "no api key", "not logged in", "401", "authentication"):
         return "W&B does not take the key in use: `wandb login`"
     return told[:200] or type(error).__name__
+
+
+def _says(text: str, *signs: str) -> bool:
+    """A number counts where it stands alone: a port such as 40321 says nothing."""
+    return any(re.search(rf"\b{sign}\b", text) if sign.isdigit() else sign in text for sign in signs)
 
 
 def _is_ours(run: Any) -> bool:
