@@ -210,3 +210,13 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "is no folder" in done.stderr
+
+
+@pytest.mark.parametrize("verdict", ['{"verdicts": 3, "remarks": 7}', '{"study": [1], "verdicts": [null, {}]}', "[]"])
+def test_a_verdict_of_another_form_does_not_hide_the_other_studies(
+    dashboard: Dashboard, root: Path, verdict: str
+) -> None:
+    (root / "studies" / "odd").mkdir(parents=True)
+    (root / "studies" / "odd" / "verdict.json").write_text(verdict)
+    answer, _ = asked(dashboard, "/api/studies")
+    assert answer.status == 200

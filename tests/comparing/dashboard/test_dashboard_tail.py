@@ -69,3 +69,12 @@ def test_a_run_without_metrics_has_no_points(tmp_path: Path) -> None:
     piece = read_on(tmp_path / "metrics.csv", Place())
     assert list(piece.points()) == []
     assert not piece.anew
+
+
+def test_what_a_power_failure_left_is_passed_over(tmp_path: Path) -> None:
+    file = MetricsFile(tmp_path / "metrics.csv")
+    file.append(Progress(1), {"train/loss": 3.0})
+    with file.path.open("ab") as handle:
+        handle.write(bytes(40) + b"\n\xff,a,b,c,d,train/loss,e\n")
+    file.append(Progress(2), {"train/loss": 2.0})
+    assert [point.value for point in read_on(file.path, Place()).points()] == [3.0, 2.0]

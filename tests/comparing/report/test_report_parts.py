@@ -215,3 +215,11 @@ def test_a_file_of_maps_that_was_cut_off_is_named_where_its_map_would_be(tmp_pat
         file.write_bytes(b"" if file.name == "stack.1.mixer.npz" else file.read_bytes()[:40])
     text = text_of(found)
     assert "stack.0.mixer.npz cannot be read" in text and "stack.1.mixer.npz cannot be read" in text
+
+
+def test_a_run_whose_curve_was_spoiled_is_named_and_costs_no_report(tmp_path: Path) -> None:
+    found = made_up(tmp_path, {"a": 2.0, "b": 2.5}, num_seeds=3, steps=8, maps=False)
+    record = found.arm("a").records[1]
+    assert record.path is not None
+    (record.path / "metrics.csv").write_bytes(bytes(200) + b"\n")
+    assert drawn_curves(found).caption.endswith("What these runs logged cannot be read: a, seed 1.")

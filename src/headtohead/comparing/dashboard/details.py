@@ -45,7 +45,7 @@ def tables(root: Path, folder: Path) -> dict[tuple[str, str], Path]:
 
 def read_table(path: Path) -> dict[str, Any]:
     """Its first rows; long texts cut."""
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
         rows = [
             [cell[:_LONGEST] for cell in row] for _, row in zip(range(_MOST_ROWS + 2), csv.reader(file), strict=False)
         ]

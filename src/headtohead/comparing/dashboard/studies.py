@@ -50,11 +50,15 @@ def _told(found: Mapping[str, Any]) -> dict[str, Any]:
         "complete": found.get("complete") is True,
         "verdicts": [
             {"kind": _text(verdict.get("kind")), "sentence": _text(verdict.get("sentence"))}
-            for verdict in found.get("verdicts") or []
+            for verdict in _listed(found.get("verdicts"))
             if isinstance(verdict, Mapping)
         ],
-        "remarks": [_text(remark) for remark in found.get("remarks") or []],
+        "remarks": [_text(remark) for remark in _listed(found.get("remarks"))],
     }
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _text(value: Any) -> str:

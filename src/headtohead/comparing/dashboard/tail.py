@@ -62,14 +62,17 @@ class Piece:
 
 
 def _point(line: bytes) -> Point | None:
-    """None for the header, and for what is no line of metrics."""
+    """None for the header, and for what is no line of metrics, such as zeros that a power failure left."""
     cells = line.split(b",")
     if line == _HEADER or len(cells) != len(COLUMNS):
         return None
     step, epoch, tokens, flops, seconds, name, text = cells
-    value = float(text)
-    progress = Progress(int(step), int(epoch), int(tokens), float(flops), float(seconds))
-    return Point(name.decode(), progress, value if math.isfinite(value) else None)
+    try:
+        value = float(text)
+        progress = Progress(int(step), int(epoch), int(tokens), float(flops), float(seconds))
+        return Point(name.decode(), progress, value if math.isfinite(value) else None)
+    except ValueError:
+        return None
 
 
 def read_on(path: Path, place: Place) -> Piece:

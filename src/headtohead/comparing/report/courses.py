@@ -80,7 +80,21 @@ def _logged(run: Found, findings: Findings, wanted: set[str]) -> Mapping[str, Cu
     if run.record.id in findings.curves:
         return {f"{GIVEN}/{findings.metric.partition('/')[2]}": findings.curves[run.record.id]}
     folder = run.record.path
-    return RunFolder(folder).metrics(wanted) if folder is not None and folder.is_dir() else {}
+    try:
+        return RunFolder(folder).metrics(wanted) if folder is not None and folder.is_dir() else {}
+    except ValueError:  # zeros that a power failure left are no reason to have no report
+        return {}
+
+
+def without_course(findings: Findings, found: Sequence[Course]) -> list[str]:
+    """Runs that finished and have a folder, of which nothing can be drawn."""
+    drawn = {(course.arm, course.seed) for course in found}
+    return [
+        f"{run.arm}, seed {run.seed}"
+        for run in findings.runs
+        if run.record is not None and run.record.path is not None and run.status == "finished"
+        if (run.arm, run.seed) not in drawn
+    ]
 
 
 def _columns(curve: Curve) -> dict[str, Sequence[float]]:

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from headtohead.comparing.findings import Findings
-from headtohead.comparing.report.courses import AXES, Course, courses_of, mean_of, names_of
+from headtohead.comparing.report.courses import AXES, Course, courses_of, mean_of, names_of, without_course
 from headtohead.comparing.report.parts import Control, Figure, Section
 from headtohead.comparing.report.theme import Style, faint, styles_of
 from headtohead.comparing.report.words import metric_words
@@ -40,7 +40,7 @@ def section(findings: Findings) -> Section | None:
     }
     columns |= {f"{number}.values": course.values for number, course in enumerate(courses)}
     controls = [Control("show", words), Control("against", axes), Control("scale", _SCALES)]
-    return Section("Learning curves", "curves", [Figure(forms, _caption(found), controls, columns)])
+    return Section("Learning curves", "curves", [Figure(forms, _caption(findings, found), controls, columns)])
 
 
 def _names(findings: Findings, found: Sequence[Course]) -> list[str]:
@@ -88,11 +88,13 @@ def _form(lines: Sequence[_Line], name: str, axis: str, scale: str) -> dict[str,
     return {"data": data, "layout": {"height": 460, "xaxis": across, "yaxis": {"title": {"text": metric_words(name)}}}}
 
 
-def _caption(found: Sequence[Course]) -> str:
+def _caption(findings: Findings, found: Sequence[Course]) -> str:
     dotted = "" if all(course.finished for course in found) else " Dotted runs diverged or are not finished."
     thinned = " Of runs that logged often, every n-th point is drawn." if any(c.thinned for c in found) else ""
+    without = without_course(findings, found)
+    lost = f" What these runs logged cannot be read: {'; '.join(without)}." if without else ""
     return (
         "How the arms learned. Each thin line is one seed, the thick one the mean over the seeds that finished, at the "
         "steps that all of them logged; how far the thin lines lie apart is the spread over seeds. A click on an "
-        f"arm in the legend hides it, a double click shows it alone.{dotted}{thinned}"
+        f"arm in the legend hides it, a double click shows it alone.{dotted}{thinned}{lost}"
     )
