@@ -19,6 +19,7 @@ from headtohead.building.errors import ConfigurationError
 from headtohead.building.sizes import sample_size
 from headtohead.building.sources import class_value
 from headtohead.building.starting import as_started, check_start, origin_of, tokenizer_to_take
+from headtohead.data.augmentation.pipeline import NO_AUGMENTATION, Augmentations
 from headtohead.data.contracts import DataSource, DataSpec
 from headtohead.tasks.contracts import Task
 from headtohead.tasks.lengths import as_read
@@ -45,6 +46,12 @@ def build_task(config: Mapping[str, Any], spec: DataSpec) -> Task:
         raise ConfigurationError(str(error)) from error
 
 
+def build_augmentation(config: Mapping[str, Any], data: DataSource) -> Augmentations:
+    """Configurations written before there was a choice train on the rows as they are."""
+    made: Augmentations = _make(config["augmentation"]) if "augmentation" in config else NO_AUGMENTATION
+    return made.bind(data)
+
+
 def build_model(config: Mapping[str, Any], *, device: torch.device | str | None = None) -> Architecture:
     """A plain module, `model(tokens) -> logits`; `device="meta"` makes it without memory.
 
@@ -65,6 +72,7 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
         make_model=partial(make_model, filled),
         task=task,
         data=data,
+        augmentation=build_augmentation(config, data),
         optimizer=_make(config["optimizer"]),
         schedule=_make(config["schedule"]),
         precision=precision,

@@ -10,8 +10,8 @@ from headtohead.building.errors import ConfigurationError, show
 from headtohead.building.overrides import key_of
 
 _TRAINED = (
-    "task", "data", "model", "optimizer", "parametrisation", "schedule", "finetuning", "precision", "experiment",
-    "seed", "init_from",
+    "task", "data", "augmentation", "model", "optimizer", "parametrisation", "schedule", "finetuning", "precision",
+    "experiment", "seed", "init_from",
 )  # fmt: skip
 """What stays as it was: with another value there it would be another run."""
 

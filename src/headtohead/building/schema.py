@@ -31,8 +31,8 @@ ROOT_FIELDS: dict[str, Kind] = {
     "choices": MappingOf(_OPTIONAL_TEXT),
 }
 NODES = (
-    "task", "data", "model", "optimizer", "parametrisation", "schedule", "finetuning", "precision", "checkpointing",
-    "trainer", "evaluation", "probe", "tracking",
+    "task", "data", "augmentation", "model", "optimizer", "parametrisation", "schedule", "finetuning", "precision",
+    "checkpointing", "trainer", "evaluation", "probe", "tracking",
 )  # fmt: skip
 ROOT_NODES = ("bench", "budget", "launcher")
 """Those that a root of its own adds: conf/bench.yaml, conf/match.yaml, conf/launch.yaml."""

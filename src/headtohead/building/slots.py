@@ -43,6 +43,7 @@ SLOTS: dict[str, Slot] = {
     "model/initialisation": Slot(("headtohead.components",), frozenset({"model"})),
     "task": Slot(("headtohead.tasks",)),
     "data": Slot(("headtohead.data",)),
+    "augmentation": Slot(("headtohead.data.augmentation",)),
     "optimizer": Slot(("headtohead.training",), frozenset({"model", "params"}), giver="the run"),
     "parametrisation": Slot(("headtohead.training",)),
     "schedule": Slot(("headtohead.training",), frozenset({"total_steps"}), giver="the run"),

@@ -11,6 +11,7 @@ from pytorch_lightning import LightningDataModule
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from headtohead.data.augmentation.pipeline import NO_AUGMENTATION, Augmentations
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSource, Split, SplitName
 from headtohead.data.order import EpochOrder, device_share, evaluation_batches
@@ -26,9 +27,9 @@ class StepBatch:
     Not a dataclass: Lightning would look for tensors inside, one by one.
     """
 
-    def __init__(self, parts: Sequence[Batch], *, epoch: int) -> None:
+    def __init__(self, parts: Sequence[Batch], *, epoch: int, training: bool = False) -> None:
         self.parts = list(parts)
-        self.epoch = epoch
+        self.epoch, self.training = epoch, training
         self.samples = sum(part.num_samples for part in parts)
         self.tokens = sum(part.num_tokens for part in parts)
         self.scored_by_part = [_num_scored(part) for part in parts]
@@ -61,18 +62,30 @@ class Steps(Dataset[StepBatch]):
     """Item n is what this device reads at optimizer step n of the run."""
 
     def __init__(
-        self, split: Split, task: Task, order: EpochOrder, *, seed: int, rank: int, world_size: int, accumulate: int
+        self,
+        split: Split,
+        task: Task,
+        order: EpochOrder,
+        *,
+        augmentation: Augmentations = NO_AUGMENTATION,
+        seed: int,
+        rank: int,
+        world_size: int,
+        accumulate: int,
     ) -> None:
         self._split, self._task, self._order, self._seed = split, task, order, seed
+        self._augmentation = augmentation
         self._rank, self._world_size, self._accumulate = rank, world_size, accumulate
 
     def __getitem__(self, step: int) -> StepBatch:
         epoch, rows = self._order.step(step)
         own = device_share(rows, rank=self._rank, world_size=self._world_size)
         pieces = [piece for piece in np.array_split(own, self._accumulate) if len(piece)]
-        return StepBatch(
-            [self._task.view(self._split.batch(piece), seed=self._seed, epoch=epoch) for piece in pieces], epoch=epoch
-        )
+        return StepBatch([self._seen(piece, epoch) for piece in pieces], epoch=epoch, training=True)
+
+    def _seen(self, rows: np.ndarray, epoch: int) -> Batch:
+        batch = self._augmentation.in_loader(self._split.batch(rows), seed=self._seed, epoch=epoch)
+        return self._task.view(batch, seed=self._seed, epoch=epoch)
 
 
 class EvaluationBatches(Dataset[StepBatch]):
@@ -140,13 +153,14 @@ class RunData(LightningDataModule):
         *,
         seed: int,
         current_step: Callable[[], int],
+        augmentation: Augmentations = NO_AUGMENTATION,
         rows_at_once: int | None = None,
     ) -> None:
         """`rows_at_once` are for evaluation; None means as many as in training."""
         super().__init__()
         self._source, self._task, self._settings, self._seed = source, task, settings, seed
         self._rows_at_once = source.batch_size if rows_at_once is None else rows_at_once
-        self._current_step = current_step
+        self._current_step, self._augmentation = current_step, augmentation
 
     def train_dataloader(self) -> Timed:
         split = self._source.split("train")
@@ -158,6 +172,7 @@ class RunData(LightningDataModule):
             split,
             self._task,
             order,
+            augmentation=self._augmentation,
             seed=self._seed,
             rank=replicas.rank,
             world_size=replicas.size,
@@ -174,7 +189,12 @@ class RunData(LightningDataModule):
     def transfer_batch_to_device(self, batch: StepBatch, device: torch.device, dataloader_idx: int) -> StepBatch:
         del dataloader_idx
         assert self.trainer is not None
-        return batch.to(device, self.trainer.lightning_module.dtype)  # type: ignore[arg-type]
+        moved = batch.to(device, self.trainer.lightning_module.dtype)  # type: ignore[arg-type]
+        if moved.training:
+            moved.parts = [
+                self._augmentation.on_device(part, seed=self._seed, epoch=moved.epoch) for part in moved.parts
+            ]
+        return moved
 
     def _evaluation(self, name: SplitName) -> DataLoader[StepBatch]:
         replicas, split = self._replicas, self._source.split(name)

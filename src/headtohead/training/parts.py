@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.components.checkpointing import Checkpointing
+from headtohead.data.augmentation.pipeline import NO_AUGMENTATION, Augmentations
 from headtohead.data.contracts import DataSource
 from headtohead.tasks.contracts import Task
 from headtohead.tracking.connection import TrackingSettings
@@ -140,6 +141,8 @@ class Parts:
     optimizer: Callable[[nn.Module], Optimizer]
     schedule: Callable[[int], Schedule]
     """From the number of steps of the run to its schedule."""
+    augmentation: Augmentations = NO_AUGMENTATION
+    """Of training batches alone; bound to the data."""
     precision: Precision = field(default_factory=Precision)
     checkpointing: Checkpointing = field(default_factory=Checkpointing)
     parametrisation: Parametrisation = field(default_factory=Standard)

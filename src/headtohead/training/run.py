@@ -96,6 +96,7 @@ class Run:
             parts.settings,
             seed=self.session.record.seeds.data_order,
             current_step=lambda: module.state.step,
+            augmentation=parts.augmentation,
         )
         self._trainer = trainer = make_trainer(
             parts.settings,

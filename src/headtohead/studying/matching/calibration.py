@@ -83,7 +83,14 @@ class Trainee:
         split = parts.data.split("train")
         order = EpochOrder(split, batch_size=parts.data.batch_size, seed=seeds.data_order)
         self._batches = Steps(
-            split, parts.task, order, seed=seeds.data_order, rank=0, world_size=1, accumulate=parts.settings.accumulate
+            split,
+            parts.task,
+            order,
+            augmentation=parts.augmentation,
+            seed=seeds.data_order,
+            rank=0,
+            world_size=1,
+            accumulate=parts.settings.accumulate,
         )
         self._step = 0
         self._scaler = torch.amp.GradScaler(self.device.type, enabled=self.precision.name == "16-mixed")
