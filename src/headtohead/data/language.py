@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -15,6 +16,7 @@ from headtohead.data.rows import ByteCounter, PackedRows, PaddedRows
 from headtohead.data.storage import Ragged, Table, ragged
 from headtohead.data.texts import Decode, Form, Place, TextSource
 from headtohead.data.tokenizers import UNK, SpecialIds, Tokenizer, TokenizerName
+from headtohead.data.tokenizing import shared_out
 from headtohead.data.windows import StridedRows
 
 Packing = Literal["apart", "stream", "none"]
@@ -43,7 +45,10 @@ class LanguageForm(Form[str]):
 
     def prepared(self, samples: Mapping[SplitName, Sequence[str]], tokenizer: Tokenizer, place: Place) -> Prepared:
         del place
-        return Prepared({str(name): _encoded(tokenizer, texts) for name, texts in samples.items()})
+        encode = partial(_encoded, tokenizer)
+        return Prepared(
+            {str(name): shared_out(encode, texts, doing=f"tokenizing {name}") for name, texts in samples.items()}
+        )
 
     def spec(self, content: Prepared) -> DataSpec:
         del content

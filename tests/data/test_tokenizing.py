@@ -1,0 +1,115 @@
+"""Texts tokenized by several processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from headtohead.data import language, tokenizing
+from headtohead.data.contracts import DataError
+from headtohead.data.grammar_lm import GrammarCorpus
+from headtohead.data.storage import Ragged, Table, ragged
+from headtohead.data.tokenizers import train_tokenizer
+from headtohead.data.tokenizing import num_processes, pieces_of, shared_out
+
+TEXTS = [f"{place} {'ü' * (place % 7)}x" * (1 + place % 3) for place in range(300)]
+
+
+@pytest.fixture
+def two_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADTOHEAD_PROCESSES", "2")
+    monkeypatch.setattr(tokenizing, "_PIECE", 100)
+    monkeypatch.setattr(tokenizing, "_WORTH_IT", 100)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "char"])
+def test_two_processes_give_what_one_gives(two_processes: None, kind: str) -> None:
+    tokenizer = train_tokenizer(kind, TEXTS[:50])  # type: ignore[arg-type]
+    alone = language._encoded(tokenizer, TEXTS)
+    together = shared_out(partial(language._encoded, tokenizer), TEXTS, doing="tokenizing")
+    assert alone.keys() == together.keys()
+    for column in alone:
+        one, other = ragged(alone, column), ragged(together, column)
+        assert np.array_equal(one.values, other.values) and np.array_equal(one.offsets, other.offsets)
+        assert one.values.dtype == other.values.dtype
+
+
+def of_this_process(texts: Sequence[str]) -> Table:
+    return {"process": Ragged.of_lengths(np.full(len(texts), os.getpid()), np.ones(len(texts), dtype=int))}
+
+
+def test_few_texts_are_not_worth_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADTOHEAD_PROCESSES", "2")
+    assert set(ragged(shared_out(of_this_process, TEXTS, doing=""), "process").values) == {os.getpid()}
+
+
+def test_many_texts_are_shared_out_to_other_processes(two_processes: None) -> None:
+    made_by = set(ragged(shared_out(of_this_process, TEXTS, doing=""), "process").values.tolist())
+    assert 1 <= len(made_by) <= 2 and os.getpid() not in made_by
+
+
+def killed(texts: Sequence[str]) -> Table:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return {}
+
+
+def test_a_process_that_is_killed_is_told_with_the_way_out(two_processes: None) -> None:
+    with pytest.raises(DataError, match="was killed, often for want of memory: set HEADTOHEAD_PROCESSES to fewer"):
+        shared_out(killed, TEXTS, doing="")
+
+
+def test_pieces_hold_every_text_once_in_order() -> None:
+    pieces = list(pieces_of(TEXTS, 100))
+    assert [text for piece in pieces for text in piece] == TEXTS
+    assert all(sum(map(len, piece[:-1])) < 100 for piece in pieces) and len(pieces) > 10
+
+
+@pytest.mark.parametrize("wrong", ["0", "many", "-1", ""])
+def test_a_wrong_number_of_processes_is_refused(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+    monkeypatch.setenv("HEADTOHEAD_PROCESSES", wrong)
+    with pytest.raises(DataError, match="is no number of processes: give 1 or more, or unset it"):
+        num_processes()
+
+
+PARENT = """
+from headtohead.data import tokenizing
+tokenizing._PIECE = tokenizing._WORTH_IT = 100
+def slow(texts):
+    print("working", flush=True)
+    time.sleep(60)
+if __name__ == "__main__":
+    tokenizing.shared_out(slow, ["x" * 60] * 100, doing="")
+"""
+
+
+def test_processes_end_with_a_parent_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADTOHEAD_PROCESSES", "2")
+    (tmp_path / "parent.py").write_text(PARENT)
+    parent = subprocess.Popen([sys.executable, str(tmp_path / "parent.py")], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None and parent.stdout.readline() == "working\n"
+    children = psutil.Process(parent.pid).children(recursive=True)
+    assert len(children) >= 2
+    parent.kill()
+    parent.communicate()
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert not alive
+
+
+def test_a_corpus_says_the_same_however_many_processes_read_it(
+    two_processes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = partial(GrammarCorpus, num_train=60, num_validation=20, num_test=20)
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "two"))
+    two = corpus().spec().data_hash
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "one"))
+    monkeypatch.setenv("HEADTOHEAD_PROCESSES", "1")
+    assert corpus().spec().data_hash == two
