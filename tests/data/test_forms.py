@@ -100,7 +100,6 @@ def test_pairs_are_cut_to_the_length_asked_for_the_longer_text_first(max_length:
         (QuestionForm(), [Question("q", "a b", "c")], "its answer 'c' is not in its context: answers must be parts"),
         (QuestionForm(), [Question("q", "a b", "b", 1)], "its answer 'b' is not in its context at character 1"),
         (QuestionForm(), [Question("", "a b", "b")], "row 0 of the train split .*: its question is empty"),
-        (QuestionForm(10), [Question("q", "a long way off", "off")], "lies beyond data.max_length=10 tokens"),
     ],
 )
 def test_what_cannot_be_a_row_is_named_with_its_row(form: Any, samples: list[Any], message: str) -> None:
@@ -208,10 +207,11 @@ def test_questions_are_described_in_three_parts() -> None:
     }
 
 
-def test_contexts_are_cut_after_their_answers() -> None:
-    batch = batch_of(GivenSamples(QuestionForm(max_length=24), QUESTIONS[:1]))
-    assert batch.tokens is not None and batch.targets is not None
-    assert batch.tokens.shape == (1, 24) and batch.tokens[0, -1] == EOS and batch.targets.tolist() == [[14, 16]]
+def test_stride_needs_rows_that_end() -> None:
+    with pytest.raises(DataError, match=r"data\.stride=4 .* give data\.max_length too"):
+        QuestionForm(stride=4)
+    with pytest.raises(DataError, match=r"data\.stride=0 must be at least 1"):
+        QuestionForm(max_length=24, stride=0)
 
 
 @pytest.mark.parametrize(

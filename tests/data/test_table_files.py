@@ -279,16 +279,26 @@ def test_answer_that_is_not_in_its_context_is_named_with_its_row(tmp_path: Path)
 SQUAD = {"text": ["b", "c"], "answer_start": [2, 4]}
 
 
-@pytest.mark.parametrize("answers", [SQUAD, [{"text": "b", "answer_start": 2}], ["b"], "b"])
-def test_nested_answers_are_read_and_the_first_counts(tmp_path: Path, answers: Any) -> None:
+@pytest.mark.parametrize(
+    ("answers", "others"),
+    [
+        (SQUAD, ("c",)),
+        ([{"text": "b", "answer_start": 2}, {"text": "a b", "answer_start": 0}], ("a b",)),
+        (["b", "b c"], ("b c",)),
+        ("b", ()),
+    ],
+)
+def test_nested_answers_are_read_the_first_is_learned_and_all_count(
+    tmp_path: Path, answers: Any, others: tuple[str, ...]
+) -> None:
     path = write(tmp_path / "data.jsonl", [{"question": "q", "context": "a b c", "answers": answers}] * 30)
     (asked,) = set(source_of(path).samples()["train"])
-    assert asked.answer == "b" and asked.start in (2, None)
+    assert asked.answer == "b" and asked.start in (2, None) and asked.answers == ("b", *others)
 
 
 def test_nested_answers_are_read_from_parquet_too(tmp_path: Path) -> None:
     path = write(tmp_path / "data.parquet", [{"question": "q", "context": "a b c", "answers": SQUAD}] * 30)
-    assert set(source_of(path).samples()["train"]) == {Question("q", "a b c", "b", 2)}
+    assert set(source_of(path).samples()["train"]) == {Question("q", "a b c", "b", 2, ("c",))}
 
 
 def test_file_of_articles_is_read_as_its_questions(tmp_path: Path) -> None:
@@ -299,13 +309,20 @@ def test_file_of_articles_is_read_as_its_questions(tmp_path: Path) -> None:
     for indent in (None, 1):
         path = tmp_path / "squad.json"
         path.write_text(json.dumps(articles, indent=indent))
-        assert Question("q7", "a b c", "b", 2) in [
+        assert Question("q7", "a b c", "b", 2, id="x") in [
             one for name in SPLIT_NAMES for one in source_of(path).samples()[name]
         ]
 
 
-@pytest.mark.parametrize("answers", [{"text": [], "answer_start": []}, None, []])
-def test_question_without_an_answer_is_refused(tmp_path: Path, answers: Any) -> None:
+@pytest.mark.parametrize("answers", [{"text": [], "answer_start": []}, []])
+def test_question_with_an_empty_list_of_answers_has_none_in_its_context(tmp_path: Path, answers: Any) -> None:
+    path = write(tmp_path / "data.jsonl", [{"question": "q", "context": "a b c", "answers": answers}] * 30)
+    (asked,) = set(source_of(path).samples()["train"])
+    assert asked.answer is None and asked.answers == () and source_of(path).spec().has_unanswerable
+
+
+@pytest.mark.parametrize("answers", [None, {"text": None, "answer_start": None}])
+def test_question_whose_answer_is_missing_is_refused(tmp_path: Path, answers: Any) -> None:
     path = write(tmp_path / "data.jsonl", [{"question": "q", "context": "a b c", "answers": answers}])
     assert f"{path}, line 1 has no answer" in refusal(lambda: source_of(path))
 

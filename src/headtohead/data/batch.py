@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from headtohead.data.asked import Asked
+
 IGNORED = -100
 """The target that no loss and no metric counts."""
 
@@ -19,13 +21,13 @@ class Batch:
 
     `tokens` are what the encoder or decoder reads, `decoder_tokens` what the decoder of an encoder-decoder reads.
     `targets` are aligned with the outputs: [B, L] (or [B, T]) for tokens, [B] for labels; IGNORED where nothing counts;
-    [B, 2] for the first and last token of an answer.
+    [B, 2] for the first and last token of an answer; numbers [B] for scores.
     """
 
     rows: Int[Tensor, B]
     """Which row of the split each sample is: fixes every random choice about it."""
     tokens: Int[Tensor, "B L"] | None = None
-    targets: Int[Tensor, ...] | None = None
+    targets: Int[Tensor, ...] | Float[Tensor, B] | None = None
     labels: Int[Tensor, B] | None = None
     """What a second objective reads beside the targets: whether the second sentence follows the first."""
     valid: Bool[Tensor, "B L"] | None = None
@@ -41,6 +43,8 @@ class Batch:
     images: Float[Tensor, "B C H W"] | None = None
     num_bytes: Int[Tensor, ""] | None = None
     """UTF-8 bytes that the counted targets stand for, for bits per byte."""
+    asked: tuple[Asked, ...] | None = None
+    """Of questions, in words: one for each row."""
 
     MODEL_INPUTS = (
         "tokens", "valid", "segments", "positions", "token_types", "decoder_tokens", "decoder_valid", "images",

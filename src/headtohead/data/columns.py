@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -21,11 +22,13 @@ class Columns:
     text: str | None = None
     second_text: str | None = None
     label: str | None = None
+    score: str | None = None
     tags: str | None = None
     question: str | None = None
     context: str | None = None
     answer: str | None = None
     answer_start: str | None = None
+    id: str | None = None
     source: str | None = None
     target: str | None = None
 
@@ -35,20 +38,24 @@ class Columns:
 
 
 PARTS: Mapping[DataKind, tuple[frozenset[str], frozenset[str]]] = {
-    "questions": (frozenset({"question", "context", "answer"}), frozenset({"answer_start"})),
+    "questions": (frozenset({"question", "context", "answer"}), frozenset({"answer_start", "id"})),
     "tagged_text": (frozenset({"text", "tags"}), frozenset()),
     "pairs_of_text": (frozenset({"source", "target"}), frozenset()),
     "labelled_text": (frozenset({"text", "label"}), frozenset({"second_text"})),
+    "scored_text": (frozenset({"text", "score"}), frozenset({"second_text"})),
     "language": (frozenset({"text"}), frozenset()),
 }
 """What each kind of data needs, and what it may have besides."""
 _USUAL_NAMES: tuple[tuple[DataKind, Columns], ...] = (
+    ("questions", Columns(question="question", context="context", answer="answers", id="id")),
     ("questions", Columns(question="question", context="context", answer="answers")),
     ("questions", Columns(question="question", context="context", answer="answer")),
     ("tagged_text", Columns(text="tokens", tags="ner_tags")),
     ("tagged_text", Columns(text="tokens", tags="tags")),
     ("tagged_text", Columns(text="words", tags="tags")),
     ("pairs_of_text", Columns(source="source", target="target")),
+    ("scored_text", Columns(text="sentence1", second_text="sentence2", score="score")),
+    ("scored_text", Columns(text="sentence1", second_text="sentence2", score="similarity_score")),
     ("labelled_text", Columns(text="premise", second_text="hypothesis", label="label")),
     ("labelled_text", Columns(text="sentence1", second_text="sentence2", label="label")),
     ("labelled_text", Columns(text="text", label="label")),
@@ -71,22 +78,22 @@ def kind_of(columns: Columns, found: Sequence[str], *, file: str) -> tuple[DataK
         if needed <= columns.given.keys() <= needed | optional:
             return kind, columns.given
     named = " and ".join(f"data.{part}_column" for part in columns.given)
-    raise DataError(f"{named} do not make a kind of data together: {_ways()}.")
+    raise DataError(f"{named} do not make a kind of data together: {ways()}.")
 
 
 def _guessed(found: Sequence[str], file: str) -> tuple[DataKind, dict[str, str]]:
     for kind, usual in _USUAL_NAMES:
         if set(usual.given.values()) <= set(found):
             return kind, usual.given
-    raise DataError(f"{file} has the columns {', '.join(map(repr, found))}, which do not say what they are: {_ways()}.")
+    raise DataError(f"{file} has the columns {', '.join(map(repr, found))}, which do not say what they are: {ways()}.")
 
 
-def _ways() -> str:
-    ways = []
+def ways() -> str:
+    found = []
     for kind, (needed, optional) in PARTS.items():
         names = [f"data.{part}_column" for part in sorted(needed)]
-        ways.append(f"{' '.join(names)}{''.join(f' [data.{part}_column]' for part in optional)} for {kind}")
-    return "give " + "; ".join(ways)
+        found.append(f"{' '.join(names)}{''.join(f' [data.{part}_column]' for part in optional)} for {kind}")
+    return "give " + "; ".join(found)
 
 
 def sample_of(kind: DataKind, row: Row, where: Where) -> Any:
@@ -96,6 +103,8 @@ def sample_of(kind: DataKind, row: Row, where: Where) -> Any:
     if kind == "labelled_text":
         texts = [_text(row, part, where) for part in ("text", "second_text") if part in row]
         return (*texts, _label(row["label"], "label", where))
+    if kind == "scored_text":
+        return (*(_text(row, part, where) for part in ("text", "second_text") if part in row), _score(row, where))
     if kind == "tagged_text":
         words, tags = _listed(row["text"], "words", where), _listed(row["tags"], "tags", where)
         return tuple(str(word) for word in words), tuple(_label(tag, "tag", where) for tag in tags)
@@ -126,6 +135,17 @@ def _label(value: Any, what: str, where: Where) -> str:
     raise DataError(f"{where()}: its {what} {told}, and must be a name or a whole number; correct or remove the row.")
 
 
+def _score(row: Row, where: Where) -> float:
+    value = row["score"]
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise DataError(f"{where()}: its score is {value!r}, and must be a number; correct or remove the row.")
+    return number
+
+
 def _listed(value: Any, what: str, where: Where) -> Sequence[Any]:
     """A list, or a text of words with blanks between."""
     if isinstance(value, str):
@@ -136,24 +156,31 @@ def _listed(value: Any, what: str, where: Where) -> Sequence[Any]:
 
 
 def _question(row: Row, where: Where) -> Question:
-    """An answer is a text, or, as in SQuAD, texts with their places, of which the first counts."""
+    """An answer is a text, or, as in SQuAD, texts with their places: the first is learned, all count as right. No
+    texts at all say that the context does not answer the question."""
     given: Any = row["answer"]
     if isinstance(given, Sequence) and given and isinstance(given[0], Mapping):
-        given = given[0]
+        given = {name: [answer.get(name) for answer in given] for name in ("text", "answer_start")}
     nested = isinstance(given, Mapping)
-    answer = _first(given.get("text") if nested else given)
-    start = _first(given.get("answer_start") if nested else row.get("answer_start"))
-    if answer is None:
-        raise DataError(f"{where()} has no answer: only questions that their context answers can be read; remove it.")
+    answers = _each(given.get("text") if nested else given)
+    starts = _each(given.get("answer_start") if nested else row.get("answer_start"))
+    if answers == [None]:
+        raise DataError(f"{where()} has no answer: give one, or an empty list where its context has none.")
+    start = starts[0] if starts and answers else None
     number = str(start).removesuffix(".0")
     if start is not None and not number.isdecimal():
         raise DataError(f"{where()}: its answer starts at {start!r}, which must be the number of a character.")
-    texts = {**row, "answer": answer}
-    question, context, answer = (_text(texts, part, where) for part in ("question", "context", "answer"))
-    return Question(question, context, answer, None if start is None else int(number))
+    question, context = (_text(row, part, where) for part in ("question", "context"))
+    texts = [_text({"answer": answer}, "answer", where) for answer in answers]
+    return Question(
+        question,
+        context,
+        texts[0] if texts else None,
+        None if start is None else int(number),
+        tuple(texts[1:]),
+        id="" if row.get("id") is None else str(row["id"]),
+    )
 
 
-def _first(value: Any) -> Any:
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return value[0] if value else None
-    return value
+def _each(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else [value]

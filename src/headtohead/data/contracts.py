@@ -13,8 +13,9 @@ from torch import Tensor
 
 from headtohead.data.batch import Batch
 
-DataKind = Literal["language", "labelled_text", "tagged_text", "questions", "pairs_of_text", "images"]
+DataKind = Literal["language", "labelled_text", "scored_text", "tagged_text", "questions", "pairs_of_text", "images"]
 SplitName = Literal["train", "validation", "test"]
+WrittenAs = Literal["text", "label", "entities", "answer"]
 SPLIT_NAMES: tuple[SplitName, ...] = ("train", "validation", "test")
 
 
@@ -28,8 +29,8 @@ class DataSpec:
 
     kind: DataKind
     """language: token rows without labels; labelled_text: one label a row (one sentence, or two with token types);
-    tagged_text: one tag a token; questions: a question and a context with the answer in it; pairs_of_text: source and
-    target."""
+    scored_text: the same with a number in place of the label; tagged_text: one tag a token; questions: a question and
+    a context with the answer in it; pairs_of_text: source and target."""
     vocab_size: int = 0
     max_length: int = 0
     """Longest row of tokens that a batch can hold (source side)."""
@@ -47,6 +48,15 @@ class DataSpec:
     class_names: tuple[str, ...] = ()
     class_shares: tuple[float, ...] = ()
     """How often each class occurs in the train split; empty where there are no classes."""
+    score_mean: float = 0.0
+    """Of the numbers of scored texts in the train split."""
+    score_deviation: float = 1.0
+    has_unanswerable: bool = False
+    """Whether some questions are not answered by their contexts."""
+    written_as: WrittenAs = "text"
+    """What targets of text stand for: themselves, or a label, entities or an answer in words."""
+    label_words: tuple[str, ...] = ()
+    """The texts that stand for labels."""
     image_shape: tuple[int, int, int] | None = None
     """Channels, height, width."""
     pad_id: int = 0

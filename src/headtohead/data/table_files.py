@@ -19,6 +19,7 @@ from headtohead.data.labelled import LabelledForm
 from headtohead.data.language import LanguageForm, Packing
 from headtohead.data.pairs import PairForm
 from headtohead.data.questions import QuestionForm
+from headtohead.data.scored import ScoredForm
 from headtohead.data.tagged import TaggedForm
 from headtohead.data.texts import Form
 from headtohead.data.tokenizers import TokenizerName
@@ -46,15 +47,18 @@ class TableFiles(FileSamples):
         text_column: str | None = None,
         second_text_column: str | None = None,
         label_column: str | None = None,
+        score_column: str | None = None,
         tags_column: str | None = None,
         question_column: str | None = None,
         context_column: str | None = None,
         answer_column: str | None = None,
         answer_start_column: str | None = None,
+        id_column: str | None = None,
         source_column: str | None = None,
         target_column: str | None = None,
         class_names: list[str] | None = None,
         max_length: int | None = None,
+        stride: int | None = None,
         context_length: int = 128,
         packing: Packing = "apart",
         batch_size: int = 32,
@@ -77,16 +81,19 @@ class TableFiles(FileSamples):
             text=text_column,
             second_text=second_text_column,
             label=label_column,
+            score=score_column,
             tags=tags_column,
             question=question_column,
             context=context_column,
             answer=answer_column,
             answer_start=answer_start_column,
+            id=id_column,
             source=source_column,
             target=target_column,
         )
         self.class_names = check_class_names(class_names)
         self.corpus = LanguageForm(context_length, packing)
+        self.asking = QuestionForm(self.max_length, stride)
 
     @abstractmethod
     def column_names(self, file: Path) -> Sequence[str]:
@@ -107,10 +114,12 @@ class TableFiles(FileSamples):
         kind = self.chosen[0]
         if kind == "labelled_text":
             return LabelledForm(self.class_names, self.max_length)
+        if kind == "scored_text":
+            return ScoredForm(self.max_length)
         if kind == "tagged_text":
             return TaggedForm(self.class_names, self.max_length)
         if kind == "questions":
-            return QuestionForm(self.max_length)
+            return self.asking
         return PairForm(self.max_length) if kind == "pairs_of_text" else self.corpus
 
     def longer(self, multiple: int) -> DataSource:

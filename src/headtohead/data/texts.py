@@ -157,7 +157,7 @@ class TextSource(CachedSource):
 
 def longest(content: Prepared, column: str) -> int:
     """Over all splits."""
-    return max(int(ragged(table, column).lengths.max()) for table in content.tables.values())
+    return max(int(ragged(content.tables[name], column).lengths.max()) for name in SPLIT_NAMES)
 
 
 def check_text(text: str, what: str, place: Place, name: SplitName, row: int) -> None:

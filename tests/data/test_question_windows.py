@@ -1,0 +1,125 @@
+"""Windows over long contexts: nothing is left out, each row fits, and every place is told as the context's own text."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from data.small_texts import GivenSamples
+from headtohead.data.batch import Batch
+from headtohead.data.questions import Question, QuestionForm
+from headtohead.data.tokenizers import EOS, TokenizerName
+
+CONTEXT = "Zoë met Ann in Köln, Ann met Zoë in Rome; then “both” of them went home to naïve 東京 and stayed for good."
+ANSWERS = ("Ann", "Zoë in Rome", "東京", "good.", None)
+QUESTIONS = [Question(f"who or what {number}?", CONTEXT, answer) for number, answer in enumerate(ANSWERS)] + [
+    Question("short?", "It is a cat.", "a cat", id="named", others=("cat", "a cat")),
+]
+
+
+def source_of(
+    max_length: int | None,
+    stride: int | None = None,
+    tokenizer: TokenizerName = "bpe",
+    samples: list[Question] = QUESTIONS,
+) -> GivenSamples:
+    return GivenSamples(QuestionForm(max_length, stride), samples, tokenizer=tokenizer)
+
+
+def batch_of(source: GivenSamples) -> Batch:
+    split = source.split("train")
+    return split.batch(np.arange(len(split)))
+
+
+@pytest.mark.parametrize("tokenizer", ["char", "byte", "bpe"])
+@pytest.mark.parametrize(("max_length", "stride"), [(None, None), (20, None), (24, 3), (24, 1000), (64, 24)])
+def test_windows_fit_begin_a_stride_apart_and_leave_nothing_out(
+    tokenizer: TokenizerName, max_length: int | None, stride: int | None
+) -> None:
+    source = source_of(max_length, stride, tokenizer)
+    batch = batch_of(source)
+    assert batch.asked is not None and batch.tokens is not None and batch.valid is not None
+    begins: dict[int, list[int]] = {}
+    texts: dict[int, list[tuple[int, int]]] = {}
+    for asked, tokens, valid in zip(batch.asked, batch.tokens, batch.valid, strict=True):
+        length = int(valid.sum())
+        assert (max_length is None or length <= max_length) and tokens[length - 1] == EOS
+        assert len(asked.edges) == length - 1 - asked.first + 1 and tokens[asked.first - 1] == EOS
+        whole = source.tokenizer.encode([asked.context])[0].tolist()
+        window = tokens[asked.first : length - 1].tolist()
+        begin = (begins.get(asked.number) or [0])[-1]
+        while whole[begin : begin + len(window)] != window:
+            begin += 1
+        begins.setdefault(asked.number, []).append(begin)
+        texts.setdefault(asked.number, []).append((begin, begin + len(window)))
+        room = None if max_length is None else max_length - asked.first - 1
+        if len(begins[asked.number]) > 1 and room is not None:
+            apart = begins[asked.number][-1] - begins[asked.number][-2]
+            assert apart == (room // 2 if stride is None else min(stride, room))
+    for number, stretches in texts.items():
+        whole = source.tokenizer.encode([QUESTIONS[number].context])[0]
+        assert stretches[0][0] == 0 and stretches[-1][1] == len(whole)
+        assert all(later[0] <= earlier[1] for earlier, later in pairwise(stretches))
+        assert max_length is not None or len(stretches) == 1
+
+
+@pytest.mark.parametrize("tokenizer", ["char", "byte", "bpe"])
+@pytest.mark.parametrize("max_length", [None, 60])
+def test_target_is_the_answer_where_a_window_holds_all_of_it_and_the_last_token_else(
+    tokenizer: TokenizerName, max_length: int | None
+) -> None:
+    batch = batch_of(source_of(max_length, 5, tokenizer) if max_length else source_of(None, None, tokenizer))
+    assert batch.asked is not None and batch.targets is not None and batch.valid is not None
+    found = set()
+    for asked, (first, last), valid in zip(batch.asked, batch.targets.tolist(), batch.valid, strict=True):
+        answer = QUESTIONS[asked.number].answer
+        end = int(valid.sum()) - 1
+        begin, shown = int(asked.edges[0]), asked.context[int(asked.edges[0]) : int(asked.edges[-1])]
+        place = -1 if answer is None else asked.context.find(answer)
+        is_whole = answer is not None and place >= begin and place + len(answer) <= begin + len(shown)
+        if (first, last) == (end, end):
+            # A token that holds the answer's first sign may begin before the window does.
+            assert not is_whole or asked.text(asked.first, end - 1) != asked.context
+            assert not is_whole or place == begin or tokenizer == "byte"
+        else:
+            assert answer is not None and answer in asked.text(first, last) and is_whole
+            found.add(asked.number)
+    assert found == {number for number, question in enumerate(QUESTIONS) if question.answer is not None}
+
+
+@pytest.mark.parametrize("tokenizer", ["char", "byte", "bpe"])
+def test_text_between_two_places_is_the_contexts_own(tokenizer: TokenizerName) -> None:
+    """Whole letters even where a token is a byte: what several tokens share belongs to the first."""
+    source = source_of(50, 9, tokenizer)
+    batch = batch_of(source)
+    assert batch.asked is not None and batch.valid is not None
+    for asked, valid in zip(batch.asked, batch.valid, strict=True):
+        end = int(valid.sum()) - 1
+        pieces = [asked.context[a:b] for a, b in pairwise(asked.edges)]
+        assert "".join(pieces) == asked.context[int(asked.edges[0]) : int(asked.edges[-1])]
+        assert asked.text(asked.first, end - 1) == "".join(pieces).strip()
+        for first in range(asked.first, end, 5):
+            assert asked.text(first, first) == pieces[first - asked.first].strip()
+
+
+def test_ids_and_all_answers_come_with_each_window() -> None:
+    batch = batch_of(source_of(24))
+    assert batch.asked is not None
+    assert [asked.number for asked in batch.asked] == sorted(asked.number for asked in batch.asked)
+    assert len(batch.asked) > len(QUESTIONS) and {asked.id for asked in batch.asked} == {*"01234", "named"}
+    assert batch.asked[-1].answers == ("a cat", "cat") and batch.asked[0].answers == ("Ann",)
+    assert all(asked.answers == () for asked in batch.asked if asked.number == 4)
+
+
+def test_long_question_leaves_half_of_the_row_to_its_context() -> None:
+    batch = batch_of(source_of(32, None, "char", [Question("why " * 40, CONTEXT, "Ann")]))
+    assert batch.asked is not None and {asked.first for asked in batch.asked} == {(32 - 3) // 2 + 2}
+
+
+def test_data_with_an_unanswerable_question_says_so_and_its_hash_knows_the_answers() -> None:
+    answerable = source_of(40, samples=QUESTIONS[:1]).spec()
+    assert source_of(40).spec().has_unanswerable and not answerable.has_unanswerable
+    more = Question(QUESTIONS[0].question, CONTEXT, "Ann", others=("Anna",))
+    assert source_of(40, samples=[more]).spec().data_hash != answerable.data_hash
