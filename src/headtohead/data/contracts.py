@@ -59,6 +59,10 @@ class DataSpec:
     """The texts that stand for labels."""
     image_shape: tuple[int, int, int] | None = None
     """Channels, height, width."""
+    image_mean: tuple[float, ...] = ()
+    """Of each channel, black being 0 and the brightest value 1: what the model reads is what is left without it,
+    divided by the deviation; empty means 0.5, and so from -1 to 1."""
+    image_deviation: tuple[float, ...] = ()
     pad_id: int = 0
     bos_id: int = 1
     eos_id: int = 2

@@ -45,6 +45,19 @@ def class_loss(logits: Float[Tensor, "N C"], targets: Int[Tensor, " N"], *, labe
     return Loss(total=total, count=(targets != IGNORED).sum())
 
 
+def soft_class_loss(
+    logits: Float[Tensor, "N C"],
+    soft_targets: Float[Tensor, "N C"],
+    targets: Int[Tensor, " N"],
+    *,
+    label_smoothing: float = 0.0,
+) -> Loss:
+    """Of samples that are of several classes in shares; `targets` say which of them count."""
+    losses = F.cross_entropy(wide(logits), soft_targets, reduction="none", label_smoothing=label_smoothing)
+    counted = targets != IGNORED
+    return Loss(total=(losses * counted).sum(), count=counted.sum())
+
+
 def wide(logits: Tensor) -> Tensor:
     """Sums of probabilities need more than a half precision."""
     return logits.float() if logits.dtype in (torch.bfloat16, torch.float16) else logits

@@ -18,7 +18,7 @@ from torchmetrics.classification import (
 from headtohead.architectures.contracts import Architecture
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
-from headtohead.tasks.class_labels import class_loss, class_name, class_names, guess, wide
+from headtohead.tasks.class_labels import class_loss, class_name, class_names, guess, soft_class_loss, wide
 from headtohead.tasks.contracts import Decode, Loss, Task
 from headtohead.tasks.monitoring import direction_of
 from headtohead.tasks.reading import row_text
@@ -63,7 +63,10 @@ class Classification(Task):
 
     def loss(self, model: Architecture, batch: Batch) -> Loss:
         smoothing = self.label_smoothing if model.training else 0.0
-        return class_loss(model(**batch.inputs()), _labels(batch), label_smoothing=smoothing)
+        logits, labels = model(**batch.inputs()), _labels(batch)
+        if batch.soft_targets is not None:
+            return soft_class_loss(logits, batch.soft_targets, labels, label_smoothing=smoothing)
+        return class_loss(logits, labels, label_smoothing=smoothing)
 
     @torch.no_grad()
     def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:
