@@ -46,9 +46,9 @@ def rectangles(
     return (inside_rows[:, :, None] & inside_columns[:, None, :])[:, None]
 
 
-def transformed(images: Images, matrices: Matrices, *, fill: float) -> Images:
+def transformed(images: Images, matrices: Matrices, *, fill: float | None) -> Images:
     """Each pixel takes what lies at matrix (x, y, 1), in pixels from the image's centre, x to the right and y down;
-    between pixels, what lies around it in its shares, and `fill` outside."""
+    between pixels, what lies around it in its shares; outside, `fill`, or, with None, the last pixel there was."""
     height, width = images.shape[2:]
     device, kind = images.device, images.dtype
     x = torch.arange(width, device=device, dtype=kind) - (width - 1) / 2
@@ -57,8 +57,10 @@ def transformed(images: Images, matrices: Matrices, *, fill: float) -> Images:
     here = torch.stack([grid_x, grid_y, torch.ones_like(grid_x)], dim=-1)
     there = torch.einsum("bij,hwj->bhwi", matrices.to(kind), here)
     size = torch.tensor([width, height], device=device, dtype=kind)
-    taken = F.grid_sample(images - fill, 2 * there / size, mode="bilinear", padding_mode="zeros", align_corners=False)
-    return taken + fill
+    grid = 2 * there / size
+    if fill is None:
+        return F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
+    return F.grid_sample(images - fill, grid, mode="bilinear", padding_mode="zeros", align_corners=False) + fill
 
 
 def shears(along_x: Float[Tensor, " B"], along_y: Float[Tensor, " B"]) -> Matrices:

@@ -1,0 +1,1 @@
+"""Changes of images, all of a batch at once, on the device."""

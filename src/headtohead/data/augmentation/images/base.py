@@ -1,0 +1,90 @@
+"""What changes of images share: where they happen, and between which numbers they go."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headtohead.data.augmentation.contracts import Augmentation, Draws
+from headtohead.data.batch import Batch
+from headtohead.data.contracts import DataError, DataSource
+from headtohead.data.pixels.scale import PixelScale
+
+Images = Float[Tensor, "B C H W"]
+
+
+class ImageAugmentation(Augmentation):
+    """Subclasses move the numbers that the model reads, whatever they stand for."""
+
+    data_kinds: ClassVar[tuple[str, ...]] = ("images",)
+    cannot: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("language", "labelled_text", "tagged_text", "questions", "pairs_of_text", "similarity"), "it has no images"
+    )
+    on_device: ClassVar[bool] = True
+    scale: PixelScale
+
+    def bind(self, source: DataSource) -> None:
+        spec = source.spec()
+        self.scale = PixelScale.of(spec)
+        assert spec.image_shape is not None
+        self.check(*spec.image_shape[1:])
+
+    def check(self, height: int, width: int) -> None:
+        """Raises DataError where images of this size cannot be changed so; most can."""
+        del height, width
+
+    def __call__(self, batch: Batch, draws: Draws) -> Batch:
+        assert batch.images is not None, "bind refuses data without images"
+        return replace(batch, images=self.changed(batch.images, draws))
+
+    @abstractmethod
+    def changed(self, images: Images, draws: Draws) -> Images:
+        """Other images of the same size."""
+
+
+class LevelAugmentation(ImageAugmentation):
+    """Subclasses change brightness and colours: whole numbers from 0 to 255, as a picture's file has them."""
+
+    def changed(self, images: Images, draws: Draws) -> Images:
+        return self.scale.images(self.recoloured(self.scale.levels(images), draws)).to(images.dtype)
+
+    @abstractmethod
+    def recoloured(self, levels: Images, draws: Draws) -> Images:
+        """Other levels."""
+
+
+def numbers(column: np.ndarray, images: Tensor) -> Float[Tensor, " B"]:
+    """One number for each image, beside them."""
+    return torch.from_numpy(column.astype(np.float32)).to(images.device)
+
+
+def between(drawn: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Numbers drawn from 0 to 1 as numbers from `low` to `high`."""
+    return low + (high - low) * drawn
+
+
+def whole_between(drawn: np.ndarray, low: np.ndarray | int, high: np.ndarray | int) -> np.ndarray:
+    """As whole numbers, both ends among them."""
+    return low + np.floor(drawn * (np.asarray(high) - low + 1)).astype(np.int64)
+
+
+def checked_share(share: float, field: str) -> float:
+    if not 0 <= share <= 1:
+        raise DataError(f"augmentation {field}={share} must be from 0 to 1.")
+    return share
+
+
+def checked_span(smallest: float, largest: float, field: str, *, most: float = 1.0) -> tuple[float, float]:
+    """Of the shares of an image's area, or of its sides, that something takes."""
+    if not 0 < smallest <= largest <= most:
+        raise DataError(
+            f"augmentation smallest_{field}={smallest} and largest_{field}={largest} must be above 0, in this order, "
+            f"and at most {most:g}."
+        )
+    return smallest, largest
