@@ -140,3 +140,10 @@ def test_samples_show_source_truth_and_what_is_written(way: str) -> None:
 def test_all_three_ways_measure_the_same() -> None:
     tasks: list[type[Task]] = [SequenceToSequence, SequenceToSequenceInOneRow, SequenceToSequenceAtOnce]
     assert {task.measured_as for task in tasks} == {"SequenceToSequence"}
+
+
+@pytest.mark.parametrize("way", ["two sides", *WAYS])
+def test_figures_of_tests_with_beams_are_told_from_those_without(way: str) -> None:
+    make = WAYS[way][0] if way in WAYS else SequenceToSequence
+    assert make().measured_how() == "SequenceToSequence"
+    assert make(beams=4).measured_how() != make(beams=4, length_penalty=0.6).measured_how() != make().measured_how()

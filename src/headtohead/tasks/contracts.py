@@ -71,6 +71,15 @@ class Task(nn.Module, ABC):
         del length
         return self.spec.num_scored
 
+    def longest_read(self) -> int | None:
+        """Tokens of the longest row as a model meets it, where the task writes rows of its own; None where they are the
+        data's."""
+        return None
+
+    def measured_how(self) -> str:
+        """What runs must share for their metrics to be comparable."""
+        return self.measured_as or type(self).__name__
+
     @abstractmethod
     def loss(self, model: Architecture, batch: Batch) -> Loss:
         """What training minimises; label smoothing and the like act in training mode only."""

@@ -1,4 +1,5 @@
-"""Write a target for a source: loss and token accuracy with the true prefix given, exact match without it."""
+"""Write a target for a source: loss and token accuracy with the true prefix given, and without it how good the text is
+that the model writes by itself."""
 
 from __future__ import annotations
 
@@ -15,27 +16,61 @@ from headtohead.architectures.heads import HeadName
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
 from headtohead.generation.loop import greedy
-from headtohead.tasks.contracts import Decode
+from headtohead.tasks.contracts import Decode, Task
 from headtohead.tasks.reading import row_text
-from headtohead.tasks.sums import PerStage, Sums
+from headtohead.tasks.searching import Searching, searched
+from headtohead.tasks.sums import Arrays, PerStage, Sums
+from headtohead.tasks.text_measures.choosing import TextMetric, all_sums, check_named, measures_of
+from headtohead.tasks.text_measures.contracts import TextMeasure
 from headtohead.tasks.token_prediction import TokenPrediction, targets_of
 from headtohead.tasks.vocabulary import mean
 from headtohead.tasks.writing import until
 
 
 class SequenceToSequence(TokenPrediction):
-    """`exact_match` is the share of samples whose greedy, free-running output is the target to the last token."""
+    """`exact_match` is the share of samples whose free-running output is the target to the last token; the measures of
+    texts are of the same output. Validation writes greedily, the test with a search where there are beams."""
 
     head: ClassVar[HeadName] = "language_model"
     families: ClassVar[tuple[str, ...]] = ("encoder_decoder", "recurrent_encoder_decoder")
     data_kinds: ClassVar[tuple[str, ...]] = ("pairs_of_text",)
-    metrics: ClassVar[tuple[str, ...]] = ("loss", "token_accuracy", "exact_match")
+    metrics: ClassVar[tuple[str, ...]] = (
+        "loss", "token_accuracy", "exact_match", "bleu", "chrf", "rouge1", "rouge2", "rougeL", "rougeLsum", "accuracy",
+        "f1_macro", "readable", "entity_precision", "entity_recall", "entity_f1", "answer_exact_match", "answer_f1",
+    )  # fmt: skip
     measured_as = "SequenceToSequence"
 
-    def __init__(self, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
+    def __init__(
+        self,
+        label_smoothing: float = 0.0,
+        monitor: str = "loss",
+        text_metrics: list[TextMetric] | None = None,
+        beams: int = 1,
+        length_penalty: float = 1.0,
+        max_new_tokens: int | None = None,
+    ) -> None:
         super().__init__(label_smoothing, monitor)
-        names = ("loss", "correct", "tokens", "matches", "samples")
-        self.sums = PerStage(lambda: Sums(*names))
+        check_named(text_metrics)
+        self.text_metrics = text_metrics
+        self.searching = Searching(beams, length_penalty, max_new_tokens)
+        self.measures: list[TextMeasure] = []
+        self.sums = PerStage(lambda: Sums("loss", "correct", "tokens", "matches", "samples"))
+        self._stage: Literal["validation", "test"] = "validation"
+
+    def bind(self, spec: DataSpec) -> Task:
+        self.measures = measures_of(self.text_metrics, spec)
+        shapes = {name: shape for measure in self.measures for name, shape in measure.shapes.items()}
+        self.text_sums = PerStage(lambda: Arrays(shapes))
+        measured = [*SequenceToSequence.metrics[:3], *(name for one in self.measures for name in one.names)]
+        if self.monitor not in measured:
+            raise ValueError(
+                f"task.monitor={self.monitor} is not measured on this data: choose one of {', '.join(measured)}, or "
+                "name it in task.text_metrics."
+            )
+        return super().bind(spec)
+
+    def measured_how(self) -> str:
+        return ", ".join(filter(None, (super().measured_how(), self.searching.told())))
 
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
         del seed, epoch
@@ -45,11 +80,12 @@ class SequenceToSequence(TokenPrediction):
 
     @torch.no_grad()
     def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:
+        self._stage = stage
         scores = self.token_scores(model, model.features(**batch.inputs()), batch)
-        truth = self.truth(batch)
+        truth, written = self.truth(batch), self.written(model, batch)
         counted = truth != IGNORED
         scored = counted.any(1)
-        matches = scored & ((self.written(model, batch) == truth) | ~counted).all(1)
+        matches = scored & ((_as_long(written, truth) == truth) | ~counted).all(1)
         self.sums.add(
             stage,
             loss=scores.loss,
@@ -58,34 +94,45 @@ class SequenceToSequence(TokenPrediction):
             matches=matches.sum(),
             samples=scored.sum(),
         )
+        if self.measures and (decode := self.spec.decode) is not None:
+            rows = scored.nonzero().squeeze(1).tolist()
+            texts = self._texts(written, decode)
+            truths = _truths(truth, decode)
+            found = all_sums(self.measures, [texts[row] for row in rows], [truths[row] for row in rows])
+            self.text_sums.add(stage, **found)
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
         sums = self.sums.read(stage)
-        return {
+        results = {
             "loss": mean(sums["loss"], sums["tokens"], "token"),
             "token_accuracy": sums["correct"] / sums["tokens"],
             "exact_match": sums["matches"] / sums["samples"],
         }
+        if self.measures:
+            found = self.text_sums.read(stage)
+            for measure in self.measures:
+                results |= measure.figures(found)
+        return results
 
     def baseline(self, spec: DataSpec) -> dict[str, float]:
         """Every token alike, with which hardly any target is ever written."""
-        return {"loss": math.log(spec.vocab_size), "token_accuracy": 1 / spec.vocab_size, "exact_match": 0.0}
+        baseline = {"loss": math.log(spec.vocab_size), "token_accuracy": 1 / spec.vocab_size, "exact_match": 0.0}
+        for measure in self.measures:
+            baseline |= measure.baseline(spec)
+        return baseline
 
     def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
-        """Source, target, and what the model writes by itself."""
+        """Source, target, and what the model writes by itself, as it wrote when it was measured last."""
         assert batch.tokens is not None, "view checks the tokens"
-        targets, sources = self.truth(batch), self.sources(batch)
-        samples = []
-        for row, ids in enumerate(self.written(model, batch).tolist()):
-            truth = targets[row][targets[row] != IGNORED]
-            samples.append(
-                {
-                    "source": row_text(batch.tokens, sources, row, decode),
-                    "truth": decode(truth.tolist()),
-                    "written": decode(until(ids, self.spec.eos_id)),
-                }
-            )
-        return samples
+        sources, truths = self.sources(batch), _truths(self.truth(batch), decode)
+        return [
+            {
+                "source": row_text(batch.tokens, sources, row, decode),
+                "truth": truths[row],
+                "written": decode(until(ids, self.spec.eos_id)),
+            }
+            for row, ids in enumerate(self.written(model, batch).tolist())
+        ]
 
     def truth(self, batch: Batch) -> Int[Tensor, "B T"]:
         """What is to be written, each row from its first token on."""
@@ -96,17 +143,40 @@ class SequenceToSequence(TokenPrediction):
         return batch
 
     def written(self, model: Architecture, batch: Batch) -> Int[Tensor, "B T"]:
-        """As many tokens as the longest target has, the end of a shorter output repeated."""
+        """As many tokens as any target may have, the end of a shorter output repeated."""
         assert batch.tokens is not None, "view checks the tokens"
         if not isinstance(model, Decodes) or not model.reads_source:
             raise ValueError(
                 f"task=seq2seq decodes with a model such as encoder_decoder, not with {type(model).__name__}."
             )
-        return greedy(
-            model,
-            batch.tokens,
-            batch.valid,
-            max_length=targets_of(batch).shape[1],
-            bos_id=self.spec.bos_id,
-            eos_id=self.spec.eos_id,
-        )
+        return self.decoded(model, batch.tokens, batch.valid, longest=targets_of(batch).shape[1])
+
+    def decoded(
+        self, model: Decodes, tokens: Int[Tensor, "B L"], valid: Tensor | None, *, longest: int
+    ) -> Int[Tensor, "B T"]:
+        """Greedily, or in a test by a search. `longest` is that of the targets at hand: enough to tell whether they
+        are met, and too much told where texts are measured."""
+        length = max(longest, self.spec.max_target_length) if self.measures else longest
+        length = self.searching.length(length)
+        if self._stage == "test" and self.searching.beams > 1:
+            return searched(model, tokens, valid, self.searching, length=length, spec=self.spec)
+        return greedy(model, tokens, valid, max_length=length, bos_id=self.spec.bos_id, eos_id=self.spec.eos_id)
+
+    def _texts(self, written: Int[Tensor, "B T"], decode: Decode) -> list[str]:
+        """Without tokens that stand for no text, so that one that is unknown never meets another."""
+        special = self.spec.are_special(written).tolist()
+        texts = []
+        for ids, no_text in zip(written.tolist(), special, strict=True):
+            kept = zip(until(ids, self.spec.eos_id), no_text, strict=False)
+            texts.append(decode([token for token, none in kept if not none]))
+        return texts
+
+
+def _truths(truth: Int[Tensor, "B T"], decode: Decode) -> list[str]:
+    return [decode([token for token in row if token != IGNORED]) for row in truth.tolist()]
+
+
+def _as_long(written: Int[Tensor, "B T"], truth: Int[Tensor, "B M"]) -> Int[Tensor, "B M"]:
+    """Cut, or filled with what no target holds."""
+    missing = truth.shape[1] - written.shape[1]
+    return torch.nn.functional.pad(written, (0, missing), value=IGNORED)

@@ -20,8 +20,9 @@ from headtohead.tasks.token_prediction import targets_of
 
 
 class SequenceToSequenceAtOnce(SequenceToSequenceInOneRow):
-    """No target token sees another. There are as many masks in every row, so that none tells the target's length; what
-    comes after the end token does not count."""
+    """No target token sees another, so that the likeliest text is that of the likeliest tokens, whatever the beams.
+    There are as many masks in every row, so that none tells the target's length; what comes after the end token does
+    not count."""
 
     head: ClassVar[HeadName] = "masked_language_model"
     families: ClassVar[tuple[str, ...]] = ("encoder_only",)
@@ -50,6 +51,8 @@ class SequenceToSequenceAtOnce(SequenceToSequenceInOneRow):
 
     @torch.no_grad()
     def written(self, model: Architecture, batch: Batch) -> Int[Tensor, "B T"]:
-        """Each place by itself."""
-        said = taken_up(self.predicted(model, batch))
-        return said.masked_fill(said == IGNORED, self.spec.eos_id)
+        """Each place by itself, those after the target's end too, so that its length is the model's to tell."""
+        assert batch.token_types is not None and batch.valid is not None, "view gives both"
+        places = (batch.token_types == 1) & batch.valid
+        everywhere = replace(batch, targets=torch.where(places, self.spec.eos_id, IGNORED))
+        return taken_up(self.predicted(model, everywhere))[:, : self.searching.length(places.shape[1])]

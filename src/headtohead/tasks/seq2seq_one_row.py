@@ -13,7 +13,6 @@ from torch import Tensor
 from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.decoding import Decodes
 from headtohead.data.batch import IGNORED, Batch
-from headtohead.generation.loop import greedy
 from headtohead.tasks.one_row import joined, laid_out, taken_up
 from headtohead.tasks.seq2seq import SequenceToSequence
 from headtohead.tasks.token_prediction import targets_of
@@ -50,10 +49,5 @@ class SequenceToSequenceInOneRow(SequenceToSequence):
             )
         prompts = (targets_of(batch) != IGNORED).int().argmax(1, keepdim=True) + 1
         places = torch.arange(int(prompts.max()), device=prompts.device) - (prompts.max() - prompts)
-        return greedy(
-            model,
-            batch.tokens.gather(1, places.clamp(min=0)),
-            places >= 0,
-            max_length=self.truth(batch).shape[1],
-            eos_id=self.spec.eos_id,
-        )
+        tokens = batch.tokens.gather(1, places.clamp(min=0))
+        return self.decoded(model, tokens, places >= 0, longest=self.truth(batch).shape[1])

@@ -148,7 +148,7 @@ def _reopened(run: Path, seed: int, max_steps: int) -> tuple[RunFolder, RunRecor
 
 
 def _comparability(parts: Parts, precision: str) -> Comparability:
-    spec, task = parts.data.spec(), parts.task.measured_as or type(parts.task).__name__
+    spec, task = parts.data.spec(), parts.task.measured_how()
     return Comparability(
         data=spec.data_hash or None,
         tokenizer=spec.tokenizer_hash or None,

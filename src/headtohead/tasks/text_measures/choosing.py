@@ -1,0 +1,56 @@
+"""Which measures a run has: those that it names, and those that its data asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from torch import Tensor
+
+from headtohead.data.contracts import DataSpec
+from headtohead.tasks.text_measures.answers import WrittenAnswers
+from headtohead.tasks.text_measures.bleu import Bleu
+from headtohead.tasks.text_measures.chrf import Chrf
+from headtohead.tasks.text_measures.contracts import TextMeasure
+from headtohead.tasks.text_measures.entities import WrittenEntities
+from headtohead.tasks.text_measures.labels import WrittenLabels
+from headtohead.tasks.text_measures.rouge import Rouge
+
+TextMetric = Literal["bleu", "chrf", "rouge"]
+_NAMED: Mapping[str, Callable[[], TextMeasure]] = {"bleu": Bleu, "chrf": Chrf, "rouge": Rouge}
+_USUAL = ("bleu", "chrf")
+
+
+def check_named(text_metrics: Sequence[str] | None) -> None:
+    for name in text_metrics or ():
+        if name not in _NAMED:
+            raise ValueError(f"task.text_metrics={name} is unknown: choose from {', '.join(_NAMED)}.")
+
+
+def measures_of(text_metrics: Sequence[str] | None, spec: DataSpec) -> list[TextMeasure]:
+    """Without names BLEU and chrF, where targets are texts and no labels, entities or answers."""
+    named = text_metrics
+    if named is None:
+        named = _USUAL if spec.decode is not None and spec.written_as == "text" else ()
+    if named and spec.decode is None:
+        raise ValueError(
+            f"task.text_metrics=[{','.join(named)}] compares texts, and this data has no decode: leave it empty, or "
+            "give DataSpec.decode."
+        )
+    return [*(_NAMED[name]() for name in dict.fromkeys(named)), *_asked_for(spec)]
+
+
+def _asked_for(spec: DataSpec) -> list[TextMeasure]:
+    if spec.written_as == "label":
+        return [WrittenLabels(spec.label_words)]
+    if spec.written_as == "entities":
+        return [WrittenEntities()]
+    return [WrittenAnswers()] if spec.written_as == "answer" else []
+
+
+def all_sums(measures: Sequence[TextMeasure], written: Sequence[str], truths: Sequence[str]) -> dict[str, Any]:
+    """Of every measure, in one mapping."""
+    sums: dict[str, Tensor | float] = {}
+    for measure in measures:
+        sums |= measure.sums(written, truths)
+    return sums

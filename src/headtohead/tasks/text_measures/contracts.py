@@ -1,0 +1,36 @@
+"""What is measured on texts that a model wrote, beside those that were wanted: sums over samples, and their figures."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from headtohead.data.contracts import DataSpec
+
+
+class TextMeasure(ABC):
+    """All figures are from 0 to 1, and larger is better."""
+
+    names: ClassVar[tuple[str, ...]]
+    """Of its figures."""
+
+    @property
+    @abstractmethod
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Of its sums, by names that no other measure has."""
+
+    @abstractmethod
+    def sums(self, written: Sequence[str], truths: Sequence[str]) -> Mapping[str, Tensor | float]:
+        """Over these samples."""
+
+    @abstractmethod
+    def figures(self, sums: Mapping[str, Any]) -> dict[str, float]:
+        """Of the sums over all samples and devices."""
+
+    def baseline(self, spec: DataSpec) -> dict[str, float]:
+        """Of nothing written."""
+        del spec
+        return dict.fromkeys(self.names, 0.0)

@@ -1,0 +1,35 @@
+"""Entities that were written as text, "PER: Anna Smith ; LOC: Oslo": right where type and words are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from headtohead.data.written_forms import entities_of
+from headtohead.tasks.entities import rates
+from headtohead.tasks.text_measures.contracts import TextMeasure
+
+
+class WrittenEntities(TextMeasure):
+    """An entity that a text has twice must be written twice; the order is free."""
+
+    names = ("entity_precision", "entity_recall", "entity_f1")
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        return dict.fromkeys(("entities_right", "entities_written", "entities_there"), ())
+
+    def sums(self, written: Sequence[str], truths: Sequence[str]) -> Mapping[str, Tensor | float]:
+        sums: Counter[str] = Counter()
+        for text, truth in zip(written, truths, strict=True):
+            said, there = Counter(entities_of(text)), Counter(entities_of(truth))
+            sums["entities_right"] += (said & there).total()
+            sums["entities_written"] += said.total()
+            sums["entities_there"] += there.total()
+        return dict(sums)
+
+    def figures(self, sums: Mapping[str, Any]) -> dict[str, float]:
+        return dict(zip(self.names, rates(*(sums[name] for name in self.shapes)), strict=True))
