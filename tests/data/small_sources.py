@@ -16,6 +16,7 @@ from headtohead.data.csv_files import CsvFiles
 from headtohead.data.digits import Digits
 from headtohead.data.dyck import Dyck
 from headtohead.data.grammar_lm import GrammarCorpus
+from headtohead.data.hub.tables import HubTables
 from headtohead.data.image_folder import ImageFolder
 from headtohead.data.induction import Induction
 from headtohead.data.json_files import JsonFiles
@@ -56,6 +57,7 @@ GRAMMARS: dict[str, Callable[..., DataSource]] = {
 FROM_FILES: dict[str, Callable[..., DataSource]] = {
     "conll": lambda folder, seed: ConllFiles(path=str(written_tags(folder)), seed=seed),
     "csv": lambda folder, seed: CsvFiles(path=str(written_table(folder)), seed=seed),
+    "hub": lambda folder, seed: HubTables(folder=str(written_parquet(folder)), seed=seed),
     "image_folder": lambda folder, seed: ImageFolder(path=str(written_images(folder)), image_size=8, seed=seed),
     "json": lambda folder, seed: JsonFiles(path=str(written_questions(folder)), seed=seed),
     "next_sentence": lambda folder, seed: NextSentence(path=str(written_text(folder)), sentences="line", seed=seed),

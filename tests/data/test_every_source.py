@@ -38,7 +38,9 @@ def fingerprints(source: DataSource, split: str) -> list[bytes]:
 
 
 def test_small_versions_are_those_of_the_yaml_files() -> None:
-    assert sorted(path.stem for path in CONF.glob("*.yaml")) == sorted(NAMES)
+    """Of published sets, test_published_sets.py has them."""
+    own = [path.stem for path in CONF.glob("*.yaml") if not yaml.safe_load(path.read_text()).get("about")]
+    assert sorted(own) == sorted(NAMES)
 
 
 @every_source

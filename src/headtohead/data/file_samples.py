@@ -83,7 +83,7 @@ class FileSamples(TextSource):
                     samples[name].append(sample)
                     self._origins[name].append((str(file), number))
             if self.files.get(name) and not samples[name]:
-                raise DataError(f"{self.files[name][0]} has no samples for the {name} split: give some.")
+                raise self.nothing_in(name)
         self._share_out(samples)
         return samples
 
@@ -100,12 +100,20 @@ class FileSamples(TextSource):
                 self._origins[name] = [self._origins["train"][place] for place in drawn]
         if start >= size:
             raise DataError(
-                f"data.path={self.paths['train']} has {size} samples, too few to share out to three splits: give more, "
+                f"{self.told_source()} has {size} samples, too few to share out to three splits: give more, "
                 f"or files for validation and test (data.validation_path, data.test_path)."
             )
         kept = np.sort(order[start:]).tolist()
         samples["train"] = [samples["train"][place] for place in kept]
         self._origins["train"] = [self._origins["train"][place] for place in kept]
+
+    def nothing_in(self, name: SplitName) -> DataError:
+        """The files of a split hold no sample."""
+        return DataError(f"{self.files[name][0]} has no samples for the {name} split: give some.")
+
+    def told_source(self) -> str:
+        """Where the samples come from, in words, for messages."""
+        return f"data.path={self.paths['train']}"
 
     def place(self, name: SplitName, row: int) -> str:
         return self.where(*self._origins[name][row])

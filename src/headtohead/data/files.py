@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import re
+import zlib
 from collections.abc import Collection
 from pathlib import Path
 
 from headtohead.data.contracts import DataError, SplitName
 
-_SPLIT_OF_NAME: dict[str, SplitName] = {
+SPLIT_OF_NAME: dict[str, SplitName] = {
     "train": "train", "training": "train", "validation": "validation", "valid": "validation", "val": "validation",
     "dev": "validation", "test": "test", "testing": "test",
 }  # fmt: skip
@@ -33,8 +35,10 @@ def bytes_of(file: Path) -> bytes:
 
 
 def decoded(file: Path, encoding: str) -> str:
+    """Its text; of a file that ends in .gz, of what is packed in it."""
+    content = bytes_of(file)
     try:
-        return bytes_of(file).decode(encoding)
+        return (_unpacked(file, content) if file.suffix.lower() == ".gz" else content).decode(encoding)
     except UnicodeDecodeError as error:
         raise DataError(
             f"{file} is not text in data.encoding={encoding} (byte {error.start} is "
@@ -44,6 +48,13 @@ def decoded(file: Path, encoding: str) -> str:
         raise DataError(
             f"data.encoding={encoding} is unknown: give one that Python knows, such as utf-8 or latin-1."
         ) from error
+
+
+def _unpacked(file: Path, content: bytes) -> bytes:
+    try:
+        return gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{file} is not a whole gzip file ({error}): write it anew, or fetch it again.") from error
 
 
 def content_digest(file: Path) -> str:
@@ -68,8 +79,8 @@ def split_of(path: Path, root: Path) -> SplitName | None:
     *folders, last = path.relative_to(root).parts
     for part in (*folders, Path(last).stem):
         word = re.split(r"[-_.]", part.lower(), maxsplit=1)[0]
-        if word in _SPLIT_OF_NAME:
-            return _SPLIT_OF_NAME[word]
+        if word in SPLIT_OF_NAME:
+            return SPLIT_OF_NAME[word]
     return None
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from headtohead.data.contracts import DataError
 from headtohead.data.files import decoded
+from headtohead.data.nesting import names_with_nested, split_name, within
 from headtohead.data.table_files import Columnar, TableFiles
 
 _ENCODING = "utf-8"
@@ -19,13 +20,13 @@ class JsonFiles(TableFiles):
     """The columns of a file are the keys of its first object."""
 
     name: ClassVar[str] = "json"
-    suffixes = (".json", ".jsonl")
+    suffixes = (".json", ".jsonl", ".ndjson")
 
     def column_names(self, file: Path) -> Sequence[str]:
         first = next(_objects(file), None)
         if first is None:
             raise DataError(f"{file} holds no objects: give one per line, or a list of them.")
-        return list(first[1])
+        return names_with_nested(first[1])
 
     def columns_of(self, file: Path, names: Sequence[str]) -> Columnar:
         columns: dict[str, list[Any]] = {name: [] for name in names}
@@ -33,15 +34,17 @@ class JsonFiles(TableFiles):
         for number, record in _objects(file):
             numbers.append(number)
             for name in names:
-                if name not in record:
+                column, way = split_name(name, list(record))
+                try:
+                    columns[name].append(within(record[column], way))
+                except KeyError:
                     raise DataError(
                         f"{self.where(file, number)} has no {name!r}, it has {', '.join(map(repr, record))}: add it."
-                    )
-                columns[name].append(record[name])
+                    ) from None
         return Columnar(columns, numbers)
 
     def where(self, file: Path | str, number: int) -> str:
-        return f"{file}, {'line' if Path(file).suffix == '.jsonl' else 'object'} {number}"
+        return f"{file}, {'line' if {'.jsonl', '.ndjson'} & set(Path(file).suffixes) else 'object'} {number}"
 
 
 def _objects(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:

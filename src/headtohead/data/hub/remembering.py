@@ -45,7 +45,7 @@ def remember_fetched(name: str, subset: str | None, revision: str, split: str, p
 
 
 def is_fetched(name: str, subset: str | None, revision: str | None) -> bool:
-    """Whether all files that were once fetched for this set are still here; of no revision: of the one that was kept."""
+    """Whether all files that were once fetched for a set are still here; without a revision, of the one kept."""
     revision = revision or recall(name, KEPT)
     known = recall(name, _fetched(subset, revision)) if revision else None
     return bool(known) and all(Path(path).exists() for paths in known.values() for path in paths)

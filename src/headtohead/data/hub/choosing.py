@@ -1,0 +1,57 @@
+"""Which published split is for training, which for validation, which for the test."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from headtohead.data.contracts import SPLIT_NAMES, DataError, SplitName
+from headtohead.data.files import SPLIT_OF_NAME
+from headtohead.data.hub.published import Published
+
+SHARE = "share"
+"""A split of its own is drawn from the train rows by the seed, whatever is published."""
+_UNLABELLED = -1
+"""What published sets write where a label is not given away."""
+
+
+def chosen_splits(
+    published: Published, given: Mapping[SplitName, str | None], names: Sequence[str]
+) -> dict[SplitName, str | None]:
+    """The published split of each of ours, None where it is a share of the train rows."""
+    return {ours: _chosen(published, ours, given[ours], names) for ours in SPLIT_NAMES}
+
+
+def _chosen(published: Published, ours: SplitName, given: str | None, names: Sequence[str]) -> str | None:
+    if given in names:
+        return given
+    known = ", ".join(names)
+    if given == SHARE and ours != "train":
+        return None
+    if given is not None:
+        raise DataError(f"{published} has no split {given!r}, it has {known}: correct data.{ours}_split.")
+    called = [name for name in names if SPLIT_OF_NAME.get(name.lower()) == ours]
+    called = called or [name for name in names if SPLIT_OF_NAME.get(re.split(r"[-_.]", name.lower())[0]) == ours]
+    if len(called) == 1:
+        return called[0]
+    if called:
+        raise DataError(f"{published} has several splits for {ours} ({', '.join(called)}): give data.{ours}_split.")
+    if ours != "train":
+        return None
+    if len(names) == 1:
+        return names[0]
+    raise DataError(f"{published} has the splits {known}, and none is called train: give data.train_split.")
+
+
+def is_unlabelled(label: object) -> bool:
+    return label is None or label in (_UNLABELLED, str(_UNLABELLED))
+
+
+def hidden(published: Published, ours: SplitName, theirs: str, others: Sequence[str]) -> DataError:
+    """All labels of a split are kept back, as those of a contest's test rows are."""
+    way = "give data.validation_split=share"
+    if ours == "test":
+        way = (
+            f"give data.test_split={others[0]} {way.removeprefix('give ')}" if others else "give data.test_split=share"
+        )
+    return DataError(f"{published}: the labels of its {theirs} split are not published (all are {_UNLABELLED}): {way}.")

@@ -1,0 +1,194 @@
+"""The server: starts on a free port of 127.0.0.1, and stops with its context."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+import yaml
+
+LARGE = (".parquet", ".gz", ".arrow", ".zip", ".png")
+"""Kept in large-file storage, whose ETag is the SHA-256."""
+
+
+class HubServer(ThreadingHTTPServer):
+    """What tests plant in it lies in its sets."""
+
+    daemon_threads = True
+
+    def __init__(self, folders: Mapping[str, Path], commits: Mapping[str, str]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.folders = dict(folders)
+        self.commits = {name: commits.get(name, commit_of(folder)) for name, folder in folders.items()}
+        self.asked: list[str] = []
+        """Every request: GET /api/datasets/..."""
+        self.gated: set[str] = set()
+        self.cut_short: set[str] = set()
+        """Paths whose last bytes do not arrive, though the headers promise them."""
+        self.changed: set[str] = set()
+        """Paths whose content is another than is listed, of the same size."""
+        self.token: str | None = None
+        """What opens gated sets."""
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def requests_of(self, method: str, part: str = "") -> list[str]:
+        return [asked for asked in self.asked if asked.startswith(f"{method} ") and part in asked]
+
+
+@contextmanager
+def hub_of(
+    folders: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch, cache: Path, commits: Mapping[str, str] | None = None
+) -> Iterator[HubServer]:
+    """Repositories by name, served at the address that HF_ENDPOINT then names; fetched files go below `cache`."""
+    server = HubServer(folders, commits or {})
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    point_at(server.address, monkeypatch, cache)
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def point_at(address: str, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    """The environment of somebody who uses this hub, has fetched nothing yet, and is not logged in."""
+    for name in ("HF_HUB_OFFLINE", "HF_TOKEN", "HF_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_ENDPOINT", address)
+    monkeypatch.setenv("HF_HUB_CACHE", str(cache / "hub"))
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(cache / "headtohead"))
+    monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    monkeypatch.setenv("HF_HUB_DISABLE_TELEMETRY", "1")
+
+
+def commit_of(folder: Path) -> str:
+    """Changes with any file."""
+    hashed = hashlib.sha1()
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        hashed.update(file.relative_to(folder).as_posix().encode() + file.read_bytes())
+    return hashed.hexdigest()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: HubServer
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Tests read `asked`."""
+
+    def do_HEAD(self) -> None:
+        self._answer(with_body=False)
+
+    def do_GET(self) -> None:
+        self._answer(with_body=True)
+
+    def _answer(self, *, with_body: bool) -> None:
+        path = unquote(urlsplit(self.path).path)
+        self.server.asked.append(f"{self.command} {path}")
+        parts = path.strip("/").split("/")
+        if parts[:2] == ["api", "datasets"]:
+            self._info("/".join(parts[2:4]), "/".join(parts[5:]) if parts[4:5] == ["revision"] else None)
+        elif parts[0] == "datasets" and parts[3:4] == ["resolve"]:
+            self._file("/".join(parts[1:3]), parts[4], "/".join(parts[5:]), with_body=with_body)
+        else:
+            self._refuse(404, "EntryNotFound")
+
+    def _info(self, name: str, revision: str | None) -> None:
+        folder = self._folder(name, revision)
+        if folder is None:
+            return
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        told = {
+            "_id": "0",
+            "id": name,
+            "sha": self.server.commits[name],
+            "private": False,
+            "gated": "auto" if name in self.server.gated else False,
+            "disabled": False,
+            "downloads": 0,
+            "likes": 0,
+            "tags": [],
+            "siblings": [_sibling(folder, file) for file in files],
+            "cardData": card_of(folder),
+        }
+        self._send(200, json.dumps(told).encode(), {"Content-Type": "application/json"})
+
+    def _file(self, name: str, revision: str, path: str, *, with_body: bool) -> None:
+        folder = self._folder(name, revision)
+        if folder is None:
+            return
+        if name in self.server.gated and self.headers.get("Authorization") != f"Bearer {self.server.token}":
+            # The page of a gated set is public, its files are not.
+            self._refuse(403 if self.headers.get("Authorization") else 401, "GatedRepo")
+            return
+        file = folder / path
+        if not file.is_file():
+            self._refuse(404, "EntryNotFound")
+            return
+        content = file.read_bytes()
+        headers = {"X-Repo-Commit": self.server.commits[name], "ETag": f'"{_etag(file)}"'}
+        if file.name.endswith(LARGE):
+            headers |= {"X-Linked-ETag": f'"{_etag(file)}"', "X-Linked-Size": str(len(content))}
+        if with_body and path in self.server.cut_short:
+            content = content[:-7]
+        if with_body and path in self.server.changed:
+            content = bytes([content[0] ^ 1]) + content[1:]
+        self._send(200, content, headers)
+
+    def _folder(self, name: str, revision: str | None) -> Path | None:
+        if name not in self.server.folders:
+            self._refuse(401, "RepoNotFound")
+            return None
+        if revision not in (None, "main", self.server.commits[name]):
+            self._refuse(404, "RevisionNotFound")
+            return None
+        return self.server.folders[name]
+
+    def _refuse(self, status: int, code: str) -> None:
+        self._send(status, b"", {"X-Error-Code": code, "X-Error-Message": code})
+
+    def _send(self, status: int, content: bytes, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for key, value in {**headers, "Content-Length": str(len(content))}.items():
+            self.send_header(key, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+
+def _sibling(folder: Path, file: Path) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "rfilename": file.relative_to(folder).as_posix(),
+        "size": file.stat().st_size,
+        "blobId": "0",
+    }
+    if file.name.endswith(LARGE):
+        told["lfs"] = {"sha256": _etag(file), "size": file.stat().st_size, "pointerSize": 130}
+    return told
+
+
+def _etag(file: Path) -> str:
+    kind = hashlib.sha256 if file.name.endswith(LARGE) else hashlib.sha1
+    return kind(file.read_bytes()).hexdigest()
+
+
+def card_of(folder: Path) -> dict[str, Any] | None:
+    """The first lines of the card, between two lines of ---."""
+    card = folder / "README.md"
+    if not card.is_file():
+        return None
+    told: dict[str, Any] = yaml.safe_load(card.read_text(encoding="utf-8").split("---")[1])
+    return told
