@@ -65,7 +65,7 @@ def evaluate(
 
 def load_run(path: str | Path) -> FinishedRun:
     """A finished run to use, by its folder: `record`, `model` with the selected weights, `data`, `generate("a text")`,
-    `attention("a text")`."""
+    `embed(["a text"])`, `attention("a text")`."""
     from headtohead.examining.finished import open_run
 
     return open_run(path)

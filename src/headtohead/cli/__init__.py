@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "coordinates": ("coordinates", "whether a step of training changes as much at every width"),
     "probe": ("probe", "look inside: attention maps, data as the model sees it, positional encodings"),
     "evaluate": ("evaluation", "finished runs measured again: other splits, data, lengths; strided windows"),
+    "embed": ("embedding", "finished runs as retrievers of texts: index, search, recall@k beside BM25"),
     "generate": ("generation", "what a finished run writes: greedy, drawn, by beams; for one prompt or many"),
     "export": ("export", "a finished run as safetensors, torch.export program or ONNX, checked and timed"),
     "sync": ("sync", "upload the runs that the W&B server has not seen yet, each once"),

@@ -50,6 +50,21 @@ def refuse_unlike(records: Iterable[RunRecord], *, allowed: Collection[str] = ()
     return told
 
 
+def refuse_other_questions(records: Iterable[RunRecord], stage: str) -> None:
+    """Results of a stage that was measured after training are compared where one file's name tells that they answer the
+    same: a set of documents and queries has a name of its own."""
+    asked: dict[str, RunRecord] = {}
+    for record in records:
+        if stage in record.metrics and stage in record.links:
+            asked.setdefault(record.links[stage], record)
+    if len(asked) > 1:
+        (first, one), (second, other) = list(asked.items())[:2]
+        raise NotComparable(
+            f"{stage} of {one.name or one.id} and of {other.name or other.id} was measured on other texts or queries "
+            f"({first}, {second}): measure them together, h2h embed RUN RUN TEXTS --queries FILE --relevant FILE"
+        )
+
+
 def seed_of(record: RunRecord) -> int:
     """That of the study, which pairs runs whose own seeds are offset."""
     return record.seed if record.place.seed is None else record.place.seed

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from headtohead.comparing.arms import COUNTED, Arm, arm_of, arms_of, counts, set_apart
 from headtohead.comparing.budgets import BudgetCheck, budget_check, refuse_unequal
-from headtohead.comparing.comparability import NotComparable, refuse_unlike, seed_of
+from headtohead.comparing.comparability import NotComparable, refuse_other_questions, refuse_unlike, seed_of
 from headtohead.comparing.solving import TimesToSolve, unit_under
 from headtohead.comparing.statistics.shapes import Scale
 from headtohead.comparing.table import GIVEN, TASKS, Line, line_of
@@ -85,6 +85,7 @@ def contest_of(records: Iterable[RunRecord], terms: Terms, curves: Mapping[str, 
     _check_baseline(sorted({arm_of(record) for record in counted}), terms.against)
     lines = [line_of(record, metric=terms.metric) for record in counted]
     stage, metric = _one_metric(lines)
+    refuse_other_questions(counted, stage)
     remarks += _taken_for(lines, stage)
     arms = arms_of([(_staged(r, stage), line.value) for r, line in zip(counted, lines, strict=True)], stage)
     arms.sort(key=lambda arm: arm.name != terms.against)

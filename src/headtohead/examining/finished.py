@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 import yaml
 
@@ -100,6 +101,16 @@ class FinishedRun:
         return self.writer.write(
             several, how, max_new_tokens=max_new_tokens, stop=stop, stop_tokens=stop_tokens, show=show
         )
+
+    def embed(self, texts: str | Sequence[str], *, pooling: str | None = None, batch_size: int = 64) -> np.ndarray:
+        """Vectors [N, D] of length 1, one for each text, whose products are cosines; they depend on no other text.
+
+        `pooling` is mean, cls or last, over true tokens; by default what the run's own head does, else the mean, or the
+        last token of a decoder. Texts longer than the run reads are cut.
+        """
+        from headtohead.examining.retrieval.embedder import Embedder
+
+        return Embedder(self, pooling, batch_size).embed([texts] if isinstance(texts, str) else list(texts))
 
     def model_with(self, changed: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Architecture:
         """The model of a configuration that differs where its weights do not (a longer context, a rotary scaling)."""

@@ -15,7 +15,7 @@ _SMALLER = frozenset(
 _LARGER = frozenset(
     (
         "accuracy", "acc", "match", "f1", "auc", "auroc", "bleu", "chrf", "rouge", "precision", "recall", "reward",
-        "return", "returns", "score", "iou", "map", "psnr", "ssim", "r2", "top1", "top5", "mfu",
+        "return", "returns", "score", "iou", "map", "psnr", "ssim", "r2", "top1", "top5", "mfu", "mrr", "ndcg",
     )
 )  # fmt: skip
 

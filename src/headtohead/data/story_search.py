@@ -1,0 +1,90 @@
+"""Small sets for retrieval, written as files: sentences of the stories, queries, and which sentences are relevant.
+
+`paraphrases`: a query tells what a document tells, of the same person in other words, so that only the name is shared.
+`continuations`: a document goes on with the story of the query, and shares no word with it that tells anything.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+
+from headtohead.data.contracts import DataError
+from headtohead.data.stories import PEOPLE, THEN, TOPICS, WHEN
+
+Kind = Literal["paraphrases", "continuations"]
+Story = tuple[str, int]
+"""Who, by name or pronoun, and which topic."""
+_OPENINGS = THEN[0] + THEN[1]
+_BEGINNINGS, _ENDS = (tuple(tuple(told.split(" / ")) for told in side) for side in zip(*TOPICS, strict=True))
+
+
+@dataclass(frozen=True)
+class SearchSet:
+    """Documents and queries, and the numbers of the documents that are relevant to each query."""
+
+    documents: tuple[str, ...]
+    queries: tuple[str, ...]
+    relevant: tuple[tuple[int, ...], ...]
+
+    def write(self, folder: Path) -> None:
+        """corpus.jsonl, queries.jsonl and qrels.tsv, as BEIR has them (https://huggingface.co/datasets/BeIR/scifact)."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, letter, texts in (("corpus", "d", self.documents), ("queries", "q", self.queries)):
+            lines = [json.dumps({"_id": f"{letter}{number}", "text": text}) for number, text in enumerate(texts)]
+            (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        rows = [f"q{query}\td{document}\t1" for query, found in enumerate(self.relevant) for document in found]
+        told = "\n".join(["query-id\tcorpus-id\tscore", *rows])
+        (folder / "qrels.tsv").write_text(told + "\n", encoding="utf-8")
+
+
+def story_search(kind: str, *, num_queries: int = 200, per_story: int = 5, seed: int = 0) -> SearchSet:
+    """`per_story` documents are relevant to each query; no document and no query is there twice."""
+    if kind not in get_args(Kind):
+        raise DataError(f"--generate {kind} is unknown: choose one of {', '.join(get_args(Kind))}")
+    generator = np.random.default_rng(seed)
+    names = [name for name, _ in PEOPLE]
+    queries = _sentences(WHEN, names, _BEGINNINGS, [0] if kind == "paraphrases" else [0, 1])
+    if kind == "paraphrases":
+        documents = _sentences(WHEN, names, _BEGINNINGS, [1])
+        story_of = {name: name for name in names}
+    else:
+        documents = _sentences(_OPENINGS, ["she", "he"], _ENDS, [0, 1])
+        story_of = dict(PEOPLE)
+    texts, stories = _drawn(documents, per_story, generator)
+    asked = [queries[place] for place in generator.permutation(len(queries))[:num_queries]]
+    relevant = [
+        tuple(number for number, (who, topic) in enumerate(stories) if (who, topic) == (story_of[own[0]], own[1]))
+        for _, own in asked
+    ]
+    return SearchSet(tuple(texts), tuple(text for text, _ in asked), tuple(relevant))
+
+
+def _sentences(
+    openings: Sequence[str], people: Sequence[str], told: Sequence[Sequence[str]], ways: Sequence[int]
+) -> list[tuple[str, Story]]:
+    return [
+        (f"{opening}{who} {told[topic][way]} .", (who, topic))
+        for opening in openings
+        for who in people
+        for topic in range(len(told))
+        for way in ways
+    ]
+
+
+def _drawn(
+    sentences: Sequence[tuple[str, Story]], per_story: int, generator: np.random.Generator
+) -> tuple[list[str], list[Story]]:
+    kept: list[tuple[str, Story]] = []
+    for story in dict.fromkeys(story for _, story in sentences):
+        own = [sentence for sentence in sentences if sentence[1] == story]
+        if per_story > len(own):
+            raise DataError(f"per_story={per_story}: there are only {len(own)} sentences of each story, give fewer")
+        kept += [own[place] for place in generator.permutation(len(own))[:per_story]]
+    mixed = [kept[place] for place in generator.permutation(len(kept))]
+    return [text for text, _ in mixed], [story for _, story in mixed]
