@@ -34,7 +34,7 @@ def shared_out(work: Work, texts: Sequence[str], *, doing: str) -> Table:
     size, processes = sum(map(len, texts)), num_processes()
     if size < _WORTH_IT or processes == 1:
         return work(texts)
-    with _bar(doing, size) as tell:
+    with bar(doing, size) as tell:
         return _joined(list(_made(work, texts, processes, tell)))
 
 
@@ -118,14 +118,14 @@ def _joined(tables: Sequence[Table]) -> Table:
 
 
 @contextmanager
-def _bar(doing: str, size: int) -> Iterator[Callable[[int], None]]:
-    """Where somebody looks."""
+def bar(doing: str, size: int) -> Iterator[Callable[[int], None]]:
+    """It moves by what is told to be done, where somebody looks."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(doing, total=size)
-        yield lambda done: bar.advance(task, done)
+    with Progress(console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(doing, total=size)
+        yield lambda done: shown.advance(task, done)
