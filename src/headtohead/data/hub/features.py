@@ -71,6 +71,10 @@ def is_text(feature: Any) -> bool:
     return getattr(feature, "dtype", None) in ("string", "large_string") and _inner(feature) is feature
 
 
+def is_fraction(feature: Any) -> bool:
+    return str(getattr(feature, "dtype", "")).startswith("float") and _inner(feature) is feature
+
+
 def is_label(feature: Any) -> bool:
     from datasets import ClassLabel
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from headtohead.data.columns import Columns, kind_of, ways
 from headtohead.data.contracts import DataError, DataKind
-from headtohead.data.hub.features import is_label, is_text, leaves, type_of
+from headtohead.data.hub.features import is_fraction, is_label, is_text, leaves, type_of
 
 Chosen = tuple[DataKind, dict[str, str]]
 
@@ -20,6 +20,8 @@ def chosen_columns(columns: Columns, names: Sequence[str], features: Mapping[str
     if columns.given:
         return kind_of(columns, names, file=what)
     found = _by_names(names, what)
+    if found is not None and found[0] == "labelled_text" and is_fraction(features.get(found[1]["label"])):
+        return "scored_text", {("score" if part == "label" else part): name for part, name in found[1].items()}
     if found is not None and found[0] != "language":
         return found
     texts = [name for name, feature in features.items() if is_text(feature)]

@@ -47,7 +47,7 @@ def remember_fetched(name: str, subset: str | None, revision: str, split: str, p
 def is_fetched(name: str, subset: str | None, revision: str | None) -> bool:
     """Whether all files that were once fetched for a set are still here; without a revision, of the one kept."""
     revision = revision or recall(name, KEPT)
-    known = recall(name, _fetched(subset, revision)) if revision else None
+    known: dict[str, list[str]] = (recall(name, _fetched(subset, revision)) if revision else None) or {}
     return bool(known) and all(Path(path).exists() for paths in known.values() for path in paths)
 
 
