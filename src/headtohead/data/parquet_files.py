@@ -23,7 +23,7 @@ class ParquetFiles(TableFiles):
     def columns_of(self, file: Path, names: Sequence[str]) -> Columnar:
         import pyarrow as pa
 
-        opened = _opened(file)
+        opened = opened_file(file)
         ways = {name: split_name(name, opened.schema_arrow.names) for name in names}
         try:
             table = opened.read(columns=list(dict.fromkeys(column for column, _ in ways.values())))
@@ -38,7 +38,7 @@ class ParquetFiles(TableFiles):
 
 def schema_of(file: Path) -> Any:
     """Its columns and their types, as Arrow knows them."""
-    return _opened(file).schema_arrow
+    return opened_file(file).schema_arrow
 
 
 def _names_of(field: Any) -> list[str]:
@@ -64,7 +64,8 @@ def _values(column: Any, way: Sequence[str]) -> list[Any]:
     return [within(value, down) for value in values] if down else values
 
 
-def _opened(file: Path) -> Any:
+def opened_file(file: Path) -> Any:
+    """Its end, which tells what it holds, is read."""
     import pyarrow as pa
     from pyarrow import parquet
 
