@@ -226,5 +226,5 @@ def test_batches_of_like_length_can_be_switched_off(form: Any, samples: list[Any
 
 def test_tokenizer_is_trained_once_and_then_read(monkeypatch: pytest.MonkeyPatch) -> None:
     first = GivenSamples(LabelledForm(), PAIRS, tokenizer="bpe").tokenizer
-    monkeypatch.setattr(texts, "train_tokenizer", None)
+    monkeypatch.setattr(texts, "learned_tokenizer", None)
     assert GivenSamples(LabelledForm(), PAIRS, tokenizer="bpe").tokenizer == first

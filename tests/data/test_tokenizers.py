@@ -8,17 +8,18 @@ import sys
 import numpy as np
 import pytest
 
-from headtohead.data import tokenizers
 from headtohead.data.contracts import DataError
-from headtohead.data.tokenizers import EOS, MASK, PAD, UNK, Tokenizer, TokenizerName, framed, train_tokenizer
+from headtohead.data.tokenizers import EOS, MASK, PAD, UNK, Tokenizer, TokenizerName, cutting, framed, train_tokenizer
+from headtohead.data.tokenizers import tokenizer as tokenizer_module
 
 TEXTS = ["the cat sat.\n", "", "naïve café – 日本語 🙂\t!", "  two  spaces\n\n\nlines "]
-KINDS: tuple[TokenizerName, ...] = ("char", "byte", "bpe")
+KINDS: tuple[TokenizerName, ...] = ("char", "byte", "bpe", "unigram")
+"""Of which every text comes back."""
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def trained(kind: TokenizerName, texts: list[str] = TEXTS, vocab_size: int = 280) -> Tokenizer:
-    return train_tokenizer(kind, texts, vocab_size if kind == "bpe" else None)
+    return train_tokenizer(kind, texts, vocab_size if kind in ("bpe", "unigram") else None)
 
 
 @every_kind
@@ -79,14 +80,14 @@ def test_long_text_is_encoded_as_in_one_piece(monkeypatch: pytest.MonkeyPatch) -
     text = "".join(f"line {number}, again and again.\n" for number in range(300))
     tokenizer = trained("bpe", [text], 300)
     whole = tokenizer.encode([text]).values
-    monkeypatch.setattr(tokenizers, "_PIECE", 100)
-    monkeypatch.setattr(tokenizers, "_PIECES_AT_ONCE", 7)
+    monkeypatch.setattr(cutting, "_PIECE", 100)
+    monkeypatch.setattr(tokenizer_module, "_PIECES_AT_ONCE", 7)
     pieces = tokenizer.encode([text, "", text])
     assert np.array_equal(pieces[0], whole) and np.array_equal(pieces[2], whole) and len(pieces[1]) == 0
 
 
 def test_long_line_is_encoded_completely(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokenizers, "_PIECE", 16)
+    monkeypatch.setattr(cutting, "_PIECE", 16)
     text = "no end of line " * 20
     assert trained("bpe").decode(trained("bpe").encode([text]).values.tolist()) == text
 

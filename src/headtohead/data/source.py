@@ -83,7 +83,7 @@ def code_digest(source: type[CachedSource]) -> str:
     modules = [sys.modules[part.__module__] for part in source.__mro__ if issubclass(part, CachedSource)]
     own = [Path(file) for module in modules if (file := getattr(module, "__file__", None))]
     hashed = hashlib.sha256()
-    for path in sorted({*Path(__file__).parent.glob("*.py"), *own}, key=lambda path: path.name):
+    for path in sorted({*Path(__file__).parent.rglob("*.py"), *own}, key=lambda path: (path.name, path.parent.name)):
         hashed.update(path.read_bytes())
     return hashed.hexdigest()
 

@@ -13,7 +13,14 @@ from headtohead.data.caching import Prepared
 from headtohead.data.contracts import SPLIT_NAMES, DataError, DataKind, DataSpec, Split, SplitName
 from headtohead.data.source import CachedSource
 from headtohead.data.storage import Table, ragged
-from headtohead.data.tokenizers import Tokenizer, TokenizerName, check_tokenizer, train_tokenizer
+from headtohead.data.tokenizers import (
+    Tokenizer,
+    TokenizerName,
+    check_tokenizer,
+    given_tokenizer,
+    is_given,
+    learned_tokenizer,
+)
 
 Sample = TypeVar("Sample")
 Place = Callable[[SplitName, int], str]
@@ -92,8 +99,8 @@ class TextSource(CachedSource):
 
     def parameters(self) -> Mapping[str, Any]:
         chosen: dict[str, Any] = {"tokenizer": self.tokenizer_name, "vocab_size": self.vocab_size}
-        if self._taken is not None:
-            chosen = {"tokenizer": self._taken.digest}
+        if (known := self._known()) is not None:
+            chosen = {"tokenizer": known.digest}
         return {**self.sample_parameters(), **self.form.parameters(), **chosen}
 
     def view_parameters(self) -> Mapping[str, Any]:
@@ -104,13 +111,19 @@ class TextSource(CachedSource):
         for name in SPLIT_NAMES:
             if not samples[name]:
                 raise DataError(f"the {name} split of data={self.name} is empty: give it at least one sample.")
-        tokenizer = self._taken or self._learned(samples["train"])
+        tokenizer = self._known() or self._learned(samples["train"])
         made = self.form.prepared(samples, tokenizer, self.place)
         return Prepared(made.tables, {**made.facts, "tokenizer": tokenizer.to_dict()})
 
+    def _known(self) -> Tokenizer | None:
+        """Another run's, or the one that data.tokenizer names; None where one is to be learned."""
+        if self._taken is None and is_given(self.tokenizer_name):
+            self._taken = given_tokenizer(self.tokenizer_name)
+        return self._taken
+
     def _learned(self, samples: Sequence[Any]) -> Tokenizer:
         texts = [text for sample in samples for text in self.form.texts(sample)]
-        return train_tokenizer(self.tokenizer_name, texts, self.vocab_size)
+        return learned_tokenizer(self.tokenizer_name, texts, self.vocab_size)
 
     def tokenizer_facts(self) -> Mapping[str, Any]:
         return self.tokenizer.to_dict()

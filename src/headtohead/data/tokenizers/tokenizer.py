@@ -1,0 +1,201 @@
+"""A trained tokenizer: texts to token ids and back, and the bytes that tokens stand for."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from headtohead.data.storage import Ragged, smallest_integer
+from headtohead.data.tokenizers.cutting import cut
+from headtohead.data.tokenizers.framing import framed
+from headtohead.data.tokenizers.special import MASK, OURS, SPECIAL_TOKENS, UNK, SpecialIds
+
+TokenizerKind = Literal["char", "byte", "bpe", "unigram", "wordpiece", "published"]
+TokenizerName: TypeAlias = str
+"""What data.tokenizer may be: a kind that is learned, the place of a tokenizer.json, or hf:NAME."""
+_PIECES_AT_ONCE = 4096
+_SHOWN = {MASK: b"<mask>", UNK: b"<unk>"}
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """A trained tokenizer; `pieces[i]` are the UTF-8 bytes that token i stands for, none for special tokens."""
+
+    kind: TokenizerKind
+    pieces: tuple[bytes, ...]
+    merges: str = ""
+    """The `tokenizers` library's own description, of all but characters and bytes."""
+    special: SpecialIds = OURS
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.pieces)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the pieces of a text's tokens are the text, byte by byte; else normalisation may change it (letters
+        made small, blanks left out), and only the places of tokens in the text tell how much of it they stand for."""
+        return self.kind not in ("wordpiece", "published")
+
+    @property
+    def dtype(self) -> np.dtype:
+        return smallest_integer(self.vocab_size - 1)
+
+    @cached_property
+    def byte_lengths(self) -> np.ndarray:
+        """How many bytes of text each token stands for."""
+        return np.array([len(piece) for piece in self.pieces], dtype=np.int64)
+
+    @cached_property
+    def blank(self) -> np.ndarray:
+        """Which tokens are nothing but white space."""
+        return np.array([bool(piece) and not piece.strip() for piece in self.pieces])
+
+    @cached_property
+    def widths(self) -> np.ndarray:
+        """How much of a text each token covers, measured as `width_of` does; of one that is not exact, see `ends`."""
+        return np.ones(self.vocab_size, dtype=np.int64) if self.kind == "char" else self.byte_lengths
+
+    def width_of(self, text: str) -> int:
+        """In characters or bytes, whichever the tokens are made of."""
+        return len(text) if self.kind == "char" else len(text.encode())
+
+    def ends(self, text: str, tokens: np.ndarray) -> np.ndarray:
+        """Where in a text each of its tokens ends, measured as `width_of` does."""
+        if self.is_exact:
+            return np.cumsum(self.widths[tokens])
+        return _byte_ends(text, self._library.encode(text, add_special_tokens=False))
+
+    def encode(self, texts: Sequence[str]) -> Ragged:
+        """Without special tokens, save the unknown character's."""
+        if self.kind == "char":
+            return self._encode_characters(texts)
+        if self.kind == "byte":
+            encoded = [text.encode() for text in texts]
+            values = np.frombuffer(b"".join(encoded), dtype=np.uint8).astype(self.dtype) + len(SPECIAL_TOKENS)
+            return Ragged.of_lengths(values.astype(self.dtype), np.array([len(text) for text in encoded], dtype=int))
+        return self._encode_by_library(texts)
+
+    def encode_with_bytes(self, texts: Sequence[str]) -> tuple[Ragged, Ragged]:
+        """Tokens, and how many bytes of its text each stands for, with those before it that nothing stands for. Rows of
+        bytes have one number more: what is left after the last token. A row's bytes add up to those of its text."""
+        lengths, values, sizes = np.zeros(len(texts), dtype=int), [np.zeros(0, dtype=self.dtype)], []
+        left = np.zeros(len(texts), dtype=np.int64)
+        for row, piece, encoding in self._encodings(texts, fast=False):
+            ends = _byte_ends(piece, encoding)
+            own = np.diff(ends, prepend=0)
+            total = len(piece.encode())
+            if len(own):
+                own[0] += left[row]
+                left[row] = total - ends[-1]
+            else:
+                left[row] += total
+            values.append(np.array(encoding.ids, dtype=self.dtype))
+            lengths[row] += len(own)
+            sizes.append(own)
+        tokens = Ragged.of_lengths(np.concatenate(values), lengths)
+        stood_for = np.concatenate([np.zeros(0, dtype=np.int64), *sizes])
+        return tokens, Ragged.of_lengths(np.insert(stood_for, tokens.offsets[1:], left), lengths + 1)
+
+    def encode_one(self, text: str) -> list[int]:
+        """One text, as `encode` does."""
+        ids: list[int] = self.encode([text])[0].tolist()
+        return ids
+
+    def framed(self, *parts: Ragged) -> Ragged:
+        """Each row between this tokenizer's start and end tokens."""
+        return framed(*parts, start=self.special.bos, end=self.special.eos)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """As a person would read it: no padding, no start, no end; what stands for no text is shown by its name."""
+        if not self.is_exact:
+            unseen = (self.special.pad, self.special.bos, self.special.eos)
+            kept = [int(token) for token in ids if int(token) not in unseen and int(token) < self.vocab_size]
+            return str(self._library.decode(kept, skip_special_tokens=False))
+        return b"".join(self._piece(int(token)) for token in ids).decode(errors="replace")
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:24]
+
+    def to_dict(self) -> dict[str, Any]:
+        facts = {"kind": self.kind, "pieces": [piece.decode("latin-1") for piece in self.pieces], "merges": self.merges}
+        return facts if self.special == OURS else {**facts, "special": asdict(self.special)}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Tokenizer:
+        pieces = tuple(piece.encode("latin-1") for piece in stored["pieces"])
+        return cls(stored["kind"], pieces, stored["merges"], SpecialIds.of(stored))
+
+    def _piece(self, token: int) -> bytes:
+        if token >= self.vocab_size:  # A model may have been given a larger vocabulary than its data's.
+            return f"<{token}>".encode()
+        return _SHOWN.get(token, self.pieces[token])
+
+    @property
+    def _library(self) -> Any:
+        return library_of(self.merges, reads_names=self.kind == "published")
+
+    @cached_property
+    def _id_of_code_point(self) -> np.ndarray:
+        code_points = np.array([ord(piece.decode()) for piece in self.pieces[len(SPECIAL_TOKENS) :]], dtype=np.int64)
+        table = np.full(0x110000, UNK, dtype=self.dtype)
+        table[code_points] = np.arange(len(code_points)) + len(SPECIAL_TOKENS)
+        return table
+
+    def _encode_characters(self, texts: Sequence[str]) -> Ragged:
+        values = self._id_of_code_point[code_points("".join(texts))]
+        return Ragged.of_lengths(values, np.array([len(text) for text in texts], dtype=int))
+
+    def _encode_by_library(self, texts: Sequence[str]) -> Ragged:
+        lengths, values = np.zeros(len(texts), dtype=int), [np.zeros(0, dtype=self.dtype)]
+        for row, _, encoding in self._encodings(texts, fast=True):
+            values.append(np.array(encoding.ids, dtype=self.dtype))
+            lengths[row] += len(values[-1])
+        return Ragged.of_lengths(np.concatenate(values), lengths)
+
+    def _encodings(self, texts: Sequence[str], *, fast: bool) -> Iterator[tuple[int, str, Any]]:
+        """Row by row, the pieces of its text and what the library makes of each; a fast one knows no places."""
+        library = self._library
+        encode = library.encode_batch_fast if fast else library.encode_batch
+        pieces = ((row, piece) for row, text in enumerate(texts) for piece in cut(text))
+        while batch := list(itertools.islice(pieces, _PIECES_AT_ONCE)):
+            encodings = encode([piece for _, piece in batch], add_special_tokens=False)
+            for (row, piece), encoding in zip(batch, encodings, strict=True):
+                yield row, piece, encoding
+
+
+@lru_cache(maxsize=8)
+def library_of(description: str, *, reads_names: bool = True) -> Any:
+    """A tokenizer of the `tokenizers` library, kept out of what is pickled for loader processes. Where names of special
+    tokens in a text are read, they become those tokens; else they are text like any other."""
+    from tokenizers import Tokenizer as Library
+
+    # Said once, so that loader processes forked later do not warn about it.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    library = Library.from_str(description)
+    library.no_truncation()
+    library.no_padding()
+    library.encode_special_tokens = not reads_names
+    return library
+
+
+def code_points(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
+
+
+def _byte_ends(text: str, encoding: Any) -> np.ndarray:
+    """Where in a text each token of its encoding ends, in bytes; never before the one before it."""
+    points = code_points(text)
+    widths = 1 + (points >= 0x80).astype(np.int64) + (points >= 0x800) + (points >= 0x10000)
+    places = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(widths)])
+    ends = np.array([end for _, end in encoding.offsets], dtype=np.int64)
+    return np.maximum.accumulate(places[ends]) if len(ends) else ends
