@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from headtohead.building.choices import choices, folders
 from headtohead.cli.arguments import parse, parser
+from headtohead.cli.published_sets import published_sets
 from headtohead.cli.terminal import out, paint
+
+DATA = "data"
+PUBLISHED = "data, published sets: fetched when first used, h2h train data=NAME"
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -20,10 +28,9 @@ def run(arguments: Sequence[str]) -> int:
     known = folders(given.config_dir)
     wanted = [name for asked in given.groups for name in _matching(asked, known)]
     if given.json:
-        found = {name: _lines(name, given.config_dir) for name in wanted or known}
-        out(json.dumps(found, indent=2, ensure_ascii=False))
+        out(json.dumps(_as_json(wanted or known, given.config_dir), indent=2, ensure_ascii=False))
     elif wanted:
-        out("\n\n".join(_table(name, _lines(name, given.config_dir)) for name in wanted))
+        out("\n\n".join(_tables(name, given.config_dir) for name in wanted))
     else:
         out(_overview(known, given.config_dir))
     return 0
@@ -40,10 +47,41 @@ def _lines(group: str, config_dir: str | None) -> dict[str, str]:
     return {choice.name: choice.description for choice in choices(group, config_dir)}
 
 
-def _table(group: str, lines: dict[str, str]) -> str:
+def _as_json(wanted: Iterable[str], config_dir: str | None) -> dict[str, Any]:
+    """Lines by group and choice; of published sets, what there is to know besides."""
+    found: dict[str, Any] = {name: _lines(name, config_dir) for name in wanted}
+    if DATA in found:
+        sets = published_sets(choices(DATA, config_dir))
+        found["published sets"] = {name: told.to_dict() for name, told in sets.items()}
+    return found
+
+
+def _tables(group: str, config_dir: str | None) -> str:
+    lines = _lines(group, config_dir)
+    sets = published_sets(choices(group, config_dir)) if group == DATA else {}
     width = max(map(len, lines)) + 2
-    rows = [f"  {name:<{width}}{line}" for name, line in lines.items()]
-    return "\n".join([paint(group, "1"), *rows])
+    own = {name: [line] for name, line in lines.items() if name not in sets}
+    tables = [_table(group, own, width)] if own else []
+    if sets:
+        tables.append(_table(PUBLISHED, {name: [lines[name], told.line] for name, told in sets.items()}, width))
+    return "\n\n".join(tables)
+
+
+def _table(title: str, told: Mapping[str, Sequence[str]], width: int) -> str:
+    """A choice begins a line; what is told of it stays right of the names, however narrow the terminal is."""
+    rows = []
+    for name, lines in told.items():
+        folded = [part for line in lines for part in _folded(line, width + 2)]
+        rows.append("\n".join(f"  {name if not place else '':<{width}}{part}" for place, part in enumerate(folded)))
+    return "\n".join([paint(title, "1"), *rows])
+
+
+def _folded(line: str, indent: int) -> list[str]:
+    """In a terminal, lines that fit it; in a file or a pipe, one line."""
+    if not sys.stdout.isatty():
+        return [line]
+    room = max(shutil.get_terminal_size().columns - indent, 30)
+    return textwrap.wrap(line, room, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def _overview(known: Sequence[str], config_dir: str | None) -> str:

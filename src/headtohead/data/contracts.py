@@ -140,6 +140,10 @@ class DataSource(ABC):
     def decode(self, ids: Sequence[int]) -> str:
         """Token ids as a person would read them."""
 
+    def provenance(self) -> Mapping[str, Any]:
+        """Where its rows were published (set, subset, revision, licence), as JSON can hold it; empty for all others."""
+        return {}
+
     def tokenizer_facts(self) -> Mapping[str, Any] | None:
         """How its texts become tokens, as JSON can hold it; None where the token ids are the data's own."""
         return None

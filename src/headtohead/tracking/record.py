@@ -142,6 +142,8 @@ class RunRecord:
     seed: int = 0
     seeds: Seeds = field(default_factory=Seeds)
     config: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
+    """Where its rows were published: set, subset, revision (as resolved), licence; empty for rows of one's own."""
     costs: dict[str, Any] = field(default_factory=dict)
     budget: dict[str, Any] = field(default_factory=dict)
     place: Place = field(default_factory=Place)

@@ -109,6 +109,7 @@ def _new_record(run_id: str, parts: Parts) -> RunRecord:
         seed=identity.seed,
         seeds=seeds_of(identity.seed),
         config=dict(parts.config),
+        data=dict(parts.data.provenance()),
         costs=dict(parts.costs),
         budget=dict(parts.budget),
         place=identity.place,

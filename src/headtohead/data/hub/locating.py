@@ -43,15 +43,14 @@ class Located:
         """Of a column of labels, or of lists of labels, as the card tells them."""
         return class_names_of(self.features, column)
 
-    def provenance(self) -> dict[str, str]:
-        """What identifies the set, for records and hashes; empty for a folder without a name."""
-        named = {
-            "set": self.published.name,
-            "subset": self.published.subset,
-            "revision": self.revision,
-            "licence": self.licence,
-        }
+    def identity(self) -> dict[str, str]:
+        """What tells rows of one set from those of another, for hashes; empty for a folder without a name."""
+        named = {"set": self.published.name, "subset": self.published.subset, "revision": self.revision}
         return {name: value for name, value in named.items() if value}
+
+    def provenance(self) -> dict[str, str]:
+        """For records."""
+        return {**self.identity(), **({"licence": self.licence} if self.licence else {})}
 
     def files(self, split: str) -> Splits:
         """Those of one split; raises DataError where there is none of that name."""

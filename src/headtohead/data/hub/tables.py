@@ -193,9 +193,13 @@ class HubTables(TableFiles):
     def told_source(self) -> str:
         return str(self.published)
 
+    def provenance(self) -> Mapping[str, Any]:
+        left_out = self.content.facts.get("left_out")
+        return {**self.located.provenance(), **({"rows left out": left_out} if left_out else {})}
+
     def view_parameters(self) -> Mapping[str, Any]:
         """Rows of another set or revision are other rows, though they may read alike."""
-        origin = {name: value for name, value in self.located.provenance().items() if name != "licence"}
+        origin = self.located.identity()
         return {**super().view_parameters(), **({"origin": origin} if origin else {})}
 
     def make(self) -> Prepared:
