@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,12 +15,16 @@ from headtohead.data.hub.refusals import told, unreachable
 from headtohead.data.hub.remembering import remember_fetched
 from headtohead.data.places import hub_cache, hub_endpoint, is_offline
 
+_ABANDONED_AFTER = 60.0
+"""Seconds without a byte after which nobody is still writing a file: the client gives up much earlier."""
+
 
 def fetched(found: Located, split: str) -> list[Path]:
     """The files of a split, with a progress bar for each that is not here yet; raises DataError."""
     files, published = found.files(split)[split], found.published
     if published.path is not None:
         return [published.path / file.path for file in files]
+    _remove_abandoned(published)
     paths = [_fetched(published, found.revision, file) for file in files]
     with told(published):
         remember_fetched(str(published.name), published.subset, found.revision, split, paths)
@@ -71,6 +76,21 @@ def _verified(published: Published, file: RepositoryFile, path: Path, *, is_new:
         path.unlink(missing_ok=True)
         raise DataError(f"{file.path} of {published} {wrong}: it was removed from {hub_cache()}, so fetch it again.")
     return path
+
+
+def _remove_abandoned(published: Published) -> None:
+    """What a process left that was killed while it fetched; the client itself removes what fails."""
+    for file in (hub_cache() / repository_folder(published) / "blobs").glob("*.incomplete"):
+        try:
+            if time.time() - file.stat().st_mtime > _ABANDONED_AFTER:
+                file.unlink()
+        except OSError:
+            continue  # another process was faster, or the cache is only to be read
+
+
+def repository_folder(published: Published) -> str:
+    """As the client calls the folder of a set in its cache."""
+    return f"datasets--{str(published.name).replace('/', '--')}"
 
 
 def _sha256(path: Path) -> str:

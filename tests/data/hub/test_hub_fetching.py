@@ -1,0 +1,265 @@
+"""Sets through the real client and a stand-in of the hub: fetched once, read offline, and each failure in one sentence."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headtohead.data.contracts import DataError
+from headtohead.data.hub.fetching import fetched
+from headtohead.data.hub.locating import located
+from headtohead.data.hub.published import Published
+from headtohead.data.hub.remembering import is_fetched
+from headtohead.data.hub.tables import HubTables
+from hub_server import HubServer, hub_of
+from hub_server.serving import commit_of, point_at
+from published_sets.classification import write_ag_news, write_sst2
+from published_sets.writing import write_card
+
+NAME = "stanfordnlp/sst2"
+TRAIN = "data/train-00000-of-00001.parquet"
+WAYS = {"validation_split": "share", "test_split": "validation"}
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sst2")
+    write_sst2(folder)
+    return folder
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "caches"
+
+
+@pytest.fixture
+def hub(repository: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
+    with hub_of({NAME: repository}, monkeypatch, cache) as server:
+        yield server
+
+
+def sst2(**changed: Any) -> HubTables:
+    return HubTables(**{"name": NAME, "tokenizer": "char", **WAYS, **changed})
+
+
+def refusal(**changed: Any) -> str:
+    with pytest.raises(DataError) as refused:
+        sst2(**changed).prepare()
+    told = str(refused.value)
+    assert "\n" not in told and told.endswith(".")
+    return told
+
+
+def left_in(cache: Path) -> list[str]:
+    """Files that hold rows, whole or not: not the locks, and not what is known of a repository."""
+    files = (path.relative_to(cache) for path in cache.rglob("*") if path.is_file())
+    return sorted(str(path) for path in files if ".locks" not in path.parts and path.name != "CACHEDIR.TAG")
+
+
+def rows_in(cache: Path) -> list[str]:
+    return [path for path in left_in(cache) if not path.startswith("headtohead/published/")]
+
+
+def test_a_set_is_fetched_once_and_read_without_a_network_afterwards(
+    hub: HubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = sst2()
+    expected = first.spec()
+    assert expected.class_names == ("negative", "positive")
+    assert len(hub.requests_of("GET", "train-")) == 1 and not hub.requests_of("GET", "test-")
+    hub.asked.clear()
+    assert sst2().spec() == expected
+    assert sst2(max_length=8).spec().max_length == 8
+    assert hub.asked == []
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert sst2(max_length=9).spec().max_length == 9 and hub.asked == []
+
+
+def test_a_folder_and_the_hub_give_the_same_rows(hub: HubServer, repository: Path) -> None:
+    commit = hub.commits[NAME]
+    from_hub, from_folder = sst2(revision=commit), sst2(revision=commit, folder=str(repository))
+    assert from_hub.spec() == from_folder.spec()
+    assert from_hub.provenance() == from_folder.provenance()
+    assert from_hub.provenance() == {"set": NAME, "revision": commit, "licence": "unknown"}
+
+
+def test_a_revision_that_was_not_given_is_resolved_once_and_a_branch_each_time(
+    hub: HubServer, repository: Path, tmp_path: Path
+) -> None:
+    before = sst2()
+    old, old_hash = hub.commits[NAME], before.spec().data_hash
+    newer = tmp_path / "newer"
+    shutil.copytree(repository, newer)
+    write_card(newer, {"license": ["mit"]})
+    new = commit_of(newer)
+    hub.folders[NAME], hub.commits[NAME] = newer, new
+    kept = sst2()
+    assert kept.provenance()["revision"] == old and kept.spec().data_hash == old_hash
+    on_branch = sst2(revision="main")
+    assert on_branch.provenance() == {"set": NAME, "revision": new, "licence": "mit"}
+    assert on_branch.spec().data_hash != old_hash, "rows of another revision are other rows"
+
+
+def test_without_a_network_one_sentence_says_what_is_missing_and_nothing_is_left(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point_at("http://127.0.0.1:9", monkeypatch, cache)
+    start = time.perf_counter()
+    told = refusal()
+    assert told.startswith("http://127.0.0.1:9 cannot be reached (ConnectError")
+    assert f"data.name={NAME} is not whole in {cache / 'hub'}" in told and "data.folder=PATH" in told
+    assert time.perf_counter() - start < 5 and left_in(cache) == []
+
+
+def test_an_environment_that_is_offline_is_not_asked_to_connect(
+    hub: HubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert "HF_HUB_OFFLINE is set" in refusal() and hub.asked == []
+
+
+@pytest.mark.parametrize("token", [None, "hf_wrong"])
+def test_a_gated_set_says_where_its_terms_are_accepted(
+    token: str | None, hub: HubServer, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.gated.add(NAME)
+    if token is not None:
+        monkeypatch.setenv("HF_TOKEN", token)
+    told = refusal()
+    assert f"is gated: accept its terms at {hub.address}/datasets/{NAME}" in told and "HF_TOKEN" in told
+    assert token is None or token not in told
+    assert rows_in(cache) == []
+
+
+def test_a_gated_set_is_read_by_who_may(hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub.gated.add(NAME)
+    hub.token = "hf_right"
+    monkeypatch.setenv("HF_TOKEN", "hf_right")
+    assert sst2().spec().num_classes == 2
+
+
+def test_a_set_or_revision_that_is_not_there_is_told(hub: HubServer, cache: Path) -> None:
+    assert "data.name=stanfordnlp/sst3 is not on" in refusal(name="stanfordnlp/sst3")
+    assert "has no data.revision=v9" in refusal(revision="v9")
+    assert "data.name=a/b/c names no set" in refusal(name="a/b/c")
+    assert "data.name is missing" in refusal(name=None)
+    assert left_in(cache) == []
+
+
+def test_a_script_is_refused_and_its_copy_as_parquet_named(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "script"
+    write_card(folder, {"license": "mit"})
+    (folder / "old_set.py").write_text("raise SystemExit('this script ran')")
+    with hub_of({"someone/old_set": folder}, monkeypatch, cache):
+        told = refusal(name="someone/old_set")
+    assert "a script that fetches it (old_set.py), and no script of others is run" in told
+    assert "data.revision=refs/convert/parquet" in told
+    assert "which is not run" in refusal(name=None, folder=str(folder))
+
+
+def test_a_file_that_arrives_short_is_not_kept(hub: HubServer, cache: Path) -> None:
+    hub.cut_short.add(TRAIN)
+    told = refusal()
+    assert "arrived cut short" in told and "try again" in told and rows_in(cache) == []
+    hub.cut_short.clear()
+    assert sst2().spec().num_classes == 2
+
+
+def test_a_file_that_is_not_the_listed_one_is_not_kept(hub: HubServer, cache: Path) -> None:
+    hub.changed.add(TRAIN)
+    told = refusal()
+    assert "its SHA-256 differs" in told and "fetch it again" in told and rows_in(cache) == []
+    hub.changed.clear()
+    assert sst2().spec().num_classes == 2
+
+
+def test_a_file_that_was_cut_in_the_cache_is_fetched_again(hub: HubServer, cache: Path) -> None:
+    sst2().prepare()
+    (path,) = fetched(located(Published(NAME)), "train")
+    path.resolve().write_bytes(path.read_bytes()[:-9])
+    assert "and the hub lists" in refusal(max_length=8) and not path.exists()
+    assert sst2(max_length=8).spec().max_length == 8
+
+
+def test_a_damaged_file_of_a_folder_is_told(repository: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(repository, folder)
+    (folder / TRAIN).write_bytes((folder / TRAIN).read_bytes()[:100])
+    assert "is not a whole Parquet file" in refusal(name=None, folder=str(folder))
+
+
+def test_a_full_disk_while_fetching_leaves_nothing_half_written(
+    hub: HubServer, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import file_download
+
+    def no_room(url: str, temp_file: Any, **kwargs: Any) -> None:
+        temp_file.write(b"the first bytes")
+        temp_file.flush()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(file_download, "http_get", no_room)
+        told = refusal()
+    assert "the disk is full (No space left on device)" in told and "HF_HUB_CACHE" in told
+    assert rows_in(cache) == []
+    assert sst2().spec().num_classes == 2
+
+
+def test_a_full_disk_while_rows_are_cached_leaves_nothing_half_written(hub: HubServer, cache: Path) -> None:
+    """The system itself refuses to write: no file may be longer than a few bytes."""
+    fetched(located(Published(NAME)), "train")
+    fetched(located(Published(NAME)), "validation")
+    before = left_in(cache)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (600, limits[1]))
+    try:
+        told = refusal()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "the disk is full" in told and "HEADTOHEAD_CACHE" in told
+    assert left_in(cache) == before
+    assert sst2().spec().num_classes == 2
+
+
+def test_what_a_killed_process_left_is_removed_and_what_another_writes_is_not(hub: HubServer, cache: Path) -> None:
+    blobs = cache / "hub" / "datasets--stanfordnlp--sst2" / "blobs"
+    blobs.mkdir(parents=True)
+    dead, alive = blobs / "abc.0123.incomplete", blobs / "def.4567.incomplete"
+    for file in (dead, alive):
+        file.write_bytes(b"half")
+    os.utime(dead, (time.time() - 120, time.time() - 120))
+    sst2().prepare()
+    assert not dead.exists() and alive.exists()
+
+
+def test_a_set_counts_as_cached_as_long_as_its_files_are_there(hub: HubServer) -> None:
+    assert not is_fetched(NAME, None, None)
+    source = sst2()
+    source.prepare()
+    commit = hub.commits[NAME]
+    assert is_fetched(NAME, None, commit) and is_fetched(NAME, None, None)
+    assert not is_fetched(NAME, "other", commit) and not is_fetched(NAME, None, "0" * 40)
+    source.files["train"][0].unlink()
+    assert not is_fetched(NAME, None, commit)
+
+
+def test_subsets_and_splits_that_are_not_there_are_told_with_those_that_are(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_ag_news(tmp_path / "news")
+    with hub_of({"fancyzhx/ag_news": tmp_path / "news"}, monkeypatch, cache):
+        told = refusal(name="fancyzhx/ag_news", test_split="dev")
+        assert "has no split 'dev', it has train, test: correct data.test_split" in told
+        assert "no such subset, it has default" in refusal(name="fancyzhx/ag_news", subset="sports")
