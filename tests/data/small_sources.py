@@ -33,6 +33,7 @@ from headtohead.data.selective_copy import SelectiveCopy
 from headtohead.data.sentence_grammar import SentenceGrammar
 from headtohead.data.tagging_grammar import TaggingGrammar
 from headtohead.data.text import TextFiles
+from headtohead.data.text_to_text import TextToText
 from headtohead.data.word_problem import WordProblem
 
 CONF = Path(__file__).parents[2] / "conf" / "data"
@@ -53,6 +54,7 @@ GRAMMARS: dict[str, Callable[..., DataSource]] = {
     "qa_grammar": partial(QaGrammar, **FEW),
     "sentence_grammar": partial(SentenceGrammar, **FEW),
     "tagging_grammar": partial(TaggingGrammar, **FEW),
+    "text_to_text": lambda seed: TextToText(of=SentenceGrammar(**FEW, seed=seed)),
 }
 FROM_FILES: dict[str, Callable[..., DataSource]] = {
     "conll": lambda folder, seed: ConllFiles(path=str(written_tags(folder)), seed=seed),
