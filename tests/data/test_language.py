@@ -122,6 +122,20 @@ def bytes_of_tokens(source: Given, name: SplitName) -> list[int]:
     return counted
 
 
+@pytest.mark.parametrize("tokenizer", ["wordpiece", "unigram"])
+@pytest.mark.parametrize("packing", ["apart", "stream", "none"])
+def test_bytes_are_those_of_the_text_whatever_a_tokenizer_makes_of_it(
+    tokenizer: TokenizerName, packing: Packing
+) -> None:
+    texts = ["A  Tale of Two Cities, naïve\n\tand Café ", " zzz Ünknown wörd 日本 ", "abc abc"]
+    source = Given(packing, context_length=1, tokenizer=tokenizer, train=texts)
+    split, windows = source.split("train"), source.windows("train", length=4, stride=2)
+    one_by_one = [int(split.batch(np.array([row])).num_bytes) for row in range(len(split))]
+    total = len("".join(texts).encode())
+    assert sum(one_by_one) == int(all_rows(source).num_bytes) == total
+    assert int(windows.batch(np.arange(len(windows))).num_bytes) == total
+
+
 def test_bytes_of_an_unknown_character_belong_to_the_row_that_predicts_it() -> None:
     source = Given("stream", context_length=1)
     split = source.split("validation")

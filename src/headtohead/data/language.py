@@ -10,9 +10,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from headtohead.data.batch import Batch
+from headtohead.data.byte_counting import byte_counter, framed_with_bytes
 from headtohead.data.caching import Prepared
 from headtohead.data.contracts import DataError, DataSpec, Split, SplitName
-from headtohead.data.rows import ByteCounter, PackedRows, PaddedRows
+from headtohead.data.rows import PackedRows, PaddedRows
 from headtohead.data.storage import Ragged, Table, ragged
 from headtohead.data.texts import Decode, Form, Place, TextSource
 from headtohead.data.tokenizers import UNK, SpecialIds, Tokenizer, TokenizerName
@@ -45,7 +46,7 @@ class LanguageForm(Form[str]):
 
     def prepared(self, samples: Mapping[SplitName, Sequence[str]], tokenizer: Tokenizer, place: Place) -> Prepared:
         del place
-        encode = partial(_encoded, tokenizer)
+        encode = partial(encoded, tokenizer)
         return Prepared(
             {str(name): shared_out(encode, texts, doing=f"tokenizing {name}") for name, texts in samples.items()}
         )
@@ -55,8 +56,7 @@ class LanguageForm(Form[str]):
         return DataSpec(kind=self.kind, max_length=self.context_length + 1)
 
     def rows(self, source: TextSource, name: SplitName, table: Table) -> Split:
-        documents, unknown = ragged(table, "tokens"), ragged(table, "unknown_bytes")
-        counter = ByteCounter(source.tokenizer.byte_lengths, documents.values, unknown.values)
+        documents, counter = ragged(table, "tokens"), byte_counter(source.tokenizer, table)
         row_length = self.context_length + 1
         if self.packing == "none":
             return PaddedRows(source, name, documents, row_length=row_length, byte_counter=counter)
@@ -72,8 +72,7 @@ class LanguageForm(Form[str]):
     def windows(self, source: TextSource, name: SplitName, table: Table, *, length: int, stride: int) -> Split:
         """Each document by itself; with packing=stream all of them as one."""
         del name
-        documents, unknown = ragged(table, "tokens"), ragged(table, "unknown_bytes")
-        counter = ByteCounter(source.tokenizer.byte_lengths, documents.values, unknown.values)
+        documents, counter = ragged(table, "tokens"), byte_counter(source.tokenizer, table)
         if self.packing == "stream":
             documents = Ragged(documents.values, np.array([0, len(documents.values)]))
         return StridedRows(documents, length=length, stride=stride, byte_counter=counter)
@@ -129,12 +128,11 @@ def _with_borders(tokens: np.ndarray, special: SpecialIds, decode: Decode) -> st
     return " ¶ ".join(decode(document.tolist()) for document in documents)
 
 
-def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> Table:
+def encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> Table:
+    if not tokenizer.is_exact:
+        return framed_with_bytes(tokenizer, texts)
     bare = tokenizer.encode(texts)
-    tokens = tokenizer.framed(bare)
-    if tokenizer.kind == "published":  # what it does not know may be a whole word, whose bytes it does not tell
-        return {"tokens": tokens, "unknown_bytes": Ragged(np.zeros(0, dtype=np.uint8), np.zeros_like(bare.offsets))}
-    return {"tokens": tokens, "unknown_bytes": _unknown_bytes(bare, texts)}
+    return {"tokens": tokenizer.framed(bare), "unknown_bytes": _unknown_bytes(bare, texts)}
 
 
 def _unknown_bytes(bare: Ragged, texts: Sequence[str]) -> Ragged:

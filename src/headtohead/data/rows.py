@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 import torch
 from numpy.lib.stride_tricks import as_strided
@@ -12,6 +14,13 @@ from headtohead.data.contracts import SplitName
 from headtohead.data.source import CachedSource, CachedSplit
 from headtohead.data.storage import Ragged, smallest_integer
 from headtohead.data.tokenizers import PAD, UNK, SpecialIds
+
+
+class CountsBytes(Protocol):
+    """What rows ask for how many bytes of text their tokens stand for."""
+
+    def count(self, tokens: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> Tensor:
+        """Bytes of `tokens`, which are the stream from `starts` to `stops`; padding stands for none."""
 
 
 class ByteCounter:
@@ -44,7 +53,7 @@ class PackedRows(CachedSplit):
         *,
         row_length: int,
         borders: SpecialIds | None,
-        byte_counter: ByteCounter,
+        byte_counter: CountsBytes,
     ) -> None:
         super().__init__(source, name)
         self._borders, self._byte_counter = borders, byte_counter
@@ -64,7 +73,7 @@ class PackedRows(CachedSplit):
         tokens = self._rows[rows]
         starts = rows * self._step + 1
         segments, positions = (
-            _documents(self._borders.beginnings(tokens)) if self._borders is not None else (None, None)
+            document_places(self._borders.beginnings(tokens)) if self._borders is not None else (None, None)
         )
         return Batch(
             rows=as_tensor(rows),
@@ -86,7 +95,7 @@ class PaddedRows(CachedSplit):
         documents: Ragged,
         *,
         row_length: int,
-        byte_counter: ByteCounter,
+        byte_counter: CountsBytes,
     ) -> None:
         super().__init__(source, name)
         self._values, self._byte_counter = documents.values, byte_counter
@@ -122,7 +131,7 @@ def as_tensor(array: np.ndarray) -> Tensor:
     return torch.from_numpy(array.astype(np.int64))
 
 
-def _documents(first: np.ndarray) -> tuple[Tensor, Tensor]:
+def document_places(first: np.ndarray) -> tuple[Tensor, Tensor]:
     """From the first tokens of documents, the number of the document each token belongs to, and its place there; a
     row's first document may have begun in the row before, and starts at 0 all the same."""
     columns = np.arange(first.shape[1])

@@ -9,7 +9,7 @@ from jaxtyping import Int
 
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataError, Split
-from headtohead.data.rows import ByteCounter, as_tensor, padded
+from headtohead.data.rows import CountsBytes, as_tensor, padded
 from headtohead.data.storage import Ragged
 
 
@@ -18,7 +18,7 @@ class StridedRows(Split):
     scores only what those before it did not: its last `stride` targets, each with at least `length - stride` tokens in
     sight; a document's first window scores all of its own."""
 
-    def __init__(self, documents: Ragged, *, length: int, stride: int, byte_counter: ByteCounter) -> None:
+    def __init__(self, documents: Ragged, *, length: int, stride: int, byte_counter: CountsBytes) -> None:
         if length < 1:
             raise DataError(f"windows of {length} tokens hold nothing: choose a length of at least 1.")
         if not 1 <= stride <= length:

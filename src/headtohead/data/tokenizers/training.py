@@ -1,4 +1,9 @@
-"""Tokenizers learned from texts, of every kind; the same texts give the same tokenizer on every machine."""
+"""Tokenizers learned from texts, of every kind.
+
+The same texts give the same tokenizer on every machine, but for unigram: the library sums over words in an order that
+differs from one process to the next, and pieces that are as good as each other may change places. What was learned is
+kept (learning.py), and every run keeps its own.
+"""
 
 from __future__ import annotations
 
@@ -112,8 +117,8 @@ def _train_on_bytes(is_unigram: bool, texts: Sequence[str], vocab_size: int, *, 
 
 
 def _in_order(description: str) -> str:
-    """A unigram model whose pieces stand in the order of their rounded scores: sums over threads differ in their last
-    digits."""
+    """A unigram model whose pieces stand in the order of their rounded scores: sums in another order differ in their
+    last digits."""
     told = json.loads(description)
     vocabulary = told["model"]["vocab"]
     special = [[token, _NEVER] for token, _ in vocabulary[: len(SPECIAL_TOKENS)]]
