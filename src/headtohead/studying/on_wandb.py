@@ -27,9 +27,11 @@ def make_pages(plan: Plan, told: Mapping[str, Any]) -> Iterator[str]:
 
     study, settings = plan.study.name, _settings(plan)
     later = f"h2h study {study} tracking.workspace=true makes them later"
-    if settings.mode in ("none", "offline"):
-        upload = f"h2h sync {plan.folder}, then " if settings.mode == "offline" else ""
-        yield f"no page or report in W&B, where tracking={settings.mode} sends nothing: {upload}{later}"
+    if settings.mode == "none":
+        yield "no page or report in W&B, which tracking=none tells nothing of the runs: tracking=auto tells those to come"
+        return
+    if settings.mode == "offline":
+        yield f"no page or report in W&B, where tracking=offline sends nothing: h2h sync {plan.folder}, then {later}"
         return
     try:
         yield f"W&B page: {build_study_workspace(study, settings)}"
