@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import torch
 
+from headtohead.data.asked import Asked
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
 from small_models import VOCAB_SIZE
@@ -99,11 +101,27 @@ def two_texts(num_rows: int = 6, *, seed: int = 0) -> tuple[Batch, torch.Tensor]
 
 
 def question_batch(num_rows: int = 6, *, seed: int = 0) -> Batch:
+    """Every question in a row of its own; some have a second answer."""
     batch, begins = two_texts(num_rows, seed=seed)
-    assert batch.valid is not None
+    assert batch.valid is not None and batch.tokens is not None
     room = batch.valid.sum(1) - 1 - begins
     drawn = torch.rand(num_rows, 2, generator=torch.Generator().manual_seed(seed + 1))
-    return replace(batch, targets=begins[:, None] + (drawn * room[:, None]).long().sort(dim=1).values)
+    targets = begins[:, None] + (drawn * room[:, None]).long().sort(dim=1).values
+    asked = tuple(
+        _asked(row, tokens[begin : begin + length], begin, span)
+        for row, (tokens, begin, length, span) in enumerate(
+            zip(batch.tokens.tolist(), begins.tolist(), room.tolist(), targets.tolist(), strict=True)
+        )
+    )
+    return replace(batch, targets=targets, asked=asked)
+
+
+def _asked(row: int, context: list[int], first: int, span: list[int]) -> Asked:
+    ends = [len(decode(context[: place + 1])) for place in range(len(context))]
+    answers = [decode(context[span[0] - first : span[1] + 1 - first])]
+    if row % 3 == 0:
+        answers.append(decode(context[-2:]))
+    return Asked(row, f"q{row}", decode(context), tuple(answers), first, np.array([0, *ends]))
 
 
 def sentence_pair_batch(num_rows: int = 6, *, seed: int = 0) -> Batch:
@@ -123,8 +141,13 @@ def answered_batch(num_rows: int = 6, *, seed: int = 0) -> Batch:
 
 
 def head(batch: Batch, num_rows: int) -> Batch:
-    return batch.map(lambda tensor: tensor[:num_rows])
+    return part(batch, 0, num_rows)
 
 
 def tail(batch: Batch, num_rows: int) -> Batch:
-    return batch.map(lambda tensor: tensor[num_rows:])
+    return part(batch, num_rows, batch.num_samples)
+
+
+def part(batch: Batch, start: int, stop: int) -> Batch:
+    """Some of its rows."""
+    return batch.chosen(torch.arange(start, stop))

@@ -51,7 +51,7 @@ def measure(start: int, stop: int) -> dict[str, float]:
         if stop > start:
             family = "decoder_only" if head == "language_model" else "encoder_only"
             model = redraw(small_model(family, head=head, num_classes=spec.num_classes).double())
-            part = task.view(batch.map(lambda tensor: tensor[start:stop]), seed=0, epoch=0)
+            part = task.view(batch.chosen(torch.arange(start, stop)), seed=0, epoch=0)
             task.measure("test", model.eval(), part)
         figures = {**task.results("test"), **{f"baseline {k}": v for k, v in task.measured_baseline("test").items()}}
         for table in task.tables("test").values():

@@ -44,7 +44,7 @@ class Drawn(Split):
         return self._batch.num_samples
 
     def batch(self, rows: np.ndarray) -> Batch:
-        return self._batch.map(lambda tensor: tensor[torch.from_numpy(np.asarray(rows))])
+        return self._batch.chosen(torch.from_numpy(np.asarray(rows)))
 
 
 class DrawnData(TinyData):

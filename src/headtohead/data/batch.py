@@ -61,6 +61,11 @@ class Batch:
         tensors = {f.name: getattr(self, f.name) for f in fields(self) if isinstance(getattr(self, f.name), Tensor)}
         return replace(self, **{name: move(tensor) for name, tensor in tensors.items()})
 
+    def chosen(self, rows: Int[Tensor, " N"]) -> Batch:
+        """Some of its rows, in this order; what is one number for all stays as it is."""
+        asked = None if self.asked is None else tuple(self.asked[row] for row in rows.tolist())
+        return replace(self.map(lambda tensor: tensor[rows] if tensor.ndim else tensor), asked=asked)
+
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Batch:
         return self.map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 

@@ -1,10 +1,11 @@
 """Find the answer to a question in a text: its first and last token (Rajpurkar et al. 2016,
-https://arxiv.org/abs/1606.05250). Every question has an answer."""
+https://arxiv.org/abs/1606.05250), or that the text has none (Rajpurkar et al. 2018, https://arxiv.org/abs/1806.03822)."""
 
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,39 +13,52 @@ from torch import Tensor
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.heads import Span
+from headtohead.data.asked import Asked
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import DataSpec
+from headtohead.tasks.answering import Answered, Candidate, Seen, best_of, joined
 from headtohead.tasks.class_labels import class_loss, wide
+from headtohead.tasks.collecting import CollectedPerStage
 from headtohead.tasks.contracts import Decode, Loss, Task
 from headtohead.tasks.monitoring import direction_of
-from headtohead.tasks.squad import exact_match, f1
+from headtohead.tasks.spans import top_spans
 from headtohead.tasks.sums import PerStage, Sums
 from headtohead.tasks.token_prediction import targets_of
 from headtohead.tasks.vocabulary import mean
 
+THRESHOLD = "no_answer_threshold"
+NO_ANSWER = "(no answer)"
+
 
 class SpanQuestionAnswering(Task):
-    """`loss` is the mean over both ends; `exact_match` and `f1` compare texts, as SQuAD's own script does."""
+    """`loss` is the mean over both ends of every window; `exact_match` and `f1` are of questions, and compare texts, as
+    SQuAD's own scripts do.
+
+    No answer is the row's last token, which sees all of it in models of either direction. A question is answered unless
+    no answer is likelier than the best candidate by more than a threshold, which validation chooses.
+    """
 
     head = "span"
     families: ClassVar[tuple[str, ...]] = ("encoder_only", "decoder_only", "recurrent")
     data_kinds: ClassVar[tuple[str, ...]] = ("questions",)
     metrics: ClassVar[tuple[str, ...]] = ("loss", "exact_match", "f1")
 
-    def __init__(self, max_answer_length: int = 30, monitor: str = "loss") -> None:
+    def __init__(self, max_answer_length: int = 30, num_candidates: int = 20, monitor: str = "loss") -> None:
         super().__init__()
-        if max_answer_length < 1:
-            raise ValueError(f"task.max_answer_length={max_answer_length} must be at least 1 token.")
-        self.max_answer_length = max_answer_length
+        for name, value, what in (
+            ("max_answer_length", max_answer_length, "token"),
+            ("num_candidates", num_candidates, "answer"),
+        ):
+            if value < 1:
+                raise ValueError(f"task.{name}={value} must be at least 1 {what}.")
+        self.max_answer_length, self.num_candidates = max_answer_length, num_candidates
         self.monitor, self.direction = monitor, direction_of(monitor, self.metrics)
-        names = ("loss", "ends", "exact", "f1", "questions", "places", "f1_of_all")
-        self.sums = PerStage(lambda: Sums(*names))
-        self._baselines: dict[str, dict[str, float]] = {}
-
-    def bind(self, spec: DataSpec) -> Task:
-        if spec.decode is None:
-            raise ValueError("task=span_qa compares texts, and this data has no decode: give DataSpec.decode.")
-        return super().bind(spec)
+        self.sums = PerStage(lambda: Sums("loss", "ends", "places", "windows"))
+        self.seen = CollectedPerStage()
+        self.threshold = 0.0
+        """Odds of no answer above which none is given."""
+        self._found: dict[str, Answered] = {}
+        self._places: dict[str, float] = {}
 
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
         del seed, epoch
@@ -52,6 +66,8 @@ class SpanQuestionAnswering(Task):
             raise ValueError(
                 "task=span_qa reads questions with the place of the answer: choose data of kind questions."
             )
+        if batch.asked is None:
+            raise ValueError("task=span_qa compares texts, and these rows bring none: give Batch.asked.")
         return batch
 
     def num_scored(self, length: int) -> int:
@@ -63,58 +79,84 @@ class SpanQuestionAnswering(Task):
 
     @torch.no_grad()
     def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:
-        decode, logits = self.spec.decode, self._logits(model, batch)
-        assert decode is not None and batch.tokens is not None, "bind and view check them"
-        loss, open_to_answers = _loss_of(logits, batch), _context(batch)
-        spans = zip(
-            batch.tokens.cpu(),
-            open_to_answers.cpu(),
-            best_spans(logits, self.max_answer_length).tolist(),
-            targets_of(batch).tolist(),
-            strict=True,
-        )
-        texts = [(_text(row, said, decode), _text(row, true, decode), row[kept]) for row, kept, said, true in spans]
+        logits = self._logits(model, batch)
+        loss, places = _loss_of(logits, batch), _context(batch).sum(1) + 1
         self.sums.add(
             stage,
             loss=loss.total,
             ends=loss.count,
-            exact=sum(exact_match(said, true) for said, true, _ in texts),
-            f1=sum(f1(said, true) for said, true, _ in texts),
-            questions=len(texts),
-            places=open_to_answers.sum(1).double().log().sum(),
-            f1_of_all=sum(f1(decode(whole.tolist()), true) for _, true, whole in texts),
+            places=places.double().log().sum(),
+            windows=float(batch.num_samples),
         )
+        self.seen.add(stage, *self._seen(logits, batch))
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
-        sums = self.sums.read(stage)
-        loss, count = mean(sums["loss"], sums["ends"], "question"), sums["questions"]
-        self._baselines[stage] = {"loss": sums["places"] / count, "f1": sums["f1_of_all"] / count}
-        return {"loss": loss, "exact_match": sums["exact"] / count, "f1": sums["f1"] / count}
+        sums, windows = self.sums.read(stage), self.seen.items(stage)
+        loss = mean(sums["loss"], sums["ends"], "question")
+        found = Answered(joined(windows, self.num_candidates), may_say_nothing=self.spec.has_unanswerable)
+        if stage == "validation" and self.spec.has_unanswerable:
+            self.threshold = found.threshold()
+        metrics = found.metrics(self.threshold)
+        self._found[stage], self._places[stage] = found, sums["places"] / sums["windows"]
+        told = {THRESHOLD: self.threshold} if self.spec.has_unanswerable else {}
+        return {"loss": loss, **metrics, **told}
+
+    def settle(self, selected: Mapping[str, float]) -> None:
+        self.threshold = selected.get(THRESHOLD, 0.0)
 
     def baseline(self, spec: DataSpec) -> dict[str, float]:
         """Every place alike, in the longest row; no answer is met by that."""
         return {"loss": math.log(spec.max_length), "exact_match": 0.0, "f1": 0.0}
 
     def measured_baseline(self, stage: Literal["validation", "test"]) -> dict[str, float]:
-        """Every place of a row's own text alike for the loss; for F1 the whole text as the answer."""
-        return self._baselines.get(stage, {})
+        """Every place of a row's own text alike for the loss; for F1 the whole context as the answer. Where some
+        questions have none: never to answer."""
+        return {"loss": self._places[stage], **self._found[stage].blind()} if stage in self._found else {}
+
+    def files(self, stage: Literal["validation", "test"]) -> Mapping[str, Any]:
+        """Predictions as SQuAD's scripts read them, the candidates behind them, the odds of no answer."""
+        return self._found[stage].files(self.threshold) if stage in self._found else {}
 
     def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
         assert batch.tokens is not None, "view checks the tokens"
         with torch.no_grad():
-            spans = best_spans(self._logits(model, batch), self.max_answer_length).tolist()
+            windows = self._seen(self._logits(model, batch), batch)
         samples, context = [], _context(batch)
-        for row, tokens in enumerate(batch.tokens):
+        for row, (tokens, window) in enumerate(zip(batch.tokens, windows, strict=True)):
             real = torch.ones_like(context[row]) if batch.valid is None else batch.valid[row]
+            before = (real & ~context[row]).nonzero().squeeze(1)[:-1]  # the last one is the end
+            asked = _asked(batch)[row]
+            odds = {"odds of no answer": f"{window.odds:.3f}"} if self.spec.has_unanswerable else {}
             samples.append(
                 {
-                    "question": decode(tokens[real & ~context[row]].tolist()).strip(),
+                    "question": decode(tokens[before].tolist()).strip(),
                     "text": decode(tokens[context[row]].tolist()).strip(),
-                    "truth": _text(tokens, targets_of(batch)[row].tolist(), decode).strip(),
-                    "predicted": _text(tokens, spans[row], decode).strip(),
+                    "truth": _truth(asked, targets_of(batch)[row].tolist(), int(real.sum()) - 1),
+                    "predicted": self._answer(window),
+                    **odds,
                 }
             )
         return samples
+
+    def _answer(self, window: Seen) -> str:
+        is_none = not window.candidates or (self.spec.has_unanswerable and window.odds > self.threshold)
+        return NO_ANSWER if is_none else window.candidates[0].text
+
+    def _seen(self, logits: Float[Tensor, "B L 2"], batch: Batch) -> Iterator[Seen]:
+        """What each row says of its question."""
+        context = _context(batch)
+        sums, spans = top_spans(logits, context, max_length=self.max_answer_length, count=self.num_candidates)
+        nothing = wide(logits)[torch.arange(len(logits), device=logits.device), _last(batch)].sum(1)
+        rows = zip(_asked(batch), sums.tolist(), spans.tolist(), nothing.tolist(), strict=True)
+        return (
+            Seen(asked.number, asked.id, asked.context, asked.answers, self._candidates(asked, of_row, places), none)
+            for asked, of_row, places, none in rows
+        )
+
+    def _candidates(self, asked: Asked, sums: list[float], spans: list[list[int]]) -> tuple[Candidate, ...]:
+        pairs = zip(sums, spans, strict=True)
+        found = (Candidate(asked.text(*span), logit) for logit, span in pairs if logit > -math.inf)
+        return best_of(found, self.num_candidates)
 
     def _logits(self, model: Architecture, batch: Batch) -> Float[Tensor, "B L 2"]:
         if not isinstance(model.head, Span):
@@ -130,28 +172,27 @@ def _loss_of(logits: Float[Tensor, "B L 2"], batch: Batch) -> Loss:
     return class_loss(logits.transpose(1, 2).flatten(0, 1), targets_of(batch).flatten())
 
 
-def best_spans(logits: Float[Tensor, "B L 2"], max_length: int) -> Int[Tensor, "B 2"]:
-    """First and last token of the span with the largest sum of its two logits, at most `max_length` tokens long; of
-    equal ones the shortest, then the first."""
-    starts, ends = wide(logits).unbind(-1)
-    best = torch.full_like(starts[:, 0], -math.inf)
-    first = torch.zeros_like(best, dtype=torch.long)
-    last = first.clone()
-    for further in range(min(max_length, starts.shape[1])):
-        sums, places = (starts[:, : starts.shape[1] - further] + ends[:, further:]).max(1)
-        better = sums > best
-        best = torch.where(better, sums, best)
-        first, last = torch.where(better, places, first), torch.where(better, places + further, last)
-    return torch.stack([first, last], dim=1)
+def _last(batch: Batch) -> Int[Tensor, " B"]:
+    """The place of each row's last token."""
+    assert batch.tokens is not None, "view checks the tokens"
+    if batch.valid is None:
+        return torch.full_like(batch.rows, batch.tokens.shape[1] - 1)
+    return batch.valid.sum(1) - 1
 
 
 def _context(batch: Batch) -> Bool[Tensor, "B L"]:
     """Where an answer may lie."""
     assert batch.tokens is not None, "view checks the tokens"
-    context = torch.ones_like(batch.tokens, dtype=torch.bool) if batch.token_types is None else batch.token_types == 1
-    return context if batch.valid is None else context & batch.valid
+    places = torch.arange(batch.tokens.shape[1], device=batch.tokens.device)
+    before = places < _last(batch)[:, None]
+    return before if batch.token_types is None else before & (batch.token_types == 1)
 
 
-def _text(tokens: Int[Tensor, " L"], span: list[int], decode: Decode) -> str:
+def _asked(batch: Batch) -> tuple[Asked, ...]:
+    assert batch.asked is not None, "view checks it"
+    return batch.asked
+
+
+def _truth(asked: Asked, span: list[int], end: int) -> str:
     first, last = span
-    return decode(tokens[first : last + 1].tolist())
+    return NO_ANSWER if first == end else asked.text(first, last)

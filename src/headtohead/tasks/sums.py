@@ -57,7 +57,7 @@ class PerStage(nn.Module):
         super().__init__()
         self.validation, self.test = make(), make()
 
-    def add(self, stage: Literal["validation", "test"], *values: Tensor, **sums: Tensor | float) -> None:
+    def add(self, stage: Literal["validation", "test"], *values: Any, **sums: Tensor | float) -> None:
         self._of(stage).update(*values, **sums)
 
     def read(self, stage: Literal["validation", "test"]) -> dict[str, Any]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 
 def replace_text(path: Path, text: str) -> None:
@@ -20,6 +23,13 @@ def replace_text(path: Path, text: str) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def write_each(files: Mapping[str, Any], folder: Path) -> None:
+    """As JSON, by name; no folder where there are none."""
+    for name, content in files.items():
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_text(folder / f"{name}.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def _umask() -> int:

@@ -12,6 +12,7 @@ from pytorch_lightning import Trainer
 from headtohead.architectures.contracts import Architecture
 from headtohead.components.kernels import kernels_in_use
 from headtohead.components.stack import Stack
+from headtohead.tracking.files import write_each
 from headtohead.tracking.record import RunRecord, Status
 from headtohead.training.checkpoints import LAST, drop, load
 from headtohead.training.checks import check_model, check_settings
@@ -39,6 +40,8 @@ from headtohead.training.trainer import device_of, make_trainer, quiet_lightning
 
 WARM_UP_STEPS = 10
 """The first steps fill caches and compile kernels: throughput is measured after them."""
+PREDICTIONS = "predictions"
+"""The folder of a run for what it said to each sample of the test."""
 _log = logging.getLogger(__name__)
 
 
@@ -84,7 +87,8 @@ class Run:
         self._trainer: Trainer | None = None
 
     def fit(self) -> None:
-        """Train to the last step, from the first or from where the run was interrupted."""
+        """Train to the last step, from the first or from where the run was interrupted; of no steps at all, the weights
+        are judged as they start."""
         parts = self.parts
         checkpoint = self._checkpoint_to_resume()
         self._module = module = self._make_module(starts=checkpoint is None)
@@ -110,7 +114,9 @@ class Run:
             ],
             folder=self.session.folder,
         )
-        if module.state.step < parts.settings.max_steps:
+        if parts.settings.max_steps == 0:
+            trainer.validate(module, datamodule=data, verbose=False)
+        elif module.state.step < parts.settings.max_steps:
             with self._stop.gentle(module.ask_to_stop):
                 trainer.fit(module, datamodule=data, ckpt_path=checkpoint)
 
@@ -123,11 +129,14 @@ class Run:
     def test(self) -> None:
         """Once, with the weights that validation selected."""
         assert self._trainer is not None and self._module is not None
+        self.parts.task.settle(self._module.state.best_metrics)
         self._trainer.test(self._module, datamodule=self._data, verbose=False)
         results = self._module.results
         self.session.record.metrics["test"] = dict(results)
         self.session.record.baselines |= self.parts.task.measured_baseline("test")
         self._log({"test": results})
+        if is_main_process():
+            write_each(self.parts.task.files("test"), self.session.folder / PREDICTIONS)
         longer, cannot = LongerTests(self.parts, self._trainer, self._module).measure()
         self.session.record.metrics |= longer
         self.session.record.cannot |= cannot

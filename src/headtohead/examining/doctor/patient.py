@@ -19,7 +19,7 @@ from headtohead.building.build import make_model
 from headtohead.components.norms import BatchNorm
 from headtohead.components.stack import Stack
 from headtohead.data.batch import Batch
-from headtohead.data.order import EpochOrder
+from headtohead.data.order import order_of
 from headtohead.training.parts import Parts
 from headtohead.training.seeds import seeds_of
 from headtohead.training.starting import start_from
@@ -111,7 +111,7 @@ class Patient:
         """What training reads at a step, as the task shows it."""
         seed = seeds_of(self.parts.identity.seed).data_order
         split = self.parts.data.split("train")
-        epoch, rows = EpochOrder(split, batch_size=self.parts.data.batch_size, seed=seed).step(step)
+        epoch, rows = order_of(split, batch_size=self.parts.data.batch_size, seed=seed).step(step)
         return self.parts.task.view(split.batch(rows), seed=seed, epoch=epoch).to(self.device)
 
     @cached_property
@@ -120,7 +120,7 @@ class Patient:
         batch = self.batch()
         per_row = max(1, sum(x.shape[1] for x in (batch.tokens, batch.decoder_tokens) if x is not None))
         num_rows = max(2, min(NUM_MEMORISED_ROWS, NUM_MEMORISED_TOKENS // per_row))
-        return batch.map(lambda tensor: tensor[:num_rows] if tensor.ndim else tensor)
+        return batch.chosen(torch.arange(min(num_rows, batch.num_samples), device=batch.rows.device))
 
     def features(self, model: Architecture, inputs: Mapping[str, Tensor], *, training: bool = False) -> Tensor:
         """Without gradients; whatever is random in training is the same in every call."""

@@ -77,6 +77,7 @@ class Pass:
         self.spec = self.data.spec()
         check_data(run, self.config, self.spec)
         self.task = build_task(self.config, self.spec)
+        self.task.settle(run.record.metrics.get("validation", {}))
         check_stride(self.task, self.config, question.stride)
         self.length = trained if length is None and question.stride is not None else length
         self.split = self._rows()
@@ -111,6 +112,7 @@ class Pass:
             seconds=time.perf_counter() - started,
             position=dict(self.config["model"].get("position") or {}),
             places=None if places is None else places.read(),
+            files=self.task.files("test"),
         )
 
     def _rows(self) -> Split:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from headtohead.data.contracts import SplitName
-from headtohead.tracking.files import replace_text
+from headtohead.tracking.files import replace_text, write_each
 from headtohead.tracking.strict_json import encode
 
 FOLDER = "evaluations"
@@ -43,6 +44,8 @@ class Point:
     position: dict[str, Any] = field(default_factory=dict)
     """The position encoding in force, with the factor that a scaling had."""
     places: Places | None = None
+    files: Mapping[str, Any] = field(default_factory=dict, metadata={"stored": False})
+    """What was said to each sample, by the name of a file of its own."""
 
 
 @dataclass(frozen=True)
@@ -86,5 +89,7 @@ class Evaluation:
         folder = run / FOLDER
         folder.mkdir(exist_ok=True)
         path = folder / f"{self.stem()}.json"
+        for point in self.points[:1]:
+            write_each(point.files, path.with_suffix(""))
         replace_text(path, json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n")
         return path
