@@ -16,11 +16,13 @@ from headtohead.training.checkpoints import BEST, save
 
 SMALL = ["model.d_model=16", "model.num_heads=2", "model.num_layers=2"]
 ROWS = ["data.num_train=60", "data.num_validation=8", "data.num_test=8"]
+_OWN_SIZES = {"model=external", "model=text_cnn"}
+"""Models without heads and layers to set."""
 
 
 def fresh_run(outputs: Path, *overrides: str) -> FinishedRun:
     """Weights are drawn with a spread that attention is not flat."""
-    sizes = [] if "model=external" in overrides else SMALL  # those of anybody's module are its own
+    sizes = [] if _OWN_SIZES & set(overrides) else SMALL
     config, _ = fitted(compose_checked("train", [*sizes, *overrides]))
     folder = RunFolder.create(outputs, name="fresh")
     folder.write_record(RunRecord(id=folder.id, name="fresh", status="finished", config=config))

@@ -1,6 +1,6 @@
 """Small sets for retrieval, written as files: sentences of the stories, queries, and which sentences are relevant.
 
-`paraphrases`: a query tells what a document tells, of the same person in other words, so that only the name is shared.
+`paraphrases`: a query tells what its documents tell of the same person, some of them in the same words, some in others.
 `continuations`: a document goes on with the story of the query, and shares no word with it that tells anything.
 """
 
@@ -43,20 +43,17 @@ class SearchSet:
         (folder / "qrels.tsv").write_text(told + "\n", encoding="utf-8")
 
 
-def story_search(kind: str, *, num_queries: int = 200, per_story: int = 5, seed: int = 0) -> SearchSet:
+def story_search(kind: str, *, num_queries: int = 200, per_story: int = 6, seed: int = 0) -> SearchSet:
     """`per_story` documents are relevant to each query; no document and no query is there twice."""
     if kind not in get_args(Kind):
         raise DataError(f"--generate {kind} is unknown: choose one of {', '.join(get_args(Kind))}")
     generator = np.random.default_rng(seed)
     names = [name for name, _ in PEOPLE]
-    queries = _sentences(WHEN, names, _BEGINNINGS, [0] if kind == "paraphrases" else [0, 1])
-    if kind == "paraphrases":
-        documents = _sentences(WHEN, names, _BEGINNINGS, [1])
-        story_of = {name: name for name in names}
-    else:
-        documents = _sentences(_OPENINGS, ["she", "he"], _ENDS, [0, 1])
-        story_of = dict(PEOPLE)
+    sentences = _sentences(WHEN, names, _BEGINNINGS)
+    documents = sentences if kind == "paraphrases" else _sentences(_OPENINGS, ["she", "he"], _ENDS)
+    story_of = {name: name for name in names} if kind == "paraphrases" else dict(PEOPLE)
     texts, stories = _drawn(documents, per_story, generator)
+    queries = [sentence for sentence in sentences if sentence[0] not in set(texts)]
     asked = [queries[place] for place in generator.permutation(len(queries))[:num_queries]]
     relevant = [
         tuple(number for number, (who, topic) in enumerate(stories) if (who, topic) == (story_of[own[0]], own[1]))
@@ -66,14 +63,14 @@ def story_search(kind: str, *, num_queries: int = 200, per_story: int = 5, seed:
 
 
 def _sentences(
-    openings: Sequence[str], people: Sequence[str], told: Sequence[Sequence[str]], ways: Sequence[int]
+    openings: Sequence[str], people: Sequence[str], told: Sequence[Sequence[str]]
 ) -> list[tuple[str, Story]]:
     return [
         (f"{opening}{who} {told[topic][way]} .", (who, topic))
         for opening in openings
         for who in people
         for topic in range(len(told))
-        for way in ways
+        for way in range(len(told[topic]))
     ]
 
 

@@ -40,14 +40,14 @@ class Bm25:
                 words.append(self.numbers.setdefault(word, len(self.numbers)))
                 holders.append(place)
                 counts.append(count)
-        word, tf = np.array(words, dtype=np.int64), np.array(counts, dtype=np.float64)
-        order = np.argsort(word, kind="stable")
-        holding = np.bincount(word, minlength=len(self.numbers))
+        numbered, tf = np.array(words, dtype=np.int64), np.array(counts, dtype=np.float64)
+        order = np.argsort(numbered, kind="stable")
+        holding = np.bincount(numbered, minlength=len(self.numbers))
         idf = np.log1p((self.num_texts - holding + 0.5) / (holding + 0.5))
         self.texts = np.array(holders, dtype=np.int32)[order]
         length = lengths / max(lengths.mean(), 1e-9)
         norm = k1 * (1 - b + b * length[self.texts])
-        added = idf[word[order]] * tf[order] * (k1 + 1) / (tf[order] + norm)
+        added = idf[numbered[order]] * tf[order] * (k1 + 1) / (tf[order] + norm)
         self.added = added.astype(np.float32)
         self.starts = np.concatenate([[0], np.cumsum(holding)])
 
