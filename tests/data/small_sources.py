@@ -16,6 +16,7 @@ from headtohead.data.csv_files import CsvFiles
 from headtohead.data.digits import Digits
 from headtohead.data.dyck import Dyck
 from headtohead.data.grammar_lm import GrammarCorpus
+from headtohead.data.hub.images import HubImages
 from headtohead.data.hub.tables import HubTables
 from headtohead.data.image_folder import ImageFolder
 from headtohead.data.induction import Induction
@@ -60,6 +61,7 @@ FROM_FILES: dict[str, Callable[..., DataSource]] = {
     "conll": lambda folder, seed: ConllFiles(path=str(written_tags(folder)), seed=seed),
     "csv": lambda folder, seed: CsvFiles(path=str(written_table(folder)), seed=seed),
     "hub": lambda folder, seed: HubTables(folder=str(written_parquet(folder)), seed=seed),
+    "hub_images": lambda folder, seed: HubImages(folder=str(written_set(folder)), image_size=8, seed=seed),
     "image_folder": lambda folder, seed: ImageFolder(path=str(written_images(folder)), image_size=8, seed=seed),
     "json": lambda folder, seed: JsonFiles(path=str(written_questions(folder)), seed=seed),
     "next_sentence": lambda folder, seed: NextSentence(path=str(written_text(folder)), sentences="line", seed=seed),
@@ -139,6 +141,23 @@ def written_translation(folder: Path) -> Path:
     for ending, word in (("de", "Zeile"), ("en", "line")):
         (folder / f"lines.{ending}").write_text("".join(f"{word} {row}\n" for row in range(200)), encoding="utf-8")
     return folder / "lines.de"
+
+
+def written_set(folder: Path) -> Path:
+    """A set of pictures of two kinds, as a hub has them."""
+    from published_sets.images import write_pictures
+
+    write_pictures(
+        folder / "set",
+        image="image",
+        labels={"label": ("left", "right")},
+        shape=(8, 8, 3),
+        rows={"train": 100},
+        subset=None,
+        inside="data",
+        licence="mit",
+    )
+    return folder / "set"
 
 
 def written_images(folder: Path) -> Path:

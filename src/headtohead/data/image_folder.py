@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,13 +13,12 @@ from headtohead.data.batch import Batch
 from headtohead.data.caching import Prepared
 from headtohead.data.classes import class_shares
 from headtohead.data.contracts import SPLIT_NAMES, DataError, DataSpec, SplitName
+from headtohead.data.decoding import Colours, check_picture_fields, pixels_of, shape_of
 from headtohead.data.files import check_shares, content_digest, existing, split_of
 from headtohead.data.images import ImageRows, described_images, stratified
 from headtohead.data.source import CachedSource
 from headtohead.data.storage import Table, numbers, smallest_integer
 
-Colours = Literal["rgb", "grey"]
-_MODES = {"rgb": "RGB", "grey": "L"}
 _BRIGHTEST = 255
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
@@ -44,10 +43,7 @@ class ImageFolder(CachedSource):
         seed: int = 0,
     ) -> None:
         super().__init__(batch_size)
-        if image_size < 1:
-            raise DataError(f"data.image_size={image_size} must be at least 1.")
-        if colours not in get_args(Colours):
-            raise DataError(f"data.colours={colours} is unknown: choose one of {', '.join(get_args(Colours))}.")
+        check_picture_fields(image_size, colours)
         self.path, self.image_size, self.colours, self.seed = path, image_size, colours, seed
         self.shares = check_shares(validation_share, test_share)
 
@@ -110,20 +106,11 @@ class ImageFolder(CachedSource):
         return {"image": images, "label": np.array([label for _, label in files], dtype=smallest_integer(len(classes)))}
 
     def _pixels(self, file: Path) -> np.ndarray:
-        from PIL import Image, ImageOps, UnidentifiedImageError
-
-        size = (self.image_size, self.image_size)
-        try:
-            with Image.open(file) as image:
-                square = ImageOps.fit(image.convert(_MODES[self.colours]), size)
-        except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
-            raise DataError(f"{file} is not a whole image ({error}): replace it, or take it out.") from error
-        pixels = np.asarray(square, dtype=np.uint8).reshape(*size, -1)
-        return pixels.transpose(2, 0, 1).reshape(-1)
+        return pixels_of(file, self.image_size, self.colours, str(file))
 
     @property
     def _shape(self) -> tuple[int, int, int]:
-        return (3 if self.colours == "rgb" else 1, self.image_size, self.image_size)
+        return shape_of(self.image_size, self.colours)
 
     def describe_rows(self) -> DataSpec:
         names = self.class_names

@@ -1,4 +1,4 @@
-"""Labelled images as rows: kept as bytes, read as numbers from -1 to 1."""
+"""Labelled images as rows: kept as bytes, read as numbers around 0."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from headtohead.data.contracts import SPLIT_NAMES, SplitName
 from headtohead.data.rows import as_tensor
 from headtohead.data.source import CachedSource, CachedSplit
 
+_MIDDLE = 0.5
+
 
 class ImageRows(CachedSplit):
-    """Black is -1 and the brightest value 1."""
+    """Black is -1 and the brightest value 1, unless a mean and a deviation are given, for which both are 0 and 1."""
 
     def __init__(
         self,
@@ -25,20 +27,31 @@ class ImageRows(CachedSplit):
         labels: np.ndarray,
         shape: tuple[int, int, int],
         brightest: int,
+        *,
+        places: np.ndarray | None = None,
+        mean: Sequence[float] = (),
+        deviation: Sequence[float] = (),
     ) -> None:
-        """An image is a row of bytes: channels, then lines from the top."""
+        """An image is a row of bytes: channels, then lines from the top. `places` says which of them, and of the
+        labels, the rows of the split are."""
         super().__init__(source, name)
-        self._images, self._labels, self._shape, self._brightest = images, labels, shape, brightest
+        self._images, self._labels, self._shape = images, labels, shape
+        self._places = np.arange(len(images)) if places is None else places
+        middle = [_MIDDLE] * shape[0]
+        shift, width = (np.array(numbers or middle)[:, None, None] for numbers in (mean, deviation))
+        self._factor = (1 / (brightest * width)).astype(np.float32)
+        self._offset = (shift / width).astype(np.float32)
 
     def __len__(self) -> int:
-        return len(self._images)
+        return len(self._places)
 
     def batch(self, rows: np.ndarray) -> Batch:
-        pixels = self._images[rows].astype(np.float32).reshape(-1, *self._shape)
+        places = self._places[rows]
+        pixels = self._images[places].astype(np.float32).reshape(-1, *self._shape)
         return Batch(
             rows=as_tensor(rows),
-            images=torch.from_numpy(pixels * (2 / self._brightest) - 1),
-            targets=as_tensor(self._labels[rows]),
+            images=torch.from_numpy(pixels * self._factor - self._offset),
+            targets=as_tensor(self._labels[places]),
         )
 
 

@@ -1,0 +1,84 @@
+"""Pictures as files hold them, made into bytes of one size and read by as many threads as there are processors."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from io import BytesIO
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+
+from headtohead.data.contracts import DataError
+from headtohead.data.tokenizing import num_processes
+
+Colours = Literal["rgb", "grey"]
+_MODES = {"rgb": "RGB", "grey": "L"}
+_AT_ONCE = 64
+"""Pictures that a thread gets together."""
+_WAITING = 4
+"""Pieces per thread that are under way, so that memory stays small."""
+
+Content = Path | bytes
+
+
+def check_picture_fields(image_size: int, colours: Colours) -> None:
+    if image_size < 1:
+        raise DataError(f"data.image_size={image_size} must be at least 1.")
+    if colours not in get_args(Colours):
+        raise DataError(f"data.colours={colours} is unknown: choose one of {', '.join(get_args(Colours))}.")
+
+
+def shape_of(image_size: int, colours: Colours) -> tuple[int, int, int]:
+    """Channels, height, width."""
+    return (3 if colours == "rgb" else 1, image_size, image_size)
+
+
+def pixels_of(content: Content, image_size: int, colours: Colours, where: str) -> np.ndarray:
+    """A row of bytes, channels first, of a picture scaled, and cut in the middle to a square; `where` it stands is for
+    messages."""
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
+    size = (image_size, image_size)
+    try:
+        with Image.open(content if isinstance(content, Path) else BytesIO(content)) as image:
+            square = ImageOps.fit(image.convert(_MODES[colours]), size)
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
+        raise DataError(f"{where} is not a whole image ({error}): replace it, or take it out.") from error
+    return np.asarray(square, dtype=np.uint8).reshape(*size, -1).transpose(2, 0, 1).reshape(-1)
+
+
+def all_pixels(
+    contents: Iterable[tuple[bytes, str]], image_size: int, colours: Colours, *, threads: int | None = None
+) -> Iterator[np.ndarray]:
+    """Of many pictures, each with the words for where it stands, in their order: some dozens of rows at a time. Pillow
+    lets other threads go on while it reads a picture."""
+    threads = num_processes() if threads is None else threads
+    under_way: deque[Future[np.ndarray]] = deque()
+
+    def decode(piece: Sequence[tuple[bytes, str]]) -> np.ndarray:
+        return np.stack([pixels_of(content, image_size, colours, where) for content, where in piece])
+
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for piece in _pieces(contents):
+                under_way.append(pool.submit(decode, piece))
+                if len(under_way) > _WAITING * threads:
+                    yield under_way.popleft().result()
+            while under_way:
+                yield under_way.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _pieces(contents: Iterable[tuple[bytes, str]]) -> Iterator[list[tuple[bytes, str]]]:
+    piece: list[tuple[bytes, str]] = []
+    for content in contents:
+        piece.append(content)
+        if len(piece) == _AT_ONCE:
+            yield piece
+            piece = []
+    if piece:
+        yield piece

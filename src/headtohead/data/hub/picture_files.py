@@ -1,0 +1,129 @@
+"""Columns of pictures and of their labels in Parquet files, as `datasets` writes them.
+
+A picture is a struct of the `bytes` of its file and their `path` (https://huggingface.co/docs/datasets/image_load), a
+label a number whose names the file's metadata or the card of the set has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headtohead.data.classes import Classes
+from headtohead.data.contracts import DataError
+from headtohead.data.hub.features import class_names_of, features_of_parquet
+from headtohead.data.parquet_files import opened_file, schema_of
+
+_AT_ONCE = 256
+"""Rows that are read together."""
+
+
+@dataclass(frozen=True)
+class PictureColumns:
+    """By name; None where the types of the columns tell."""
+
+    image: str | None
+    label: str | None
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The two columns of a set, and the names of its classes, where it tells them."""
+
+    image: str
+    label: str
+    class_names: tuple[str, ...] | None
+
+
+def chosen_columns(asked: PictureColumns, file: Path, features: Mapping[str, Any], origin: str) -> Chosen:
+    """Those asked for, else the only ones of their kind; `features` are those of the card."""
+    _check_form(file)
+    schema = schema_of(file)
+    known = {**features_of_parquet(file), **features}
+    images = [name for name in schema.names if _holds_pictures(schema.field(name).type)]
+    labels = [name for name in schema.names if class_names_of(known, name) is not None]
+    label = _one(asked.label, "label", labels, schema.names, f"{origin}: {file.name}")
+    image = _one(asked.image, "image", images, schema.names, f"{origin}: {file.name}")
+    if image not in images:
+        raise DataError(
+            f"data.image_column={image} of {origin} holds {schema.field(image).type}, not pictures: choose "
+            f"{' or '.join(images) or 'a set with a column of images'}."
+        )
+    return Chosen(image, label, class_names_of(known, label))
+
+
+def num_rows_of(file: Path) -> int:
+    _check_form(file)
+    return int(opened_file(file).metadata.num_rows)
+
+
+def rows_of(file: Path, chosen: Chosen) -> Iterator[tuple[int, bytes, Any]]:
+    """The number of each row from 1, its picture's bytes, and its label as it is written."""
+    import pyarrow as pa
+
+    _check_columns(file, (chosen.image, chosen.label))
+    number = 0
+    try:
+        for batch in opened_file(file).iter_batches(batch_size=_AT_ONCE, columns=[chosen.image, chosen.label]):
+            pictures = batch.column(chosen.image).to_pylist()
+            for picture, label in zip(pictures, batch.column(chosen.label).to_pylist(), strict=True):
+                number += 1
+                yield number, picture_bytes(picture, f"{file}, row {number}"), label
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise DataError(f"{file} is not a whole Parquet file ({reason}): write it anew, or fetch it again.") from error
+
+
+def picture_bytes(picture: Mapping[str, Any] | None, where: str) -> bytes:
+    content = (picture or {}).get("bytes")
+    if content is None:
+        raise DataError(
+            f"{where} has no picture in it: only sets whose files hold the pictures themselves can be read."
+        )
+    return bytes(content)
+
+
+def classes_of(chosen: Chosen, train_labels: Sequence[Any]) -> Classes:
+    """As the set names them, else those of the train rows."""
+    return Classes.found(train_labels) if chosen.class_names is None else Classes(chosen.class_names)
+
+
+def _holds_pictures(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_struct(kind) and {"bytes", "path"} <= {
+        kind.field(place).name for place in range(kind.num_fields)
+    }
+
+
+def _one(asked: str | None, what: str, found: Sequence[str], names: Sequence[str], where: str) -> str:
+    if asked is not None:
+        if asked not in names:
+            raise DataError(
+                f"data.{what}_column={asked} is not a column of {where}, which has {', '.join(names)}: choose one of "
+                f"them."
+            )
+        return asked
+    if len(found) == 1:
+        return found[0]
+    told = f"has the columns {', '.join(found or names)}"
+    raise DataError(f"{where} {told}, and which is the {what} is not plain: give data.{what}_column=NAME.")
+
+
+def _check_columns(file: Path, names: Sequence[str]) -> None:
+    known = schema_of(file).names
+    for name in names:
+        if name not in known:
+            raise DataError(
+                f"{file} has no column {name!r}, which other files of the set have; it has {', '.join(known)}: "
+                f"fetch it again, or correct data.revision."
+            )
+
+
+def _check_form(file: Path) -> None:
+    if file.suffix.lower() != ".parquet":
+        raise DataError(
+            f"{file} is no Parquet file, and sets of images are read from Parquet alone: choose another set."
+        )
