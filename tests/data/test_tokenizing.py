@@ -34,8 +34,8 @@ def two_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("kind", ["bpe", "char"])
 def test_two_processes_give_what_one_gives(two_processes: None, kind: str) -> None:
     tokenizer = train_tokenizer(kind, TEXTS[:50])  # type: ignore[arg-type]
-    alone = language._encoded(tokenizer, TEXTS)
-    together = shared_out(partial(language._encoded, tokenizer), TEXTS, doing="tokenizing")
+    alone = language.encoded(tokenizer, TEXTS)
+    together = shared_out(partial(language.encoded, tokenizer), TEXTS, doing="tokenizing")
     assert alone.keys() == together.keys()
     for column in alone:
         one, other = ragged(alone, column), ragged(together, column)

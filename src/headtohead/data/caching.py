@@ -62,14 +62,17 @@ def prepared(name: str, parameters: Mapping[str, Any], make: Callable[[], Prepar
 
 
 @contextmanager
-def alone(place: Path) -> Iterator[None]:
-    """One process at a time is inside for this place; the system lets the next in when a process dies."""
+def alone(place: Path, *, wait: bool = True) -> Iterator[None]:
+    """One process at a time is inside for this place; the system lets the next in when a process dies. Without `wait`,
+    TimeoutError where another is inside."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(_lock_of(place))
     try:
-        lock.acquire(timeout=_TOLD_AFTER)
+        lock.acquire(timeout=_TOLD_AFTER if wait else 0)
     except Timeout:
+        if not wait:
+            raise
         _log.info("another process is making %s: waiting for it", place)
         lock.acquire()
     try:

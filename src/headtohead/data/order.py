@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -15,7 +16,33 @@ _BUCKET = 64
 """Batches whose rows are sorted by length together: little padding, and batches still differ from epoch to epoch."""
 
 
-class EpochOrder:
+class Order(ABC):
+    """The rows of every step of a run."""
+
+    batch_size: int
+
+    @abstractmethod
+    def step(self, step: int, *, rank: int = 0, world_size: int = 1) -> tuple[int, np.ndarray]:
+        """The epoch of an optimizer step, counted from 0 over the whole run, and the row numbers of its batch, or of
+        one device's part of it."""
+
+
+class OrderedSplit(Split):
+    """Rows that come in an order of their own, since nobody knows all of them beforehand."""
+
+    @abstractmethod
+    def order(self, *, batch_size: int, seed: int) -> Order:
+        """That of a run for training."""
+
+
+def order_of(split: Split, *, batch_size: int, seed: int) -> Order:
+    """The order in which training reads a split."""
+    if isinstance(split, OrderedSplit):
+        return split.order(batch_size=batch_size, seed=seed)
+    return EpochOrder(split, batch_size=batch_size, seed=seed)
+
+
+class EpochOrder(Order):
     """Shuffled rows for training, each at most once per epoch, all devices together.
 
     Every batch is full: the rows left over, others in every epoch, wait for the next. A split smaller than a batch
@@ -32,10 +59,9 @@ class EpochOrder:
         self._lengths = split.lengths()
         self._batches = lru_cache(maxsize=2)(self._shuffled)
 
-    def step(self, step: int) -> tuple[int, np.ndarray]:
-        """The epoch of an optimizer step, counted from 0 over the whole run, and the row numbers of its batch."""
+    def step(self, step: int, *, rank: int = 0, world_size: int = 1) -> tuple[int, np.ndarray]:
         epoch, place = divmod(step, self.steps_per_epoch)
-        return epoch, self.epoch(epoch)[place]
+        return epoch, device_share(self.epoch(epoch)[place], rank=rank, world_size=world_size)
 
     def epoch(self, epoch: int) -> np.ndarray:
         """All batches of an epoch: one line of row numbers each."""

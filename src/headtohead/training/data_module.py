@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from headtohead.data.augmentation.pipeline import NO_AUGMENTATION, Augmentations
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSource, Split, SplitName
-from headtohead.data.order import EpochOrder, device_share, evaluation_batches
+from headtohead.data.order import Order, evaluation_batches, order_of
 from headtohead.tasks.contracts import Task
 from headtohead.training.distributed import Replicas, replicas_of
 from headtohead.training.parts import Settings
@@ -65,7 +65,7 @@ class Steps(Dataset[StepBatch]):
         self,
         split: Split,
         task: Task,
-        order: EpochOrder,
+        order: Order,
         *,
         augmentation: Augmentations = NO_AUGMENTATION,
         seed: int,
@@ -78,8 +78,7 @@ class Steps(Dataset[StepBatch]):
         self._rank, self._world_size, self._accumulate = rank, world_size, accumulate
 
     def __getitem__(self, step: int) -> StepBatch:
-        epoch, rows = self._order.step(step)
-        own = device_share(rows, rank=self._rank, world_size=self._world_size)
+        epoch, own = self._order.step(step, rank=self._rank, world_size=self._world_size)
         pieces = [piece for piece in np.array_split(own, self._accumulate) if len(piece)]
         return StepBatch([self._seen(piece, epoch) for piece in pieces], epoch=epoch, training=True)
 
@@ -164,7 +163,7 @@ class RunData(LightningDataModule):
 
     def train_dataloader(self) -> Timed:
         split = self._source.split("train")
-        order = EpochOrder(split, batch_size=self._source.batch_size, seed=self._seed)
+        order = order_of(split, batch_size=self._source.batch_size, seed=self._seed)
         replicas = self._replicas
         if order.batch_size < replicas.size * self._parts:
             raise ValueError(f"the train split has {len(split)} rows for {replicas.size} devices: use fewer devices")

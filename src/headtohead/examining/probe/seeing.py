@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import count, islice, takewhile
 from typing import Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import SPLIT_NAMES, DataSource, DataSpec, SplitName
-from headtohead.data.order import EpochOrder, evaluation_batches
+from headtohead.data.order import evaluation_batches, order_of
 from headtohead.data.texts import TextSource
 from headtohead.examining.probe.subject import checked_rows
 from headtohead.probing.labels import token_labels
@@ -110,7 +110,9 @@ class _Looker:
         """The rows of each batch in turn."""
         split, size = self.data.split(name), self.data.batch_size
         if name == "train":
-            return iter(EpochOrder(split, batch_size=size, seed=self.seed).epoch(0))
+            order = order_of(split, batch_size=size, seed=self.seed)
+            first_epoch = takewhile(lambda read: read[0] == 0, map(order.step, count()))
+            return (rows for _, rows in first_epoch)
         return evaluation_batches(len(split), batch_size=size)
 
     def view(self, name: SplitName, rows: np.ndarray) -> Batch:

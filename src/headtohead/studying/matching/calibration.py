@@ -17,7 +17,7 @@ from headtohead.building.errors import ConfigurationError
 from headtohead.components.auxiliary import parts_with_losses
 from headtohead.components.kernels import kernels_in_use
 from headtohead.components.stack import Stack
-from headtohead.data.order import EpochOrder
+from headtohead.data.order import order_of
 from headtohead.studying.matching.costing import Timing
 from headtohead.training.data_module import StepBatch, Steps
 from headtohead.training.devices import describe, threads
@@ -81,7 +81,7 @@ class Trainee:
         self._optimizer = parts.optimizer(self.model)
         self._auxiliary = [part for _, part in parts_with_losses(self.model)]
         split = parts.data.split("train")
-        order = EpochOrder(split, batch_size=parts.data.batch_size, seed=seeds.data_order)
+        order = order_of(split, batch_size=parts.data.batch_size, seed=seeds.data_order)
         self._batches = Steps(
             split,
             parts.task,

@@ -17,7 +17,7 @@ from headtohead.architectures.contracts import InputSize
 from headtohead.architectures.costs import Totals, ledger
 from headtohead.building.build import build_data, build_task, fitted, make_model
 from headtohead.data.batch import IGNORED
-from headtohead.data.order import EpochOrder
+from headtohead.data.order import order_of
 from headtohead.training.seeds import seeds_of
 
 Figure = Literal[
@@ -150,7 +150,7 @@ def reading_of(config: Mapping[str, Any]) -> Reading:
     data = build_data(config)
     task, split = build_task(config, data.spec()), data.split("train")
     seed, pieces = seeds_of(config["seed"]).data_order, config["trainer"].get("accumulate", 1)
-    order = EpochOrder(split, batch_size=data.batch_size, seed=seed)
+    order = order_of(split, batch_size=data.batch_size, seed=seed)
     num_steps = min(BATCHES_READ, config["trainer"]["max_steps"])
     parts: Counter[Part] = Counter()
     tokens = 0
