@@ -1,0 +1,147 @@
+"""Runs that write labels, entities and answers as text: what the record says is what the written texts say."""
+
+from __future__ import annotations
+
+import csv
+import re
+import string
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import sacrebleu
+from rouge_score.rouge_scorer import RougeScorer
+from sklearn.metrics import accuracy_score, f1_score
+
+import headtohead as h2h
+
+SIZES = ["num_train=200", "num_validation=10", "num_test=40"]
+Rows = list[tuple[str, str]]
+
+
+def trained(folder: Path, *overrides: str, max_steps: int = 15) -> tuple[dict[str, float], Rows]:
+    """The test's figures, and (truth, written) of all its rows."""
+    record = h2h.train(
+        h2h.compose(
+            "train",
+            [
+                "trainer.accelerator=cpu",
+                "trainer.threads=1",
+                f"trainer.max_steps={max_steps}",
+                f"trainer.validate_every={max_steps}",
+                "trainer.num_samples=1000",
+                "trainer.progress_bar=false",
+                "trainer.keep_checkpoints=none",
+                "optimizer.lr=3e-3",
+                "probe=none",
+                "tracking=none",
+                f"output_dir={folder}",
+                *overrides,
+            ],
+        )
+    )
+    assert record.status == "finished", record.reason
+    assert record.path is not None
+    with (Path(record.path) / "tables/test/samples.csv").open(encoding="utf-8", newline="") as file:
+        rows = [(row["truth"], row["written"]) for row in csv.DictReader(file)]
+    return record.metrics["test"], rows
+
+
+def text_to_text(folder: Path, source: str, *overrides: str, max_steps: int = 15) -> tuple[dict[str, float], Rows]:
+    sizes = [f"data.of.{size}" for size in SIZES]
+    return trained(folder, "data=text_to_text", f"data@data.of={source}", *sizes, *overrides, max_steps=max_steps)
+
+
+def labels(found: dict[str, float], rows: Rows) -> None:
+    truths, written = zip(*rows, strict=True)
+    assert found["accuracy"] == pytest.approx(accuracy_score(truths, written))
+    names = ["negative", "positive"]
+    expected = f1_score(truths, written, labels=names, average="macro", zero_division=0.0)
+    assert found["f1_macro"] == pytest.approx(expected)
+
+
+def entities(found: dict[str, float], rows: Rows) -> None:
+    right = said = there = 0
+    for truth, written in rows:
+        own, true = (re.findall(r"(?:^|;)\s*(\w[^:;]*?)\s*:\s*([^;]*\S)", side) for side in (written, truth))
+        right, said, there = right + sum((Counter(own) & Counter(true)).values()), said + len(own), there + len(true)
+    assert there > 0
+    assert found["entity_f1"] == pytest.approx(2 * right / max(said + there, 1))
+
+
+def answers(found: dict[str, float], rows: Rows) -> None:
+    """By the rules of SQuAD's script: small letters, no punctuation, no articles, words one space apart."""
+
+    def plain(text: str) -> list[str]:
+        kept = "".join(sign for sign in text.lower() if sign not in string.punctuation)
+        return [word for word in kept.split() if word not in ("a", "an", "the")]
+
+    pairs = [(plain(truth), plain(written)) for truth, written in rows]
+    shared = [sum((Counter(truth) & Counter(written)).values()) for truth, written in pairs]
+    scores = [
+        2 * both / (len(truth) + len(written)) if both else 0.0
+        for both, (truth, written) in zip(shared, pairs, strict=True)
+    ]
+    assert found["answer_exact_match"] == pytest.approx(sum(a == b for a, b in pairs) / len(pairs))
+    assert found["answer_f1"] == pytest.approx(sum(scores) / len(pairs))
+
+
+@pytest.mark.parametrize(
+    ("source", "checked", "max_steps"),
+    [
+        ("sentence_grammar", labels, 15),
+        pytest.param("tagging_grammar", entities, 80, marks=pytest.mark.slow),
+        pytest.param("qa_grammar", answers, 60, marks=pytest.mark.slow),
+    ],
+)
+def test_a_run_that_writes_text_is_measured_by_what_it_wrote(
+    source: str, checked: Callable[[dict[str, float], Rows], None], max_steps: int, tmp_path: Path
+) -> None:
+    found, rows = text_to_text(tmp_path, source, "task=seq2seq", "model=encoder_decoder", max_steps=max_steps)
+    assert len(rows) == 40
+    checked(found, rows)
+
+
+WAYS = {
+    "encoder_decoder": ["model=encoder_decoder", "task=seq2seq"],
+    "decoder_only": ["model=decoder_only", "task=seq2seq_one_row"],
+    "encoder_only": ["model=encoder_only", "task=seq2seq_at_once"],
+}
+
+
+@pytest.mark.parametrize(
+    "family", [pytest.param(name, marks=() if name == "decoder_only" else pytest.mark.slow) for name in WAYS]
+)
+def test_translations_of_every_family_are_scored_as_sacrebleu_and_rouge_score_do(family: str, tmp_path: Path) -> None:
+    found, rows = trained(
+        tmp_path,
+        "data=number_words",
+        "data.max_number=99",
+        "data.num_train=70",
+        "data.num_validation=10",
+        "data.num_test=20",
+        "task.text_metrics=[bleu,chrf,rouge]",
+        "task.beams=3",
+        "model/position=rotary",
+        *WAYS[family],
+    )
+    truths, written = (list(side) for side in zip(*rows, strict=True))
+    assert found["bleu"] == pytest.approx(
+        sacrebleu.corpus_bleu(written, [truths], smooth_method="none").score / 100, abs=1e-9
+    )
+    assert found["chrf"] == pytest.approx(sacrebleu.corpus_chrf(written, [truths]).score / 100, abs=1e-9)
+    assert found["chrf"] > 0.05
+    scorer = RougeScorer(["rouge1", "rougeL"])
+    for name in ("rouge1", "rougeL"):
+        scores = [scorer.score(truth, text)[name].fmeasure for truth, text in rows]
+        assert found[name] == pytest.approx(sum(scores) / len(scores), abs=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["encoder_decoder", "decoder_only"])
+def test_sentences_are_classified_in_words(family: str, tmp_path: Path) -> None:
+    found, _ = text_to_text(
+        tmp_path, "sentence_grammar", "data.of.num_train=4000", "model/position=rotary", *WAYS[family], max_steps=250
+    )
+    assert found["accuracy"] > 0.8 and found["readable"] == 1.0
