@@ -1,4 +1,4 @@
-"""Sets through the real client and a stand-in of the hub: fetched once, read offline, and each failure in one sentence."""
+"""Sets through the real client and a stand-in of the hub: fetched once, read offline, failures in one sentence."""
 
 from __future__ import annotations
 

@@ -130,14 +130,27 @@ class HubTables(TableFiles):
         return chosen_columns(self.columns, self.column_names(file), features, str(self.published))
 
     @cached_property
-    def classes(self) -> tuple[str, ...] | None:
-        """Given, else as the card or the first file names them; None: the labels of the train rows."""
+    def published_classes(self) -> tuple[str, ...] | None:
+        """As the card or the first file names them, by their numbers."""
         parts = self.chosen[1]
         column = parts.get("label") or parts.get("tags")
-        if self.class_names is not None or column is None:
-            return self.class_names
+        if column is None:
+            return None
         known = self.located.class_names(column)
         return known or class_names_of(reading.features_of(self.files["train"][0]), column)
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """Given, else published; None: the labels of the train rows."""
+        return self.class_names or self.published_classes
+
+    @property
+    def names_of_numbers(self) -> tuple[str, ...] | None:
+        """What numbers in the files mean, though the published names be given in another order, or others for them."""
+        given, published = self.class_names, self.published_classes
+        if given is None or published is None:
+            return given or published
+        return published if set(given) == set(published) else given
 
     @property
     def form(self) -> Form[Any]:
@@ -153,10 +166,10 @@ class HubTables(TableFiles):
         """Without the rows that say nothing; classes by their names."""
         table = reading.columns_of(file, names)
         parts = self.chosen[1]
-        columns = dict(table.columns)
+        columns, names = dict(table.columns), self.names_of_numbers
         for part in ("label", "tags"):
-            if part in parts and self.classes is not None:
-                columns[parts[part]] = [_named(value, self.classes) for value in columns[parts[part]]]
+            if part in parts and names is not None:
+                columns[parts[part]] = [_named(value, names) for value in columns[parts[part]]]
         blank = [columns[name] for part, name in parts.items() if part in _TEXTS and part != "text"]
         if self.chosen[0] == "labelled_text":
             blank.append(columns[parts["text"]])

@@ -128,7 +128,7 @@ class Pass:
     def _model(self) -> Architecture:
         model = _with_weights(self.run, self.config)
         size = _longest(self.task, self.data, self.length if self.question.stride is not None else None)
-        check_reach(model, size, self.trained)
+        check_reach(model, size, self.trained, self.config, self.spec.kind)
         return model.to(self.device, self._dtype())
 
     def _dtype(self) -> torch.dtype:

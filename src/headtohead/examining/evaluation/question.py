@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -14,11 +15,12 @@ from headtohead.building.data_fit import fit
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.overrides import key_of
 from headtohead.building.view import View
-from headtohead.data.contracts import DataSource, DataSpec, SplitName
+from headtohead.data.contracts import DataKind, DataSource, DataSpec, SplitName
 from headtohead.examining.finished import FinishedRun
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.contracts import Task
 
+_log = logging.getLogger(__name__)
 _LENGTH_FIELDS = ("context_length", "length")
 """Fields of data that say how long its rows are."""
 
@@ -107,9 +109,28 @@ def check_data(run: FinishedRun, config: Mapping[str, Any], spec: DataSpec) -> N
             f"{data} has {spec.num_classes} classes and this run was trained on {trained_classes}: give data of the "
             "same classes"
         )
+    _check_class_names(run, config, spec, data)
     # Lengths are checked against the model's own reach, which tables alone limit.
     free = {**config["model"], **dict.fromkeys(("max_length", "max_target_length"))}
     fit({**config, "model": {name: value for name, value in free.items() if name in config["model"]}}, spec)
+
+
+def _check_class_names(run: FinishedRun, config: Mapping[str, Any], spec: DataSpec, data: str) -> None:
+    """Classes go by their numbers: where names are alike, so must the numbers be; other names are told."""
+    trained, found = list(run.record.data.get("classes") or ()), list(spec.class_names)
+    if not trained or not found or trained == found:
+        return
+    told = f"the classes of {data} are {_shown(found)}, and this run was trained on {_shown(trained)}"
+    if len(trained) != len(found):
+        raise ConfigurationError(f"{told}: give data of the same classes")
+    if set(trained) == set(found):
+        field = f"data.class_names=[{','.join(trained)}]" if "class_names" in config["data"] else "data with its order"
+        raise ConfigurationError(f"{told}, in another order: give {field}")
+    _log.warning("%s: they are taken for each other in this order", told)
+
+
+def _shown(names: list[str]) -> str:
+    return ", ".join(names[:10]) + (f" ... ({len(names)})" if len(names) > 10 else "")
 
 
 def check_stride(task: Task, config: Mapping[str, Any], stride: int | None) -> None:
@@ -120,11 +141,16 @@ def check_stride(task: Task, config: Mapping[str, Any], stride: int | None) -> N
         )
 
 
-def check_reach(model: Architecture, size: InputSize, trained: int | None) -> None:
+def check_reach(
+    model: Architecture, size: InputSize, trained: int | None, config: Mapping[str, Any], kind: DataKind
+) -> None:
     """Raises ConfigurationError where the model's weights end before the rows do."""
-    if (reason := model.unreadable(size)) is not None:
-        windows = f", --length {trained} --stride {max(1, trained // 2)}" if trained else " as long as in training"
-        raise ConfigurationError(
-            f"{reason}: read long text in windows that overlap{windows}, or train with positions that go on "
-            "(model/position=alibi, rotary, sinusoidal)"
-        )
+    if (reason := model.unreadable(size)) is None:
+        return
+    windows = f", --length {trained} --stride {max(1, trained // 2)}" if trained else " as long as in training"
+    way = f"read long text in windows that overlap{windows}"
+    if kind != "language" and "max_length" in config["data"] and config["model"].get("max_length"):
+        way = f"cut its rows to what the model reads, data.max_length={config['model']['max_length']}"
+    raise ConfigurationError(
+        f"{reason}: {way}, or train with positions that go on (model/position=alibi, rotary, sinusoidal)"
+    )
