@@ -46,9 +46,7 @@ def listing(published: Published) -> Listing:
         return _of_folder(published, published.path)
     if not published.has_name:
         wrong = "data.name is missing" if published.name is None else f"data.name={published.name} names no set"
-        raise DataError(
-            f"{wrong}: give data.name=OWNER/SET, as at {hub_endpoint()}/datasets, or data.folder=PATH."
-        )
+        raise DataError(f"{wrong}: give data.name=OWNER/SET, as at {hub_endpoint()}/datasets, or data.folder=PATH.")
     revision = published.revision
     known = revision or recall(str(published.name), KEPT)
     if isinstance(known, str) and is_commit(known) and (found := _remembered(published, known)) is not None:

@@ -16,8 +16,8 @@ SUFFIXES = (".parquet", ".jsonl", ".json", ".ndjson", ".csv", ".tsv", ".jsonl.gz
 """What can be read, the most exact first."""
 _ABOUT = frozenset({"dataset_infos.json", "dataset_info.json", "dataset_dict.json", "state.json", "config.json"})
 """JSON files that hold no rows."""
-_PART = re.compile(r"[-_.]?\d*([-_]of[-_]\d+)?$")
-"""The number of a file among those of its split: -00000-of-00002."""
+_PART = re.compile(r"[-_.]?\d*([-_]of[-_]\d+(-[0-9a-f]{16})?)?$")
+"""The number of a file among those of its split: -00000-of-00002, with a digest behind it or without."""
 
 _PIECES = re.compile(r"\*\*/|\*\*|\*|\?|[^*?]+")
 _WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
