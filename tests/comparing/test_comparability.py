@@ -83,3 +83,56 @@ def test_many_odd_runs_are_told_by_arm() -> None:
     given = [record("gpt", seed, budget="equal_flops" if seed < 5 else "equal_tokens") for seed in range(12)]
     with pytest.raises(NotComparable, match=r"budget: gpt \(5 runs\) has equal_flops, the others equal_tokens"):
         refuse_unlike(given)
+
+
+def readers(**fields: str) -> list[RunRecord]:
+    """The same texts in characters and in pairs; the tokenizer changes rows."""
+    char = record("char", texts="tales", **fields)
+    pairs = record("pairs", texts="tales", tokenizer="bpe", evaluation="rows of pairs", **fields)
+    for one, size, per_token in ((char, 65, 1.0), (pairs, 512, 2.34)):
+        one.metrics["test"] = {"loss": 2.0, "bits_per_byte": 2.5}
+        one.data = {"tokenizer": one.name, "vocab_size": size, "bytes_per_token": {"test": per_token}}
+        one.data["unknown_share"] = {"test": 0.0125}
+    return [char, pairs]
+
+
+def test_losses_of_other_tokens_are_refused_and_bits_per_byte_named() -> None:
+    with pytest.raises(NotComparable, match=r"tokenizer: .*compare them by bits_per_byte.*--metric test/bits_per_byte"):
+        refuse_unlike(readers(), metric="test/loss")
+    with pytest.raises(NotComparable, match="bits_per_byte"):
+        refuse_unlike(readers())  # selected by the loss
+
+
+@pytest.mark.parametrize("metric", ["bits_per_byte", "test/bits_per_byte", "validation/accuracy"])
+def test_bits_per_byte_of_the_same_texts_are_compared_and_the_tokenizers_told(metric: str) -> None:
+    (remark,) = refuse_unlike(readers(), metric=metric)
+    assert remark == (
+        "read by different tokenizers: char of 65 tokens (1.00 bytes per token, 1.25% unknown); "
+        "pairs of 512 tokens (2.34 bytes per token, 1.25% unknown)"
+    )
+
+
+def test_bits_per_byte_of_other_texts_are_refused() -> None:
+    char, pairs = readers()
+    pairs.comparability.texts = "other tales"
+    with pytest.raises(NotComparable, match=r"differ in their tokenizer: (?!.*bits_per_byte)"):
+        refuse_unlike([char, pairs], metric="bits_per_byte", allowed=["evaluation"])
+    pairs.comparability.texts = char.comparability.texts = None
+    with pytest.raises(NotComparable, match="differ in their tokenizer"):
+        refuse_unlike([char, pairs], metric="bits_per_byte")
+
+
+def test_other_rows_of_the_same_tokenizer_are_refused_by_any_metric() -> None:
+    char, pairs = readers()
+    other = record("long", texts="tales", evaluation="longer rows")
+    with pytest.raises(NotComparable, match=r"tokenizer|evaluation data"):
+        refuse_unlike([char, pairs, other], metric="bits_per_byte")
+    with pytest.raises(NotComparable, match="evaluation data"):
+        refuse_unlike([char, other], metric="bits_per_byte")
+
+
+def test_runs_selected_by_bits_per_byte_need_no_metric_named() -> None:
+    pair = readers()
+    for one in pair:
+        one.selection.metric = "bits_per_byte"
+    assert len(refuse_unlike(pair)) == 1

@@ -186,6 +186,15 @@ def test_a_record_of_the_first_version_is_told_its_place_by_its_name(changes: di
     assert (read.place, read.cannot, read.schema_version) == (place, {}, record_module.SCHEMA_VERSION)
 
 
+def test_a_record_of_the_second_version_tells_nothing_of_its_texts() -> None:
+    old = json.loads(changed(schema_version=2))
+    del old["data"], old["comparability"]["texts"]
+
+    read = from_json(json.dumps(old))
+
+    assert (read.data, read.comparability.texts) == ({}, None)
+
+
 def test_every_older_version_has_a_migration() -> None:
     assert sorted(record_module.MIGRATIONS) == list(range(1, record_module.SCHEMA_VERSION))
 

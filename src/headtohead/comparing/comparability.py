@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from headtohead.comparing.readings import instead, is_of_texts, read_the_same, selected_by, told_apart
 from headtohead.tracking.record import Comparability, RunRecord
 
 ALIKE: Mapping[str, str] = {
@@ -19,7 +20,9 @@ _FEW = 4
 """Runs that are named one by one."""
 _Found = tuple[RunRecord, str | None]
 """What a run has; two studies may hold runs of one id."""
-_SHARED_BY_A_SEED = ("tokenizer", "evaluation")
+_OF_TOKENS = ("tokenizer", "evaluation")
+"""What a tokenizer changes of the same texts."""
+_SHARED_BY_A_SEED = _OF_TOKENS
 """A seed may draw the data: it is the same in every arm, and may be another for the next seed."""
 
 
@@ -27,24 +30,32 @@ class NotComparable(ValueError):  # noqa: N818
     """Says what differs, and which run is the odd one out."""
 
 
-def refuse_unlike(records: Iterable[RunRecord], *, allowed: Collection[str] = ()) -> list[str]:
+def refuse_unlike(
+    records: Iterable[RunRecord], *, allowed: Collection[str] = (), metric: str | None = None
+) -> list[str]:
     """Raises NotComparable at the first difference that would make a comparison meaningless.
 
-    `allowed` names the differences that were asked for; what they are comes back, a sentence each. So does word of
-    runs of which nothing is known, since another program made them.
+    By a `metric` of texts, bits_per_byte, runs may differ in their tokenizers as long as their texts are the same; None
+    is the metric that they were selected by. `allowed` names the differences that were asked for; what they are comes
+    back, a sentence each. So does word of runs of which nothing is known, since another program made them.
     """
     given = list(records)
     _check_allowed(allowed)
     known = [record for record in given if record.comparability != Comparability()]
     told = list(_unknown(given, known))
+    by_texts = is_of_texts(metric or selected_by(known))
     for name in ALIKE:
         for group in _groups(known, name):
             found = [(record, _value(record, name)) for record in group]
             if len({value for _, value in found}) < 2:
                 continue
+            if by_texts and name in _OF_TOKENS and read_the_same(group):
+                told += [remark for remark in [told_apart(group)] if remark not in told]
+                continue
             sentence = _sentence(found, ALIKE[name])
             if name not in allowed:
-                raise NotComparable(f"{sentence}: {_way_out(name)}")
+                way_out = instead(group) if name in _OF_TOKENS else ""
+                raise NotComparable(f"{sentence}: {way_out}{_way_out(name)}")
             told.append(f"unlike by permission: {sentence}")
             break
     return told

@@ -81,7 +81,8 @@ def contest_of(records: Iterable[RunRecord], terms: Terms, curves: Mapping[str, 
     given = list(records)
     counted = [record for record in given if counts(record)]
     remarks = [told for told in (set_apart(given),) if told]
-    remarks += refuse_unlike((record for record in counted if record.status in COUNTED), allowed=terms.allowed)
+    with_outcome = [record for record in counted if record.status in COUNTED]
+    remarks += refuse_unlike(with_outcome, allowed=terms.allowed, metric=terms.metric)
     _check_baseline(sorted({arm_of(record) for record in counted}), terms.against)
     lines = [line_of(record, metric=terms.metric) for record in counted]
     stage, metric = _one_metric(lines)

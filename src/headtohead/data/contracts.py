@@ -72,6 +72,8 @@ class DataSpec:
     special_ids: tuple[int, ...] = ()
     """More that stand for no text, of a published tokenizer, whose special tokens lie anywhere."""
     tokenizer_hash: str = ""
+    texts_hash: str = ""
+    """Changes whenever the texts of validation or test change, and not with the tokenizer that reads them."""
     data_hash: str = ""
     """Changes whenever the rows of any split change."""
     decode: Callable[[Sequence[int]], str] | None = field(default=None, compare=False, repr=False)
@@ -142,6 +144,11 @@ class DataSource(ABC):
 
     def provenance(self) -> Mapping[str, Any]:
         """Where its rows were published (set, subset, revision, licence), as JSON can hold it; empty for all others."""
+        return {}
+
+    def reading(self) -> Mapping[str, Any]:
+        """How its tokenizer reads its texts: tokenizer, vocab_size and, by split, bytes_per_token and unknown_share;
+        empty where there are no texts."""
         return {}
 
     def tokenizer_facts(self) -> Mapping[str, Any] | None:

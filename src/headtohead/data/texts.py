@@ -9,8 +9,9 @@ from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 from headtohead.data.batch import Batch
-from headtohead.data.caching import Prepared
+from headtohead.data.caching import Prepared, fingerprint
 from headtohead.data.contracts import SPLIT_NAMES, DataError, DataKind, DataSpec, Split, SplitName
+from headtohead.data.reading_facts import reading_facts, told
 from headtohead.data.source import CachedSource
 from headtohead.data.storage import Table, ragged
 from headtohead.data.tokenizers import (
@@ -113,7 +114,11 @@ class TextSource(CachedSource):
                 raise DataError(f"the {name} split of data={self.name} is empty: give it at least one sample.")
         tokenizer = self._known() or self._learned(samples["train"])
         made = self.form.prepared(samples, tokenizer, self.place)
-        return Prepared(made.tables, {**made.facts, "tokenizer": tokenizer.to_dict()})
+        reading = reading_facts(tokenizer, {name: self._texts_of(samples[name]) for name in SPLIT_NAMES})
+        return Prepared(made.tables, {**made.facts, "tokenizer": tokenizer.to_dict(), "reading": reading})
+
+    def _texts_of(self, samples: Sequence[Any]) -> list[str]:
+        return [text for sample in samples for text in self.form.texts(sample)]
 
     def _known(self) -> Tokenizer | None:
         """Another run's, or the one that data.tokenizer names; None where one is to be learned."""
@@ -122,8 +127,15 @@ class TextSource(CachedSource):
         return self._taken
 
     def _learned(self, samples: Sequence[Any]) -> Tokenizer:
-        texts = [text for sample in samples for text in self.form.texts(sample)]
-        return learned_tokenizer(self.tokenizer_name, texts, self.vocab_size)
+        return learned_tokenizer(self.tokenizer_name, self._texts_of(samples), self.vocab_size)
+
+    def reading(self) -> Mapping[str, Any]:
+        facts = self.content.facts.get("reading")
+        return told(self.tokenizer, facts) if facts else {}
+
+    def _texts_hash(self) -> str:
+        facts = self.content.facts.get("reading")
+        return fingerprint({name: facts[name]["digest"] for name in ("validation", "test")}) if facts else ""
 
     def tokenizer_facts(self) -> Mapping[str, Any]:
         return self.tokenizer.to_dict()
@@ -136,7 +148,11 @@ class TextSource(CachedSource):
         known = self.form.spec(self.content)
         tokenizer, special = self.tokenizer, self.tokenizer.special
         spec = replace(
-            known, vocab_size=tokenizer.vocab_size, tokenizer_hash=tokenizer.digest, encode=tokenizer.encode_one
+            known,
+            vocab_size=tokenizer.vocab_size,
+            tokenizer_hash=tokenizer.digest,
+            texts_hash=self._texts_hash(),
+            encode=tokenizer.encode_one,
         )
         if tokenizer.kind != "published":
             return spec

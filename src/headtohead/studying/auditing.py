@@ -30,7 +30,7 @@ def audit(plan: Plan, finished: Mapping[Cell, RunRecord]) -> Audit:
     """Names the odd ones out; what the study allows is said, and no objection."""
     allowed = plan.study.allow_unlike
     try:
-        remarks = [*refuse_unlike(finished.values(), allowed=allowed), *_uncertain(plan)]
+        remarks = [*refuse_unlike(finished.values(), allowed=allowed, metric=plan.study.metric), *_uncertain(plan)]
     except NotComparable as unlike:
         return Audit((f"no verdict: {unlike}",), ())
     unequal = list(_unequal(plan, finished))

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from headtohead.tracking.secrets import mask_secrets
 from headtohead.tracking.strict_json import RecordError, decode, encode
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _OF_A_STUDY = re.compile(r"(?P<arm>.+)-s(?P<seed>\d+)")
 
 
@@ -27,7 +27,12 @@ def _with_place(data: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_place}
+def _with_data(data: dict[str, Any]) -> dict[str, Any]:
+    """To version 3: version 2 told nothing of where rows come from and how they are read."""
+    return {"data": {}, **data, "comparability": {"texts": None, **data["comparability"]}}
+
+
+MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_place, 2: _with_data}
 """From a schema version to the next: raw JSON of version n in, raw JSON of version n + 1 out."""
 
 FOUNDATION = "foundation"
@@ -112,6 +117,8 @@ class Comparability:
     data: str | None = None
     tokenizer: str | None = None
     evaluation: str | None = None
+    texts: str | None = None
+    """The evaluation data before any tokenizer read it."""
     loss_normalisation: str | None = None
     precision: str | None = None
 

@@ -109,13 +109,19 @@ def _new_record(run_id: str, parts: Parts) -> RunRecord:
         seed=identity.seed,
         seeds=seeds_of(identity.seed),
         config=dict(parts.config),
-        data=dict(parts.data.provenance()),
+        data={**parts.data.provenance(), **parts.data.reading(), **_classes(parts)},
         costs=dict(parts.costs),
         budget=dict(parts.budget),
         place=identity.place,
         baselines=task.baseline(parts.data.spec()),
         selection=Selection(metric=task.monitor, direction=task.direction),
     )
+
+
+def _classes(parts: Parts) -> dict[str, list[str]]:
+    """By their numbers, so that other data can be told to have the same."""
+    names = parts.data.spec().class_names
+    return {"classes": list(names)} if names else {}
 
 
 def _new_folder(identity: Identity) -> RunFolder:
@@ -154,9 +160,17 @@ def _comparability(parts: Parts, precision: str) -> Comparability:
         data=spec.data_hash or None,
         tokenizer=spec.tokenizer_hash or None,
         evaluation=_hash([spec.data_hash, spec.tokenizer_hash, task, parts.settings.validation_batches]),
+        texts=_texts(parts, spec.texts_hash, task),
         loss_normalisation=f"{task}: mean over everything scored in a batch",
         precision=precision,
     )
+
+
+def _texts(parts: Parts, texts: str, task: str) -> str | None:
+    """None where there are no texts, or only some of them were read: which ones follows from the tokenizer."""
+    if not texts or parts.settings.validation_batches is not None:
+        return None
+    return _hash([texts, task])
 
 
 def _hash(content: object) -> str:

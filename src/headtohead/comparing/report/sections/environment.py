@@ -46,7 +46,22 @@ def _facts(record: RunRecord) -> Iterator[tuple[str, str]]:
         "packages": ", ".join(f"{name} {version}" for name, version in where.packages.items()),
         "data": shared.data or "",
         "tokenizer": shared.tokenizer or "",
+        **_reading(record),
         "evaluation": shared.evaluation or "",
         "loss normalisation": shared.loss_normalisation or "",
     }
     yield from ((name, value) for name, value in told.items() if value)
+
+
+def _reading(record: RunRecord) -> dict[str, str]:
+    """How its tokenizer reads the texts, split by split."""
+    data = record.data
+    if "vocab_size" not in data:
+        return {}
+    per_token = ", ".join(f"{name} {value:.2f}" for name, value in data.get("bytes_per_token", {}).items())
+    unknown = ", ".join(f"{name} {value:.2%}" for name, value in data.get("unknown_share", {}).items())
+    return {
+        "vocabulary": f"{data['tokenizer']} of {data['vocab_size']} tokens",
+        "bytes per token": per_token,
+        "unknown tokens": unknown,
+    }

@@ -1,0 +1,51 @@
+"""How a tokenizer reads the texts of each split: figures that tell tokenizers apart, and whose texts they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from headtohead.data.contracts import SplitName
+from headtohead.data.tokenizers import Tokenizer
+from headtohead.data.tokenizers.learning import digest_of_texts
+
+_MOST = 2**22
+"""Characters of a split that are looked at: of more text, every so many-th text."""
+_LONGEST = 2**20
+"""Characters of one text that are looked at."""
+
+
+def reading_facts(tokenizer: Tokenizer, texts: Mapping[SplitName, Sequence[str]]) -> dict[str, Any]:
+    """By split: bytes and tokens looked at, how many of the tokens are unknown, and the digest of all texts."""
+    return {str(name): _facts(tokenizer, own) for name, own in texts.items()}
+
+
+def told(tokenizer: Tokenizer, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """For the record."""
+    tokens = {name: max(1, own["tokens"]) for name, own in facts.items()}
+    return {
+        "tokenizer": tokenizer.kind,
+        "vocab_size": tokenizer.vocab_size,
+        "bytes_per_token": {name: round(own["bytes"] / tokens[name], 4) for name, own in facts.items()},
+        "unknown_share": {name: own["unknown"] / tokens[name] for name, own in facts.items()},
+    }
+
+
+def _facts(tokenizer: Tokenizer, texts: Sequence[str]) -> dict[str, Any]:
+    seen = _some(texts)
+    tokens = tokenizer.encode(seen).values
+    return {
+        "bytes": sum(len(text.encode()) for text in seen),
+        "tokens": len(tokens),
+        "unknown": int(np.count_nonzero(tokens == tokenizer.special.unk)),
+        "digest": digest_of_texts(texts),
+    }
+
+
+def _some(texts: Sequence[str]) -> Sequence[str]:
+    size = sum(map(len, texts))
+    if size <= _MOST:
+        return texts
+    return [text[:_LONGEST] for text in texts[:: -(-size // _MOST)]]
