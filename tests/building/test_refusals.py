@@ -52,7 +52,7 @@ VALUES = {
     "seed=-1": ["seed=-1", "at least 0"],
     "seed=one": ["seed=one", "a whole number"],
     "seed=": ["seed=''", "a whole number"],
-    "trainer.max_steps=-3": ["trainer.max_steps=-3", "at least 1"],
+    "trainer.max_steps=-3": ["trainer.max_steps=-3", "at least 0"],
     "trainer.max_steps=ten": ["trainer.max_steps=ten", "a whole number"],
     "trainer.strategy=dp": ["trainer.strategy=dp", "single or ddp"],
     "trainer.accelerator=tpu": ["trainer.accelerator=tpu", "auto or cpu or gpu"],

@@ -207,7 +207,7 @@ def test_compiled_runs_agree_and_leave_no_trace_in_the_names_of_weights(tmp_path
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"max_steps": 0}, r"trainer\.max_steps=0: give 1 or more"),
+        ({"max_steps": -1}, r"trainer\.max_steps=-1: give 1 or more"),
         ({"devices": 2}, r"trainer\.devices=2 needs trainer=ddp"),
         ({"accumulate": 9}, r"data\.batch_size=8 cannot be split over 1 devices in trainer\.accumulate=9"),
         ({"gradient_clip": 0.0}, r"trainer\.gradient_clip=0\.0: give a norm above 0, or null"),

@@ -45,7 +45,7 @@ LIMITS: dict[str, Range] = {
         (
             "accumulate", "base_head_width", "base_width", "batch_size", "batch_sizes", "context_length", "d_model",
             "devices", "every", "length",
-            "lengths", "log_every", "max_answer_length", "max_distance", "max_length", "max_sentences", "max_steps",
+            "lengths", "log_every", "max_answer_length", "max_distance", "max_length", "max_sentences",
             "max_target_length", "num_buckets", "num_classes", "num_heads", "num_iterations", "num_kv_heads",
             "num_layers", "num_nodes", "num_pairs", "num_test", "num_train", "num_validation", "patch_size",
             "patience", "rounds", "samples", "tensor_parallel", "threads", "validate_every", "validation_batches",
@@ -56,7 +56,7 @@ LIMITS: dict[str, Range] = {
     **dict.fromkeys(
         (
             "warmup", "decay", "weight_decay", "lr", "adamw_lr", "num_samples", "num_workers", "min_delta",
-            "num_segments",
+            "num_segments", "max_steps", "shots",
         ),
         NOT_NEGATIVE,
     ),

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.decoding import Decodes, Decoding, select_rows
+from headtohead.generation.prompts import as_batch
 
 Tokens = Sequence[int]
 Told = Callable[[int], None]
@@ -73,35 +74,47 @@ def choice_likelihoods(
 ) -> Float[Tensor, "N C"]:
     """The log-likelihood of every choice after `shared` and each context.
 
-    A model that writes reads what all contexts share once, and each context once for all choices. Contexts are read
-    together where they are as long, so that none is padded.
+    A model that writes reads each context once for all choices. What all contexts share it reads once too, where that
+    is longer than they are: contexts that go on from there are read together where they are as long as each other.
     """
     if not isinstance(model, Decodes) or model.reads_source:
         rows = [([*shared, *context], choice) for context in contexts for choice in choices]
         found = likelihoods(model, rows, batch_size=batch_size)
         return torch.tensor([one.log_likelihood for one in found]).view(len(contexts), len(choices))
-    longest_choice = max(map(len, choices))
-    room = max(map(len, contexts)) + longest_choice
-    _check_room(model, len(shared) + room - 1)
-    device = next(model.parameters()).device
+    longest, longest_choice = max(map(len, contexts)), max(map(len, choices))
+    _check_room(model, len(shared) + longest + longest_choice - 1)
     scores = torch.empty(len(contexts), len(choices), dtype=torch.float64)
     with model.writing():
-        begun = _begun(model, shared, room) if shared else None
-        for taken in _of_one_length(contexts, batch_size):
-            tokens = torch.tensor([list(contexts[row]) for row in taken], device=device)
-            if begun is None:
-                logits, state = model.start(tokens, None, room=longest_choice, bos_id=0)
-            else:
-                state = deepcopy(begun)
-                select_rows(state, torch.zeros(len(taken), dtype=torch.long, device=device))
-                logits = model.advance(tokens, state)
-            scores[taken] = _of_choices(model, logits, state, choices).double().cpu()
+        read = _read_at_once if len(shared) <= longest else _read_after
+        for rows_read, logits, state in read(model, contexts, shared, longest_choice, batch_size):
+            scores[rows_read] = _of_choices(model, logits, state, choices).double().cpu()
     return scores
 
 
-def _begun(model: Decodes, shared: Tokens, room: int) -> Decoding:
+_Read = Iterator[tuple[list[int], Float[Tensor, "B V"], Decoding]]
+"""Rows, the logits of the token after them, and where the model stands."""
+
+
+def _read_at_once(model: Decodes, contexts: Sequence[Tokens], shared: Tokens, room: int, batch_size: int) -> _Read:
+    """Whole rows of about the same length, padded on the left."""
     device = next(model.parameters()).device
-    return model.start(torch.tensor([list(shared)], device=device), None, room=room, bos_id=0)[1]
+    order = sorted(range(len(contexts)), key=lambda row: len(contexts[row]))
+    for start in range(0, len(order), batch_size):
+        taken = order[start : start + batch_size]
+        tokens, valid = as_batch([[*shared, *contexts[row]] for row in taken], model, device)
+        yield taken, *model.start(tokens, valid, room=room, bos_id=0)
+
+
+def _read_after(model: Decodes, contexts: Sequence[Tokens], shared: Tokens, room: int, batch_size: int) -> _Read:
+    """From one reading of what is shared."""
+    device = next(model.parameters()).device
+    whole = torch.tensor([list(shared)], device=device)
+    begun = model.start(whole, None, room=room + max(map(len, contexts)), bos_id=0)[1]
+    for taken in _of_one_length(contexts, batch_size):
+        tokens = torch.tensor([list(contexts[row]) for row in taken], device=device)
+        state = deepcopy(begun)
+        select_rows(state, torch.zeros(len(taken), dtype=torch.long, device=device))
+        yield taken, model.advance(tokens, state), state
 
 
 def _of_choices(

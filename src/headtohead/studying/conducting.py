@@ -54,7 +54,7 @@ class Watch:
             return Standing(cell, "missing", 0.0)
         if ended_record(self.plan.run_folder(cell)) is not None:
             return Standing(cell, record.status, 1.0, is_done=True)
-        return Standing(cell, record.status, record.progress.step / cell.config["trainer"]["max_steps"])
+        return Standing(cell, record.status, record.progress.step / max(1, cell.config["trainer"]["max_steps"]))
 
 
 def conduct(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 from torchmetrics import MetricCollection
 from torchmetrics.classification import (
@@ -74,7 +75,13 @@ class Classification(Task):
         loss = class_loss(logits, labels)
         self.sums.add(stage, loss=loss.total, samples=loss.count)
         scored = labels != IGNORED
-        self.scores.add(stage, logits[scored].argmax(1), labels[scored])
+        self.count(stage, logits[scored].argmax(1), labels[scored])
+
+    def count(
+        self, stage: Literal["validation", "test"], predicted: Int[Tensor, " N"], labels: Int[Tensor, " N"]
+    ) -> None:
+        """What was said of samples, and what is true of them."""
+        self.scores.add(stage, predicted, labels)
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
         sums, scores = self.sums.read(stage), self.scores.read(stage)

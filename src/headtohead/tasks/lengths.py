@@ -13,6 +13,8 @@ from headtohead.tasks.contracts import Task
 def as_read(task: Task, data: DataSource) -> DataSpec:
     """The data's description with the lengths that the model meets, seen on one row."""
     spec = data.spec()
+    if (longest := task.longest_read()) is not None:
+        return replace(spec, max_length=longest)
     row = data.split("train").batch(np.zeros(1, dtype=np.int64))
     view = task.view(row, seed=0, epoch=0)
     if row.tokens is None or view.tokens is None:

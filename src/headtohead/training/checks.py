@@ -13,7 +13,9 @@ from headtohead.training.parts import Parts, Settings
 
 def check_settings(parts: Parts) -> None:
     settings = parts.settings
-    for name in ("max_steps", "devices", "num_nodes", "accumulate", "log_every", "validate_every", "tensor_parallel"):
+    if settings.max_steps < 0:
+        raise ValueError(f"trainer.max_steps={settings.max_steps}: give 1 or more, or 0 to measure weights as they are")
+    for name in ("devices", "num_nodes", "accumulate", "log_every", "validate_every", "tensor_parallel"):
         _at_least_one(name, getattr(settings, name))
     for name in ("validation_batches", "patience"):
         if getattr(settings, name) is not None:

@@ -1,0 +1,167 @@
+"""Classify with a language model as it is: the class whose word is the likeliest after a prompt (Brown et al. 2020,
+https://arxiv.org/abs/2005.14165, section 2.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar, Literal, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headtohead.architectures.contracts import Architecture
+from headtohead.data.batch import IGNORED, Batch
+from headtohead.data.contracts import DataSpec
+from headtohead.generation.scoring import choice_likelihoods
+from headtohead.tasks.chunked_cross_entropy import Workspace
+from headtohead.tasks.class_labels import class_loss, class_name
+from headtohead.tasks.classification import Classification
+from headtohead.tasks.contracts import Decode, Loss, Task
+from headtohead.tasks.prompting import CONTENT_FREE, Template, drawn_examples, texts_of
+from headtohead.tasks.token_prediction import targets_of
+from headtohead.tasks.vocabulary import loss_of_rows, scored_rows, vocabulary_head
+
+Normalisation = Literal["none", "tokens", "bytes"]
+_ROOM_FOR_OTHER_SPELLING = 8
+"""Tokens that a text may take more inside a prompt than alone."""
+
+
+class MultipleChoice(Classification):
+    """With trainer.max_steps=0 nothing is trained: zero-shot without examples, few-shot with them. Trained, the word of
+    the true class is learned, and measured like any classifier: `loss` is that of the shares of the choices."""
+
+    head = "language_model"
+    families: ClassVar[tuple[str, ...]] = ("decoder_only", "recurrent", "external")
+    data_kinds: ClassVar[tuple[str, ...]] = ("labelled_text",)
+    measured_as: ClassVar[str | None] = "Classification"
+
+    def __init__(
+        self,
+        shots: int = 0,
+        example_seed: int = 0,
+        template: str | None = None,
+        label_words: list[str] | None = None,
+        separator: str = "\n\n",
+        normalisation: Normalisation = "none",
+        calibrate: bool = False,
+        monitor: str = "loss",
+    ) -> None:
+        super().__init__(0.0, monitor)
+        if shots < 0:
+            raise ValueError(f"task.shots={shots} must be 0 or more: the number of examples in the prompt.")
+        if normalisation not in get_args(Normalisation):
+            raise ValueError(
+                f"task.normalisation={normalisation} is unknown: choose one of {', '.join(get_args(Normalisation))}."
+            )
+        self.shots, self.example_seed, self.separator = shots, example_seed, separator.replace("\\n", "\n")
+        self.given_template, self.label_words = template, label_words
+        self.normalisation, self.calibrate = normalisation, calibrate
+        self.workspace = Workspace()
+
+    def bind(self, spec: DataSpec) -> Task:
+        super().bind(spec)
+        if spec.encode is None:
+            raise ValueError("task=multiple_choice writes prompts, and this data spells no text: choose data of texts.")
+        self.template = Template.of(self.given_template, self.label_words, spec)
+        self.choices = self.template.choice_tokens(spec.encode)
+        self._check_choices()
+        examples = "".join(
+            self.template.context(texts) + self.template.choice(number) + self.separator
+            for texts, number in drawn_examples(spec, self.shots, self.example_seed)
+        )
+        self.shared = [spec.bos_id, *(spec.encode(examples) if examples else ())]
+        """What all prompts begin with: the start token, and the examples."""
+        self._content_free = (
+            [self._context((text,) * spec.num_texts) for text in CONTENT_FREE] if self.calibrate else []
+        )
+        return self
+
+    def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
+        """Prompts with the word of the true class, whose tokens are the targets; the classes are the labels."""
+        batch = super().view(batch, seed=seed, epoch=epoch)
+        contexts = [[*self.shared, *self._context(texts)] for texts in texts_of(batch, self.spec)]
+        words = [self.choices[number] for number in targets_of(batch).tolist()]
+        lengths = [len(context) + len(word) - 1 for context, word in zip(contexts, words, strict=True)]
+        tokens = torch.zeros(len(contexts), max(lengths), dtype=torch.long)
+        targets = torch.full_like(tokens, IGNORED)
+        for row, (context, word) in enumerate(zip(contexts, words, strict=True)):
+            tokens[row, : lengths[row]] = torch.tensor([*context, *word][:-1])
+            targets[row, len(context) - 1 : lengths[row]] = torch.tensor(word)
+        valid = torch.arange(tokens.shape[1]) < torch.tensor(lengths)[:, None]
+        return replace(batch, tokens=tokens, valid=valid, targets=targets, labels=batch.targets, token_types=None)
+
+    def num_scored(self, length: int) -> int:
+        return min(length, max(map(len, self.choices)))
+
+    def longest_read(self) -> int:
+        empty = self._context(("",) * self.spec.num_texts)
+        longest = len(self.shared) + len(empty) + self.spec.max_length + max(map(len, self.choices)) - 1
+        return longest + _ROOM_FOR_OTHER_SPELLING
+
+    def loss(self, model: Architecture, batch: Batch) -> Loss:
+        rows, targets = scored_rows(model.features(**batch.inputs()), targets_of(batch), wait=True)
+        return loss_of_rows(vocabulary_head(model), rows, targets, label_smoothing=0.0, workspace=self.workspace)
+
+    @torch.no_grad()
+    def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:
+        labels = _labels(batch)
+        scores = self.choice_scores(model, batch).to(labels.device)
+        loss = class_loss(scores, labels)
+        self.sums.add(stage, loss=loss.total, samples=loss.count)
+        self.count(stage, scores.argmax(1), labels)
+
+    def choice_scores(self, model: Architecture, batch: Batch) -> Float[Tensor, "B C"]:
+        """Of a batch that `view` has made: log-likelihoods, by length and calibrated as asked."""
+        contexts = self._contexts(batch)
+        found = choice_likelihoods(
+            model, [*contexts, *self._content_free], self.choices, shared=self.shared, batch_size=len(contexts)
+        )
+        scores = found / torch.tensor(self._lengths(), dtype=found.dtype)
+        if not self.calibrate:
+            return scores
+        usual = scores[len(contexts) :].softmax(-1).mean(0)
+        return scores[: len(contexts)].log_softmax(-1) - usual.log()
+
+    def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
+        with torch.no_grad():
+            shares, predicted = self.choice_scores(model, batch).softmax(-1).max(-1)
+        return [
+            {
+                "prompt": decode(context),
+                "truth": class_name(self.spec, int(_labels(batch)[row])),
+                "predicted": class_name(self.spec, int(predicted[row])),
+                "confidence": f"{float(shares[row]):.3f}",
+            }
+            for row, context in enumerate(self._contexts(batch))
+        ]
+
+    def _context(self, texts: tuple[str, ...]) -> list[int]:
+        assert self.spec.encode is not None, "bind checks it"
+        return list(self.spec.encode(self.template.context(texts)))
+
+    def _contexts(self, batch: Batch) -> list[list[int]]:
+        """What each prompt has after the examples, without the word."""
+        assert batch.tokens is not None, "view makes them"
+        ends = ((targets_of(batch) != IGNORED).int().argmax(1) + 1).tolist()
+        return [batch.tokens[row, len(self.shared) : end].tolist() for row, end in enumerate(ends)]
+
+    def _lengths(self) -> Sequence[int]:
+        if self.normalisation == "tokens":
+            return [len(choice) for choice in self.choices]
+        if self.normalisation == "bytes":
+            return [len(self.template.choice(number).encode()) for number in range(len(self.choices))]
+        return [1] * len(self.choices)
+
+    def _check_choices(self) -> None:
+        if not all(self.choices) or len(set(map(tuple, self.choices))) < len(self.choices):
+            raise ValueError(
+                f"task.label_words={list(self.template.words)} are no different tokens of this tokenizer: give other "
+                "words."
+            )
+
+
+def _labels(batch: Batch) -> Tensor:
+    assert batch.labels is not None, "view moves them here"
+    return batch.labels

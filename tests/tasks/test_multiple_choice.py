@@ -1,0 +1,203 @@
+"""Prompts as one would write them by hand, and classes chosen as brute force over every choice chooses them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from itertools import combinations
+from math import log
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import f1_score, precision_score, recall_score
+
+from headtohead.architectures.contracts import Architecture
+from headtohead.data.batch import IGNORED
+from headtohead.data.contracts import DataSource, DataSpec
+from headtohead.data.pair_grammar import PairGrammar
+from headtohead.data.sentence_grammar import SentenceGrammar
+from headtohead.tasks.lengths import as_read
+from headtohead.tasks.multiple_choice import MultipleChoice
+from headtohead.tasks.prompting import drawn_examples, texts_of
+from small_models import redraw, small_model
+
+SIZES: dict[str, Any] = {"num_train": 60, "num_validation": 8, "num_test": 12}
+WORDS = ["bad", "really good"]
+TEMPLATE = "Review: {text}\nIt was {label}"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path_factory.getbasetemp() / "multiple_choice"))
+
+
+def source(kind: str = "sentences", tokenizer: Any = "bpe") -> DataSource:
+    make: Any = PairGrammar if kind == "pairs" else SentenceGrammar
+    return make(**SIZES, tokenizer=tokenizer)
+
+
+@cache
+def language_model(vocab_size: int) -> Architecture:
+    model = redraw(small_model("decoder_only", vocab_size=vocab_size, max_length=None).double(), std=0.8).eval()
+    assert isinstance(model, Architecture)
+    return model
+
+
+def bound(data: DataSource, **options: Any) -> MultipleChoice:
+    task = MultipleChoice(**options).bind(data.spec())
+    assert isinstance(task, MultipleChoice)
+    return task
+
+
+def log_likelihood(model: Architecture, spec: DataSpec, prompt: str, word: str) -> float:
+    """Of the word's tokens after the prompt's, from the logits of the whole row."""
+    assert spec.encode is not None
+    read, said = [spec.bos_id, *spec.encode(prompt)], list(spec.encode(word))
+    with torch.no_grad():
+        shares = model(tokens=torch.tensor([read + said]))[0].log_softmax(-1)
+    return sum(float(shares[len(read) - 1 + place, token]) for place, token in enumerate(said))
+
+
+def results_of(task: MultipleChoice, data: DataSource, size: int = 10) -> dict[str, float]:
+    model = language_model(data.spec().vocab_size)
+    split = data.split("test")
+    for rows in np.array_split(np.arange(len(split)), -(-len(split) // size)):
+        task.measure("test", model, task.view(split.batch(rows), seed=0, epoch=0))
+    return task.results("test")
+
+
+def texts_and_labels(data: DataSource) -> tuple[list[tuple[str, ...]], list[int]]:
+    split = data.split("test")
+    batch = split.batch(np.arange(len(split)))
+    assert batch.targets is not None
+    return texts_of(batch, data.spec()), batch.targets.tolist()
+
+
+def a_pair_that_is_not_easy(data: DataSource, model: Architecture) -> list[str]:
+    """Words of which now one, now the other is likelier: else a choice that never looks at the text would pass."""
+    texts = texts_and_labels(data)[0]
+    words = ["dull", "nice", "poor", "fine", "weak", "warm", "slow", "calm", "cold", "kind"]
+    likely = np.array(
+        [[log_likelihood(model, data.spec(), f"Review: {text}", f" {word}") for word in words] for (text,) in texts]
+    )
+    for first, second in combinations(range(len(words)), 2):
+        if 0 < (likely[:, first] > likely[:, second]).sum() < len(texts):
+            return [words[first], words[second]]
+    raise AssertionError("the model ranks all words alike whatever it reads")
+
+
+@pytest.mark.parametrize("tokenizer", ["byte", "bpe"])
+@pytest.mark.parametrize("shots", [0, 3])
+def test_classes_are_those_that_brute_force_finds(tokenizer: str, shots: int) -> None:
+    data = source(tokenizer=tokenizer)
+    spec, model = data.spec(), language_model(data.spec().vocab_size)
+    words = a_pair_that_is_not_easy(data, model)
+    task = bound(data, shots=shots, template="Review: {text} {label}", label_words=words, example_seed=5)
+    examples = "".join(f"Review: {text} {words[label]}\n\n" for (text,), label in drawn_examples(spec, shots, 5))
+    texts, labels = texts_and_labels(data)
+    scores = [
+        [log_likelihood(model, spec, f"{examples}Review: {text}", f" {word}") for word in words] for (text,) in texts
+    ]
+    said = np.argmax(scores, 1)
+    results = results_of(task, data)
+    assert results["accuracy"] == pytest.approx(np.mean(said == labels))
+    macro = {"average": "macro", "zero_division": 0}
+    assert results["precision_macro"] == pytest.approx(precision_score(labels, said, **macro))
+    assert results["recall_macro"] == pytest.approx(recall_score(labels, said, **macro))
+    assert results["f1_macro"] == pytest.approx(f1_score(labels, said, **macro))
+    shares = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    assert results["loss"] == pytest.approx(-np.log(shares[np.arange(len(labels)), labels]).mean())
+
+
+@pytest.mark.parametrize(("normalisation", "lengths"), [("bytes", [4, 12]), ("none", [1, 1])])
+@pytest.mark.parametrize("calibrate", [True, False])
+def test_scores_are_divided_by_length_and_calibrated_by_what_has_no_content(
+    normalisation: Any, lengths: list[int], calibrate: bool
+) -> None:
+    data = source(tokenizer="byte")
+    spec, model = data.spec(), language_model(data.spec().vocab_size)
+    task = bound(data, template=TEMPLATE, label_words=WORDS, normalisation=normalisation, calibrate=calibrate)
+
+    def shares(text: str) -> np.ndarray:
+        found = [log_likelihood(model, spec, f"Review: {text}\nIt was".rstrip(), f" {word}") for word in WORDS]
+        weights = np.exp(np.array(found) / lengths)
+        return weights / weights.sum()
+
+    usual = np.mean([shares(text) for text in ("N/A", "", "[MASK]")], 0) if calibrate else np.ones(2)
+    texts, labels = texts_and_labels(data)
+    expected = [shares(text) / usual / (shares(text) / usual).sum() for (text,) in texts]
+    results = results_of(task, data)
+    assert results["loss"] == pytest.approx(
+        np.mean([-log(row[label]) for row, label in zip(expected, labels, strict=True)])
+    )
+    assert results["accuracy"] == pytest.approx(np.mean(np.argmax(expected, 1) == labels))
+
+
+def test_both_texts_of_a_pair_stand_in_the_prompt() -> None:
+    data = source("pairs")
+    spec = data.spec()
+    assert spec.decode is not None
+    task = bound(data, template="{text} Question: {second_text} Answer: {label}")
+    view = task.view(data.split("test").batch(np.arange(3)), seed=0, epoch=0)
+    (first, second), *_ = texts_and_labels(data)[0]
+    assert view.tokens is not None and view.valid is not None and view.targets is not None
+    prompt = spec.decode(view.tokens[0][view.valid[0]].tolist())
+    assert prompt.startswith(f"{first} Question: {second} Answer:") and first != second
+    word = spec.decode(view.targets[0][view.targets[0] != IGNORED].tolist())
+    assert word.strip() == spec.class_names[texts_and_labels(data)[1][0]]
+
+
+def test_each_row_goes_on_with_the_word_of_its_class_and_nothing_else_is_learned() -> None:
+    data = source()
+    task = bound(data, shots=2)
+    view = task.view(data.split("train").batch(np.arange(5)), seed=0, epoch=0)
+    labels = data.split("train").batch(np.arange(5)).targets
+    assert view.labels is not None and labels is not None and view.labels.tolist() == labels.tolist()
+    model = language_model(data.spec().vocab_size)
+    loss = task.loss(model, view)
+    by_choice = task.choice_scores(model, view).gather(1, view.labels[:, None]).sum()
+    assert float(loss.total.detach()) == pytest.approx(-float(by_choice), rel=1e-6)
+    assert view.targets is not None and int(loss.count) == int((view.targets != IGNORED).sum())
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 8])
+def test_examples_are_balanced_seeded_and_of_the_train_split(count: int) -> None:
+    data = source()
+    drawn = drawn_examples(data.spec(), count, seed=3)
+    counts = Counter(label for _, label in drawn)
+    assert len(drawn) == count and max(counts.values()) - min(counts.get(label, 0) for label in (0, 1)) <= 1
+    assert drawn == drawn_examples(data.spec(), count, seed=3)
+    train = data.split("train")
+    batch = train.batch(np.arange(len(train)))
+    assert batch.targets is not None
+    assert set(drawn) <= set(zip(texts_of(batch, data.spec()), batch.targets.tolist(), strict=True))
+    assert count < 5 or any(drawn != drawn_examples(data.spec(), count, seed=other) for other in (4, 5))
+
+
+def test_no_prompt_is_longer_than_a_model_is_told() -> None:
+    data = source()
+    task = bound(data, shots=3)
+    told = as_read(task, data).max_length
+    for name in ("train", "validation", "test"):
+        split = data.split(name)
+        tokens = task.view(split.batch(np.arange(len(split))), seed=0, epoch=0).tokens
+        assert tokens is not None and tokens.shape[1] <= told < 2 * tokens.shape[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"template": "{text} was"}, r"must hold \{text\}, and end with its only \{label\}"),
+        ({"template": "{text} {second_text} {label}"}, r"must hold \{text\}"),
+        ({"label_words": ["bad"]}, "names 1 words, and the data has 2 classes"),
+        ({"label_words": ["good", "good"]}, "no two of them alike"),
+        ({"shots": 61}, "more of .* than the train split has"),
+        ({"shots": -1}, "must be 0 or more"),
+        ({"normalisation": "words"}, "choose one of none, tokens, bytes"),
+    ],
+)
+def test_what_makes_no_prompt_is_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        bound(source(), **options)
