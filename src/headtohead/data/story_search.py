@@ -1,7 +1,8 @@
 """Small sets for retrieval, written as files: sentences of the stories, queries, and which sentences are relevant.
 
 `paraphrases`: a query tells what its documents tell of the same person, some of them in the same words, some in others.
-`continuations`: a document goes on with the story of the query, and shares no word with it that tells anything.
+`continuations`: a document goes on with the story of the query, and shares no word with it that tells anything; its
+grade is 2, or 1 where it is about someone else.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ _BEGINNINGS, _ENDS = (tuple(tuple(told.split(" / ")) for told in side) for side 
 
 @dataclass(frozen=True)
 class SearchSet:
-    """Documents and queries, and the numbers of the documents that are relevant to each query."""
+    """Documents and queries, and the grades of the documents that are relevant to each query, by their numbers."""
 
     documents: tuple[str, ...]
     queries: tuple[str, ...]
-    relevant: tuple[tuple[int, ...], ...]
+    relevant: tuple[dict[int, int], ...]
 
     def write(self, folder: Path) -> None:
         """corpus.jsonl, queries.jsonl and qrels.tsv, as BEIR has them (https://huggingface.co/datasets/BeIR/scifact)."""
@@ -38,13 +39,14 @@ class SearchSet:
         for name, letter, texts in (("corpus", "d", self.documents), ("queries", "q", self.queries)):
             lines = [json.dumps({"_id": f"{letter}{number}", "text": text}) for number, text in enumerate(texts)]
             (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        rows = [f"q{query}\td{document}\t1" for query, found in enumerate(self.relevant) for document in found]
+        grades = [(query, *found) for query, own in enumerate(self.relevant) for found in own.items()]
+        rows = [f"q{query}\td{document}\t{grade}" for query, document, grade in grades]
         told = "\n".join(["query-id\tcorpus-id\tscore", *rows])
         (folder / "qrels.tsv").write_text(told + "\n", encoding="utf-8")
 
 
 def story_search(kind: str, *, num_queries: int = 200, per_story: int = 6, seed: int = 0) -> SearchSet:
-    """`per_story` documents are relevant to each query; no document and no query is there twice."""
+    """There are `per_story` documents of each person and topic; no document and no query is there twice."""
     if kind not in get_args(Kind):
         raise DataError(f"--generate {kind} is unknown: choose one of {', '.join(get_args(Kind))}")
     generator = np.random.default_rng(seed)
@@ -56,8 +58,12 @@ def story_search(kind: str, *, num_queries: int = 200, per_story: int = 6, seed:
     queries = [sentence for sentence in sentences if sentence[0] not in set(texts)]
     asked = [queries[place] for place in generator.permutation(len(queries))[:num_queries]]
     relevant = [
-        tuple(number for number, (who, topic) in enumerate(stories) if (who, topic) == (story_of[own[0]], own[1]))
-        for _, own in asked
+        {
+            number: 2 if kind == "continuations" and who == story_of[asker] else 1
+            for number, (who, topic) in enumerate(stories)
+            if topic == about and (who == story_of[asker] or kind == "continuations")
+        }
+        for _, (asker, about) in asked
     ]
     return SearchSet(tuple(texts), tuple(text for text, _ in asked), tuple(relevant))
 

@@ -19,7 +19,7 @@ from headtohead.training.display import Display
 
 CUTOFFS = (1, 10, 100)
 _USUAL = 10
-_TIMED = 32
+_TIMED = 16
 """Queries that are asked one at a time, to know how long one takes."""
 _QUERIES_AT_ONCE = 64
 

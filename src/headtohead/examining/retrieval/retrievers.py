@@ -91,7 +91,7 @@ class ReadTogether(Retriever):
 
     def __init__(self, first: Retriever, by: CrossEncoder, collection: Collection, num_first: int, name: str) -> None:
         self.first, self.by, self.num_first, self.collection = first, by, num_first, collection
-        self.name, self.stage, self.run = f"{first.name} > {name}", "retrieval_judged", first.run
+        self.name, self.stage, self.run = f"{first.name} read by {name}", "retrieval_judged", first.run
 
     def rank(self, queries: Sequence[str], depth: int) -> list[Ranking]:
         ranked = []
