@@ -37,6 +37,9 @@ TAGS = DataSpec(
     class_shares=(0.5, 0.2, 0.1, 0.15, 0.05),
 )
 QUESTIONS = DataSpec(kind="questions", num_texts=2, vocab_size=VOCAB_SIZE, max_length=20, decode=decode)
+SCORES = DataSpec(
+    kind="scored_text", vocab_size=VOCAB_SIZE, max_length=20, num_texts=2, score_mean=2.5, score_deviation=1.4
+)
 NEXT = DataSpec(
     kind="labelled_text",
     vocab_size=VOCAB_SIZE,
@@ -127,6 +130,12 @@ def _asked(row: int, context: list[int], first: int, span: list[int]) -> Asked:
 def sentence_pair_batch(num_rows: int = 6, *, seed: int = 0) -> Batch:
     labels = torch.randint(0, 2, (num_rows,), generator=torch.Generator().manual_seed(seed + 1))
     return replace(two_texts(num_rows, seed=seed)[0], targets=labels)
+
+
+def scored_batch(num_rows: int = 6, *, seed: int = 0) -> Batch:
+    """Pairs with grades from 0 to 5 in steps of a fifth, so that some are alike."""
+    drawn = torch.randint(0, 26, (num_rows,), generator=torch.Generator().manual_seed(seed + 1))
+    return replace(two_texts(num_rows, seed=seed)[0], targets=drawn.double() / 5)
 
 
 def answered_batch(num_rows: int = 6, *, seed: int = 0) -> Batch:

@@ -27,15 +27,18 @@ from headtohead.data.contracts import DataSpec
 from headtohead.tasks.contracts import Task
 from headtohead.tasks.masked_lm import MaskedLanguageModelling
 from headtohead.tasks.next_sentence import MaskedLanguageModellingWithNextSentence
+from headtohead.tasks.similarity import Similarity
 from headtohead.tasks.span_qa import SpanQuestionAnswering
 from headtohead.tasks.tagging import Tagging
 from small_batches import (
     LANGUAGE,
     NEXT,
     QUESTIONS,
+    SCORES,
     TAGS,
     language_batch,
     question_batch,
+    scored_batch,
     sentence_pair_batch,
     tagged_batch,
 )
@@ -60,6 +63,8 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "encoder_only, another activation in the head": ("encoder_only", {"head_activation": "tanh"}),
     "encoder_only, tagger": ("encoder_only", {"head": "tagger", "num_classes": 3}),
     "decoder_only, tagger": ("decoder_only", {"head": "tagger", "num_classes": 3}),
+    "encoder_only, regressor": ("encoder_only", {"head": "regressor"}),
+    "decoder_only, regressor": ("decoder_only", {"head": "regressor"}),
     "encoder_only, span": ("encoder_only", {"head": "span"}),
     "decoder_only, span": ("decoder_only", {"head": "span"}),
     "encoder_only, norm after the embedding": ("encoder_only", {"embedding_norm": True}),
@@ -122,6 +127,7 @@ def test_a_step_makes_logits_for_hidden_tokens_only_and_is_billed_for_no_others(
 STEPS: dict[str, tuple[Task, DataSpec, Callable[[int], Batch]]] = {
     "tags": (Tagging(), TAGS, tagged_batch),
     "spans": (SpanQuestionAnswering(), QUESTIONS, question_batch),
+    "scores": (Similarity(), SCORES, scored_batch),
     "pairs": (MaskedLanguageModellingWithNextSentence(mask_rate=0.4), NEXT, sentence_pair_batch),
 }
 

@@ -16,6 +16,7 @@ from headtohead.architectures.heads import (
     LanguageModel,
     MaskedLanguageModel,
     MaskedLanguageModelAndPair,
+    Regressor,
     Span,
     Tagger,
     VocabularyHead,
@@ -100,6 +101,14 @@ def test_an_unknown_pooling_or_head_is_refused_with_the_choices() -> None:
 def test_a_head_without_the_number_it_needs_says_which(name: str, missing: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         made(name, **{missing: None})
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean", "last"])
+def test_a_regressor_says_one_number_of_a_pooled_vector(pooling: str) -> None:
+    head = redraw(Regressor(8, pooling=pooling))
+    expected = pool(FEATURES, VALID, pooling) @ head.linear.weight[0] + head.linear.bias[0]
+    assert head(FEATURES, VALID).shape == (3,)
+    torch.testing.assert_close(head(FEATURES, VALID), expected)
 
 
 def test_a_tagger_says_of_a_token_what_it_says_of_it_alone() -> None:

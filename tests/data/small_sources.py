@@ -32,6 +32,7 @@ from headtohead.data.qa_grammar import QaGrammar
 from headtohead.data.rewriting import Copy, Reverse, Sort
 from headtohead.data.selective_copy import SelectiveCopy
 from headtohead.data.sentence_grammar import SentenceGrammar
+from headtohead.data.similarity_grammar import SimilarityGrammar
 from headtohead.data.tagging_grammar import TaggingGrammar
 from headtohead.data.text import TextFiles
 from headtohead.data.text_to_text import TextToText
@@ -53,6 +54,7 @@ PROCEDURAL: dict[str, Callable[..., DataSource]] = {
 GRAMMARS: dict[str, Callable[..., DataSource]] = {
     "pair_grammar": partial(PairGrammar, **FEW),
     "qa_grammar": partial(QaGrammar, **FEW),
+    "similarity_grammar": partial(SimilarityGrammar, **FEW),
     "sentence_grammar": partial(SentenceGrammar, **FEW),
     "tagging_grammar": partial(TaggingGrammar, **FEW),
     "text_to_text": lambda seed: TextToText(of=SentenceGrammar(**FEW, seed=seed)),

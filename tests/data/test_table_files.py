@@ -70,6 +70,11 @@ KINDS: dict[str, tuple[Callable[[int], Row], dict[str, str], Callable[[int], Any
         {"text_column": "a", "second_text_column": "b", "label_column": "same"},
         lambda row: (f"it is {row}", f"it was {row}", ("no", "yes")[row % 2]),
     ),
+    "scored_text": (
+        lambda row: {"a": f"it is {row}", "b": f"it was {row}", "alike": row / 8},
+        {"text_column": "a", "second_text_column": "b", "score_column": "alike"},
+        lambda row: (f"it is {row}", f"it was {row}", row / 8),
+    ),
     "tagged_text": (
         lambda row: {"words": ["in", f"Town{row}"], "entities": ["O", "B-LOC"]},
         {"text_column": "words", "tags_column": "entities"},
@@ -124,6 +129,8 @@ def test_spec_and_rows_are_the_same_from_any_format(tmp_path: Path, kind: str) -
         ({"tokens": ["a"], "ner_tags": ["O"]}, "tagged_text"),
         ({"id": "1", "title": "t", "context": "c", "question": "q", "answers": {"text": ["c"]}}, "questions"),
         ({"source": "a", "target": "b"}, "pairs_of_text"),
+        ({"sentence1": "a", "sentence2": "b", "score": 0.5}, "scored_text"),
+        ({"sentence1": "a", "sentence2": "b", "similarity_score": 3}, "scored_text"),
         ({"text": "a", "url": "b"}, "language"),
     ],
 )
@@ -274,6 +281,12 @@ def test_answer_that_is_not_in_its_context_is_named_with_its_row(tmp_path: Path)
     ]
     said = refusal(lambda: source_of(write(tmp_path / "data.jsonl", rows)))
     assert said.startswith(f"{tmp_path / 'data.jsonl'}, line 31: its answer 'z' is not in its context")
+
+
+@pytest.mark.parametrize("score", [None, "high", True, "nan"])
+def test_score_that_is_no_number_is_named_with_its_row(tmp_path: Path, score: Any) -> None:
+    path = write(tmp_path / "data.jsonl", [{"sentence1": "a", "sentence2": "b", "score": score}])
+    assert f"{path}, line 1: its score is {score!r}, and must be a number" in refusal(lambda: source_of(path))
 
 
 SQUAD = {"text": ["b", "c"], "answer_start": [2, 4]}

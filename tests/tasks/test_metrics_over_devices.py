@@ -14,6 +14,7 @@ from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.classification import Classification
 from headtohead.tasks.contracts import Task
 from headtohead.tasks.next_sentence import MaskedLanguageModellingWithNextSentence
+from headtohead.tasks.similarity import Similarity
 from headtohead.tasks.span_qa import SpanQuestionAnswering
 from headtohead.tasks.tagging import Tagging
 
@@ -24,7 +25,17 @@ LABELLED = DataSpec(kind="labelled_text", vocab_size=29, num_classes=3)
 
 def cases() -> dict[str, tuple[Task, str, DataSpec, Batch]]:
     """Task, head, data and eight rows of it."""
-    from small_batches import NEXT, QUESTIONS, TAGS, answered_batch, question_batch, sentence_pair_batch, tagged_batch
+    from small_batches import (
+        NEXT,
+        QUESTIONS,
+        SCORES,
+        TAGS,
+        answered_batch,
+        question_batch,
+        scored_batch,
+        sentence_pair_batch,
+        tagged_batch,
+    )
 
     generator = torch.Generator().manual_seed(0)
     rows, tokens = torch.arange(8), torch.randint(0, 29, (8, 9), generator=generator)
@@ -37,6 +48,7 @@ def cases() -> dict[str, tuple[Task, str, DataSpec, Batch]]:
         "labels": (Classification(), "classifier", LABELLED, Batch(rows, tokens, targets=labels)),
         "tags": (Tagging(), "tagger", TAGS, tagged_batch(8)),
         "questions": (SpanQuestionAnswering(), "span", QUESTIONS, question_batch(8)),
+        "scores": (Similarity(), "regressor", SCORES, scored_batch(8)),
         "pairs": (pair_task, "masked_language_model_and_pair", NEXT, sentence_pair_batch(8)),
     }
 

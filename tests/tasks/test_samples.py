@@ -17,6 +17,7 @@ from headtohead.tasks.contracts import Task
 from headtohead.tasks.masked_lm import MaskedLanguageModelling
 from headtohead.tasks.next_sentence import MaskedLanguageModellingWithNextSentence
 from headtohead.tasks.seq2seq import SequenceToSequence
+from headtohead.tasks.similarity import Similarity
 from headtohead.tasks.span_qa import SpanQuestionAnswering
 from headtohead.tasks.tagging import Tagging
 from headtohead.tasks.writing import LONGEST, until
@@ -25,11 +26,13 @@ from small_batches import (
     NEXT,
     PAIRS,
     QUESTIONS,
+    SCORES,
     TAGS,
     decode,
     language_batch,
     pair_batch,
     question_batch,
+    scored_batch,
     sentence_pair_batch,
     tagged_batch,
 )
@@ -42,6 +45,7 @@ CASES: dict[str, tuple[Callable[[], Task], str, DataSpec, Callable[[], Batch]]] 
     "seq2seq": (SequenceToSequence, "encoder_decoder", PAIRS, pair_batch),
     "tags": (Tagging, "encoder_only", TAGS, tagged_batch),
     "questions": (SpanQuestionAnswering, "decoder_only", QUESTIONS, question_batch),
+    "scores": (Similarity, "decoder_only", SCORES, scored_batch),
     "labels": (Classification, "decoder_only", NEXT, sentence_pair_batch),
 }
 

@@ -21,6 +21,7 @@ from headtohead.data.contracts import DataSpec, Split, SplitName
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.classification import Classification
 from headtohead.tasks.next_sentence import MaskedLanguageModellingWithNextSentence
+from headtohead.tasks.similarity import Similarity
 from headtohead.tasks.span_qa import SpanQuestionAnswering
 from headtohead.tasks.tagging import Tagging
 from headtohead.tracking.record import RunRecord
@@ -30,7 +31,17 @@ from headtohead.training.parts import Parts, Settings
 from headtohead.training.run import train
 from headtohead.training.samples import shows_at
 from run_folders import OFFLINE, history
-from small_batches import NEXT, QUESTIONS, TAGS, decode, question_batch, sentence_pair_batch, tagged_batch
+from small_batches import (
+    NEXT,
+    QUESTIONS,
+    SCORES,
+    TAGS,
+    decode,
+    question_batch,
+    scored_batch,
+    sentence_pair_batch,
+    tagged_batch,
+)
 from small_models import small_model
 
 
@@ -64,6 +75,7 @@ class DrawnData(TinyData):
 
 OF_TASKS: dict[str, tuple[Any, DataSpec, Any, set[str]]] = {
     "tags": (Tagging, TAGS, tagged_batch, {"samples.csv", "entities.csv"}),
+    "scores": (Similarity, SCORES, scored_batch, {"samples.csv"}),
     "questions": (SpanQuestionAnswering, QUESTIONS, question_batch, {"samples.csv"}),
     "pairs": (MaskedLanguageModellingWithNextSentence, NEXT, sentence_pair_batch, {"samples.csv"}),
     "labels": (

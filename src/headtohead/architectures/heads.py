@@ -1,4 +1,4 @@
-"""What turns features into logits: language models, classifier, tagger, span."""
+"""What turns features into logits: language models, classifier, tagger, span; and into a number."""
 
 from __future__ import annotations
 
@@ -18,7 +18,13 @@ from headtohead.components.feedforwards import ACTIVATIONS, KEEPS_OWN_OUTPUT, Ac
 from headtohead.components.linears import Readout, ReadoutLinear, logits_of
 
 HeadName = Literal[
-    "language_model", "masked_language_model", "masked_language_model_and_pair", "classifier", "tagger", "span"
+    "language_model",
+    "masked_language_model",
+    "masked_language_model_and_pair",
+    "classifier",
+    "regressor",
+    "tagger",
+    "span",
 ]
 _CLASSES = {"classifier": "labels", "tagger": "tags"}
 
@@ -225,6 +231,21 @@ class Classifier(Head):
         yield "head", "head", linear + _noise(self.dropout, d_model, once)
 
 
+class Regressor(Classifier):
+    """One vector per sequence, then one number."""
+
+    def __init__(self, d_model: int, *, pooling: str, pooler: str = "none", dropout: float = 0.0) -> None:
+        super().__init__(d_model, 1, pooling=pooling, pooler=pooler, dropout=dropout)
+
+    def forward(
+        self,
+        features: Float[Tensor, "B L D"],
+        valid: Bool[Tensor, "B L"] | None = None,
+        token_types: Int[Tensor, "B L"] | None = None,
+    ) -> Float[Tensor, " B"]:
+        return super().forward(features, valid, token_types).squeeze(1)
+
+
 class Tagger(Head):
     """Logits of a tag for every token."""
 
@@ -283,6 +304,7 @@ def name_of(head: Head) -> HeadName:
         MaskedLanguageModel: "masked_language_model",
         MaskedLanguageModelAndPair: "masked_language_model_and_pair",
         Classifier: "classifier",
+        Regressor: "regressor",
         Tagger: "tagger",
         Span: "span",
     }
@@ -309,6 +331,8 @@ def make_head(
         raise ValueError(f"head={name!r} is unknown: choose one of {', '.join(get_args(HeadName))}.")
     if name == "span":
         return Span(d_model)
+    if name == "regressor":
+        return Regressor(d_model, pooling=pooling, pooler=pooler, dropout=dropout)
     if name in ("classifier", "tagger"):
         if not num_classes:
             raise ValueError(

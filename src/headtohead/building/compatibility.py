@@ -73,7 +73,7 @@ def _monitor(view: View) -> Iterator[str]:
 
 def _pooling(view: View) -> Iterator[str]:
     causal = any(side.causal for side in view.sides())
-    if causal and view.task_value("head") == "classifier" and view.model.get("pooling") == "cls":
+    if causal and view.task_value("head") in ("classifier", "regressor") and view.model.get("pooling") == "cls":
         yield (
             f"model.pooling=cls reads the first token, which in {view.chosen('model')} sees no other: "
             f"use model.pooling=last or mean, or model=encoder_only"

@@ -53,7 +53,9 @@ def soft_class_loss(
     label_smoothing: float = 0.0,
 ) -> Loss:
     """Of samples that are of several classes in shares; `targets` say which of them count."""
-    losses = F.cross_entropy(wide(logits), soft_targets, reduction="none", label_smoothing=label_smoothing)
+    logits = wide(logits)
+    shares = soft_targets.to(logits.dtype)
+    losses = F.cross_entropy(logits, shares, reduction="none", label_smoothing=label_smoothing)
     counted = targets != IGNORED
     return Loss(total=(losses * counted).sum(), count=counted.sum())
 

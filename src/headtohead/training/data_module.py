@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 from pytorch_lightning import LightningDataModule
-from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from headtohead.data.augmentation.pipeline import NO_AUGMENTATION, Augmentations
@@ -46,12 +46,14 @@ class StepBatch:
         if device.type == "cpu" and all(part.images is None for part in self.parts):
             return self
 
-        def move(tensor: Tensor) -> Tensor:
-            kind = dtype if tensor.is_floating_point() else None
-            return tensor.to(device, kind, non_blocking=True)
-
-        self.parts = [part.map(move) for part in self.parts]
+        self.parts = [_moved(part, device, dtype) for part in self.parts]
         return self
+
+
+def _moved(part: Batch, device: torch.device, dtype: torch.dtype) -> Batch:
+    """Scores keep their own number format: rounded ones would tie."""
+    moved = part.to(device, non_blocking=True)
+    return moved if moved.images is None else replace(moved, images=moved.images.to(dtype))
 
 
 def _num_scored(part: Batch) -> int:

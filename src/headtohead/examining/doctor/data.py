@@ -41,6 +41,9 @@ def _complaints(patient: Patient, batches: Sequence[Batch], measured: dict[str, 
     if not len(targets):
         yield "fault", f"no target counts in {len(batches)} batches", "look at how the data marks what is scored"
         return
+    if targets.is_floating_point():
+        yield from _about_numbers(targets, measured)
+        return
     limit = _num_outputs(patient)
     if not 0 <= int(targets.min()) <= int(targets.max()) < limit:
         says = f"targets reach from {targets.min()} to {targets.max()}, and the head knows 0 to {limit - 1}"
@@ -58,6 +61,15 @@ def _complaints(patient: Patient, batches: Sequence[Batch], measured: dict[str, 
     if share > _MAJORITY:
         says = f"{share:.0%} of the targets are the same: naming it always gives accuracy {share:.2f}"
         yield "warning", says, "select by a metric that counts classes alike, or balance the data"
+
+
+def _about_numbers(targets: Tensor, measured: dict[str, float]) -> Iterator[Complaint]:
+    if not targets.isfinite().all():
+        yield "fault", "some targets are no numbers", "clean the scores"
+        return
+    measured["largest_share_of_a_target"] = share = float(targets.unique(return_counts=True)[1].max()) / len(targets)
+    if share > _MAJORITY:
+        yield "warning", f"{share:.0%} of the targets are the same number", "balance the data"
 
 
 def _about_inputs(patient: Patient, batches: Sequence[Batch], measured: dict[str, float]) -> Iterator[Complaint]:

@@ -13,8 +13,10 @@ from headtohead.data.batch import IGNORED, Batch
 
 
 def floor(batch: Batch, causal_field: Literal["tokens", "decoder_tokens"] | None) -> float:
-    """The mean entropy, in nats, of scored targets given all that their outputs may see."""
+    """The mean entropy, in nats, of scored targets given all that their outputs may see; of numbers their variance."""
     assert batch.targets is not None, "a task's view has targets"
+    if batch.targets.is_floating_point():
+        return _variance_of_equal(batch)
     seen: dict[bytes, Counter[int]] = defaultdict(Counter)
     targets = batch.targets.cpu().reshape(batch.num_samples, -1)
     for row in range(batch.num_samples):
@@ -27,10 +29,22 @@ def floor(batch: Batch, causal_field: Literal["tokens", "decoder_tokens"] | None
 
 
 def blind(batch: Batch) -> float:
-    """The loss of one who sees no input, and knows how often each target occurs in the batch."""
+    """The loss of one who sees no input, and knows how often each target occurs in it; of numbers, their mean."""
     assert batch.targets is not None, "a task's view has targets"
+    if batch.targets.is_floating_point():
+        return float(batch.targets.double().var(correction=0))
     counts = batch.targets[batch.targets != IGNORED].unique(return_counts=True)[1].double()
     return float(torch.special.entr(counts / counts.sum()).sum())
+
+
+def _variance_of_equal(batch: Batch) -> float:
+    """The squared error that is left where the same inputs have different scores."""
+    assert batch.targets is not None
+    scores: dict[bytes, list[float]] = defaultdict(list)
+    for row, score in enumerate(batch.targets.tolist()):
+        scores[_visible(batch, row, 0, None)].append(score)
+    lost = sum((score - sum(alike) / len(alike)) ** 2 for alike in scores.values() for score in alike)
+    return lost / max(1, batch.num_samples)
 
 
 def _visible(batch: Batch, row: int, place: int, causal_field: str | None) -> bytes:

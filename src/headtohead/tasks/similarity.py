@@ -1,0 +1,107 @@
+"""A number for each text or pair of texts, such as how alike two sentences mean (Cer et al. 2017,
+https://arxiv.org/abs/1708.00055): squared error, and correlations with what people said."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.heads import Regressor
+from headtohead.data.batch import Batch
+from headtohead.data.contracts import DataSpec
+from headtohead.tasks.class_labels import wide
+from headtohead.tasks.collecting import CollectedPerStage
+from headtohead.tasks.contracts import Decode, Loss, Task
+from headtohead.tasks.correlations import pearson, spearman
+from headtohead.tasks.monitoring import direction_of
+from headtohead.tasks.reading import row_text
+from headtohead.tasks.sums import PerStage, Sums
+from headtohead.tasks.token_prediction import targets_of
+from headtohead.tasks.vocabulary import mean
+
+
+class Similarity(Task):
+    """`loss` is the mean squared error in the scores' own units. The head's output counts in standard deviations from
+    the mean score of the train split, so that an untrained model says about that mean, whatever the units."""
+
+    head = "regressor"
+    families: ClassVar[tuple[str, ...]] = ("encoder_only", "decoder_only", "recurrent", "text_cnn")
+    data_kinds: ClassVar[tuple[str, ...]] = ("scored_text",)
+    metrics: ClassVar[tuple[str, ...]] = ("loss", "pearson", "spearman")
+
+    def __init__(self, monitor: str = "loss") -> None:
+        super().__init__()
+        self.monitor, self.direction = monitor, direction_of(monitor, self.metrics)
+        self.sums = PerStage(lambda: Sums("loss", "samples", "of_mean"))
+        self.pairs = CollectedPerStage()
+        self._of_mean: dict[str, float] = {}
+
+    def bind(self, spec: DataSpec) -> Task:
+        if not spec.score_deviation > 0:
+            raise ValueError(
+                "task=similarity learns scores that differ, and all of the train split are the same: give other data."
+            )
+        return super().bind(spec)
+
+    def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
+        del seed, epoch
+        if batch.targets is None or not batch.targets.is_floating_point() or batch.targets.ndim != 1:
+            raise ValueError("task=similarity reads a number for each text: choose data of kind scored_text.")
+        return batch
+
+    def loss(self, model: Architecture, batch: Batch) -> Loss:
+        return _loss_of(self._scores(model, batch), targets_of(batch))
+
+    @torch.no_grad()
+    def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:
+        said, true = self._scores(model, batch), targets_of(batch)
+        loss = _loss_of(said, true)
+        of_mean = (true.double() - self.spec.score_mean).square().sum()
+        self.sums.add(stage, loss=loss.total, samples=loss.count, of_mean=of_mean)
+        self.pairs.add(stage, *zip(said.tolist(), true.tolist(), strict=True))
+
+    def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
+        sums = self.sums.read(stage)
+        loss = mean(sums["loss"], sums["samples"], "sample")
+        said, true = np.array(self.pairs.items(stage), dtype=np.float64).T
+        self._of_mean[stage] = sums["of_mean"] / sums["samples"]
+        return {"loss": loss, "pearson": pearson(said, true), "spearman": spearman(said, true)}
+
+    def baseline(self, spec: DataSpec) -> dict[str, float]:
+        """The mean score always."""
+        return {"loss": spec.score_deviation**2, "pearson": 0.0, "spearman": 0.0}
+
+    def measured_baseline(self, stage: Literal["validation", "test"]) -> dict[str, float]:
+        """The train split's mean score always, among the scores of the stage."""
+        return {"loss": self._of_mean[stage]} if stage in self._of_mean else {}
+
+    def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
+        assert batch.tokens is not None, "scored texts have tokens"
+        with torch.no_grad():
+            said = self._scores(model, batch)
+        return [
+            {
+                "text": row_text(batch.tokens, batch, row, decode),
+                "truth": f"{float(targets_of(batch)[row]):.2f}",
+                "predicted": f"{float(said[row]):.2f}",
+            }
+            for row in range(batch.num_samples)
+        ]
+
+    def _scores(self, model: Architecture, batch: Batch) -> Float[Tensor, " B"]:
+        """In the units of the data."""
+        if not isinstance(model.head, Regressor):
+            raise ValueError(
+                f"head={type(model.head).__name__} says no number: build the model with the head that the task names."
+            )
+        return self.spec.score_mean + self.spec.score_deviation * wide(model(**batch.inputs()))
+
+
+def _loss_of(said: Float[Tensor, " B"], true: Float[Tensor, " B"]) -> Loss:
+    total = (said - true.to(said.dtype)).square().sum()
+    return Loss(total=total, count=torch.tensor(len(said), device=said.device))
