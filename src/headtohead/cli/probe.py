@@ -33,6 +33,7 @@ examples:
   h2h probe RUN --fields                                      what each output of the model depends on, by gradients
   h2h probe RUN --data                                        the rows that training read, masks and targets visible
   h2h probe --data task=masked_lm model=encoder_only          the same before any training
+  h2h probe --data data=digits augmentation=[random_crop,mixup] ...   what augmentation makes of them
   h2h probe RUN --positions                                   its positional encoding, as it was learned
   h2h probe --positions model/position=alibi                  one that was never trained
 
@@ -128,7 +129,7 @@ def _attention(given: argparse.Namespace) -> int:
 
 
 def _data(given: argparse.Namespace) -> int:
-    from headtohead.building.build import build_data, build_task
+    from headtohead.building.build import build_augmentation, build_data, build_task
     from headtohead.examining.probe.files import write_data
     from headtohead.examining.probe.seeing import see
     from headtohead.examining.probe.seeing_page import as_data, show
@@ -140,7 +141,9 @@ def _data(given: argparse.Namespace) -> int:
         config, name = _composed(given), None
         data = build_data(config)
         task = build_task(config, data.spec())
-    seen = see(data, task, config["seed"], split=given.split or "train", rows=given.rows)
+    augmentation = build_augmentation(config, data)
+    split: SplitName = given.split or "train"
+    seen = see(data, task, config["seed"], split=split, rows=given.rows, augmentation=augmentation)
     files = write_data(seen, config, _below(given) / "data", name=name)
     if given.json:
         out(json.dumps({**as_data(seen), "files": [str(file) for file in files]}, indent=2))

@@ -37,6 +37,10 @@ class PixelScale:
         mean, deviation = self._along(levels)
         return (levels / BRIGHTEST - mean) / deviation
 
+    def as_shown(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+        """From -1 to 1, whatever a model reads, for pictures of them."""
+        return self.levels(images) / (BRIGHTEST / 2) - 1
+
     def of_level(self, level: float, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "1 C 1 1"]:
         """What a model reads of one level, each channel."""
         mean, deviation = self._along(images)

@@ -9,6 +9,7 @@ from functools import cached_property
 from torch import Tensor
 
 from headtohead.building.errors import ConfigurationError
+from headtohead.data.pixels.scale import PixelScale
 from headtohead.examining.finished import FinishedRun
 from headtohead.examining.probe.subject import Subject
 from headtohead.probing.attention import AttentionMaps, attention_maps
@@ -97,4 +98,6 @@ def attend(run: FinishedRun, subject: Subject, *, fields: Wanted = "where_needed
         )
         for maps in trained
     )
-    return Attention(subject.titles, subject.remarks, subject.batch.images, pairs)
+    images = subject.batch.images
+    shown = None if images is None else PixelScale.of(spec).as_shown(images)
+    return Attention(subject.titles, subject.remarks, shown, pairs)

@@ -15,9 +15,9 @@ def facts_of(config: Mapping[str, Any], run_id: str | None = None) -> list[tuple
     facts += [(group, str(choices[group])) for group in _SHOWN if choices.get(group)]
     model = config["model"]
     facts.append(("position", str(choices.get("model/position") or "its own")))
-    if model.get("num_layers"):
-        layers, heads = _counted(model["num_layers"], "layer"), _counted(model["num_heads"], "head")
-        facts.append(("size", f"{layers}, {heads}, width {model['d_model']}"))
+    counted = [_counted(model[f"num_{name}s"], name) for name in ("layer", "head") if model.get(f"num_{name}s")]
+    if counted and model.get("d_model"):
+        facts.append(("size", ", ".join([*counted, f"width {model['d_model']}"])))
     return facts
 
 

@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
-from torch import Tensor
 
 from headtohead.examining.probe.pictures import enlarged, pixels_of, save
-from headtohead.examining.probe.seeing import DataSeen
+from headtohead.examining.probe.seeing import DataSeen, SampleSeen
 from headtohead.examining.probe.seeing_page import edges_of, varied
 from headtohead.probing.lettering import INK, PAPER, font
 
 _COLOUR = "#3651c9"
 _COLUMNS, _GAP, _LINE = 8, 6, 20
 """Images in a line, and pixels around and below each."""
+_SIZES = (13, 11, 9)
+"""Of the letters of labels: the largest that fits."""
 _MOST_NAMED = 24
 """Classes whose names fit below their bars."""
 
@@ -53,9 +54,9 @@ def data_figure(seen: DataSeen, path: Path) -> Path:
 
 
 def image_grid(seen: DataSeen, path: Path) -> Path:
-    """The images with their labels below."""
-    tiles = [_labelled(sample.image, sample.label or "") for sample in seen.samples if sample.image is not None]
-    columns = min(_COLUMNS, len(tiles))
+    """The images with their labels below; where they are augmented, each after what it was."""
+    tiles = [_labelled(sample) for sample in seen.samples if sample.image is not None]
+    columns = min(_COLUMNS // 2 if seen.augmented_by else _COLUMNS, len(tiles))
     lines = math.ceil(len(tiles) / columns)
     height, width = tiles[0].shape[:2]
     grid = np.full((lines * height, columns * width, 3), PAPER, dtype=np.uint8)
@@ -65,12 +66,19 @@ def image_grid(seen: DataSeen, path: Path) -> Path:
     return save(grid, path)
 
 
-def _labelled(image: Tensor, label: str) -> np.ndarray:
-    pixels = enlarged(pixels_of(image))
-    height, width = pixels.shape[:2]
-    tile = Image.new("RGB", (width + 2 * _GAP, height + 2 * _GAP + _LINE), PAPER)
-    tile.paste(Image.fromarray(np.ascontiguousarray(pixels)), (_GAP, _GAP))
-    ImageDraw.Draw(tile).text((_GAP + width / 2, _GAP + height + 3), label, fill=INK, font=font(13), anchor="ma")
+def _labelled(sample: SampleSeen) -> np.ndarray:
+    """The image, what it was before it where that is another, and the label below both."""
+    assert sample.image is not None
+    before = None if sample.original is None else sample.original.image
+    pictures = [enlarged(pixels_of(image)) for image in (before, sample.image) if image is not None]
+    height, width = pictures[0].shape[:2]
+    whole = len(pictures) * (width + _GAP) + _GAP
+    tile = Image.new("RGB", (whole, height + 2 * _GAP + _LINE), PAPER)
+    for place, pixels in enumerate(pictures):
+        tile.paste(Image.fromarray(np.ascontiguousarray(pixels)), (_GAP + place * (width + _GAP), _GAP))
+    draw, label = ImageDraw.Draw(tile), sample.label or ""
+    size = next((size for size in _SIZES if draw.textlength(label, font=font(size)) <= whole), _SIZES[-1])
+    draw.text((whole / 2, _GAP + height + 3), label, fill=INK, font=font(size), anchor="ma")
     return np.asarray(tile)
 
 

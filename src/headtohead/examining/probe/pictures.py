@@ -22,7 +22,7 @@ _VEIL = (255, 110, 40)
 
 
 def pixels_of(image: Tensor) -> np.ndarray:
-    """8-bit colours [H, W, 3] of an image [C, H, W] whose numbers run from -1 to 1, as those of all our data."""
+    """8-bit colours [H, W, 3] of an image [C, H, W] whose numbers run from -1 to 1 (`PixelScale.as_shown`)."""
     levels = ((image.float().clamp(-1, 1) + 1) * 127.5).round().byte().permute(1, 2, 0).numpy()
     return np.broadcast_to(levels[..., :3] if levels.shape[2] >= 3 else levels[..., :1], (*levels.shape[:2], 3))
 

@@ -11,9 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from headtohead.data.augmentation.pipeline import NO_AUGMENTATION, Augmentations
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import SPLIT_NAMES, DataSource, DataSpec, SplitName
 from headtohead.data.order import evaluation_batches, order_of
+from headtohead.data.pixels.scale import PixelScale
 from headtohead.data.texts import TextSource
 from headtohead.examining.probe.subject import checked_rows
 from headtohead.probing.labels import token_labels
@@ -21,6 +23,8 @@ from headtohead.tasks.contracts import Task
 from headtohead.training.seeds import EVALUATION_SEED, seeds_of
 
 Change = Literal["masked", "replaced", "kept"]
+_SHOWN_SHARE = 0.005
+"""Of a mixed class: less is rounded to nothing."""
 MOST_ROWS = 4096
 """Of each split, for lengths and shares."""
 
@@ -49,7 +53,11 @@ class SampleSeen:
     row: int
     sides: Mapping[str, tuple[TokenSeen, ...]]
     label: str | None = None
+    """Its class, or the shares of several that are mixed."""
     image: Tensor | None = None
+    """From -1 to 1, whatever the model reads."""
+    original: SampleSeen | None = None
+    """The same row as it is without augmentation, where there is some."""
 
 
 @dataclass(frozen=True)
@@ -80,14 +88,22 @@ class DataSeen:
     splits: tuple[SplitSeen, ...]
     spaced: bool
     """Whether tokens are words of their own, rather than pieces of a text with its own spaces."""
+    augmented_by: tuple[str, ...] = ()
+    """What changes the rows, in this order; only those for training."""
 
 
 def see(
-    data: DataSource, task: Task, seed: int, *, split: SplitName = "train", rows: Sequence[int] | None = None
+    data: DataSource,
+    task: Task,
+    seed: int,
+    *,
+    split: SplitName = "train",
+    rows: Sequence[int] | None = None,
+    augmentation: Augmentations = NO_AUGMENTATION,
 ) -> DataSeen:
-    """By default the first rows that training reads, in its order, with the masks of its first epoch; `seed` is the
-    run's."""
-    looker = _Looker(data, task, seeds_of(seed).data_order)
+    """By default the first rows that training reads, in its order, with the masks and the augmentation of its first
+    epoch; `seed` is the run's."""
+    looker = _Looker(data, task, seeds_of(seed).data_order, augmentation)
     number = 40 if data.spec().kind == "images" else 8
     chosen = next(looker.orders(split))[:number] if rows is None else checked_rows(data, split, rows)
     return DataSeen(
@@ -95,14 +111,15 @@ def see(
         samples=tuple(looker.samples(split, chosen)),
         splits=tuple(looker.summary(name) for name in SPLIT_NAMES),
         spaced=not isinstance(data, TextSource),
+        augmented_by=tuple(augmentation.steps) if split == "train" else (),
     )
 
 
 class _Looker:
     """A source and a task, as one run joins them."""
 
-    def __init__(self, data: DataSource, task: Task, seed: int) -> None:
-        self.data, self.task, self.seed = data, task, seed
+    def __init__(self, data: DataSource, task: Task, seed: int, augmentation: Augmentations) -> None:
+        self.data, self.task, self.seed, self.augmentation = data, task, seed, augmentation
         self.spec = data.spec()
         self._labels: dict[int, str] = {}
 
@@ -115,19 +132,34 @@ class _Looker:
             return (rows for _, rows in first_epoch)
         return evaluation_batches(len(split), batch_size=size)
 
-    def view(self, name: SplitName, rows: np.ndarray) -> Batch:
-        seed = self.seed if name == "train" else EVALUATION_SEED
-        return self.task.view(self.data.split(name).batch(rows), seed=seed, epoch=0)
+    def view(self, name: SplitName, rows: np.ndarray, *, augmented: bool = True) -> Batch:
+        """What the task makes of rows; those for training, of what augmentation makes of them beside the loader."""
+        batch = self.data.split(name).batch(rows)
+        if name != "train":
+            return self.task.view(batch, seed=EVALUATION_SEED, epoch=0)
+        if augmented:
+            batch = self.augmentation.in_loader(batch, seed=self.seed, epoch=0)
+        return self.task.view(batch, seed=self.seed, epoch=0)
 
     def samples(self, name: SplitName, rows: np.ndarray) -> Iterator[SampleSeen]:
-        batch = self.view(name, rows)
-        for place, row in enumerate(rows.tolist()):
+        """Those for training as they are after all augmentation, with what they were."""
+        if name != "train" or not self.augmentation:
+            yield from self._seen(name, self.view(name, rows))
+            return
+        plain = self._seen(name, self.view(name, rows, augmented=False))
+        batch = self.augmentation.on_device(self.view(name, rows), seed=self.seed, epoch=0)
+        for before, after in zip(plain, self._seen(name, batch), strict=True):
+            yield replace(after, original=before)
+
+    def _seen(self, name: SplitName, batch: Batch) -> Iterator[SampleSeen]:
+        images = None if batch.images is None else PixelScale.of(self.spec).as_shown(batch.images)
+        for place, row in enumerate(batch.rows.tolist()):
             yield SampleSeen(
                 split=name,
                 row=row,
                 sides=self._sides(batch, place),
                 label=self._label(batch, place),
-                image=None if batch.images is None else batch.images[place],
+                image=None if images is None else images[place],
             )
 
     def summary(self, name: SplitName) -> SplitSeen:
@@ -203,10 +235,18 @@ class _Looker:
         return [self._labels[token] for token in ids]
 
     def _label(self, batch: Batch, place: int) -> str | None:
-        """Of the row: its class, or whether the second sentence follows the first."""
+        """Of the row: its class, each with its share where several are mixed, or whether the second sentence follows
+        the first."""
+        if batch.soft_targets is not None:
+            shares = sorted(enumerate(batch.soft_targets[place].tolist()), key=lambda entry: -entry[1])
+            if len(mixed := [(number, share) for number, share in shares if share >= _SHOWN_SHARE]) > 1:
+                return " + ".join(f"{share:.0%} {self._class(number)}" for number, share in mixed)
+            return self._class(mixed[0][0])
         labels = batch.labels if batch.labels is not None else batch.targets
         if labels is None or labels.dim() != 1:
             return None
+        if labels.is_floating_point():
+            return f"{float(labels[place]):.3g}"
         label = int(labels[place])
         return None if label == IGNORED else self._class(label)
 

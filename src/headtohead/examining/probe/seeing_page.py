@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from rich.columns import Columns
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from headtohead.examining.probe.blocks import Blocks
 from headtohead.examining.probe.facts import facts_of
 from headtohead.examining.probe.pictures import as_source, enlarged, pixels_of
 from headtohead.examining.probe.seeing import DataSeen, SampleSeen, SplitSeen, TokenSeen
 
 _MOST_BARS = 60
-_SHOWN = 4
+_SHOWN, _SHOWN_IMAGES = 4, 8
 """Samples in the terminal."""
 _STYLES = {"masked": "bold blue", "replaced": "bold red", "kept": "bold green"}
 _OUTSIDE = "O"
 """The tag of most words, which is not worth a mention."""
 _SIDES = {"tokens": "read", "decoder_tokens": "decoder"}
+_LONGEST = 2048
+"""Tokens of a side that a page shows."""
 
 
 def content_of(seen: DataSeen, config: Mapping[str, Any], *, name: str | None = None) -> dict[str, Any]:
@@ -65,17 +69,27 @@ def as_data(seen: DataSeen) -> dict[str, Any]:
             {
                 "split": sample.split,
                 "row": sample.row,
-                "label": sample.label,
-                **{side: [asdict(token) for token in tokens] for side, tokens in sample.sides.items()},
+                **_as_row(sample),
+                **({} if sample.original is None else {"original": _as_row(sample.original)}),
             }
             for sample in seen.samples
         ],
+        "augmented_by": list(seen.augmented_by),
     }
 
 
+def _as_row(sample: SampleSeen) -> dict[str, Any]:
+    sides = {side: [asdict(token) for token in tokens] for side, tokens in sample.sides.items()}
+    return {"label": sample.label, **sides}
+
+
 def show(seen: DataSeen) -> RenderableType:
-    """A table of the splits, and a few rows with masks and targets."""
-    return Group(_table(seen), *(_lines(sample, seen) for sample in seen.samples[:_SHOWN]))
+    """A table of the splits, and a few rows with masks and targets; images in coarse pixels."""
+    if seen.samples and seen.samples[0].image is not None:
+        pairs = [_picture(sample) for sample in seen.samples[:_SHOWN_IMAGES]]
+        return Group(_table(seen), Text(heading(seen), style="bold"), Columns(pairs, padding=(1, 3)))
+    shown = seen.samples[:_SHOWN]
+    return Group(_table(seen), *(line for sample in shown for line in _with_original(sample, seen)))
 
 
 def counted(seen: DataSeen) -> str:
@@ -87,7 +101,8 @@ def counted(seen: DataSeen) -> str:
 
 
 def heading(seen: DataSeen) -> str:
-    return f"{len(seen.samples)} rows of the {seen.samples[0].split} split, as the model reads them"
+    by = f", changed by {', '.join(seen.augmented_by)}" if seen.augmented_by else ""
+    return f"{len(seen.samples)} rows of the {seen.samples[0].split} split, as the model reads them{by}"
 
 
 def edges_of(lengths: Sequence[np.ndarray]) -> np.ndarray:
@@ -134,7 +149,9 @@ def _sample(sample: SampleSeen) -> dict[str, Any]:
         "row": sample.row,
         "label": sample.label,
         "image": None if sample.image is None else as_source(enlarged(pixels_of(sample.image))),
-        "sides": {side: [asdict(token) for token in tokens] for side, tokens in sample.sides.items()},
+        "sides": {side: [asdict(token) for token in tokens[:_LONGEST]] for side, tokens in sample.sides.items()},
+        "left_out": {side: len(tokens) - _LONGEST for side, tokens in sample.sides.items() if len(tokens) > _LONGEST},
+        "original": None if sample.original is None else _sample(sample.original),
     }
 
 
@@ -185,10 +202,27 @@ def _classes(split: SplitSeen, seen: DataSeen) -> str:
     return ", ".join(told) + (" ..." if len(split.classes) > len(order) else "")
 
 
-def _lines(sample: SampleSeen, seen: DataSeen) -> Text:
+def _picture(sample: SampleSeen) -> RenderableType:
+    """The image, and before it what it was."""
+    assert sample.image is not None
+    parts = [Blocks(sample.image)]
+    if sample.original is not None and sample.original.image is not None:
+        parts.insert(0, Blocks(sample.original.image))
+    title = Text(f"row {sample.row}  ", style="bold").append(sample.label or "", style="bold magenta")
+    return Group(title, Columns(parts, padding=(0, 1)))
+
+
+def _with_original(sample: SampleSeen, seen: DataSeen) -> Iterator[Text]:
+    """The row, and after it what it was."""
+    yield _lines(sample, seen)
+    if sample.original is not None:
+        yield _lines(sample.original, seen, title="  without augmentation")
+
+
+def _lines(sample: SampleSeen, seen: DataSeen, *, title: str | None = None) -> Text:
     """A row: padding left out, masked tokens with what they were, tags behind their words, scored ones underlined."""
     between, tagged = " " if seen.spaced else "", seen.spec.kind == "tagged_text"
-    text = Text(f"{sample.split} row {sample.row}", style="bold")
+    text = Text(title or f"{sample.split} row {sample.row}", style="dim" if title else "bold")
     if sample.label is not None:
         text.append(f"  {sample.label}", style="bold magenta")
     for side, tokens in sample.sides.items():

@@ -13,6 +13,7 @@ import torch
 from headtohead.architectures.decoding import Decodes
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import DataError, DataSource, DataSpec, SplitName
+from headtohead.data.pixels.scale import PixelScale
 from headtohead.data.storage import Ragged
 from headtohead.data.texts import TextSource
 from headtohead.data.tokenizers import shortened
@@ -171,7 +172,7 @@ class _Reader:
 
 
 def of_image(run: FinishedRun, file: Path) -> Subject:
-    """An image file in the size and channels of the run's own, from -1 to 1 as these are."""
+    """An image file in the size and channels of the run's own, and in the numbers that these are read as."""
     from PIL import Image, UnidentifiedImageError
 
     spec = run.data.spec()
@@ -188,7 +189,7 @@ def of_image(run: FinishedRun, file: Path) -> Subject:
         raise DataError(f"--image {file} is no image that can be read ({error})") from None
     pixels = torch.from_numpy(np.asarray(fitted, dtype=np.float32)).reshape(height, width, channels).permute(2, 0, 1)
     remarks = () if given == f"{width} x {height}" else (f"{file.name} ({given}) is resized to {width} x {height}",)
-    batch = Batch(rows=torch.zeros(1, dtype=torch.long), images=(pixels / 127.5 - 1)[None])
+    batch = Batch(rows=torch.zeros(1, dtype=torch.long), images=PixelScale.of(spec).images(pixels[None]))
     return Subject(batch, (file.name,), remarks)
 
 

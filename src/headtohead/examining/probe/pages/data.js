@@ -114,22 +114,31 @@ function tokensOf(tokens) {
   return el("div", { class: "tokens" }, ...nodes);
 }
 
+function sidesOf(sample) {
+  return Object.entries(sample.sides).flatMap(([side, tokens]) => [
+    Object.keys(sample.sides).length > 1 ? el("h3", { style: "margin-top: 8px" }, SIDES[side]) : null,
+    tokensOf(tokens),
+    side in sample.left_out ? el("p", { class: "more" }, `and ${sample.left_out[side].toLocaleString("en")} more tokens`) : null,
+  ]);
+}
+
 function sampleNode(sample) {
+  const { original } = sample;
   return el(
     "div",
     { class: "sample" },
     el("header", {}, el("b", {}, `${sample.split} row ${sample.row}`), sample.label === null ? "" : el("span", { class: "label" }, sample.label)),
-    ...Object.entries(sample.sides).flatMap(([side, tokens]) => [
-      Object.keys(sample.sides).length > 1 ? el("h3", { style: "margin-top: 8px" }, SIDES[side]) : null,
-      tokensOf(tokens),
-    ]),
+    ...sidesOf(sample),
+    original === null ? "" : el("div", { class: "original" }, el("h3", {}, "Without augmentation"), ...sidesOf(original)),
   );
 }
 
 function pictureNode(sample) {
+  const { original } = sample;
   return el(
     "figure",
     {},
+    original === null ? "" : el("img", { class: "original", src: original.image, alt: `${original.label ?? ""}, without augmentation` }),
     el("img", { src: sample.image, alt: sample.label ?? "" }),
     el("figcaption", {}, el("b", {}, sample.label ?? ""), el("span", {}, ` row ${sample.row}`)),
   );
@@ -163,6 +172,7 @@ const swap = (name, label) => {
   return button;
 };
 const images = content.samples.some((sample) => sample.image !== null);
+const augmented = content.samples.some((sample) => sample.original !== null);
 const padded = content.samples.some((sample) => Object.values(sample.sides).flat().some((token) => token.padding));
 rows.append(
   el(
@@ -172,9 +182,10 @@ rows.append(
     el("span", { class: "note" }),
     content.has_targets ? swap("no-targets", "Targets") : "",
     padded ? swap("no-padding", "Padding") : "",
+    augmented ? swap("no-originals", "Before augmentation") : "",
   ),
   images ? "" : legend(),
-  images ? el("div", { class: "images" }, ...content.samples.map(pictureNode)) : "",
+  images ? el("div", { class: augmented ? "images pairs" : "images" }, ...content.samples.map(pictureNode)) : "",
   ...(images ? [] : content.samples.map(sampleNode)),
 );
 document.body.append(
