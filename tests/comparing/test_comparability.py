@@ -136,3 +136,15 @@ def test_runs_selected_by_bits_per_byte_need_no_metric_named() -> None:
     for one in pair:
         one.selection.metric = "bits_per_byte"
     assert len(refuse_unlike(pair)) == 1
+
+
+def test_runs_that_were_asked_the_same_after_training_may_have_been_trained_on_anything() -> None:
+    asked = three(tokenizer="other", evaluation="elsewhere")
+    for record in asked:
+        record.metrics["retrieval"], record.links["retrieval"] = {"mrr@10": 0.5}, "evaluations/retrieval-1.json"
+    assert refuse_unlike(asked, metric="retrieval/mrr@10") == []
+    with pytest.raises(NotComparable, match="tokenizer"):
+        refuse_unlike(asked, metric="loss")
+    asked[0].links["retrieval"] = "evaluations/retrieval-2.json"
+    with pytest.raises(NotComparable, match="tokenizer"):
+        refuse_unlike(asked, metric="retrieval/mrr@10")

@@ -16,6 +16,7 @@ ALIKE: Mapping[str, str] = {
     "evaluation": "evaluation data",
 }
 """What comparable runs share, by the name that allows them to be unlike."""
+_BUDGET = ("budget",)
 _FEW = 4
 """Runs that are named one by one."""
 _Found = tuple[RunRecord, str | None]
@@ -44,7 +45,7 @@ def refuse_unlike(
     known = [record for record in given if record.comparability != Comparability()]
     told = list(_unknown(given, known))
     by_texts = is_of_texts(metric or selected_by(known))
-    for name in ALIKE:
+    for name in _BUDGET if measured_apart(known, metric) else ALIKE:
         for group in _groups(known, name):
             found = [(record, _value(record, name)) for record in group]
             if len({value for _, value in found}) < 2:
@@ -59,6 +60,13 @@ def refuse_unlike(
             told.append(f"unlike by permission: {sentence}")
             break
     return told
+
+
+def measured_apart(records: Iterable[RunRecord], metric: str | None) -> bool:
+    """Whether all were asked the same after training: what they were trained on does not matter then."""
+    stage = (metric or "").partition("/")[0]
+    asked = {record.links.get(stage) if stage in record.metrics else None for record in records}
+    return len(asked) == 1 and None not in asked
 
 
 def refuse_other_questions(records: Iterable[RunRecord], stage: str) -> None:
