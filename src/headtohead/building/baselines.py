@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from headtohead.building.view import View
 
-_WITHOUT_STACK = ("mlp", "cnn", "resnet", "text_cnn", "external")
+_WITHOUT_STACK = ("mlp", "cnn", "resnet", "text_cnn", "bag_of_words", "external")
 
 
 def rules() -> tuple[Callable[[View], Iterator[str]], ...]:

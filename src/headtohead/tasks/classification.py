@@ -37,6 +37,7 @@ class Classification(Task):
         "decoder_only",
         "recurrent",
         "text_cnn",
+        "bag_of_words",
         "mlp",
         "external",
     )

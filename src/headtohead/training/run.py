@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from pytorch_lightning import Trainer
 
+from headtohead.architectures.bag_of_words import BagOfWords
 from headtohead.architectures.contracts import Architecture
 from headtohead.components.kernels import kernels_in_use
 from headtohead.components.stack import Stack
@@ -34,6 +36,7 @@ from headtohead.training.samples import Sampler
 from headtohead.training.seeds import seeds_of
 from headtohead.training.session import Session, folder_of
 from headtohead.training.signals import StopRequest
+from headtohead.training.solving import solve
 from headtohead.training.starting import start_from
 from headtohead.training.state import RunState
 from headtohead.training.trainer import device_of, make_trainer, quiet_lightning
@@ -114,11 +117,20 @@ class Run:
             ],
             folder=self.session.folder,
         )
-        if parts.settings.max_steps == 0:
+        if isinstance(module.model, BagOfWords):
+            self._solve(module, module.model)
+        if parts.settings.max_steps == 0 or isinstance(module.model, BagOfWords):
             trainer.validate(module, datamodule=data, verbose=False)
         elif module.state.step < parts.settings.max_steps:
             with self._stop.gentle(module.ask_to_stop):
                 trainer.fit(module, datamodule=data, ckpt_path=checkpoint)
+
+    def _solve(self, module: TrainingModule, model: BagOfWords) -> None:
+        """All rows are read once, whatever trainer.max_steps says."""
+        task, started = self.parts.task, time.perf_counter()
+        solved = solve(model, self.parts.data, monitor=task.monitor, direction=task.direction)
+        module.state.samples, module.state.tokens = solved.samples, solved.tokens
+        module.state.seconds = time.perf_counter() - started
 
     def _probers(self) -> list[Prober]:
         """One, or none where none is wanted."""

@@ -1,0 +1,128 @@
+"""A bag of words fitted at once, by scikit-learn's logistic regression: no steps, and nothing drawn."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from headtohead.architectures.bag_of_words import NO_GRAM, BagOfWords
+from headtohead.architectures.heads import Classifier
+from headtohead.data.contracts import DataSource, SplitName
+from headtohead.data.order import evaluation_batches
+
+_ROWS_AT_ONCE = 256
+_MOST_ITERATIONS = 1000
+_UNHEARD_OF = -30.0
+"""The bias of a class that the train split has no row of."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Solved:
+    """What was read, and which strength was selected."""
+
+    samples: int
+    tokens: int
+    strength: float
+    judged: dict[float, float]
+    """The validation's metric by strength."""
+
+
+@torch.no_grad()
+def solve(model: BagOfWords, data: DataSource, *, monitor: str, direction: Literal["min", "max"]) -> Solved:
+    """Learns the n-grams and the weights from the train split; the strength is the best on validation."""
+    from sklearn.linear_model import LogisticRegression
+
+    tokens = _learn_grams(model, data)
+    train, labels = _matrix(model, data, "train")
+    checked, truth = _matrix(model, data, "validation")
+    best: tuple[Any, float] | None = None
+    judged: dict[float, float] = {}
+    for strength in model.strengths:
+        solver = LogisticRegression(C=strength, max_iter=_MOST_ITERATIONS)
+        if len(set(labels.tolist())) < 2:
+            raise ValueError("model=bag_of_words needs rows of at least two classes in the train split: give more rows")
+        solver.fit(train, labels)
+        judged[strength] = value = _judged(model, solver, checked, truth, monitor)
+        if best is None or (value < best[1] if direction == "min" else value > best[1]):
+            best = (solver, value)
+            chosen = strength
+    assert best is not None, "the model has strengths"
+    _take(model, best[0])
+    told = ", ".join(f"{strength:g}: {value:.4f}" for strength, value in judged.items())
+    _log.info("bag of words: C=%g by validation/%s (%s)", chosen, monitor, told)
+    return Solved(len(labels), tokens, chosen, judged)
+
+
+def _learn_grams(model: BagOfWords, data: DataSource) -> int:
+    """The most frequent n-grams by the number of rows that have them; what every row has tells nothing apart. Returns
+    how many tokens were read."""
+    split, found, num_tokens = data.split("train"), [], 0
+    for rows in evaluation_batches(len(split), batch_size=_ROWS_AT_ONCE, rank=0, world_size=1):
+        batch = split.batch(rows)
+        assert batch.tokens is not None, "texts have tokens"
+        num_tokens += batch.num_tokens
+        numbers, whole = model.numbers(batch.tokens, batch.valid)
+        found += [np.unique(row[kept]) for row, kept in zip(numbers.numpy(), whole.numpy(), strict=True)]
+    grams, counts = np.unique(np.concatenate(found), return_counts=True)
+    telling = counts < len(found) if len(found) > 1 else counts > 0
+    grams, counts = grams[telling], counts[telling]
+    kept = np.sort(np.lexsort((grams, -counts))[: len(model.grams)])
+    model.grams.fill_(NO_GRAM)
+    model.rarity.fill_(1.0)
+    model.grams[: len(kept)] = torch.from_numpy(grams[kept])
+    rarity = np.log((1 + len(found)) / (1 + counts[kept])) + 1
+    model.rarity[: len(kept)] = torch.from_numpy(rarity).to(model.rarity.dtype)
+    return num_tokens
+
+
+def _matrix(model: BagOfWords, data: DataSource, name: SplitName) -> tuple[Any, np.ndarray]:
+    """Features as a sparse matrix, and labels."""
+    from scipy import sparse
+
+    split, parts, labels = data.split(name), [], []
+    for rows in evaluation_batches(len(split), batch_size=_ROWS_AT_ONCE, rank=0, world_size=1):
+        batch = split.batch(rows)
+        assert batch.tokens is not None and batch.targets is not None, "labelled texts have both"
+        parts.append(sparse.csr_matrix(model.features(batch.tokens, batch.valid)[:, 0].numpy().astype(np.float64)))
+        labels.append(batch.targets.numpy())
+    return sparse.vstack(parts), np.concatenate(labels)
+
+
+def _judged(model: BagOfWords, solver: Any, features: Any, truth: np.ndarray, monitor: str) -> float:
+    from sklearn import metrics
+
+    _take(model, solver)
+    weight, bias = _layer(model)
+    logits = torch.from_numpy(features @ weight.double().numpy().T) + bias.double()
+    if monitor == "loss":
+        return float(torch.nn.functional.cross_entropy(logits, torch.from_numpy(truth).long()))
+    said = logits.argmax(1).numpy()
+    if monitor == "accuracy":
+        return float((said == truth).mean())
+    measure = {"precision_macro": "precision_score", "recall_macro": "recall_score", "f1_macro": "f1_score"}[monitor]
+    return float(getattr(metrics, measure)(truth, said, average="macro", zero_division=0))
+
+
+def _take(model: BagOfWords, solver: Any) -> None:
+    """Of two classes scikit-learn keeps one row, what the second has above the first."""
+    weight, bias = _layer(model)
+    rows, offsets, classes = solver.coef_, solver.intercept_, solver.classes_
+    if len(classes) == 2:
+        rows, offsets = np.concatenate([0 * rows, rows]), np.concatenate([0 * offsets, offsets])
+    weight.zero_()
+    bias.fill_(_UNHEARD_OF)
+    weight[torch.from_numpy(classes).long()] = torch.from_numpy(rows).to(weight.dtype)
+    bias[torch.from_numpy(classes).long()] = torch.from_numpy(offsets).to(bias.dtype)
+
+
+def _layer(model: BagOfWords) -> tuple[Tensor, Tensor]:
+    assert isinstance(model.head, Classifier), "a task of classes"
+    linear = model.head.linear
+    assert linear.bias is not None
+    return linear.weight.data, linear.bias.data

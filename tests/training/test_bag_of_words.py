@@ -1,0 +1,116 @@
+"""The bag of words against scikit-learn's own features and its own logistic regression on them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, f1_score, log_loss
+
+import headtohead as h2h
+from headtohead.architectures.bag_of_words import BagOfWords
+from headtohead.data.contracts import DataSource
+from headtohead.data.sentence_grammar import SentenceGrammar
+from headtohead.training.solving import solve
+
+STRENGTHS = [0.1, 10.0]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path_factory.getbasetemp() / "bag_of_words"))
+
+
+def source() -> DataSource:
+    return SentenceGrammar(num_train=120, num_validation=40, num_test=40, vocab_size=300)
+
+
+def token_lists(data: DataSource, name: Any) -> tuple[list[list[str]], np.ndarray]:
+    split = data.split(name)
+    batch = split.batch(np.arange(len(split)))
+    assert batch.tokens is not None and batch.valid is not None and batch.targets is not None
+    rows = [[str(int(token)) for token in row[real]] for row, real in zip(batch.tokens, batch.valid, strict=True)]
+    return rows, batch.targets.numpy()
+
+
+def grams_up_to(length: int) -> Any:
+    return lambda tokens: [
+        " ".join(tokens[place : place + size])
+        for size in range(1, length + 1)
+        for place in range(len(tokens) - size + 1)
+    ]
+
+
+@pytest.mark.parametrize("weighting", ["tfidf", "counts"])
+@pytest.mark.parametrize("ngrams", [1, 3])
+def test_features_and_choice_are_those_of_scikit_learn(weighting: Any, ngrams: int) -> None:
+    data = source()
+    (train, labels), (checked, truth) = token_lists(data, "train"), token_lists(data, "validation")
+    make = TfidfVectorizer if weighting == "tfidf" else CountVectorizer
+    vectorizer = make(analyzer=grams_up_to(ngrams), max_df=len(train) - 1)
+    theirs, tested = vectorizer.fit_transform(train), vectorizer.transform(checked)
+    losses = {}
+    for strength in STRENGTHS:
+        solver = LogisticRegression(C=strength, max_iter=1000).fit(theirs, labels)
+        losses[strength] = log_loss(truth, solver.predict_proba(tested))
+
+    model = BagOfWords(
+        vocab_size=data.spec().vocab_size, num_classes=2, ngrams=ngrams, weighting=weighting, strengths=STRENGTHS
+    )
+    solved = solve(model, data, monitor="loss", direction="min")
+    batch = data.split("validation").batch(np.arange(40))
+    ours = model.features(**{name: batch.inputs()[name] for name in ("tokens", "valid")})[:, 0].numpy()
+    for own, other in zip(ours, tested.toarray(), strict=True):
+        assert np.sort(own[own > 0]) == pytest.approx(np.sort(other[other > 0]), rel=1e-5)
+    assert solved.judged == pytest.approx(losses, rel=1e-3)
+    assert solved.strength == min(losses, key=lambda strength: losses[strength])
+    assert solved.tokens == sum(map(len, train)) and solved.samples == 120
+
+
+def test_only_the_most_frequent_features_are_kept() -> None:
+    data = source()
+    model = BagOfWords(vocab_size=data.spec().vocab_size, num_classes=2, ngrams=1, max_features=5, strengths=[1.0])
+    solve(model, data, monitor="accuracy", direction="max")
+    train = token_lists(data, "train")[0]
+    counts = {token: sum(token in row for row in train) for row in train for token in row}
+    telling = sorted((token for token in counts if counts[token] < 120), key=lambda token: (-counts[token], int(token)))
+    assert model.grams.tolist() == sorted(int(token) for token in telling[:5])
+
+
+def test_a_run_leaves_a_record_like_any_other(tmp_path: Path) -> None:
+    overrides = [
+        "data=sentence_grammar", "data.num_train=120", "data.num_validation=40", "data.num_test=40",
+        "task=classification", "model=bag_of_words", "model.ngrams=1", "model.strengths=[10.0]",
+        "trainer=cpu", "trainer.progress_bar=false", "probe=none", "tracking=none", f"output_dir={tmp_path}",
+    ]  # fmt: skip
+    record = h2h.train(h2h.compose("train", overrides))
+    data = SentenceGrammar(num_train=120, num_validation=40, num_test=40)
+    (train, labels), (rows, truth) = token_lists(data, "train"), token_lists(data, "test")
+    vectorizer = TfidfVectorizer(analyzer=grams_up_to(1), max_df=119).fit(train)
+    solver = LogisticRegression(C=10.0, max_iter=1000).fit(vectorizer.transform(train), labels)
+    said = solver.predict(vectorizer.transform(rows))
+    assert record.status == "finished" and record.progress.step == 0
+    assert record.metrics["test"]["accuracy"] == pytest.approx(accuracy_score(truth, said))
+    assert record.metrics["test"]["f1_macro"] == pytest.approx(f1_score(truth, said, average="macro"))
+    assert record.progress.tokens == sum(map(len, train)) > 0 < record.progress.seconds
+    again = h2h.load_run(record.path)
+    batch = again.data.split("test").batch(np.arange(40))
+    with torch.no_grad():
+        assert again.model(**batch.inputs()).argmax(1).numpy().tolist() == said.tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"ngrams": 9}, r"model\.ngrams=9 is out of reach"),
+        ({"strengths": []}, "give at least one"),
+    ],
+)
+def test_what_cannot_be_counted_is_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        BagOfWords(vocab_size=300, num_classes=2, **options)
