@@ -85,7 +85,7 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
         identity=_identity(config),
         tracking=_make(config["tracking"]),
         costs=_costs(filled, sample_size(task, spec, bytes_per_element=precision.bytes_per_element)).to_dict(),
-        config=filled,
+        config={**filled, "data": {**filled["data"], **data.settled()}},
     )
 
 

@@ -16,6 +16,7 @@ from headtohead.building.errors import ConfigurationError
 from headtohead.building.published import PREFIX
 from headtohead.building.sources import class_value
 from headtohead.building.view import Side, View
+from headtohead.data.parts import kind_of_fields
 
 Rule = Callable[[View], Iterator[str]]
 
@@ -46,7 +47,8 @@ def _task_and_model(view: View) -> Iterator[str]:
 
 
 def _task_and_data(view: View) -> Iterator[str]:
-    kinds, kind = view.task_value("data_kinds"), class_value(view.data["_target_"], "kind")
+    kinds = view.task_value("data_kinds")
+    kind = class_value(view.data["_target_"], "kind") or kind_of_fields(view.data)
     if kinds and kind and kind not in kinds:
         data = " or ".join(filter(None, (_of_kind(wanted) for wanted in kinds)))
         tasks = _with("task", "data_kinds", kind)

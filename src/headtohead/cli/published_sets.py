@@ -44,4 +44,5 @@ def _published_set(choice: Choice) -> PublishedSet | None:
     content = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     about: dict[str, Any] = content["about"]
     is_cached = is_fetched(str(content.get("name")), content.get("subset"), content.get("revision"))
-    return PublishedSet(*(str(about.get(part) or "unknown") for part in ("task", "size", "licence", "card")), is_cached)
+    task, size, licence, card = (str(about.get(part) or "unknown") for part in ("task", "size", "licence", "card"))
+    return PublishedSet(task, size, licence, card, is_cached)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from headtohead.data.contracts import DataError, DataKind
+from headtohead.data.parts import PARTS, kind_of_parts
 from headtohead.data.questions import Question
 
 Row = Mapping[str, Any]
@@ -37,15 +38,6 @@ class Columns:
         return {part.name: name for part in fields(self) if (name := getattr(self, part.name)) is not None}
 
 
-PARTS: Mapping[DataKind, tuple[frozenset[str], frozenset[str]]] = {
-    "questions": (frozenset({"question", "context", "answer"}), frozenset({"answer_start", "id"})),
-    "tagged_text": (frozenset({"text", "tags"}), frozenset()),
-    "pairs_of_text": (frozenset({"source", "target"}), frozenset()),
-    "labelled_text": (frozenset({"text", "label"}), frozenset({"second_text"})),
-    "scored_text": (frozenset({"text", "score"}), frozenset({"second_text"})),
-    "language": (frozenset({"text"}), frozenset()),
-}
-"""What each kind of data needs, and what it may have besides."""
 _USUAL_NAMES: tuple[tuple[DataKind, Columns], ...] = (
     ("questions", Columns(question="question", context="context", answer="answers", id="id")),
     ("questions", Columns(question="question", context="context", answer="answers")),
@@ -74,9 +66,8 @@ def kind_of(columns: Columns, found: Sequence[str], *, file: str) -> tuple[DataK
             raise DataError(
                 f"{file} has no column {name!r}, it has {', '.join(map(repr, found))}: correct data.{part}_column."
             )
-    for kind, (needed, optional) in PARTS.items():
-        if needed <= columns.given.keys() <= needed | optional:
-            return kind, columns.given
+    if (kind := kind_of_parts(columns.given)) is not None:
+        return kind, columns.given
     named = " and ".join(f"data.{part}_column" for part in columns.given)
     raise DataError(f"{named} do not make a kind of data together: {ways()}.")
 

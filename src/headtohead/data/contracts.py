@@ -146,6 +146,11 @@ class DataSource(ABC):
         """Where its rows were published (set, subset, revision, licence), as JSON can hold it; empty for all others."""
         return {}
 
+    def settled(self) -> Mapping[str, Any]:
+        """Fields of its configuration that were left null and are known by now, so that a run is made again from the
+        same rows on any machine."""
+        return {}
+
     def reading(self) -> Mapping[str, Any]:
         """How its tokenizer reads its texts: tokenizer, vocab_size and, by split, bytes_per_token and unknown_share;
         empty where there are no texts."""

@@ -52,6 +52,10 @@ class Located:
         """For records."""
         return {**self.identity(), **({"licence": self.licence} if self.licence else {})}
 
+    def settled(self) -> dict[str, str]:
+        """The revision, where none was given: on another machine it would be another one."""
+        return {"revision": self.revision} if self.published.revision is None and self.revision else {}
+
     def files(self, split: str) -> Splits:
         """Those of one split; raises DataError where there is none of that name."""
         if split not in self.splits:

@@ -166,10 +166,11 @@ class HubTables(TableFiles):
         """Without the rows that say nothing; classes by their names."""
         table = reading.columns_of(file, names)
         parts = self.chosen[1]
-        columns, names = dict(table.columns), self.names_of_numbers
+        columns: dict[str, Sequence[Any]] = dict(table.columns)
+        class_names = self.names_of_numbers
         for part in ("label", "tags"):
-            if part in parts and names is not None:
-                columns[parts[part]] = [_named(value, names) for value in columns[parts[part]]]
+            if part in parts and class_names is not None:
+                columns[parts[part]] = [_named(value, class_names) for value in columns[parts[part]]]
         blank = [columns[name] for part, name in parts.items() if part in _TEXTS and part != "text"]
         if self.chosen[0] == "labelled_text":
             blank.append(columns[parts["text"]])
@@ -209,6 +210,9 @@ class HubTables(TableFiles):
     def provenance(self) -> Mapping[str, Any]:
         left_out = self.content.facts.get("left_out")
         return {**self.located.provenance(), **({"rows left out": left_out} if left_out else {})}
+
+    def settled(self) -> Mapping[str, Any]:
+        return self.located.settled()
 
     def view_parameters(self) -> Mapping[str, Any]:
         """Rows of another set or revision are other rows, though they may read alike."""

@@ -1,0 +1,33 @@
+"""Parts that columns of a table play, and which of them make which kind of data; read without importing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headtohead.data.contracts import DataKind
+
+PARTS: Mapping[DataKind, tuple[frozenset[str], frozenset[str]]] = {
+    "questions": (frozenset({"question", "context", "answer"}), frozenset({"answer_start", "id"})),
+    "tagged_text": (frozenset({"text", "tags"}), frozenset()),
+    "pairs_of_text": (frozenset({"source", "target"}), frozenset()),
+    "labelled_text": (frozenset({"text", "label"}), frozenset({"second_text"})),
+    "scored_text": (frozenset({"text", "score"}), frozenset({"second_text"})),
+    "language": (frozenset({"text"}), frozenset()),
+}
+"""What each kind of data needs, and what it may have besides."""
+
+
+def kind_of_parts(parts: Collection[str]) -> DataKind | None:
+    """The kind of data that these parts make together, None where they make none."""
+    for kind, (needed, optional) in PARTS.items():
+        if needed <= set(parts) <= needed | optional:
+            return kind
+    return None
+
+
+def kind_of_fields(fields: Mapping[str, object]) -> DataKind | None:
+    """The kind that a configuration asks for by the columns it names; None where they are to be guessed."""
+    known = {part for needed, optional in PARTS.values() for part in needed | optional}
+    return kind_of_parts({part for part in known if fields.get(f"{part}_column") is not None})
