@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -14,6 +15,7 @@ from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.classification import Classification
 from headtohead.tasks.contracts import Task
 from headtohead.tasks.next_sentence import MaskedLanguageModellingWithNextSentence
+from headtohead.tasks.seq2seq_one_row import SequenceToSequenceInOneRow
 from headtohead.tasks.similarity import Similarity
 from headtohead.tasks.span_qa import SpanQuestionAnswering
 from headtohead.tasks.tagging import Tagging
@@ -27,10 +29,13 @@ def cases() -> dict[str, tuple[Task, str, DataSpec, Batch]]:
     """Task, head, data and eight rows of it."""
     from small_batches import (
         NEXT,
+        PAIRS,
         QUESTIONS,
         SCORES,
         TAGS,
         answered_batch,
+        decode,
+        pair_batch,
         question_batch,
         scored_batch,
         sentence_pair_batch,
@@ -42,6 +47,8 @@ def cases() -> dict[str, tuple[Task, str, DataSpec, Batch]]:
     labels = torch.randint(0, 3, (8,), generator=generator)
     answers = DataSpec(kind="language", vocab_size=29, num_scored=2)
     pair_task = MaskedLanguageModellingWithNextSentence()
+    writing = SequenceToSequenceInOneRow(text_metrics=["bleu", "chrf", "rouge"])
+    texts = replace(PAIRS, decode=decode)
     return {
         "language": (CausalLanguageModelling(), "language_model", LABELLED, Batch(rows, tokens)),
         "answers": (CausalLanguageModelling(), "language_model", answers, answered_batch(8)),
@@ -49,6 +56,7 @@ def cases() -> dict[str, tuple[Task, str, DataSpec, Batch]]:
         "tags": (Tagging(), "tagger", TAGS, tagged_batch(8)),
         "questions": (SpanQuestionAnswering(), "span", QUESTIONS, question_batch(8)),
         "scores": (Similarity(), "regressor", SCORES, scored_batch(8)),
+        "texts": (writing, "language_model", texts, pair_batch(8)),
         "pairs": (pair_task, "masked_language_model_and_pair", NEXT, sentence_pair_batch(8)),
     }
 

@@ -14,7 +14,8 @@ _SMALLER = frozenset(
 )  # fmt: skip
 _LARGER = frozenset(
     (
-        "accuracy", "acc", "match", "f1", "auc", "auroc", "bleu", "chrf", "rouge", "precision", "recall", "reward",
+        "accuracy", "acc", "match", "f1", "auc", "auroc", "bleu", "chrf", "rouge", "rouge1", "rouge2", "rougel",
+        "rougelsum", "readable", "precision", "recall", "reward",
         "return", "returns", "score", "iou", "map", "psnr", "ssim", "r2", "top1", "top5", "mfu", "mrr", "ndcg",
     )
 )  # fmt: skip
