@@ -71,7 +71,8 @@ def leaf(group: str, choice: str) -> dict[str, Any]:
 
 @cache
 def _leaves(group: str) -> dict[str, dict[str, Any]]:
-    nodes = {item.name: yaml.safe_load(item.path.read_text(encoding="utf-8")) for item in choices(group)}
+    drawn = drawable() if group == "data" else choices(group)
+    nodes = {item.name: yaml.safe_load(item.path.read_text(encoding="utf-8")) for item in drawn}
     assert not any("defaults" in node for node in nodes.values()), f"a choice of {group} builds on others: compose it"
     return nodes
 
@@ -131,8 +132,9 @@ def forms_for(data: Choice, kinds: tuple[str, ...]) -> list[str]:
 
 @cache
 def drawable() -> list[Choice]:
-    """Data that needs no file of the user's."""
-    return [choice for choice in choices("data") if "path" not in {a.name for a in arguments(choice.target) or ()}]
+    """Data that needs no file of the user's, no hub and no other data."""
+    elsewhere = {"path", "folder", "of"}
+    return [choice for choice in choices("data") if not elsewhere & {a.name for a in arguments(choice.target) or ()}]
 
 
 def train_a_step(parts: Parts) -> None:
