@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from headtohead.building.build import build_parts
+from headtohead.building.configuration import compose
 from headtohead.data.contracts import DataError
 from headtohead.data.hub.fetching import fetched
 from headtohead.data.hub.locating import located
@@ -107,6 +109,15 @@ def test_a_revision_that_was_not_given_is_resolved_once_and_a_branch_each_time(
     on_branch = sst2(revision="main")
     assert on_branch.provenance() == {"set": NAME, "revision": new, "licence": "mit"}
     assert on_branch.spec().data_hash != old_hash, "rows of another revision are other rows"
+
+
+def test_a_run_keeps_the_revision_that_was_found_for_it(hub: HubServer, repository: Path) -> None:
+    fields = [f"data.{name}={value}" for name, value in WAYS.items()]
+    chosen = ["data=hub", "task=classification", "model=encoder_only", "data.tokenizer=char", *fields]
+    parts = build_parts(compose("train", [*chosen, f"data.name={NAME}"]))
+    assert parts.config["data"]["revision"] == hub.commits[NAME]
+    of_folder = build_parts(compose("train", [*chosen, f"data.folder={repository}"]))
+    assert of_folder.config["data"]["revision"] is None, "nobody knows the revision of a folder"
 
 
 def test_without_a_network_one_sentence_says_what_is_missing_and_nothing_is_left(
