@@ -79,7 +79,8 @@ OF_TASKS: dict[str, tuple[Any, DataSpec, Any, set[str]]] = {
     "questions": (SpanQuestionAnswering, QUESTIONS, question_batch, {"samples.csv"}),
     "pairs": (MaskedLanguageModellingWithNextSentence, NEXT, sentence_pair_batch, {"samples.csv"}),
     "labels": (
-        Classification, NEXT, sentence_pair_batch, {"samples.csv", "confusion_matrix.csv", "confusion_matrix.png"}
+        Classification, NEXT, sentence_pair_batch,
+        {"samples.csv", "confusion_matrix.csv", "confusion_matrix.png", "per_class.csv"},
     ),
 }  # fmt: skip
 

@@ -25,6 +25,8 @@ examples:
   h2h evaluate RUN --length 512 model/position=rotary_yarn          with a rotary scaling, stretched to that length
   h2h evaluate RUN --stride 32                                      long text in windows as long as in training
   h2h evaluate RUN --lengths 64,128,256,512 data.packing=stream     a table and a plot over lengths
+  h2h evaluate RUN data=sst2 --shots 0,1,4                          a language model asked for classes, by prompts
+  h2h evaluate RUN data=sst2 --shots 4 task.label_words=[bad,good]  with words, a template, calibration of yours
   h2h evaluate outputs/extrapolation/* --lengths 64,128,256         several runs, one table, one plot
 
 The weights are those that validation selected. With --stride, windows of --length tokens start that far apart and
@@ -56,6 +58,7 @@ def run(arguments: Sequence[str]) -> int:
         overrides=overrides,
         config_dir=given.config_dir,
         by_place=given.places,
+        shots=given.shots,
     )
     runs = [open_run(path) for path in paths]
     found = [evaluate(one, question) for one in runs]
@@ -80,6 +83,9 @@ def _parser() -> Parser:
     length.add_argument("--length", dest="lengths", type=_lengths, metavar="N", help="tokens that are read at once")
     length.add_argument("--lengths", dest="lengths", type=_lengths, metavar="N,N", help="one after the other")
     taken.add_argument("--stride", type=int, metavar="S", help="windows overlap, and start S tokens apart")
+    taken.add_argument(
+        "--shots", type=_lengths, metavar="N,N", help="ask a language model for classes, with so many examples"
+    )
     taken.add_argument("--places", action="store_true", help="also the loss by how many tokens were in sight")
     taken.add_argument("--plot", metavar="FILE", help="where the picture goes; default: beside the first result")
     taken.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -26,6 +27,8 @@ from headtohead.tasks.reading import row_text
 from headtohead.tasks.sums import PerStage, Sums
 from headtohead.tasks.tables import Cell, Table
 from headtohead.tasks.vocabulary import checked_smoothing, mean
+
+OF_A_CLASS = ("class", "precision", "recall", "f1", "rows")
 
 
 class Classification(Task):
@@ -112,7 +115,10 @@ class Classification(Task):
         rows: list[tuple[Cell, ...]] = [
             (name, *counts) for name, counts in zip(names, self._confusion[stage], strict=True)
         ]
-        return {"confusion_matrix": Table(("true, predicted", *names), tuple(rows), is_matrix=True)}
+        return {
+            "confusion_matrix": Table(("true, predicted", *names), tuple(rows), is_matrix=True),
+            "per_class": Table(OF_A_CLASS, tuple(_of_each_class(names, self._confusion[stage]))),
+        }
 
     def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
         with torch.no_grad():
@@ -133,6 +139,14 @@ class ImageClassification(Classification):
 
     families: ClassVar[tuple[str, ...]] = ("vision_transformer", "cnn", "resnet", "mlp", "external")
     data_kinds: ClassVar[tuple[str, ...]] = ("images",)
+
+
+def _of_each_class(names: Sequence[str], confusion: Sequence[Sequence[int]]) -> Iterator[tuple[Cell, ...]]:
+    """0 where a class is never said, or never true."""
+    for place, name in enumerate(names):
+        right, true, said = confusion[place][place], sum(confusion[place]), sum(row[place] for row in confusion)
+        precision, recall = right / max(said, 1), right / max(true, 1)
+        yield name, precision, recall, 2 * right / max(said + true, 1), true
 
 
 def _labels(batch: Batch) -> Tensor:

@@ -16,7 +16,9 @@ from headtohead.building.revising import revised
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSource, Split
 from headtohead.examining.evaluation.findings import Evaluation, Point
+from headtohead.examining.evaluation.of_classes import intervals, per_class
 from headtohead.examining.evaluation.places import PlaceSums, places_of, token_losses
+from headtohead.examining.evaluation.prompted import prompted, with_shots
 from headtohead.examining.evaluation.question import (
     Question,
     at_length,
@@ -37,12 +39,18 @@ from headtohead.training.display import Display
 
 def evaluate(run: FinishedRun, question: Question) -> Evaluation:
     """Measured, and written to RUN/evaluations; raises ConfigurationError for what cannot be asked."""
-    config = revised(run.config, question.overrides, question.config_dir)
+    change = revised if question.shots is None else prompted
+    config = change(run.config, question.overrides, question.config_dir)
     trained = trained_length(run)
     lengths: tuple[int | None, ...] = question.lengths or (None,)
+    shots: tuple[int | None, ...] = question.shots or (None,)
     device = device_for(config)
     with threads(config["trainer"].get("threads")):
-        points = tuple(Pass(run, config, question, length, trained, device).measured() for length in lengths)
+        points = tuple(
+            Pass(run, with_shots(config, number), question, length, trained, device).measured()
+            for length in lengths
+            for number in shots
+        )
     found = Evaluation(
         run=run.record.id,
         name=run.record.name,
@@ -111,6 +119,9 @@ class Pass:
             data_hash=self.spec.data_hash,
             seconds=time.perf_counter() - started,
             position=dict(self.config["model"].get("position") or {}),
+            shots=None if self.question.shots is None else self.config["task"]["shots"],
+            intervals=intervals(metrics, counts.samples),
+            per_class=per_class(self.task.tables("test")),
             places=None if places is None else places.read(),
             files=self.task.files("test"),
         )

@@ -44,6 +44,12 @@ class Point:
     position: dict[str, Any] = field(default_factory=dict)
     """The position encoding in force, with the factor that a scaling had."""
     places: Places | None = None
+    shots: int | None = None
+    """Examples in the prompts of a language model that is asked for classes."""
+    intervals: dict[str, list[float]] = field(default_factory=dict)
+    """Of shares of rows: where they lie, with 95 % certainty, for rows like these (Clopper and Pearson 1934)."""
+    per_class: list[dict[str, Any]] = field(default_factory=list)
+    """Precision, recall and F1 of each class, and of how many rows it is true."""
     files: Mapping[str, Any] = field(default_factory=dict, metadata={"stored": False})
     """What was said to each sample, by the name of a file of its own."""
 
@@ -81,6 +87,9 @@ class Evaluation:
             words.append("length_" + "_".join(map(str, lengths)))
         if self.stride is not None:
             words.append(f"stride_{self.stride}")
+        shots = [point.shots for point in self.points if point.shots is not None]
+        if shots:
+            words.append("shots_" + "_".join(map(str, shots)))
         if self.overrides:
             words.append(hashlib.sha256(" ".join(self.overrides).encode()).hexdigest()[:8])
         return "-".join(words)

@@ -14,6 +14,7 @@ from headtohead.building.build import build_data
 from headtohead.building.data_fit import fit
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.overrides import key_of
+from headtohead.building.sources import class_value
 from headtohead.building.view import View
 from headtohead.data.contracts import DataKind, DataSource, DataSpec, SplitName
 from headtohead.examining.finished import FinishedRun
@@ -36,10 +37,14 @@ class Question:
     """Windows start so many tokens apart, each token scored once; None: rows that do not overlap."""
     overrides: tuple[str, ...] = ()
     config_dir: str | Path | None = None
+    shots: tuple[int, ...] | None = None
+    """Examples in the prompts of a language model that is asked for classes, one pass for each; None: its own task."""
     by_place: bool = False
     """The loss by number of tokens in sight, too."""
 
     def __post_init__(self) -> None:
+        if self.shots is not None and (not self.shots or min(self.shots) < 0):
+            raise ConfigurationError(f"--shots {self.shots} must be 0 or more: 0 shows no example, 0,1,4 asks thrice")
         for length in self.lengths:
             if length < 1:
                 raise ConfigurationError(f"--length {length} is no length: give 1 or more")
@@ -96,13 +101,22 @@ def data_of(run: FinishedRun, config: Mapping[str, Any], question: Question) -> 
 
 
 def check_data(run: FinishedRun, config: Mapping[str, Any], spec: DataSpec) -> None:
-    """Raises ConfigurationError where rows would mean other things than the run learned."""
+    """Raises ConfigurationError where rows would mean other things than the run learned; a language model has learned
+    no classes, whatever data it is asked about."""
     trained, data = run.record.comparability.tokenizer, View(config).chosen("data")
     if (trained or "") != spec.tokenizer_hash:
         raise ConfigurationError(
             f"{data} makes other tokens of text than this run was trained on, and the run has not kept its tokenizer: "
             "give data of the same tokens, for example data.tokenizer=byte for a run with bytes"
         )
+    if class_value(config["task"]["_target_"], "head") != "language_model":
+        _check_classes(run, config, spec, data)
+    # Lengths are checked against the model's own reach, which tables alone limit.
+    free = {**config["model"], **dict.fromkeys(("max_length", "max_target_length"))}
+    fit({**config, "model": {name: value for name, value in free.items() if name in config["model"]}}, spec)
+
+
+def _check_classes(run: FinishedRun, config: Mapping[str, Any], spec: DataSpec, data: str) -> None:
     trained_classes = (run.config["model"].get("num_classes") or 0) if spec.num_classes else 0
     if spec.num_classes != trained_classes and run.config["data"]["_target_"] != config["data"]["_target_"]:
         raise ConfigurationError(
@@ -110,9 +124,6 @@ def check_data(run: FinishedRun, config: Mapping[str, Any], spec: DataSpec) -> N
             "same classes"
         )
     _check_class_names(run, config, spec, data)
-    # Lengths are checked against the model's own reach, which tables alone limit.
-    free = {**config["model"], **dict.fromkeys(("max_length", "max_target_length"))}
-    fit({**config, "model": {name: value for name, value in free.items() if name in config["model"]}}, spec)
 
 
 def _check_class_names(run: FinishedRun, config: Mapping[str, Any], spec: DataSpec, data: str) -> None:

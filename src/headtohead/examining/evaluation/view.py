@@ -15,7 +15,30 @@ def show(evaluations: Sequence[Evaluation], recorded: Sequence[dict[str, float]]
     """`recorded` is what each run's own record says of the same split."""
     if len(evaluations) == 1 and len(evaluations[0].points) == 1:
         return _one(evaluations[0], evaluations[0].points[0], recorded[0])
+    if any(point.shots is not None for found in evaluations for point in found.points):
+        return _by_shots(evaluations)
     return _many(evaluations)
+
+
+def _by_shots(evaluations: Sequence[Evaluation]) -> Table:
+    """One line for each run and number of examples."""
+    metrics = list(evaluations[0].points[0].metrics)
+    table = Table(title=evaluations[0].split, title_justify="left")
+    table.add_column("run")
+    for column in ("shots", "rows", *metrics, "chance"):
+        table.add_column(column, justify="right")
+    for found in evaluations:
+        for place, point in enumerate(found.points):
+            table.add_row(
+                found.name if place == 0 else "",
+                str(point.shots),
+                f"{point.samples:,}",
+                *(_number(point.metrics.get(metric)) + _interval(point, metric) for metric in metrics),
+                _number(point.baseline.get("accuracy")),
+                end_section=place == len(found.points) - 1,
+            )
+    table.caption = "accuracy with its 95 % interval; chance is that of the largest class"
+    return table
 
 
 def _one(evaluation: Evaluation, point: Point, recorded: dict[str, float]) -> Group:
@@ -26,12 +49,38 @@ def _one(evaluation: Evaluation, point: Point, recorded: dict[str, float]) -> Gr
     for title in shown:
         table.add_column(title, justify="right")
     for metric in point.metrics:
-        table.add_row(metric, *(_number(numbers.get(metric)) for numbers in shown.values()))
-    return Group(Text(f"{evaluation.name}: {_how(evaluation, point)}"), table)
+        first, *others = (_number(numbers.get(metric)) for numbers in shown.values())
+        table.add_row(metric, first + _interval(point, metric), *others)
+    said = Text(f"{evaluation.name}: {_how(evaluation, point)}")
+    return Group(said, table, _classes(point)) if point.per_class else Group(said, table)
+
+
+def _interval(point: Point, metric: str) -> str:
+    """From where to where, with 95 % certainty."""
+    if metric not in point.intervals:
+        return ""
+    low, high = point.intervals[metric]
+    return f" [{low:.3f}, {high:.3f}]"
+
+
+def _classes(point: Point) -> Table:
+    names = list(point.per_class[0])
+    table = Table()
+    for place, name in enumerate(names):
+        table.add_column(name, justify="right" if place else "left")
+    for row in point.per_class:
+        table.add_row(Text(str(row["class"])), *(_cell(row[name]) for name in names[1:]))
+    return table
+
+
+def _cell(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
 
 
 def _how(evaluation: Evaluation, point: Point) -> str:
     words: list[str] = [evaluation.split]
+    if point.shots is not None:
+        words.append(f"{point.shots} examples in the prompt")
     if point.length is not None:
         words.append(f"{point.length} tokens at once")
     if evaluation.stride is not None:

@@ -1,0 +1,29 @@
+"""What an evaluation says of classes beside its metrics: intervals of shares, and a line for each class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headtohead.tasks.tables import Table
+
+_SHARES_OF_ROWS = ("accuracy",)
+_CERTAINTY = 0.95
+
+
+def intervals(metrics: Mapping[str, float], samples: int) -> dict[str, list[float]]:
+    """Exact, of every metric that is a share of the rows."""
+    from scipy import stats
+
+    found = {}
+    for name in _SHARES_OF_ROWS:
+        if name in metrics and samples:
+            test = stats.binomtest(round(metrics[name] * samples), samples)
+            interval = test.proportion_ci(_CERTAINTY, method="exact")
+            found[name] = [float(interval.low), float(interval.high)]
+    return found
+
+
+def per_class(tables: Mapping[str, Table]) -> list[dict[str, Any]]:
+    table = tables.get("per_class")
+    return [] if table is None else [dict(zip(table.columns, row, strict=True)) for row in table.rows]
