@@ -151,6 +151,21 @@ def test_a_cross_encoder_says_what_the_model_says_of_each_pair_alone(runs: dict[
         assert score == pytest.approx(float(logits.log_softmax(0)[spec.class_names.index("next")]), abs=1e-5)
 
 
+@torch.no_grad()
+def test_a_cross_encoder_of_similarity_says_the_score_in_the_units_of_its_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
+    run = fresh_run(tmp_path, "model=encoder_only", "task=similarity", "data=similarity_grammar", *ROWS)
+    split = run.data.split("test")
+    spec, batch = run.data.spec(), split.batch(np.array([0]))
+    texts = [run.data.decode(batch.tokens[0][batch.token_types[0] == part].tolist()) for part in (0, 1)]
+    wanted = spec.score_mean + spec.score_deviation * float(run.model(**batch.inputs())[0])
+    assert CrossEncoder(run).scores(texts[:1], texts[1:])[0] == pytest.approx(wanted, abs=1e-4)
+    with pytest.raises(ConfigurationError, match="gives a number and has no classes"):
+        CrossEncoder(run, "high")
+
+
 def test_a_cross_encoder_needs_pairs_and_a_class_that_means_relevant(
     runs: dict[str, FinishedRun], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

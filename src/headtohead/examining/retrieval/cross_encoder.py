@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from headtohead.architectures.heads import Classifier, MaskedLanguageModelAndPair
+from headtohead.architectures.heads import Classifier, MaskedLanguageModelAndPair, Regressor
 from headtohead.building.errors import ConfigurationError, nearest
 from headtohead.data.labelled import second_part
 from headtohead.data.rows import as_tensor, padded
@@ -26,24 +26,29 @@ _RELEVANT = (
 
 class CrossEncoder:
     """The query first, the document second; the score is the logarithm of the share of the class that means relevant,
-    or the only number that a head of similarity gives."""
+    or what a run of task=similarity says, in the units of its data."""
 
     def __init__(self, run: FinishedRun, relevant_class: str | None = None, batch_size: int = BATCH_SIZE) -> None:
         spec = run.data.spec()
-        if spec.kind != "labelled_text" or spec.num_texts != 2:
+        if spec.kind not in ("labelled_text", "scored_text") or spec.num_texts != 2:
             raise ConfigurationError(
                 f"--cross-encoder {run.folder.name} was not trained on pairs of texts: give one of task=classification "
                 "whose data has two texts in a row, such as data=pair_grammar"
             )
         self.run, self.batch_size, self.maker = run, batch_size, RowMaker(run)
         self.model = run.model_with(lambda config: config).to(run.device)
-        self.is_pair_head = isinstance(self.model.head, MaskedLanguageModelAndPair)
-        if not self.is_pair_head and not isinstance(self.model.head, Classifier):
+        if not isinstance(self.model.head, Classifier | MaskedLanguageModelAndPair):
             raise ConfigurationError(
-                f"--cross-encoder {run.folder.name} judges no pair of texts: give a run of task=classification or "
-                "masked_lm_next_sentence"
+                f"--cross-encoder {run.folder.name} judges no pair of texts: give a run of task=classification, "
+                "similarity or masked_lm_next_sentence"
             )
-        self.place = _place(spec.class_names, relevant_class)
+        self.gives_number = isinstance(self.model.head, Regressor)
+        if self.gives_number and relevant_class is not None:
+            raise ConfigurationError(
+                f"--relevant-class {relevant_class}: the cross-encoder gives a number and has no classes; leave it out"
+            )
+        self.mean, self.deviation = spec.score_mean, spec.score_deviation
+        self.place = 0 if self.gives_number else _place(spec.class_names, relevant_class)
 
     @torch.no_grad()
     def scores(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
@@ -67,8 +72,9 @@ class CrossEncoder:
             logits = self.model.head.pair_logits(self.model.features(**inputs), inputs["valid"])
         else:
             logits = self.model(**inputs)
-        told = logits[:, 0] if logits.shape[1] == 1 else logits.double().log_softmax(-1)[:, self.place]
-        return told.double().cpu().numpy()
+        if self.gives_number:
+            return (self.mean + self.deviation * logits.double()).cpu().numpy()
+        return logits.double().log_softmax(-1)[:, self.place].cpu().numpy()
 
 
 def _place(names: Sequence[str], wanted: str | None) -> int:
@@ -82,8 +88,6 @@ def _place(names: Sequence[str], wanted: str | None) -> int:
             )
         return list(names).index(wanted)
     found = [place for place, name in enumerate(names) if name.lower() in _RELEVANT]
-    if len(names) <= 1:
-        return 0
     if len(found) != 1:
         raise ConfigurationError(
             f"which class of the cross-encoder means relevant, its names do not tell ({', '.join(names)}): name it, "

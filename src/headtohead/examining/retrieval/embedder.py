@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from headtohead.architectures.bag_of_words import BagOfWords
 from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.encoder_decoder import EncoderDecoder
 from headtohead.architectures.external import External
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from headtohead.examining.finished import FinishedRun
 
 BATCH_SIZE = 64
+_WITH_ONE = (BagOfWords, Mlp, TextCnn)
+"""Models with one vector for a text, which none of its tokens has."""
 Vectors = Float[np.ndarray, "N D"]
 
 
@@ -92,7 +95,7 @@ def pooled_features(model: Architecture, inputs: dict[str, Tensor], pooling: str
     if isinstance(model, EncoderDecoder):
         return pool(model.encode(**inputs), inputs["valid"], pooling)
     features = model.features(**inputs)
-    return features[:, 0] if isinstance(model, TextCnn | Mlp) else pool(features, inputs["valid"], pooling)
+    return features[:, 0] if isinstance(model, _WITH_ONE) else pool(features, inputs["valid"], pooling)
 
 
 def embed_in_batches(
@@ -119,7 +122,7 @@ def _known(pooling: str | None, model: Architecture, name: str, maker: RowMaker)
     choices = get_args(Pooling)
     if pooling not in (None, *choices):
         raise ConfigurationError(f"--pooling {pooling} is unknown: choose one of {', '.join(choices)}")
-    if isinstance(model, TextCnn | Mlp):
+    if isinstance(model, _WITH_ONE):
         if pooling not in (None, "mean"):
             raise ConfigurationError(
                 f"--pooling {pooling}: model={name} has one vector for the whole text; leave it out"

@@ -48,11 +48,11 @@ def show_hits(name: str, query: str, ranking: Ranking, collection: Collection, w
         return Group(Text(f"{name}: {query}", style="italic"), Text("no document shares a word with it"))
     longest = max(len(collection.ids[document]) for document in ranking.documents)
     words = re.compile(rf"\b({'|'.join(map(re.escape, words_of(query))) or '(?!)'})\b", re.IGNORECASE)
-    room = max(_NARROWEST, width - 20 - min(longest, _OTHERS - 16))
+    room = max(_NARROWEST, width - 21 - min(longest, _OTHERS - 16))
     for rank, (document, score) in enumerate(zip(ranking.documents, ranking.scores, strict=True), 1):
         told = Text(snippet(collection.texts[document], query, room))
         told.highlight_regex(words, "bold")
-        table.add_row(str(rank), f"{score:.3f}", Text(collection.ids[document]), told)
+        table.add_row(str(rank), f"{score:.4f}", Text(collection.ids[document]), told)
     return table
 
 
