@@ -289,6 +289,14 @@ def test_score_that_is_no_number_is_named_with_its_row(tmp_path: Path, score: An
     assert f"{path}, line 1: its score is {score!r}, and must be a number" in refusal(lambda: source_of(path))
 
 
+def test_questions_of_one_context_are_drawn_for_the_same_split(tmp_path: Path) -> None:
+    rows = [{"question": f"q{row}", "context": f"{row // 5} is it", "answer": "is"} for row in range(200)]
+    samples = source_of(write(tmp_path / "data.jsonl", rows), validation_share=0.11).samples()
+    contexts = [{asked.context for asked in samples[name]} for name in SPLIT_NAMES]
+    assert sum(map(len, contexts)) == len(set.union(*contexts)) == 40
+    assert [len(samples[name]) for name in SPLIT_NAMES] == [165, 25, 10], "22 and 10 rows, rounded up to whole contexts"
+
+
 SQUAD = {"text": ["b", "c"], "answer_start": [2, 4]}
 
 

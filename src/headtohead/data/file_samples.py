@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -90,12 +90,16 @@ class FileSamples(TextSource):
     def _share_out(self, samples: dict[SplitName, list[Any]]) -> None:
         """Missing splits are drawn from the train samples, which keep their order."""
         size = len(samples["train"])
-        order = np.random.default_rng(self.seed).permutation(size)
+        if all(samples[name] for name in SPLIT_NAMES):
+            return
+        order, begins = self._drawn(samples["train"])
         start = 0
         for name in ("test", "validation"):
             if not samples[name]:
-                drawn = np.sort(order[start : start + max(round(self.shares[name] * size), 1)]).tolist()
-                start += len(drawn)
+                wanted = start + max(round(self.shares[name] * size), 1)
+                stop = int(begins[np.searchsorted(begins, wanted)])
+                drawn = np.sort(order[start:stop]).tolist()
+                start = stop
                 samples[name] = [samples["train"][place] for place in drawn]
                 self._origins[name] = [self._origins["train"][place] for place in drawn]
         if start >= size:
@@ -106,6 +110,18 @@ class FileSamples(TextSource):
         kept = np.sort(order[start:]).tolist()
         samples["train"] = [samples["train"][place] for place in kept]
         self._origins["train"] = [self._origins["train"][place] for place in kept]
+
+    def _drawn(self, samples: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Samples in an order of the seed's, and where this order may be cut: those that belong together stay so."""
+        generator, size = np.random.default_rng(self.seed), len(samples)
+        groups: dict[Any, int] = {}
+        keys = [self.form.together(sample) for sample in samples]
+        group_of = np.array([groups.setdefault(key, len(groups)) for key in keys])
+        if len(groups) < len(SPLIT_NAMES):
+            return generator.permutation(size), np.arange(2 * size + 1)
+        order = np.argsort(generator.permutation(len(groups))[group_of], kind="stable")
+        begins = np.flatnonzero(np.diff(group_of[order], prepend=-1))
+        return order, np.append(begins, [size, 2 * size])
 
     def nothing_in(self, name: SplitName) -> DataError:
         """The files of a split hold no sample."""

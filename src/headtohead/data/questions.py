@@ -66,6 +66,10 @@ class QuestionForm(Form[Question]):
     def texts(self, sample: Question) -> Iterable[str]:
         return sample.question, sample.context
 
+    def together(self, sample: Question) -> str:
+        """No split has a context of another's."""
+        return sample.context
+
     def prepared(self, samples: Mapping[SplitName, Sequence[Question]], tokenizer: Tokenizer, place: Place) -> Prepared:
         tables: dict[str, Table] = {}
         for name, asked in samples.items():

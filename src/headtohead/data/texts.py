@@ -62,6 +62,10 @@ class Form(ABC, Generic[Sample]):
     def described(self, batch: Batch, content: Prepared, decode: Decode) -> list[dict[str, Any]]:
         """One small dictionary per sample."""
 
+    def together(self, sample: Sample) -> Any:
+        """Samples that have this alike stand in the same split, where splits are drawn; None tells nothing."""
+        del sample
+
     def parameters(self) -> Mapping[str, Any]:
         """What of the form determines the content."""
         return {}
