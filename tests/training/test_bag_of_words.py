@@ -15,6 +15,7 @@ from sklearn.metrics import accuracy_score, f1_score, log_loss
 import headtohead as h2h
 from headtohead.architectures.bag_of_words import BagOfWords
 from headtohead.data.contracts import DataSource
+from headtohead.data.fewer import FewerRows
 from headtohead.data.sentence_grammar import SentenceGrammar
 from headtohead.training.solving import solve
 
@@ -62,7 +63,7 @@ def test_features_and_choice_are_those_of_scikit_learn(weighting: Any, ngrams: i
     model = BagOfWords(
         vocab_size=data.spec().vocab_size, num_classes=2, ngrams=ngrams, weighting=weighting, strengths=STRENGTHS
     )
-    solved = solve(model, data, monitor="loss", direction="min")
+    solved = solve(model, data.split("train"), data.split("validation"), monitor="loss", direction="min")
     batch = data.split("validation").batch(np.arange(40))
     ours = model.features(**{name: batch.inputs()[name] for name in ("tokens", "valid")})[:, 0].numpy()
     for own, other in zip(ours, tested.toarray(), strict=True):
@@ -75,7 +76,7 @@ def test_features_and_choice_are_those_of_scikit_learn(weighting: Any, ngrams: i
 def test_only_the_most_frequent_features_are_kept() -> None:
     data = source()
     model = BagOfWords(vocab_size=data.spec().vocab_size, num_classes=2, ngrams=1, max_features=5, strengths=[1.0])
-    solve(model, data, monitor="accuracy", direction="max")
+    solve(model, data.split("train"), data.split("validation"), monitor="accuracy", direction="max")
     train = token_lists(data, "train")[0]
     counts = {token: sum(token in row for row in train) for row in train for token in row}
     telling = sorted((token for token in counts if counts[token] < 120), key=lambda token: (-counts[token], int(token)))
@@ -86,12 +87,15 @@ def test_a_run_leaves_a_record_like_any_other(tmp_path: Path) -> None:
     overrides = [
         "data=sentence_grammar", "data.num_train=120", "data.num_validation=40", "data.num_test=40",
         "task=classification", "model=bag_of_words", "model.ngrams=1", "model.strengths=[10.0]",
+        "trainer.train_rows=90",
         "trainer=cpu", "trainer.progress_bar=false", "probe=none", "tracking=none", f"output_dir={tmp_path}",
     ]  # fmt: skip
     record = h2h.train(h2h.compose("train", overrides))
     data = SentenceGrammar(num_train=120, num_validation=40, num_test=40)
-    (train, labels), (rows, truth) = token_lists(data, "train"), token_lists(data, "test")
-    vectorizer = TfidfVectorizer(analyzer=grams_up_to(1), max_df=119).fit(train)
+    (every, classes), (rows, truth) = token_lists(data, "train"), token_lists(data, "test")
+    kept = FewerRows(data.split("train"), 90, record.seeds.data_order).batch(np.arange(90)).rows.tolist()
+    train, labels = [every[row] for row in kept], classes[kept]
+    vectorizer = TfidfVectorizer(analyzer=grams_up_to(1), max_df=89).fit(train)
     solver = LogisticRegression(C=10.0, max_iter=1000).fit(vectorizer.transform(train), labels)
     said = solver.predict(vectorizer.transform(rows))
     assert record.status == "finished" and record.progress.step == 0
@@ -102,6 +106,18 @@ def test_a_run_leaves_a_record_like_any_other(tmp_path: Path) -> None:
     batch = again.data.split("test").batch(np.arange(40))
     with torch.no_grad():
         assert again.model(**batch.inputs()).argmax(1).numpy().tolist() == said.tolist()
+
+
+def test_fewer_rows_are_a_part_of_more_of_them_and_none_is_read_beyond() -> None:
+    split = source().split("train")
+    drawn = {count: FewerRows(split, count, seed=4) for count in (10, 50, 120)}
+    rows = {count: fewer.batch(np.arange(count)).rows.tolist() for count, fewer in drawn.items()}
+    assert set(rows[10]) < set(rows[50]) < set(rows[120]) == set(range(120)) and len(set(rows[10])) == 10
+    assert rows[10] != FewerRows(split, 10, seed=5).batch(np.arange(10)).rows.tolist()
+    lengths = split.lengths()
+    assert lengths is not None and np.array_equal(drawn[50].lengths(), lengths[rows[50]])
+    with pytest.raises(ValueError, match=r"trainer\.train_rows=121 is more than the train split has, 120"):
+        FewerRows(split, 121, seed=4)
 
 
 @pytest.mark.parametrize(

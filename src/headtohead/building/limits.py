@@ -73,7 +73,7 @@ LIMITS: dict[str, Range] = {
     **dict.fromkeys(("array_parallelism", "at_once", "cpus", "cpus_per_task", "timeout_min"), COUNT),
     **dict.fromkeys(("gpus", "gpus_per_node", "max_num_timeout", "retries", "signal_delay_s"), NOT_NEGATIVE),
     "mem_gb": POSITIVE,
-    **dict.fromkeys(("max_features", "ngrams"), COUNT),
+    **dict.fromkeys(("max_features", "ngrams", "train_rows"), COUNT),
     "strengths": POSITIVE,
     "train_fraction": Range(low=0, high=1, above=True, below=True),
     "weight_averaging": Range(low=0, high=1, above=True, below=True),

@@ -14,7 +14,8 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from headtohead.data.augmentation.pipeline import NO_AUGMENTATION, Augmentations
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSource, Split, SplitName
-from headtohead.data.order import Order, evaluation_batches, order_of
+from headtohead.data.fewer import FewerRows
+from headtohead.data.order import Order, OrderedSplit, evaluation_batches, order_of
 from headtohead.tasks.contracts import Task
 from headtohead.training.distributed import Replicas, replicas_of
 from headtohead.training.parts import Settings
@@ -54,6 +55,19 @@ def _moved(part: Batch, device: torch.device, dtype: torch.dtype) -> Batch:
     """Scores keep their own number format: rounded ones would tie."""
     moved = part.to(device, non_blocking=True)
     return moved if moved.images is None else replace(moved, images=moved.images.to(dtype))
+
+
+def rows_to_learn(source: DataSource, settings: Settings, seed: int) -> Split:
+    """The train split, or the part of it that was asked for."""
+    split = source.split("train")
+    if settings.train_rows is None:
+        return split
+    if isinstance(split, OrderedSplit):
+        raise ValueError(
+            f"trainer.train_rows={settings.train_rows} draws rows of the whole train split, and this data streams it: "
+            "set it to null"
+        )
+    return FewerRows(split, settings.train_rows, seed)
 
 
 def _num_scored(part: Batch) -> int:
@@ -164,7 +178,7 @@ class RunData(LightningDataModule):
         self._current_step, self._augmentation = current_step, augmentation
 
     def train_dataloader(self) -> Timed:
-        split = self._source.split("train")
+        split = rows_to_learn(self._source, self._settings, self._seed)
         order = order_of(split, batch_size=self._source.batch_size, seed=self._seed)
         replicas = self._replicas
         if order.batch_size < replicas.size * self._parts:

@@ -40,6 +40,9 @@ class Settings:
     """Largest norm of all gradients together."""
     weight_averaging: float | None = None
     """Decay of an exponential moving average of the weights, which is then what is evaluated and kept."""
+    train_rows: int | None = None
+    """Only so many rows of the train split, drawn by the run's seed; None means all. Tokens and classes are learned
+    from all of it."""
     log_every: int = 50
     validate_every: int = 200
     validation_batches: int | None = None

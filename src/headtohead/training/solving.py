@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headtohead.architectures.bag_of_words import NO_GRAM, BagOfWords
 from headtohead.architectures.heads import Classifier
-from headtohead.data.contracts import DataSource, SplitName
+from headtohead.data.contracts import Split
 from headtohead.data.order import evaluation_batches
 
 _ROWS_AT_ONCE = 256
@@ -34,13 +34,15 @@ class Solved:
 
 
 @torch.no_grad()
-def solve(model: BagOfWords, data: DataSource, *, monitor: str, direction: Literal["min", "max"]) -> Solved:
-    """Learns the n-grams and the weights from the train split; the strength is the best on validation."""
+def solve(
+    model: BagOfWords, rows: Split, validation: Split, *, monitor: str, direction: Literal["min", "max"]
+) -> Solved:
+    """Learns the n-grams and the weights from these rows; the strength is the best on validation."""
     from sklearn.linear_model import LogisticRegression
 
-    tokens = _learn_grams(model, data)
-    train, labels = _matrix(model, data, "train")
-    checked, truth = _matrix(model, data, "validation")
+    tokens = _learn_grams(model, rows)
+    train, labels = _matrix(model, rows)
+    checked, truth = _matrix(model, validation)
     best: tuple[Any, float] | None = None
     judged: dict[float, float] = {}
     for strength in model.strengths:
@@ -59,10 +61,10 @@ def solve(model: BagOfWords, data: DataSource, *, monitor: str, direction: Liter
     return Solved(len(labels), tokens, chosen, judged)
 
 
-def _learn_grams(model: BagOfWords, data: DataSource) -> int:
+def _learn_grams(model: BagOfWords, split: Split) -> int:
     """The most frequent n-grams by the number of rows that have them; what every row has tells nothing apart. Returns
     how many tokens were read."""
-    split, found, num_tokens = data.split("train"), [], 0
+    found, num_tokens = [], 0
     for rows in evaluation_batches(len(split), batch_size=_ROWS_AT_ONCE, rank=0, world_size=1):
         batch = split.batch(rows)
         assert batch.tokens is not None, "texts have tokens"
@@ -81,11 +83,11 @@ def _learn_grams(model: BagOfWords, data: DataSource) -> int:
     return num_tokens
 
 
-def _matrix(model: BagOfWords, data: DataSource, name: SplitName) -> tuple[Any, np.ndarray]:
+def _matrix(model: BagOfWords, split: Split) -> tuple[Any, np.ndarray]:
     """Features as a sparse matrix, and labels."""
     from scipy import sparse
 
-    split, parts, labels = data.split(name), [], []
+    parts, labels = [], []
     for rows in evaluation_batches(len(split), batch_size=_ROWS_AT_ONCE, rank=0, world_size=1):
         batch = split.batch(rows)
         assert batch.tokens is not None and batch.targets is not None, "labelled texts have both"

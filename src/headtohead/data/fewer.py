@@ -1,0 +1,30 @@
+"""A part of a split: what a model learns of it when it has fewer rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headtohead.data.batch import Batch
+from headtohead.data.contracts import DataError, Split
+
+
+class FewerRows(Split):
+    """So many rows of a split, drawn by a seed: the rows of a smaller number are among those of a larger one."""
+
+    def __init__(self, split: Split, count: int, seed: int) -> None:
+        if count > len(split):
+            raise DataError(
+                f"trainer.train_rows={count} is more than the train split has, {len(split)}: give fewer, or null."
+            )
+        self._split = split
+        self._rows = np.sort(np.random.default_rng(seed).permutation(len(split))[:count])
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def batch(self, rows: np.ndarray) -> Batch:
+        return self._split.batch(self._rows[rows])
+
+    def lengths(self) -> np.ndarray | None:
+        lengths = self._split.lengths()
+        return None if lengths is None else lengths[self._rows]
