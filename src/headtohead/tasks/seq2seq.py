@@ -4,7 +4,8 @@ that the model writes by itself."""
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Int
@@ -16,6 +17,7 @@ from headtohead.architectures.heads import HeadName
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
 from headtohead.generation.loop import greedy
+from headtohead.tasks.collecting import CollectedPerStage
 from headtohead.tasks.contracts import Decode, Task
 from headtohead.tasks.reading import row_text
 from headtohead.tasks.searching import Searching, searched
@@ -55,6 +57,8 @@ class SequenceToSequence(TokenPrediction):
         self.searching = Searching(beams, length_penalty, max_new_tokens)
         self.measures: list[TextMeasure] = []
         self.sums = PerStage(lambda: Sums("loss", "correct", "tokens", "matches", "samples"))
+        self.seen = CollectedPerStage()
+        self._written: dict[str, list[tuple[int, str, str]]] = {}
         self._stage: Literal["validation", "test"] = "validation"
 
     def bind(self, spec: DataSpec) -> Task:
@@ -96,10 +100,11 @@ class SequenceToSequence(TokenPrediction):
         )
         if self.measures and (decode := self.spec.decode) is not None:
             rows = scored.nonzero().squeeze(1).tolist()
-            texts = self._texts(written, decode)
-            truths = _truths(truth, decode)
-            found = all_sums(self.measures, [texts[row] for row in rows], [truths[row] for row in rows])
-            self.text_sums.add(stage, **found)
+            all_texts, all_truths = self._texts(written, decode), _truths(truth, decode)
+            texts, truths = [all_texts[row] for row in rows], [all_truths[row] for row in rows]
+            self.text_sums.add(stage, **all_sums(self.measures, texts, truths))
+            if stage == "test":
+                self.seen.add(stage, *zip(batch.rows[rows].tolist(), truths, texts, strict=True))
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
         sums = self.sums.read(stage)
@@ -112,7 +117,14 @@ class SequenceToSequence(TokenPrediction):
             found = self.text_sums.read(stage)
             for measure in self.measures:
                 results |= measure.figures(found)
+        self._written[stage] = self.seen.items(stage)
         return results
+
+    def files(self, stage: Literal["validation", "test"]) -> Mapping[str, Any]:
+        """Every text of the test as it was measured, by its row, beside the one that was wanted."""
+        rows = sorted(self._written.get(stage, []))
+        texts = {str(row): {"truth": truth, "written": text} for row, truth, text in rows}
+        return {"written": texts} if texts else {}
 
     def baseline(self, spec: DataSpec) -> dict[str, float]:
         """Every token alike, with which hardly any target is ever written."""
