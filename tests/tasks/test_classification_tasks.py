@@ -8,13 +8,22 @@ import numpy as np
 import pytest
 import torch
 from sklearn.dummy import DummyClassifier
-from sklearn.metrics import accuracy_score, confusion_matrix, log_loss, precision_recall_fscore_support
+from sklearn.metrics import (
+    accuracy_score,
+    confusion_matrix,
+    f1_score,
+    log_loss,
+    matthews_corrcoef,
+    precision_recall_fscore_support,
+)
 from torch.nn import functional as F
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
 from headtohead.tasks.classification import Classification, ImageClassification
+from headtohead.tasks.confusion import f1_of, matthews
+from small_batches import NEXT, sentence_pair_batch
 from small_models import VOCAB_SIZE, redraw, small_model
 
 NUM_CLASSES = 5
@@ -64,8 +73,9 @@ def test_metrics_equal_those_of_scikit_learn(family: str) -> None:
         "precision_macro": precision,
         "recall_macro": recall,
         "f1_macro": f1,
+        "matthews": matthews_corrcoef(truth, predicted),
     }
-    assert results.keys() == expected.keys() == set(task.metrics)
+    assert results.keys() == expected.keys() == set(task.metrics) - {"f1_second_class"}
     for name, value in expected.items():
         assert results[name] == pytest.approx(value, abs=2e-7), name
     table = task.tables("test")["confusion_matrix"]
@@ -117,8 +127,49 @@ def test_the_baseline_is_what_the_largest_class_and_the_shares_get(labels: list[
             "precision_macro": precision,
             "recall_macro": recall,
             "f1_macro": f1,
+            "matthews": 0.0,
         }
     )
+
+
+@pytest.mark.parametrize("labels", [[0, 0, 1], [0, 1, 1, 1]])
+def test_the_baseline_of_two_classes_has_the_f1_of_the_second(labels: list[int]) -> None:
+    truth = np.array(labels)
+    largest = np.full(len(labels), np.bincount(truth).argmax())
+    shares = tuple(float(share) for share in np.bincount(truth) / len(truth))
+    spec = replace(TEXT, num_classes=2, class_shares=shares)
+    expected = f1_score(truth, largest, pos_label=1, zero_division=0.0)
+    assert Classification().baseline(spec)["f1_second_class"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_figures_of_a_confusion_matrix_are_those_of_scikit_learn(num_classes: int, seed: int) -> None:
+    truth, said = np.random.default_rng(seed).integers(num_classes, size=(2, 30))
+    counts = confusion_matrix(truth, said, labels=range(num_classes)).tolist()
+    assert matthews(counts) == pytest.approx(matthews_corrcoef(truth, said))
+    for number in range(num_classes):
+        f1 = f1_score(truth, said, labels=[number], average="macro")
+        assert f1_of(counts, number) == pytest.approx(f1)
+
+
+def test_naming_one_class_always_correlates_with_nothing_and_finds_no_other() -> None:
+    assert matthews([[5, 0], [3, 0]]) == 0.0 == f1_of([[5, 0], [3, 0]], 1)
+    assert matthews_corrcoef([0] * 5 + [1] * 3, [0] * 8) == 0.0
+
+
+def test_two_classes_have_the_f1_of_the_second_which_may_select() -> None:
+    batch = sentence_pair_batch(40)
+    task = Classification(monitor="f1_second_class").bind(NEXT)
+    model = redraw(small_model("encoder_only", head="classifier", num_classes=2).double(), std=0.5).eval()
+    task.measure("test", model, batch)
+    with torch.no_grad():
+        said = model(**batch.inputs()).argmax(1).numpy()
+    results = task.results("test")
+    assert results["f1_second_class"] == pytest.approx(f1_score(batch.targets.numpy(), said))
+    assert results["matthews"] == pytest.approx(matthews_corrcoef(batch.targets.numpy(), said))
+    with pytest.raises(ValueError, match=r"task\.monitor=f1_second_class judges two classes, and this data has 5"):
+        Classification(monitor="f1_second_class").bind(TEXT)
 
 
 def test_samples_show_text_or_row_truth_and_prediction() -> None:

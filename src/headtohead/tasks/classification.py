@@ -21,6 +21,7 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
 from headtohead.tasks.class_labels import class_loss, class_name, class_names, guess, soft_class_loss, wide
+from headtohead.tasks.confusion import f1_of, matthews
 from headtohead.tasks.contracts import Decode, Loss, Task
 from headtohead.tasks.monitoring import direction_of
 from headtohead.tasks.reading import row_text
@@ -28,11 +29,16 @@ from headtohead.tasks.sums import PerStage, Sums
 from headtohead.tasks.tables import Cell, Table
 from headtohead.tasks.vocabulary import checked_smoothing, mean
 
+OF_TWO = "f1_second_class"
 OF_A_CLASS = ("class", "precision", "recall", "f1", "rows")
 
 
 class Classification(Task):
-    """`accuracy` is the share of right samples; the others are means over classes, so that rare ones count alike."""
+    """`accuracy` is the share of right samples; those called macro are means over classes, so that rare ones count too.
+
+    `matthews` is the correlation of what is said with what is true (Matthews 1975), as published for CoLA; of two
+    classes, `f1_second_class` is the F1 of finding the second, as published for MRPC and QQP.
+    """
 
     head = "classifier"
     families: ClassVar[tuple[str, ...]] = (
@@ -45,7 +51,15 @@ class Classification(Task):
         "external",
     )
     data_kinds: ClassVar[tuple[str, ...]] = ("labelled_text",)
-    metrics: ClassVar[tuple[str, ...]] = ("loss", "accuracy", "precision_macro", "recall_macro", "f1_macro")
+    metrics: ClassVar[tuple[str, ...]] = (
+        "loss",
+        "accuracy",
+        "precision_macro",
+        "recall_macro",
+        "f1_macro",
+        "matthews",
+        "f1_second_class",
+    )
 
     def __init__(self, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
         super().__init__()
@@ -55,6 +69,10 @@ class Classification(Task):
         self._confusion: dict[str, list[list[int]]] = {}
 
     def bind(self, spec: DataSpec) -> Task:
+        if self.monitor == OF_TWO and spec.num_classes != 2:
+            raise ValueError(
+                f"task.monitor={OF_TWO} judges two classes, and this data has {spec.num_classes}: choose f1_macro."
+            )
         if spec.num_classes < 2:
             raise ValueError(f"the data has {spec.num_classes} classes: classification needs at least 2.")
         self.scores = PerStage(lambda: _class_metrics(spec.num_classes))
@@ -90,22 +108,31 @@ class Classification(Task):
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
         sums, scores = self.sums.read(stage), self.scores.read(stage)
         loss = mean(sums["loss"], sums["samples"], "sample")
-        self._confusion[stage] = scores.pop("confusion").tolist()
-        return {"loss": loss} | {name: float(scores[name]) for name in self.metrics if name in scores}
+        self._confusion[stage] = confusion = scores.pop("confusion").tolist()
+        known = {name: float(value) for name, value in scores.items()}
+        known["matthews"] = matthews(confusion)
+        if len(confusion) == 2:
+            known[OF_TWO] = f1_of(confusion, 1)
+        return {"loss": loss} | {name: known[name] for name in self.metrics if name in known}
 
     def baseline(self, spec: DataSpec) -> dict[str, float]:
         """The largest class named always, so that nothing is found of the others; chance where no shares are known."""
         best = guess(spec)
         share, count = best.accuracy, spec.num_classes
+        known = [name for name in self.metrics if name != OF_TWO or count == 2]
         if not spec.class_shares:
-            return {"loss": best.loss} | {name: share for name in self.metrics if name != "loss"}
-        return {
+            return dict.fromkeys(known, share) | {"loss": best.loss, "matthews": 0.0}
+        f1 = 2 * share / (1 + share)
+        found = {
             "loss": best.loss,
             "accuracy": share,
             "precision_macro": share / count,
             "recall_macro": 1 / count,
-            "f1_macro": 2 * share / (1 + share) / count,
+            "f1_macro": f1 / count,
+            "matthews": 0.0,
+            OF_TWO: f1 if spec.class_shares.index(share) == 1 else 0.0,
         }
+        return {name: found[name] for name in known}
 
     def tables(self, stage: Literal["validation", "test"]) -> dict[str, Table]:
         """True classes below each other, predicted ones side by side."""
