@@ -15,6 +15,7 @@ from headtohead.cli.terminal import note, out, show_table
 
 if TYPE_CHECKING:
     from headtohead.examining.evaluation.findings import Evaluation
+    from headtohead.examining.finished import FinishedRun
 
 _EXAMPLES = """\
 examples:
@@ -27,6 +28,8 @@ examples:
   h2h evaluate RUN --lengths 64,128,256,512 data.packing=stream     a table and a plot over lengths
   h2h evaluate RUN data=sst2 --shots 0,1,4                          a language model asked for classes, by prompts
   h2h evaluate RUN data=sst2 --shots 4 task.label_words=[bad,good]  with words, a template, calibration of yours
+  h2h evaluate RUN --lm-eval lambada_openai --shots 0               by lm-evaluation-harness, an extra: lm-eval
+  h2h evaluate RUN --lm-eval mine --lm-eval-tasks DIR               with task files of yours
   h2h evaluate outputs/extrapolation/* --lengths 64,128,256         several runs, one table, one plot
 
 The weights are those that validation selected. With --stride, windows of --length tokens start that far apart and
@@ -51,6 +54,10 @@ def run(arguments: Sequence[str]) -> int:
     from headtohead.examining.evaluation.question import Question
     from headtohead.examining.finished import open_run
 
+    runs = [open_run(path) for path in paths]
+    if given.lm_eval:
+        _check_harness(given, overrides)
+        return _with_harness(runs, given)
     question = Question(
         split=given.split,
         lengths=given.lengths or (),
@@ -60,7 +67,6 @@ def run(arguments: Sequence[str]) -> int:
         by_place=given.places,
         shots=given.shots,
     )
-    runs = [open_run(path) for path in paths]
     found = [evaluate(one, question) for one in runs]
     if given.json:
         out(json.dumps([one.to_dict() for one in found], indent=2, ensure_ascii=False))
@@ -86,12 +92,40 @@ def _parser() -> Parser:
     taken.add_argument(
         "--shots", type=_lengths, metavar="N,N", help="ask a language model for classes, with so many examples"
     )
+    taken.add_argument("--lm-eval", metavar="TASK,TASK", help="tasks of lm-evaluation-harness instead")
+    taken.add_argument("--lm-eval-tasks", metavar="DIR", help="a folder with task files of your own for it")
     taken.add_argument("--places", action="store_true", help="also the loss by how many tokens were in sight")
     taken.add_argument("--plot", metavar="FILE", help="where the picture goes; default: beside the first result")
     taken.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
     taken.add_argument("--json", action="store_true", help="as JSON")
     taken.set_defaults(multirun=False)
     return taken
+
+
+def _check_harness(given: argparse.Namespace, overrides: Sequence[str]) -> None:
+    """The harness has data, splits and lengths of its own."""
+    others = {"--lengths": given.lengths, "--stride": given.stride, "--places": given.places, "--plot": given.plot}
+    refused = [name for name, value in others.items() if value] + list(overrides)
+    if refused:
+        raise ConfigurationError(f"--lm-eval brings its own data and splits: leave out {', '.join(refused)}")
+    if len(given.shots or ()) > 1:
+        raise ConfigurationError("--lm-eval shows as many examples in all prompts: give --shots one number")
+
+
+def _with_harness(runs: Sequence[FinishedRun], given: argparse.Namespace) -> int:
+    from headtohead.examining.harness.evaluating import with_harness
+    from headtohead.examining.harness.view import as_data, show
+
+    shots = given.shots[0] if given.shots else None
+    tasks = given.lm_eval.split(",")
+    found = [with_harness(run, tasks, folder=given.lm_eval_tasks, shots=shots) for run in runs]
+    if given.json:
+        out(json.dumps(as_data(found), indent=2, ensure_ascii=False))
+    else:
+        show_table(show(found))
+    for one in found:
+        note(os.path.relpath(one.path))
+    return 0
 
 
 def _lengths(text: str) -> tuple[int, ...]:
