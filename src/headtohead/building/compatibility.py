@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from headtohead.building import baselines, parametrising, spreading
+from headtohead.building import augmenting, baselines, parametrising, spreading
 from headtohead.building.choices import choices
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.published import PREFIX
@@ -282,6 +282,7 @@ RULES: tuple[Rule, ...] = (
     _schedule,
     _batch_statistics,
     _starting_points,
+    *augmenting.rules(),
     *baselines.rules(),
     *spreading.rules(),
     *parametrising.rules(),

@@ -65,6 +65,9 @@ def _prepare_one(override: str, known: set[str], config_dir: str | Path | None) 
 
 
 def _check_choice(group: str, choice: str, config_dir: str | Path | None) -> None:
+    if choice.startswith("[") and choice.endswith("]"):
+        for one in filter(None, (one.strip() for one in choice[1:-1].split(","))):
+            _check_choice(group, one, config_dir)
     if not _PLAIN.fullmatch(choice):
         return
     names = choice_names(group, config_dir)
