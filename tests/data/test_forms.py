@@ -164,6 +164,21 @@ def test_long_sentences_are_cut_with_their_tags() -> None:
     assert (batch.targets[0] != IGNORED).sum() == 2 and batch.targets[0, -1] == IGNORED
 
 
+@every_tokenizer
+@pytest.mark.parametrize("max_length", [None, 8, 9, 12, 24, 100])
+def test_tags_of_the_words_that_were_cut_off_are_kept_beside_the_row(
+    tokenizer: TokenizerName, max_length: int | None
+) -> None:
+    source = GivenSamples(TaggedForm(max_length=max_length), SENTENCES, tokenizer=tokenizer)
+    batch, names = batch_of(source), source.spec().class_names
+    assert batch.targets is not None
+    for row, (_, tags) in enumerate(SENTENCES):
+        lost = [] if batch.lost_tags is None else batch.lost_tags[row].tolist()
+        found = [names[tag] for tag in (*batch.targets[row].tolist(), *lost) if tag != IGNORED]
+        assert found == list(tags)
+    assert (batch.lost_tags is None) == (int((batch.targets != IGNORED).sum()) == 8)
+
+
 # Questions.
 
 QUESTIONS = [

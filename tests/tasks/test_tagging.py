@@ -174,6 +174,37 @@ def test_a_words_further_pieces_neither_count_nor_part_an_entity() -> None:
     assert there == sum(len(chunks(names)) for names in expected)
 
 
+@pytest.mark.parametrize("family", ["encoder_only", "decoder_only"])
+def test_words_that_were_cut_off_count_as_missed(family: str) -> None:
+    """As if they had been given O, in the entities as in the share of right tags."""
+    task, model, whole = case(family)
+    generator = torch.Generator().manual_seed(5)
+    lost = torch.randint(0, 5, (40, 4), generator=generator)
+    lost = lost.masked_fill(torch.arange(4) >= torch.randint(0, 5, (40, 1), generator=generator), IGNORED)
+    batch = replace(whole, lost_tags=lost)
+    task.measure("test", model, head(batch, 23))
+    task.measure("test", model, tail(batch, 23))
+    results = task.results("test")
+    with torch.no_grad():
+        said = model(**whole.inputs()).argmax(-1)
+    kept = whole.targets != IGNORED
+    truth, guessed = names_of(whole.targets, kept), names_of(said, kept)
+    right = int((said == whole.targets)[kept].sum())
+    for row in range(40):
+        beyond = [TAG_NAMES[tag] for tag in lost[row].tolist() if tag != IGNORED]
+        truth[row] += beyond
+        guessed[row] += ["O"] * len(beyond)
+    expected = plain_scores(truth, guessed)
+    found = tuple(results[f"entity_{name}"] for name in ("precision", "recall", "f1"))
+    assert found == pytest.approx(expected["all"], abs=1e-12)
+    assert results["token_accuracy"] == pytest.approx(right / sum(map(len, truth)))
+    for name, *figures in task.tables("test")["entities"].rows:
+        assert tuple(figures[:3]) == pytest.approx(expected[name], abs=1e-12)
+    task.measure("test", model, whole)
+    uncut = task.results("test")
+    assert uncut["loss"] == pytest.approx(results["loss"]) and uncut["entity_recall"] > results["entity_recall"]
+
+
 def test_training_loss_is_plain_cross_entropy_of_the_words_and_smoothing_acts_in_training_only() -> None:
     task, model, batch = case("encoder_only")
     task.label_smoothing = 0.2

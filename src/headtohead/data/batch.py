@@ -32,6 +32,8 @@ class Batch:
     """Of mixed images: the share of each class, in place of `targets`, which say whose the image was."""
     labels: Int[Tensor, B] | None = None
     """What a second objective reads beside the targets: whether the second sentence follows the first."""
+    lost_tags: Int[Tensor, "B R"] | None = None
+    """Tags of words that their rows had no room for, IGNORED behind them: they are not read, and still looked for."""
     valid: Bool[Tensor, "B L"] | None = None
     """True where a token is real; padding is on the right. None means all are."""
     segments: Int[Tensor, "B L"] | None = None

@@ -65,10 +65,13 @@ class TaggedForm(Form[Tagged]):
         tags = np.full(len(by_word.values), IGNORED, dtype=np.int32)
         tags[firsts] = numbers
         tags_by_sentence = Ragged(tags, tokens.offsets)
+        lost = Ragged(tags[:0], np.zeros(len(tokens) + 1, dtype=np.int64))
         if self.max_length is not None:
             room = np.full(len(tokens), self.max_length - 2)
+            lost = _tags_beyond(tags_by_sentence, room)
             tokens, tags_by_sentence = tokens.cut(room), tags_by_sentence.cut(room)
-        return {"tokens": tokenizer.framed(tokens), "tags": framed(tags_by_sentence, start=IGNORED, end=IGNORED)}
+        tags_of_row = framed(tags_by_sentence, start=IGNORED, end=IGNORED)
+        return {"tokens": tokenizer.framed(tokens), "tags": tags_of_row, "lost": lost}
 
     def spec(self, content: Prepared) -> DataSpec:
         names = tuple(content.facts["class_names"])
@@ -82,7 +85,7 @@ class TaggedForm(Form[Tagged]):
         )
 
     def rows(self, source: TextSource, name: SplitName, table: Table) -> TaggedRows:
-        return TaggedRows(source, name, ragged(table, "tokens"), ragged(table, "tags"), source.bucket_by_length)
+        return TaggedRows(source, name, table, source.bucket_by_length)
 
     def described(self, batch: Batch, content: Prepared, decode: Decode) -> list[dict[str, Any]]:
         """Words that carry a tag other than O as word/tag."""
@@ -104,11 +107,10 @@ class TaggedForm(Form[Tagged]):
 class TaggedRows(CachedSplit):
     """Padded to the longest of the batch; padding has no tag."""
 
-    def __init__(
-        self, source: CachedSource, name: SplitName, tokens: Ragged, tags: Ragged, bucket_by_length: bool
-    ) -> None:
+    def __init__(self, source: CachedSource, name: SplitName, table: Table, bucket_by_length: bool) -> None:
         super().__init__(source, name)
-        self._tokens, self._tags, self._bucket_by_length = tokens, tags, bucket_by_length
+        self._tokens, self._tags, self._lost = (ragged(table, column) for column in ("tokens", "tags", "lost"))
+        self._bucket_by_length = bucket_by_length
 
     def __len__(self) -> int:
         return len(self._tokens)
@@ -125,7 +127,23 @@ class TaggedRows(CachedSplit):
             tokens=as_tensor(tokens),
             valid=torch.from_numpy(valid),
             targets=as_tensor(np.where(valid, tags, IGNORED)),
+            lost_tags=self._beyond(rows),
         )
+
+    def _beyond(self, rows: np.ndarray) -> torch.Tensor | None:
+        """None where no row of the split was cut."""
+        if not len(self._lost.values):
+            return None
+        tags, is_lost = padded(self._lost.values, self._lost.offsets[rows], self._lost.lengths[rows])
+        return as_tensor(np.where(is_lost, tags, IGNORED))
+
+
+def _tags_beyond(tags: Ragged, room: np.ndarray) -> Ragged:
+    """Those of the words that begin where a row has no room any more."""
+    beyond = np.arange(len(tags.values)) - np.repeat(tags.offsets[:-1], tags.lengths) >= np.repeat(room, tags.lengths)
+    is_lost = beyond & (tags.values != IGNORED)
+    before = np.concatenate([[0], np.cumsum(is_lost)])
+    return Ragged(tags.values[is_lost], before[tags.offsets])
 
 
 def _found(sentences: Sequence[Tagged]) -> Classes:

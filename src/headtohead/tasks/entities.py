@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+NOTHING = -1
+"""In place of a tag where none was given: part of no entity."""
 _TAG = re.compile(r"O|[BI]-(?P<type>.+)")
 
 
@@ -27,8 +29,9 @@ class Scheme:
             )
         found = [match.group("type") if match else None for match in matches]
         self.types = tuple(sorted({type_ for type_ in found if type_ is not None}))
-        self._type_of = torch.tensor([-1 if type_ is None else self.types.index(type_) for type_ in found])
-        self._begins = torch.tensor([name.startswith("B-") for name in names])
+        # The last entry is that of NOTHING.
+        self._type_of = torch.tensor([-1 if type_ is None else self.types.index(type_) for type_ in (*found, None)])
+        self._begins = torch.tensor([name.startswith("B-") for name in (*names, "")])
 
     def entities(self, tags: Int[Tensor, " N"], rows: Int[Tensor, " N"]) -> Entities:
         """Of the tags of several rows, one after another; `rows` says which is whose.

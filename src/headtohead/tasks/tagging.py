@@ -15,7 +15,7 @@ from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
 from headtohead.tasks.class_labels import class_loss, class_names, guess
 from headtohead.tasks.contracts import Decode, Loss, Task
-from headtohead.tasks.entities import Scheme, rates
+from headtohead.tasks.entities import NOTHING, Scheme, rates
 from headtohead.tasks.monitoring import direction_of
 from headtohead.tasks.sums import Arrays, PerStage
 from headtohead.tasks.tables import Table
@@ -26,7 +26,8 @@ NO_ENTITY = "O"
 
 
 class Tagging(Task):
-    """Words are tagged at their first piece; the head runs on no other tokens."""
+    """Words are tagged at their first piece; the head runs on no other tokens. Words that were cut off a long sentence
+    are not tagged, which is wrong: their entities count as missed, and so does one that was cut in two."""
 
     head = "tagger"
     families: ClassVar[tuple[str, ...]] = ("encoder_only", "decoder_only", "recurrent", "external")
@@ -41,7 +42,7 @@ class Tagging(Task):
 
     def bind(self, spec: DataSpec) -> Task:
         self.scheme = Scheme(spec.class_names)
-        single, by_type = ("loss", "correct", "tokens"), ("right", "said", "there")
+        single, by_type = ("loss", "correct", "tokens", "words"), ("right", "said", "there")
         shapes = dict.fromkeys(single, ()) | {name: (len(self.scheme.types),) for name in by_type}
         self.sums = PerStage(lambda: Arrays(shapes))
         return super().bind(spec)
@@ -61,14 +62,17 @@ class Tagging(Task):
     def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:
         logits, tags = self._scored(model, batch)
         predicted, loss = logits.argmax(1), class_loss(logits, tags)
-        rows = (targets_of(batch) != IGNORED).nonzero()[:, 0]
-        said, there = (self.scheme.entities(of, rows) for of in (predicted, tags))
+        true, guessed = _with_lost(batch, placed(predicted, targets_of(batch)))
+        counted = true != IGNORED
+        rows = counted.nonzero()[:, 0]
+        said, there = (self.scheme.entities(of[counted], rows) for of in (guessed, true))
         count = len(self.scheme.types)
         self.sums.add(
             stage,
             loss=loss.total,
             correct=(predicted == tags).sum(),
             tokens=loss.count,
+            words=counted.sum(),
             right=there.by_type(there.shared_with(said), count),
             said=said.by_type(said.starts, count),
             there=there.by_type(there.starts, count),
@@ -79,7 +83,7 @@ class Tagging(Task):
         precision, recall, f1 = rates(sum(sums["right"]), sum(sums["said"]), sum(sums["there"]))
         return {
             "loss": mean(sums["loss"], sums["tokens"], "token"),
-            "token_accuracy": sums["correct"] / sums["tokens"],
+            "token_accuracy": sums["correct"] / sums["words"],
             "entity_precision": precision,
             "entity_recall": recall,
             "entity_f1": f1,
@@ -127,6 +131,14 @@ class Tagging(Task):
             )
         rows, tags = scored_rows(model.features(**batch.inputs()), targets_of(batch), wait=True)
         return model.head(rows), tags
+
+
+def _with_lost(batch: Batch, guessed: Int[Tensor, "B L"]) -> tuple[Int[Tensor, "B M"], Int[Tensor, "B M"]]:
+    """True and guessed tags of all words of each row, also of those that were cut off."""
+    true, lost = targets_of(batch), batch.lost_tags
+    if lost is None:
+        return true, guessed
+    return torch.cat([true, lost], dim=1), torch.cat([guessed, torch.full_like(lost, NOTHING)], dim=1)
 
 
 def _kept(tags: Int[Tensor, " L"]) -> list[int]:
