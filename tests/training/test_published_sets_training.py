@@ -138,3 +138,26 @@ def test_a_task_for_other_kinds_is_refused_in_one_sentence(
     assert main(["train", "data=sst2", "task=causal_lm", "tracking=none", f"output_dir={tmp_path}"]) == 2
     told = capsys.readouterr().err
     assert "task=causal_lm reads data of kind language" in told and "data=sst2 is labelled_text" in told
+
+
+def test_a_set_without_a_task_brings_that_of_its_kind_and_a_model_for_it(caplog: pytest.LogCaptureFixture) -> None:
+    config = h2h.compose("train", ["data=sst2"])
+    assert (config["choices"]["task"], config["choices"]["model"]) == ("classification", "encoder_only")
+    assert "data=sst2 is labelled_text: task=classification model=encoder_only" in caplog.text
+    assert h2h.compose("train", ["data=mnli", "model=recurrent"])["choices"]["model"] == "recurrent"
+    named = ["data=hub", "data.source_column=de", "data.target_column=en"]
+    config = h2h.compose("train", named)
+    assert (config["choices"]["task"], config["choices"]["model"]) == ("seq2seq", "encoder_decoder")
+    assert h2h.compose("train", ["data=sst2", "task=masked_lm", "model=encoder_only"])["choices"]["task"] == "masked_lm"
+
+
+@pytest.mark.parametrize("name", ["sst2", "ag_news"])
+def test_a_set_by_its_name_in_the_hub_says_which_task_reads_it(
+    name: str, hub: HubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing but the name is given: columns, their kind and the splits are found, the task is asked for by name."""
+    splits = [] if name == "ag_news" else ["data.test_split=validation", "data.validation_split=share"]
+    given = ["train", "data=hub", f"data.name={RAW[name][0]}", f"data.revision={revision_of(name)}", *splits]
+    assert main([*given, "tracking=none"]) == 2
+    told = capsys.readouterr().err
+    assert "data=hub is labelled_text" in told and "another task, task=classification" in told

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,11 @@ from headtohead.building.naming import run_name
 from headtohead.building.overrides import prepare
 from headtohead.building.published import starts_published, with_its_choices
 from headtohead.building.resuming import continued
+from headtohead.building.suiting import suited
 
 Config = dict[str, Any]
+SEVERAL = "augmentation"
+"""The group of which several choices may be made at once, augmentation=[token_dropping,swapping]."""
 
 
 def compose(root: str, overrides: Sequence[str] = (), config_dir: str | Path | None = None) -> Config:
@@ -53,8 +56,18 @@ def _compose_by_hydra(
     assert isinstance(plain, dict) and isinstance(chosen, dict)
     return (
         {str(key): value for key, value in plain.items()},
-        {str(group): choice for group, choice in sorted(chosen.items()) if not str(group).startswith("hydra/")},
+        dict(sorted({**_lists(overrides), **_of_groups(chosen)}.items())),
     )
+
+
+def _of_groups(chosen: Mapping[Any, Any]) -> dict[str, str | None]:
+    return {str(group): choice for group, choice in chosen.items() if not str(group).startswith("hydra/")}
+
+
+def _lists(overrides: Sequence[str]) -> dict[str, str | None]:
+    """Several choices of one group, of which Hydra does not tell."""
+    pairs = (override.partition("=") for override in overrides)
+    return {group: choices for group, _, choices in pairs if group == SEVERAL and choices.startswith("[")}
 
 
 def _one_sentence(error: Exception) -> str:
@@ -81,7 +94,7 @@ def compose_checked(root: str, overrides: Sequence[str] = (), config_dir: str | 
     """A named configuration whose keys are checked and whose choices go together, as far as can be known unbuilt."""
     from headtohead.building import compatibility, schema
 
-    composed = compose(root, overrides, config_dir)
+    composed = suited(compose(root, overrides, config_dir), overrides, lambda more: compose(root, more, config_dir))
     if starts_published(composed):
         composed = with_its_choices(composed, overrides, lambda all_of_them: compose(root, all_of_them, config_dir))
     config = schema.check(

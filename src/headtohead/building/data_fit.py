@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from headtohead.building.choices import choices
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.sources import class_value
 from headtohead.building.view import View
@@ -37,9 +38,13 @@ def check_kind(config: Mapping[str, Any], spec: DataSpec) -> None:
         forms = [form for form in class_value(view.data["_target_"], "forms") or () if KIND_OF_FORM[form] in kinds]
         raise ConfigurationError(
             f"{view.chosen('task')} reads data of kind {' or '.join(kinds)}, and {view.chosen('data')} is {spec.kind}: "
-            f"choose {''.join(f'data.form={form}, ' for form in forms)}other data (h2h list data) or another task "
-            f"(h2h list task)"
+            f"choose {''.join(f'data.form={form}, ' for form in forms)}other data (h2h list data) or another task, "
+            f"{' or '.join(_tasks_for(spec.kind))} (h2h list task)"
         )
+
+
+def _tasks_for(kind: str) -> list[str]:
+    return [f"task={c.name}" for c in choices("task") if kind in (class_value(c.target, "data_kinds") or ())]
 
 
 def _misfits(view: View, model: Mapping[str, Any], spec: DataSpec) -> Iterator[str]:

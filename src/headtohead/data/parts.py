@@ -28,6 +28,8 @@ def kind_of_parts(parts: Collection[str]) -> DataKind | None:
 
 
 def kind_of_fields(fields: Mapping[str, object]) -> DataKind | None:
-    """The kind that a configuration asks for by the columns it names; None where they are to be guessed."""
+    """The kind that a configuration asks for by the columns it names; None where they are to be guessed, and where a
+    text is named alone, whose label may have been forgotten."""
     known = {part for needed, optional in PARTS.values() for part in needed | optional}
-    return kind_of_parts({part for part in known if fields.get(f"{part}_column") is not None})
+    named = {part for part in known if fields.get(f"{part}_column") is not None}
+    return None if named == {"text"} else kind_of_parts(named)

@@ -190,7 +190,12 @@ class HubTables(TableFiles):
 
     def read(self, file: Path) -> Iterator[tuple[Any, int]]:
         kind_of(Columns(**self.chosen[1]), self.column_names(file), file=f"{self.published}: {file.name}")
-        yield from super().read(file)
+        samples = super().read(file)
+        first = next(samples, None)
+        if first is None:  # told as a whole split
+            return
+        yield first
+        yield from samples
         if left_out := self._left_out.get(file.name):
             _log.info(
                 "%s: %d rows of %s have no label or no text, and are left out", self.published, left_out, file.name
