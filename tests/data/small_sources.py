@@ -16,6 +16,7 @@ from headtohead.data.csv_files import CsvFiles
 from headtohead.data.digits import Digits
 from headtohead.data.dyck import Dyck
 from headtohead.data.grammar_lm import GrammarCorpus
+from headtohead.data.hub.corpora import HubCorpus
 from headtohead.data.hub.images import HubImages
 from headtohead.data.hub.tables import HubTables
 from headtohead.data.image_folder import ImageFolder
@@ -64,6 +65,7 @@ FROM_FILES: dict[str, Callable[..., DataSource]] = {
     "csv": lambda folder, seed: CsvFiles(path=str(written_table(folder)), seed=seed),
     "hub": lambda folder, seed: HubTables(folder=str(written_parquet(folder)), seed=seed),
     "hub_images": lambda folder, seed: HubImages(folder=str(written_set(folder)), image_size=8, seed=seed),
+    "hub_corpus": lambda folder, seed: HubCorpus(folder=str(written_corpus(folder)), context_length=16, seed=seed),
     "image_folder": lambda folder, seed: ImageFolder(path=str(written_images(folder)), image_size=8, seed=seed),
     "json": lambda folder, seed: JsonFiles(path=str(written_questions(folder)), seed=seed),
     "next_sentence": lambda folder, seed: NextSentence(path=str(written_text(folder)), sentences="line", seed=seed),
@@ -129,6 +131,18 @@ def written_parquet(folder: Path) -> Path:
         words = [["in", f"town{row}", "lives", f"name{row}"] for row in rows]
         tags = [["O", "B-LOC", "O", "B-PER"] if row % 2 else ["O", "B-LOC", "I-LOC", "O"] for row in rows]
         parquet.write_table(pa.table({"tokens": words, "ner_tags": tags}), root / f"{split}-00000-of-00001.parquet")
+    return root
+
+
+def written_corpus(folder: Path) -> Path:
+    """Documents in one file, as a hub hands them out without splits."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    root = folder / "corpus"
+    root.mkdir(exist_ok=True)
+    texts = [f"document {row} tells of town {row * row}, where name {row} lives" for row in range(200)]
+    parquet.write_table(pa.table({"text": texts}), root / "train-00000-of-00001.parquet")
     return root
 
 

@@ -135,7 +135,7 @@ def test_first_documents_are_held_out_and_none_of_their_texts_is_trained_on(corp
     doubled = corpus(folder=str(folder))
     shelf = doubled._shelf()
     kept: Counter[str] = Counter()
-    for unit in range(4):
+    for unit in range(3):  # the first is held out as a whole
         if shelf.size(unit):
             documents = ragged(shelf.table(unit), "tokens")
             kept.update(doubled.decode(documents[row].tolist()) for row in range(len(documents)))

@@ -108,7 +108,7 @@ class StreamedCorpus(LanguageSource):
 
     def samples(self) -> Mapping[SplitName, Sequence[str]]:
         """The held-out documents, and under `train` those that a tokenizer learns from; none of them twice."""
-        documents = self._first_documents()
+        documents = (text for _, text in self._first_documents())
         held_out = {name: list(islice(documents, number)) for name, number in self.num_held_out.items()}
         learned = list(islice(documents, self.num_learned))
         if not learned:
@@ -119,14 +119,14 @@ class StreamedCorpus(LanguageSource):
             )
         return {"train": learned, **held_out}
 
-    def _first_documents(self) -> Iterator[str]:
-        """In the order of the files, each text once."""
+    def _first_documents(self) -> Iterator[tuple[int, str]]:
+        """In the order of the files, each text once, with the number of its unit among all."""
         seen = set()
-        for unit in self._listed:
+        for number, unit in enumerate(self._listed):
             for text in texts_of(self.addresses[unit.file], unit.row_group, self.text_column):
                 if text.strip() and (digest := digest_of_text(text)) not in seen:
                     seen.add(digest)
-                    yield text
+                    yield number, text
 
     @cached_property
     def _listed(self) -> list[Unit]:
@@ -134,10 +134,11 @@ class StreamedCorpus(LanguageSource):
         return units_of(self.addresses, self.text_column)
 
     def make(self) -> Prepared:
+        """The train stream begins with the first unit that is not held out as a whole, so that there is a row 0."""
         made = super().make()
-        documents = self._first_documents()
-        held_out = [digest_of_text(text) for text in islice(documents, sum(self.num_held_out.values()))]
-        units = [[unit.file, unit.row_group, unit.num_rows] for unit in self._listed]
+        documents = list(islice(self._first_documents(), sum(self.num_held_out.values()) + 1))
+        held_out = [digest_of_text(text) for _, text in documents[:-1]]
+        units = [[unit.file, unit.row_group, unit.num_rows] for unit in self._listed[documents[-1][0] :]]
         return Prepared(made.tables, {**made.facts, "held_out": held_out, "units": units})
 
     def open_split(self, name: SplitName) -> Split:

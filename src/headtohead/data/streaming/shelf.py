@@ -26,9 +26,9 @@ _OPEN = 256
 class Shelf:
     """What one corpus needs of its units, shared by all processes of a machine."""
 
-    def __init__(self, folder: Path, make: Make, *, room: int) -> None:
-        """`room` in bytes; what is in use at once should fit."""
-        self._folder, self._make, self._room = folder, make, room
+    def __init__(self, folder: Path, make: Make, *, room: int, sized_by: str = "tokens") -> None:
+        """`room` in bytes; what is in use at once should fit. `sized_by` is the column whose values are counted."""
+        self._folder, self._make, self._room, self._sized_by = folder, make, room, sized_by
         self._open: OrderedDict[int, Table] = OrderedDict()
         self._sizes: dict[int, int] = {}
         self._read_up_to = 0
@@ -79,6 +79,7 @@ class Shelf:
                 return table
             except FileNotFoundError:  # not made yet, or removed a moment ago
                 self._put(unit)
+                assert self.size(unit) > 0, "a unit without documents has no rows"
             except pa.ArrowException:  # damaged
                 path.unlink(missing_ok=True)
 
@@ -103,7 +104,7 @@ class Shelf:
         with told_when_full(path):
             try:
                 write_table(unfinished, table)
-                self._note(unit, len(ragged(table, "tokens").values))
+                self._note(unit, len(ragged(table, self._sized_by).values))
                 unfinished.replace(path)
             finally:
                 unfinished.unlink(missing_ok=True)

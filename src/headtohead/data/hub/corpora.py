@@ -1,0 +1,132 @@
+"""Published corpora as language-model data: rows of one column, put together again where a row is only a line, or cut
+in three where the field has agreed on places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import accumulate
+from typing import Any, ClassVar, Literal, get_args
+
+from headtohead.data.contracts import SPLIT_NAMES, DataError, SplitName
+from headtohead.data.hub.tables import HubTables
+from headtohead.data.language import Packing
+from headtohead.data.tokenizers import TokenizerName
+
+DocumentUnit = Literal["row", "article"]
+"""row: each row of the column is a document; article: rows are lines, and ` = Title = ` begins a document."""
+
+
+class HubCorpus(HubTables):
+    """Texts of one column, split as published, or by `cut`: percent of the bytes for train, validation and test, in the
+    order of the text."""
+
+    name: ClassVar[str] = "hub_corpus"
+
+    def __init__(
+        self,
+        *,
+        name: str | None = None,
+        subset: str | None = None,
+        revision: str | None = None,
+        folder: str | None = None,
+        train_split: str | None = None,
+        validation_split: str | None = None,
+        test_split: str | None = None,
+        validation_share: float = 0.05,
+        test_share: float = 0.05,
+        text_column: str = "text",
+        documents: DocumentUnit = "row",
+        cut: list[float] | None = None,
+        context_length: int = 128,
+        batch_size: int = 32,
+        tokenizer: TokenizerName = "bpe",
+        vocab_size: int | None = None,
+        packing: Packing = "apart",
+        seed: int = 0,
+        about: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(
+            name=name,
+            subset=subset,
+            revision=revision,
+            folder=folder,
+            train_split=train_split,
+            validation_split=validation_split,
+            test_split=test_split,
+            validation_share=validation_share,
+            test_share=test_share,
+            text_column=text_column,
+            context_length=context_length,
+            packing=packing,
+            batch_size=batch_size,
+            tokenizer=tokenizer,
+            vocab_size=vocab_size,
+            seed=seed,
+            about=about,
+        )
+        if documents not in get_args(DocumentUnit):
+            raise DataError(
+                f"data.documents={documents} is unknown: choose one of {', '.join(get_args(DocumentUnit))}."
+            )
+        if cut is not None and (len(cut) != len(SPLIT_NAMES) or min(cut) <= 0 or sum(cut) != 100):
+            raise DataError(
+                f"data.cut={cut} must be three numbers above 0, percent of the bytes for train, validation and test "
+                f"that make 100 together, such as [90,5,5]; or null."
+            )
+        self.documents, self.cut = documents, None if cut is None else [float(part) for part in cut]
+
+    def sample_parameters(self) -> Mapping[str, Any]:
+        told = {"documents": self.documents, "cut": self.cut, "shares": self.shares, "seed": self.seed}
+        if not self.located.revision or self.published.folder is not None:
+            return {**super().sample_parameters(), **told}
+        # A commit never changes: its files, which may be large, are not read to see whether they did.
+        files = {str(name): [[file.path, file.size] for file in listed] for name, listed in self.located.splits.items()}
+        splits = {str(ours): theirs for ours, theirs in self.published_splits.items()}
+        return {**told, "files": files, "splits": splits, "columns": self.chosen[1], "commit": self.located.revision}
+
+    def samples(self) -> Mapping[SplitName, list[str]]:
+        samples = super().samples() if self.cut is None else self._cut_by_bytes(self._whole_text())
+        if self.documents == "row":
+            return samples
+        return {
+            name: articles(line for text in texts for line in text.splitlines(True)) for name, texts in samples.items()
+        }
+
+    def _whole_text(self) -> str:
+        return "".join(sample for file in self.files["train"] for sample, _ in self.read(file))
+
+    def _cut_by_bytes(self, text: str) -> dict[SplitName, list[str]]:
+        """At the last character that ends there or before."""
+        assert self.cut is not None
+        whole = text.encode()
+        ends = [_end_of_character(whole, round(len(whole) * share / 100)) for share in accumulate(self.cut)]
+        parts = [whole[start:end].decode() for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+        for name, part in zip(SPLIT_NAMES, parts, strict=True):
+            if not part.strip():
+                raise DataError(
+                    f"data.cut={self.cut} leaves nothing of {self.published} for the {name} split: change it."
+                )
+        return {name: [part] for name, part in zip(SPLIT_NAMES, parts, strict=True)}
+
+
+def articles(lines: Iterable[str]) -> list[str]:
+    """Lines put together to articles: each begins with a line ` = Title = `, sections with more signs are within."""
+    found: list[list[str]] = [[]]
+    for line in lines:
+        if is_title(line) and found[-1]:
+            found.append([])
+        found[-1].append(line)
+    return ["".join(article) for article in found if article]
+
+
+def is_title(line: str) -> bool:
+    """Of an article, not of a section within it, whose signs are several."""
+    words = line.split()
+    return len(words) > 2 and words[0] == words[-1] == "=" and words[1] != "=" and words[-2] != "="
+
+
+def _end_of_character(text: bytes, place: int) -> int:
+    """This place, or the end of the last whole character before it."""
+    while 0 < place < len(text) and text[place] & 0xC0 == 0x80:
+        place -= 1
+    return place
