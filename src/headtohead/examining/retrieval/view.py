@@ -108,8 +108,8 @@ def _of_8_bits(comparison: Comparison) -> Iterator[str]:
     for one in comparison.retrievers:
         whole = by_name.get(one.name.removesuffix(" int8"))
         if one.stage == "retrieval_int8" and whole is not None:
-            lost = whole.means[f"recall@{k}"] - one.means[f"recall@{k}"]
+            gained = one.means[f"recall@{k}"] - whole.means[f"recall@{k}"]
             yield (
-                f"{one.name}: recall@{k} {-lost:+.4f} by rounding, {memory(one.num_bytes)} instead of "
+                f"{one.name}: recall@{k} {gained:+.4f} by rounding, {memory(one.num_bytes)} instead of "
                 f"{memory(whole.num_bytes)} ({one.num_bytes / whole.num_bytes:.0%})"
             )
