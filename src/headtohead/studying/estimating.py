@@ -155,7 +155,12 @@ def _left(plan: Plan, arm: str, records: Records, parameters: float) -> _Left:
     if awaited:
         steps += [round(fmean(plan.study.shares) * whole)] * awaited
         kept += [kept_bytes(draft, parameters)] * awaited
-    return _Left(len(steps), sum(steps) / whole, sum(kept))
+    return _Left(len(steps), sum(_share(each, whole) for each in steps), sum(kept))
+
+
+def _share(steps: int, whole: int) -> float:
+    """Of a whole run; one that takes no steps is whole."""
+    return steps / whole if whole else 1.0
 
 
 def _trial_of(plan: Plan, arm: str) -> dict[str, Any]:
@@ -190,7 +195,7 @@ def _of_finished(plan: Plan, arm: str, records: Records) -> float | None:
     for cell in plan.of_arm(arm):
         record = records[cell]
         if record is not None and record.status == "finished" and record.timing.starts == 1:
-            spans[cell.counts].append(_span(record) * whole / cell.config["trainer"]["max_steps"])
+            spans[cell.counts].append(_span(record) / _share(cell.config["trainer"]["max_steps"], whole))
     found = spans[True] or spans[False]
     return fmean(found) if found else None
 

@@ -151,7 +151,7 @@ def reading_of(config: Mapping[str, Any]) -> Reading:
     task, split = build_task(config, data.spec()), data.split("train")
     seed, pieces = seeds_of(config["seed"]).data_order, config["trainer"].get("accumulate", 1)
     order = order_of(split, batch_size=data.batch_size, seed=seed)
-    num_steps = min(BATCHES_READ, config["trainer"]["max_steps"])
+    num_steps = max(1, min(BATCHES_READ, config["trainer"]["max_steps"]))
     parts: Counter[Part] = Counter()
     tokens = 0
     for step in range(num_steps):
