@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -103,7 +104,9 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(urlsplit(self.path).path)
         self.server.asked.append(f"{self.command} {path}")
         parts = path.strip("/").split("/")
-        if parts[:2] == ["api", "datasets"]:
+        if parts[:2] == ["api", "datasets"] and parts[4:5] == ["tree"]:
+            self._tree("/".join(parts[2:4]), parts[5], "/".join(parts[6:]))
+        elif parts[:2] == ["api", "datasets"]:
             self._info("/".join(parts[2:4]), "/".join(parts[5:]) if parts[4:5] == ["revision"] else None)
         elif parts[0] == "datasets" and parts[3:4] == ["resolve"]:
             self._file("/".join(parts[1:3]), parts[4], "/".join(parts[5:]), with_body=with_body)
@@ -130,6 +133,17 @@ class _Handler(BaseHTTPRequestHandler):
         }
         self._send(200, json.dumps(told).encode(), {"Content-Type": "application/json"})
 
+    def _tree(self, name: str, revision: str, below: str) -> None:
+        """What lies in a folder, for those who open files as those of a disk."""
+        folder = self._folder(name, revision)
+        if folder is None:
+            return
+        if not (folder / below).is_dir():
+            self._refuse(404, "EntryNotFound")
+            return
+        told = [_entry(folder, path) for path in sorted((folder / below).iterdir())]
+        self._send(200, json.dumps(told).encode(), {"Content-Type": "application/json"})
+
     def _file(self, name: str, revision: str, path: str, *, with_body: bool) -> None:
         folder = self._folder(name, revision)
         if folder is None:
@@ -150,6 +164,11 @@ class _Handler(BaseHTTPRequestHandler):
             content = content[:-7]
         if with_body and path in self.server.changed:
             content = bytes([content[0] ^ 1]) + content[1:]
+        if (asked := re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))) is not None:
+            first, last = int(asked[1]), min(int(asked[2]), len(content) - 1)
+            headers |= {"Content-Range": f"bytes {first}-{last}/{len(content)}"}
+            self._send(206, content[first : last + 1], headers)
+            return
         self._send(200, content, headers)
 
     def _folder(self, name: str, revision: str | None) -> Path | None:
@@ -182,6 +201,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.released.wait(30)
         with contextlib.suppress(ConnectionError):  # the client may be gone
             self.wfile.write(content[len(content) // 2 :])
+
+
+def _entry(folder: Path, path: Path) -> dict[str, Any]:
+    told: dict[str, Any] = {"path": path.relative_to(folder).as_posix(), "oid": "0", "size": 0, "type": "directory"}
+    if path.is_file():
+        told |= {"type": "file", "size": path.stat().st_size}
+        if path.name.endswith(LARGE):
+            told["lfs"] = {"oid": _etag(path), "size": path.stat().st_size, "pointerSize": 130}
+    return told
 
 
 def _sibling(folder: Path, file: Path) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 Columns, names of classes and folders are those of the cards at the revisions that the YAML files pin
 (https://huggingface.co/datasets/ylecun/mnist, zalando-datasets/fashion_mnist, uoft-cs/cifar10, uoft-cs/cifar100,
-ethz/food101).
+ethz/food101, ILSVRC/imagenet-1k).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 
 from published_sets.writing import write_card, write_parquet
 
@@ -48,6 +49,8 @@ panna_cotta peking_duck pho pizza pork_chop poutine prime_rib pulled_pork_sandwi
 risotto samosa sashimi scallops seaweed_salad shrimp_and_grits spaghetti_bolognese spaghetti_carbonara spring_rolls
 steak strawberry_shortcake sushi tacos takoyaki tiramisu tuna_tartare waffles
 """
+IMAGENET = ("tench, Tinca tinca", "goldfish, Carassius auratus", *(f"kind {number}" for number in range(2, 1000)))
+"""As many as there are; but for the first two, not their real names."""
 Form = Literal["PNG", "JPEG"]
 
 
@@ -111,6 +114,31 @@ def write_pictures(
     )
 
 
+def write_imagenet(folder: Path) -> None:
+    """Row groups of a few pictures; the labels of the test split are -1, which means that they are kept back."""
+    from pyarrow import parquet
+
+    sizes = {"train": 2 * 60, "validation": 20, "test": 10}
+    write_pictures(
+        folder,
+        image="image",
+        labels={"label": IMAGENET},
+        shape=(40, 30, 3),
+        rows=sizes,
+        subset=None,
+        inside="data",
+        licence="other",
+        form="JPEG",
+        shards=2,
+    )
+    for path in sorted((folder / "data").glob("*.parquet")):
+        table = parquet.read_table(path)
+        if path.name.startswith("test"):
+            hidden = pa.array([-1] * len(table), table.schema.field("label").type)
+            table = table.set_column(1, table.schema.field("label"), hidden)
+        parquet.write_table(table, path, row_group_size=10)
+
+
 SETS: dict[str, Callable[[Path], None]] = {
     "mnist": partial(
         write_pictures,
@@ -164,4 +192,5 @@ SETS: dict[str, Callable[[Path], None]] = {
         form="JPEG",
         shards=2,
     ),
+    "imagenet": write_imagenet,
 }

@@ -51,11 +51,11 @@ def pixels_of(content: Content, image_size: int, colours: Colours, where: str) -
 
 
 def all_pixels(
-    contents: Iterable[tuple[bytes, str]], image_size: int, colours: Colours, *, threads: int | None = None
+    contents: Iterable[tuple[bytes, str]], image_size: int, colours: Colours, *, together: int = _AT_ONCE
 ) -> Iterator[np.ndarray]:
-    """Of many pictures, each with the words for where it stands, in their order: some dozens of rows at a time. Pillow
+    """Of many pictures, each with the words for where it stands, in their order: so many rows `together`. Pillow
     lets other threads go on while it reads a picture."""
-    threads = num_processes() if threads is None else threads
+    threads = num_processes()
     under_way: deque[Future[np.ndarray]] = deque()
 
     def decode(piece: Sequence[tuple[bytes, str]]) -> np.ndarray:
@@ -63,7 +63,7 @@ def all_pixels(
 
     with ThreadPoolExecutor(threads) as pool:
         try:
-            for piece in _pieces(contents):
+            for piece in _pieces(contents, together):
                 under_way.append(pool.submit(decode, piece))
                 if len(under_way) > _WAITING * threads:
                     yield under_way.popleft().result()
@@ -73,11 +73,11 @@ def all_pixels(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _pieces(contents: Iterable[tuple[bytes, str]]) -> Iterator[list[tuple[bytes, str]]]:
+def _pieces(contents: Iterable[tuple[bytes, str]], size: int) -> Iterator[list[tuple[bytes, str]]]:
     piece: list[tuple[bytes, str]] = []
     for content in contents:
         piece.append(content)
-        if len(piece) == _AT_ONCE:
+        if len(piece) == size:
             yield piece
             piece = []
     if piece:

@@ -7,13 +7,21 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import SPLIT_NAMES, SplitName
 from headtohead.data.rows import as_tensor
 from headtohead.data.source import CachedSource, CachedSplit
+from headtohead.data.storage import slices
 
 _MIDDLE = 0.5
+_BRIGHTEST = 255
+_AT_ONCE = 2**23
+"""Pixels whose sums are taken together."""
+_LEAST_DEVIATION = 1e-3
+"""Of a channel that is the same everywhere."""
 
 
 class ImageRows(CachedSplit):
@@ -37,22 +45,42 @@ class ImageRows(CachedSplit):
         super().__init__(source, name)
         self._images, self._labels, self._shape = images, labels, shape
         self._places = np.arange(len(images)) if places is None else places
-        middle = [_MIDDLE] * shape[0]
-        shift, width = (np.array(numbers or middle)[:, None, None] for numbers in (mean, deviation))
-        self._factor = (1 / (brightest * width)).astype(np.float32)
-        self._offset = (shift / width).astype(np.float32)
+        self._scale = brightest, mean, deviation
 
     def __len__(self) -> int:
         return len(self._places)
 
     def batch(self, rows: np.ndarray) -> Batch:
         places = self._places[rows]
-        pixels = self._images[places].astype(np.float32).reshape(-1, *self._shape)
         return Batch(
             rows=as_tensor(rows),
-            images=torch.from_numpy(pixels * self._factor - self._offset),
+            images=normalised(self._images[places], self._shape, *self._scale),
             targets=as_tensor(self._labels[places]),
         )
+
+
+def normalised(
+    pixels: np.ndarray, shape: tuple[int, int, int], brightest: int, mean: Sequence[float], deviation: Sequence[float]
+) -> Float[Tensor, "B C H W"]:
+    """What a model reads of rows of bytes."""
+    middle = [_MIDDLE] * shape[0]
+    shift, width = (np.array(numbers or middle)[:, None, None] for numbers in (mean, deviation))
+    factor, offset = ((1 / (brightest * width)).astype(np.float32), (shift / width).astype(np.float32))
+    return torch.from_numpy(pixels.astype(np.float32).reshape(-1, *shape) * factor - offset)
+
+
+def mean_and_deviation(
+    images: np.ndarray, places: np.ndarray, shape: tuple[int, int, int]
+) -> tuple[list[float], list[float]]:
+    """Of each channel over some of the images, black being 0 and the brightest value 1."""
+    sums, squares, count = np.zeros(shape[0]), np.zeros(shape[0]), len(places) * shape[1] * shape[2]
+    for piece in slices(len(places), max(_AT_ONCE // images.shape[1], 1)):
+        pixels = images[places[piece]].reshape(-1, shape[0], shape[1] * shape[2])
+        sums += pixels.sum((0, 2), dtype=np.int64) / _BRIGHTEST
+        squares += np.square(pixels, dtype=np.int64).sum((0, 2)) / _BRIGHTEST**2
+    mean = sums / count
+    deviation = np.sqrt(np.maximum(squares / count - mean**2, 0))
+    return mean.tolist(), np.maximum(deviation, _LEAST_DEVIATION).tolist()
 
 
 def described_images(batch: Batch, class_names: Sequence[str]) -> list[dict[str, Any]]:

@@ -22,17 +22,13 @@ from headtohead.data.hub.fetching import fetched
 from headtohead.data.hub.locating import Located, located
 from headtohead.data.hub.picture_files import Chosen, PictureColumns, chosen_columns, classes_of, num_rows_of, rows_of
 from headtohead.data.hub.published import Published
-from headtohead.data.images import ImageRows, described_images, stratified
+from headtohead.data.images import ImageRows, described_images, mean_and_deviation, stratified
 from headtohead.data.places import cache_root
 from headtohead.data.source import CachedSource
-from headtohead.data.storage import Table, numbers, slices, smallest_integer
+from headtohead.data.storage import Table, numbers, smallest_integer
 from headtohead.data.tokenizing import bar
 
 _BRIGHTEST = 255
-_AT_ONCE = 2**23
-"""Pixels whose sums are taken together."""
-_LEAST_DEVIATION = 1e-3
-"""Of a channel that is the same everywhere."""
 _COPIES = 2
 """Of the pixels on disk, while the cache is written."""
 
@@ -242,20 +238,6 @@ class HubImages(CachedSource):
     def __getstate__(self) -> dict[str, Any]:
         """The listing of a repository, which may be long, does not travel."""
         return {name: value for name, value in super().__getstate__().items() if name != "located"}
-
-
-def mean_and_deviation(
-    images: np.ndarray, places: np.ndarray, shape: tuple[int, int, int]
-) -> tuple[list[float], list[float]]:
-    """Of each channel over some of the images, black being 0 and the brightest value 1."""
-    sums, squares, count = np.zeros(shape[0]), np.zeros(shape[0]), len(places) * shape[1] * shape[2]
-    for piece in slices(len(places), max(_AT_ONCE // images.shape[1], 1)):
-        pixels = images[places[piece]].reshape(-1, shape[0], shape[1] * shape[2])
-        sums += pixels.sum((0, 2), dtype=np.int64) / _BRIGHTEST
-        squares += np.square(pixels, dtype=np.int64).sum((0, 2)) / _BRIGHTEST**2
-    mean = sums / count
-    deviation = np.sqrt(np.maximum(squares / count - mean**2, 0))
-    return mean.tolist(), np.maximum(deviation, _LEAST_DEVIATION).tolist()
 
 
 def _table_of(published_split: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from headtohead.data.classes import Classes
 from headtohead.data.contracts import DataError
-from headtohead.data.hub.features import class_names_of, features_of_parquet
+from headtohead.data.hub.features import class_names_of
 from headtohead.data.parquet_files import opened_file, schema_of
 
 _AT_ONCE = 256
@@ -40,15 +40,21 @@ class Chosen:
 def chosen_columns(asked: PictureColumns, file: Path, features: Mapping[str, Any], origin: str) -> Chosen:
     """Those asked for, else the only ones of their kind; `features` are those of the card."""
     _check_form(file)
-    schema = schema_of(file)
-    known = {**features_of_parquet(file), **features}
+    return chosen_of(asked, schema_of(file), features, f"{origin}: {file.name}")
+
+
+def chosen_of(asked: PictureColumns, schema: Any, features: Mapping[str, Any], where: str) -> Chosen:
+    """The same of an Arrow schema."""
+    from datasets import Features
+
+    known = {**Features.from_arrow_schema(schema), **features}
     images = [name for name in schema.names if _holds_pictures(schema.field(name).type)]
     labels = [name for name in schema.names if class_names_of(known, name) is not None]
-    label = _one(asked.label, "label", labels, schema.names, f"{origin}: {file.name}")
-    image = _one(asked.image, "image", images, schema.names, f"{origin}: {file.name}")
+    label = _one(asked.label, "label", labels, schema.names, where)
+    image = _one(asked.image, "image", images, schema.names, where)
     if image not in images:
         raise DataError(
-            f"data.image_column={image} of {origin} holds {schema.field(image).type}, not pictures: choose "
+            f"data.image_column={image} of {where} holds {schema.field(image).type}, not pictures: choose "
             f"{' or '.join(images) or 'a set with a column of images'}."
         )
     return Chosen(image, label, class_names_of(known, label))
@@ -63,7 +69,7 @@ def rows_of(file: Path, chosen: Chosen) -> Iterator[tuple[int, bytes, Any]]:
     """The number of each row from 1, its picture's bytes, and its label as it is written."""
     import pyarrow as pa
 
-    _check_columns(file, (chosen.image, chosen.label))
+    check_schema(str(file), schema_of(file), (chosen.image, chosen.label))
     number = 0
     try:
         for batch in opened_file(file).iter_batches(batch_size=_AT_ONCE, columns=[chosen.image, chosen.label]):
@@ -112,12 +118,11 @@ def _one(asked: str | None, what: str, found: Sequence[str], names: Sequence[str
     raise DataError(f"{where} {told}, and which is the {what} is not plain: give data.{what}_column=NAME.")
 
 
-def _check_columns(file: Path, names: Sequence[str]) -> None:
-    known = schema_of(file).names
+def check_schema(where: str, schema: Any, names: Sequence[str]) -> None:
     for name in names:
-        if name not in known:
+        if name not in schema.names:
             raise DataError(
-                f"{file} has no column {name!r}, which other files of the set have; it has {', '.join(known)}: "
+                f"{where} has no column {name!r}, which other files of the set have; it has {', '.join(schema.names)}: "
                 f"fetch it again, or correct data.revision."
             )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,6 +19,10 @@ _READING = threading.Lock()
 """An open file has one place that is read next."""
 
 
+Check = Callable[[str, Any], None]
+"""Of an address and its Arrow schema: raises DataError where it is not as it must be."""
+
+
 @dataclass(frozen=True)
 class Unit:
     """So many neighbouring rows of one file."""
@@ -30,39 +34,57 @@ class Unit:
 
 
 def units_of(addresses: Sequence[str], column: str) -> list[Unit]:
-    """All that the files hold, in their order; only their ends are read."""
+    """All that the files hold, in their order, of texts in this column; only their ends are read."""
+    return checked_units_of(addresses, lambda address, schema: _check_texts(address, schema, column))
+
+
+def checked_units_of(addresses: Sequence[str], check: Check) -> list[Unit]:
+    """The same of columns of any kind."""
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        sizes = list(threads.map(lambda address: _sizes(address, column), addresses))
+        sizes = list(threads.map(lambda address: _sizes(address, check), addresses))
     return [Unit(file, group, num_rows) for file, groups in enumerate(sizes) for group, num_rows in enumerate(groups)]
 
 
 def texts_of(address: str, row_group: int, column: str) -> list[str]:
     """One column of a row group, in its order."""
+    return [text or "" for text in table_of(address, row_group, [column]).column(column).to_pylist()]
+
+
+def schema_at(address: str) -> Any:
+    """The columns of a file and their types, as Arrow knows them; only its end is read."""
+    return _open(address).schema_arrow
+
+
+def table_of(address: str, row_group: int, columns: Sequence[str]) -> Any:
+    """Some columns of a row group, as Arrow has them."""
     import pyarrow as pa
 
     with _READING:
         try:
-            read = _opened(address, os.getpid()).read_row_group(row_group, columns=[column])
+            return _opened(address, os.getpid()).read_row_group(row_group, columns=list(columns))
         except (pa.ArrowException, OSError) as error:
             _opened.cache_clear()
             reason = str(error).splitlines()[0]
             raise DataError(f"row group {row_group} of {address} cannot be read ({reason}): try again.") from error
-    return [text or "" for text in read.column(column).to_pylist()]
 
 
-def _sizes(address: str, column: str) -> list[int]:
+def _sizes(address: str, check: Check) -> list[int]:
+    file = _open(address)
+    check(address, file.schema_arrow)
+    return [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+
+
+def _check_texts(address: str, schema: Any, column: str) -> None:
     import pyarrow as pa
 
-    file = _open(address)
-    names = file.schema_arrow.names
+    names = schema.names
     if column not in names:
         raise DataError(
             f"data.text_column={column} is not a column of {address}, which has {', '.join(names)}: choose one of them."
         )
-    kind = file.schema_arrow.field(column).type
+    kind = schema.field(column).type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise DataError(f"data.text_column={column} of {address} holds {kind}, not texts: choose a column of texts.")
-    return [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
 
 
 @lru_cache(maxsize=16)
