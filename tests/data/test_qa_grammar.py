@@ -77,6 +77,37 @@ def test_all_words_are_used(samples: list[Question]) -> None:
     assert answers == {*PEOPLE, *THINGS, *PLACES}
 
 
+def test_a_share_of_questions_joins_what_two_facts_tell_apart(samples: list[Question]) -> None:
+    doubtful = list(
+        QaGrammar(num_train=3_000, num_validation=10, num_test=10, unanswerable_share=0.3).samples()["train"]
+    )
+    without = [asked for asked in doubtful if asked.answer is None]
+    assert 0.27 < len(without) / 3_000 < 0.33
+    for asked in without:
+        words, facts = asked.question.removesuffix(" ?"), facts_of(asked.context)
+        named = [
+            {part for part, is_named in parts.items() if is_named}
+            for fact in facts
+            if (
+                parts := {
+                    "who": f" {fact['who']} " in words,
+                    "what": f" the {fact['what']}" in words,
+                    "where": words.endswith(f" {fact['where']}"),
+                }
+            )
+        ]
+        assert max(map(len, named)) == 1 and sum(map(len, named)) == 2, asked
+    contexts = {asked.context for asked in samples}
+    assert sum(asked.context in contexts for asked in doubtful) > 2_900, "the contexts are the same"
+    for asked in doubtful:
+        assert asked.answer is None or answer_of(asked.question, asked.context) == asked.answer
+
+
+def test_senseless_share_of_unanswerable_questions_is_refused() -> None:
+    with pytest.raises(DataError, match=r"data\.unanswerable_share=1\.0 must be from 0 to less than 1"):
+        QaGrammar(unanswerable_share=1.0)
+
+
 @pytest.mark.parametrize("max_facts", [1, 9])
 def test_senseless_number_of_facts_is_refused(max_facts: int) -> None:
     with pytest.raises(DataError, match=f"data.max_facts={max_facts} must be from 2, .* to 8"):
