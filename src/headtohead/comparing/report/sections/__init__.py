@@ -18,6 +18,7 @@ from headtohead.comparing.report.sections.maps import section as maps
 from headtohead.comparing.report.sections.matching import section as matching
 from headtohead.comparing.report.sections.pareto import section as pareto
 from headtohead.comparing.report.sections.ranking import section as ranking
+from headtohead.comparing.report.sections.rows import section as rows
 from headtohead.comparing.report.sections.scaling import section as scaling
 from headtohead.comparing.report.sections.speed import section as speed
 from headtohead.comparing.report.sections.tasks import section as tasks
@@ -32,6 +33,7 @@ SECTIONS: tuple[Callable[[Findings], Section | None], ...] = (
     effects,
     ranking,
     scaling,
+    rows,
     curves,
     lengths,
     tuning,

@@ -1,0 +1,83 @@
+"""Learning curves over the number of training rows, for arms that differ in nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headtohead.comparing.findings import Findings
+from headtohead.comparing.over_rows import RowsCurve, over_rows
+from headtohead.comparing.report.parts import Cell, Column, Figure, Section, Stacked, Table, figure
+from headtohead.comparing.report.theme import styles_of
+from headtohead.comparing.report.words import aim, between, level, metric_words
+from headtohead.comparing.table import number
+
+
+def section(findings: Findings) -> Section | None:
+    """None where the number of rows is no question."""
+    curves = over_rows(findings)
+    if not curves:
+        return None
+    return Section("Over training rows", "rows", [_figure(findings, curves), _table(findings, curves)])
+
+
+def _figure(findings: Findings, curves: Sequence[RowsCurve]) -> Figure:
+    styles = styles_of(findings)
+    rows = _numbers(curves)
+    data: list[Mapping[str, Any]] = []
+    for curve in curves:
+        if curve.mean is not None:
+            style = styles[curve.name]
+            across = {"x": [rows[0], rows[-1]], "y": [curve.mean, curve.mean], "mode": "lines"}
+            line: dict[str, Any] = {"color": style.colour, "dash": "dot", "width": 2}
+            data.append({"type": "scatter", "name": curve.name, "line": line, "hovertemplate": "%{y:.4g}", **across})
+            continue
+        style = styles[curve.points[-1].arm]
+        bars = [(point.mean - point.interval[0]) if point.interval else 0.0 for point in curve.points]
+        data.append(
+            {
+                "type": "scatter",
+                "name": curve.name,
+                "mode": "lines+markers",
+                "x": [point.rows for point in curve.points],
+                "y": [point.mean for point in curve.points],
+                "error_y": {"type": "data", "array": bars, "visible": any(bars), "thickness": 1},
+                "line": {"color": style.colour, "dash": style.dash, "width": 2},
+                "marker": {"color": style.colour, "symbol": style.symbol, "size": 8},
+                "hovertemplate": "%{y:.4g}",
+            }
+        )
+    layout: dict[str, Any] = {
+        "xaxis": {
+            "title": {"text": "training rows"},
+            "type": "log",
+            "tickvals": rows,
+            "ticktext": [f"{count:,}" for count in rows],
+        },
+        "yaxis": {"title": {"text": metric_words(findings.metric)}},
+        "hovermode": "x unified",
+    }
+    caption = (
+        f"{metric_words(findings.metric)} over the number of training rows ({aim(findings)}): means over seeds, bars "
+        f"their {level(findings.alpha)} intervals after Student. The rows of a smaller number are among those of a "
+        "larger one. Dotted: nothing was trained."
+    )
+    return figure({"data": data, "layout": layout}, caption[0].upper() + caption[1:])
+
+
+def _table(findings: Findings, curves: Sequence[RowsCurve]) -> Table:
+    rows = _numbers(curves)
+    columns = [Column("arms"), Column("none", numeric=True), *(Column(f"{count:,}", numeric=True) for count in rows)]
+    lines: list[list[Cell]] = []
+    for curve in curves:
+        by_rows = {point.rows: point for point in curve.points}
+        cells: list[Cell] = ["" if curve.mean is None else number(curve.mean)]
+        for count in rows:
+            point = by_rows.get(count)
+            cells.append("" if point is None else Stacked(number(point.mean), between(point.interval)))
+        lines.append([curve.name, *cells])
+    return Table(columns, lines, f"{metric_words(findings.metric)} by the number of training rows.".capitalize())
+
+
+def _numbers(curves: Sequence[RowsCurve]) -> list[int]:
+    return sorted({point.rows for curve in curves for point in curve.points})
