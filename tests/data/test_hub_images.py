@@ -87,6 +87,19 @@ def test_fine_and_coarse_labels_are_chosen_by_a_field(tmp_path: Path) -> None:
     assert coarse.spec().class_names == tuple(CIFAR100_COARSE.split()) and fine.spec().num_classes == 100
 
 
+def test_pixels_are_tokens_line_by_line(tmp_path: Path) -> None:
+    SETS["cifar10"](tmp_path)
+    source = build_data(compose("train", ["data=cifar10_pixels", f"data.folder={tmp_path}"]))
+    spec, batch = source.spec(), source.split("test").batch(np.array([3, 0]))
+    assert (spec.kind, spec.vocab_size, spec.max_length, spec.num_classes) == ("labelled_text", 261, 1024, 10)
+    assert batch.tokens is not None and batch.targets is not None and batch.targets.tolist() == [3, 0]
+    for place, tokens in zip((3, 0), batch.tokens, strict=True):
+        red, green, blue = picture((32, 32, 3), place, place + 10_000 * len("test"), "PNG")[1].astype(float).T
+        grey = (0.299 * red + 0.587 * green + 0.114 * blue).T.reshape(-1)
+        assert np.abs(tokens.numpy() - 5 - grey).max() <= 1
+    assert source.decode([0, 5, 260]) == "<pad> 0 255"
+
+
 def test_set_comes_over_the_network_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     SETS["cifar10"](tmp_path / "set")
     overrides = ["data=cifar10", "task=image_classification", "model=cnn"]

@@ -194,3 +194,4 @@ SETS: dict[str, Callable[[Path], None]] = {
     ),
     "imagenet": write_imagenet,
 }
+SETS["cifar10_pixels"] = SETS["cifar10"]
