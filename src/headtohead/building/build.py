@@ -19,6 +19,8 @@ from headtohead.building.errors import ConfigurationError
 from headtohead.building.sizes import sample_size
 from headtohead.building.sources import class_value
 from headtohead.building.starting import as_started, check_start, origin_of, tokenizer_to_take
+from headtohead.building.translating import RunTranslator
+from headtohead.data.augmentation.back_translation import BackTranslation
 from headtohead.data.augmentation.pipeline import NO_AUGMENTATION, Augmentations
 from headtohead.data.contracts import DataSource, DataSpec
 from headtohead.tasks.contracts import Task
@@ -49,6 +51,9 @@ def build_task(config: Mapping[str, Any], spec: DataSpec) -> Task:
 def build_augmentation(config: Mapping[str, Any], data: DataSource) -> Augmentations:
     """Configurations written before there was a choice train on the rows as they are."""
     made: Augmentations = _make(config["augmentation"]) if "augmentation" in config else NO_AUGMENTATION
+    for step in made.steps.values():
+        if isinstance(step, BackTranslation):
+            step.take(partial(RunTranslator, build_data=build_data, make_model=make_model))
     return made.bind(data)
 
 

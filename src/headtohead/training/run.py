@@ -57,6 +57,7 @@ def train(parts: Parts) -> RunRecord:
     check_settings(parts)
     take_part(parts.settings)
     parts.data.prepare()
+    parts.augmentation.prepare()
     stop = StopRequest()
     with quiet_lightning(), own_process_group(), stop.listening(), threads(parts.settings.threads):
         run = Run(parts, stop)

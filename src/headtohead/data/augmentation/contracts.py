@@ -55,6 +55,10 @@ class Augmentation(ABC):
         """Learn what the data holds; called once, before anything else. Raises DataError where it makes no sense."""
         del source
 
+    def prepare(self) -> None:
+        """Work that is done once per machine, before training; nothing, for most."""
+        return
+
     @abstractmethod
     def __call__(self, batch: Batch, draws: Draws) -> Batch:
         """A new batch of the same rows."""

@@ -29,6 +29,11 @@ class Augmentations:
             step.bind(source)
         return self
 
+    def prepare(self) -> None:
+        """Before training, so that no loader process has to."""
+        for step in self.steps.values():
+            step.prepare()
+
     def in_loader(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
         """Before the task sees the batch, beside the loader."""
         return self._after(batch, seed, epoch, on_device=False)

@@ -42,15 +42,26 @@ class Rewriting(OfTokens):
             return self._of_words(batch, generators)
         return self._of_texts(batch, generators)
 
+    def part(self, batch: Batch, row: int, number: int, tokens: np.ndarray, draws: np.random.Generator) -> np.ndarray:
+        """Other tokens for one of the texts of a row."""
+        del batch, row, number
+        return self._again(tokens, draws)
+
+    def parts_of(self, batch: Batch) -> Iterator[list[np.ndarray]]:
+        """The one or two texts of each labelled row, without start and end."""
+        for tokens in _real(batch):
+            if batch.token_types is None:
+                yield [tokens[1:-1]]
+            else:
+                border = self.tokenizer.special.border(tokens)
+                yield [tokens[1 : border - 1], tokens[border:-1]]
+
     def _of_texts(self, batch: Batch, draws: Sequence[np.random.Generator]) -> Batch:
         """Rows are a start token, a text, an end token, and of pairs another text and its end token."""
-        parts: list[list[np.ndarray]] = []
-        for row, tokens in enumerate(_real(batch)):
-            texts = [tokens[1:-1]]
-            if batch.token_types is not None:
-                border = self.tokenizer.special.border(tokens)
-                texts = [tokens[1 : border - 1], tokens[border:-1]]
-            parts.append([self._again(text, draws[row]) for text in texts])
+        parts = [
+            [self.part(batch, row, number, text, draws[row]) for number, text in enumerate(texts)]
+            for row, texts in enumerate(self.parts_of(batch))
+        ]
         sides = [_rows(side) for side in zip(*parts, strict=True)]
         sides = shortened(sides, self.spec.max_length)
         whole = self.tokenizer.framed(*sides)
@@ -59,7 +70,7 @@ class Rewriting(OfTokens):
         return replace(batch, tokens=as_tensor(tokens), valid=torch.from_numpy(valid), token_types=types)
 
     def _of_pairs(self, batch: Batch, draws: Sequence[np.random.Generator]) -> Batch:
-        sources = _rows([self._again(tokens, draws[row]) for row, tokens in enumerate(_real(batch))])
+        sources = _rows([self.part(batch, row, 0, tokens, draws[row]) for row, tokens in enumerate(_real(batch))])
         sources = sources.cut(np.full(len(sources), self.spec.max_length))
         tokens, valid = padded(sources.values, sources.offsets[:-1], sources.lengths)
         return replace(batch, tokens=as_tensor(tokens), valid=torch.from_numpy(valid))

@@ -1,0 +1,138 @@
+"""Texts translated there and back by runs of one's own: of pairs, the source is written anew from its target (Sennrich
+et al. 2016, https://arxiv.org/abs/1511.06709); of labelled texts, each becomes a paraphrase by way of another language.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from headtohead.data.augmentation.contracts import checked_rate
+from headtohead.data.augmentation.rewriting import Rewriting
+from headtohead.data.batch import IGNORED, Batch
+from headtohead.data.caching import Prepared, prepared
+from headtohead.data.contracts import DataError, DataSource
+from headtohead.data.storage import Ragged, Table, ragged, slices
+from headtohead.data.tokenizing import bar
+
+_ROWS = 64
+"""Translated at once."""
+_FIELD = "augmentation.steps.back_translation"
+
+
+class Translator(Protocol):
+    """A finished run that writes a text for a text."""
+
+    @property
+    def digest(self) -> str:
+        """Of its weights: another run's translations are others."""
+
+    def __call__(self, texts: Sequence[str]) -> list[str]:
+        """One for each, in order; empty where nothing was written."""
+
+
+OpenTranslator = Callable[[str, str, int], Translator]
+"""From a run's folder, the field that names it, and a number of beams."""
+
+
+class BackTranslation(Rewriting):
+    """Each row is replaced with this probability. All are translated once, before training, and kept in the cache."""
+
+    data_kinds: ClassVar[tuple[str, ...]] = ("labelled_text", "pairs_of_text")
+    cannot: ClassVar[dict[str, str]] = {
+        "language": "the tokens of a corpus are what is to be predicted, and task=masked_lm hides some by itself",
+        "questions": "its answers are marked by their places, which would move: use span_masking",
+        "tagged_text": "the words of a translation have no tags: use synonyms",
+    }
+
+    def __init__(self, run: str | None = None, back: str | None = None, rate: float = 0.5, beams: int = 4) -> None:
+        """`run` translates; of labelled texts `back` translates what it writes back."""
+        self.rate = checked_rate(rate, "steps.back_translation.rate")
+        if run is None:
+            raise DataError(f"{_FIELD}.run is missing: give the folder of a finished run that translates.")
+        self.run, self.back, self.beams = run, back, beams
+        self._open: OpenTranslator | None = None
+
+    def take(self, open_translator: OpenTranslator) -> None:
+        """What makes translators of runs; called before `bind`."""
+        self._open = open_translator
+
+    def bind(self, source: DataSource) -> None:
+        super().bind(source)
+        if self.spec.kind == "pairs_of_text" and self.back is not None:
+            raise DataError(
+                f"{_FIELD}.back={self.back} has no use with pairs, whose sources {_FIELD}.run writes from their "
+                "targets: leave it null, and give a run that was trained from target to source"
+            )
+        if self.spec.kind == "labelled_text" and self.back is None:
+            raise DataError(
+                f"{_FIELD}.back is missing: give the folder of a finished run that translates back what {_FIELD}.run "
+                "writes"
+            )
+        assert self._open is not None, "take is called first"
+        given = {"run": self.run, "back": self.back}
+        self._translators = [
+            self._open(folder, f"{_FIELD}.{field}", self.beams) for field, folder in given.items() if folder
+        ]
+        self._source = source
+
+    def prepare(self) -> None:
+        _ = self._again_by_row
+
+    def rewritten(self, tokens: np.ndarray, draws: np.random.Generator) -> np.ndarray:
+        """Rows are looked up whole: of what `part` does not find, nothing changes."""
+        del draws
+        return tokens
+
+    def part(self, batch: Batch, row: int, number: int, tokens: np.ndarray, draws: np.random.Generator) -> np.ndarray:
+        """Both texts of a row, or none."""
+        if number == 0:
+            self._replaces = bool(draws.random() < self.rate)
+        again = self._again_by_row[number][int(batch.rows[row])]
+        return again.astype(np.int64) if self._replaces and len(again) else tokens
+
+    @cached_property
+    def _again_by_row(self) -> list[Ragged]:
+        """For each text of a row, its tokens after the journey."""
+        key = {
+            "data": self.spec.data_hash,
+            "runs": [translator.digest for translator in self._translators],
+            "beams": self.beams,
+            "code": hashlib.sha256(Path(__file__).read_bytes()).hexdigest(),
+        }
+        table = prepared("back_translation", key, self._made).tables["train"]
+        return [ragged(table, column) for column in sorted(table)]
+
+    def _made(self) -> Prepared:
+        split = self._source.split("train")
+        texts: list[list[str]] = []
+        with bar("translating there and back", len(split)) as tell:
+            for rows in slices(len(split), _ROWS):
+                numbers = np.arange(rows.start, rows.stop)
+                for column, own in enumerate(self._texts(split.batch(numbers))):
+                    for translate in self._translators:
+                        own = translate(own)
+                    texts += [[]] if len(texts) == column else []
+                    texts[column] += own
+                tell(len(numbers))
+        table: Table = {f"text_{column}": self.tokenizer.encode(own) for column, own in enumerate(texts)}
+        return Prepared({"train": table})
+
+    def _texts(self, batch: Batch) -> list[list[str]]:
+        """By column, what is to be translated."""
+        if self.spec.kind == "pairs_of_text":
+            assert batch.targets is not None
+            targets = [row[row != IGNORED].tolist() for row in batch.targets]
+            return [[self.tokenizer.decode(target) for target in targets]]
+        rows = [[self.tokenizer.decode(part.tolist()) for part in parts] for parts in self.parts_of(batch)]
+        return [list(column) for column in zip(*rows, strict=True)]
+
+    def __getstate__(self) -> dict[str, object]:
+        """Another process reads the cache itself: models do not travel."""
+        made = self._again_by_row
+        return {**self.__dict__, "_again_by_row": made, "_open": None, "_translators": []}
