@@ -19,6 +19,7 @@ from doctor_runs import (
     QUESTIONS,
     QUICK,
     RECALL,
+    SCORES,
     STRUCTURE,
     TAGGER,
     TRANSLATOR,
@@ -37,6 +38,7 @@ HEALTHY = [
     pytest.param(ENCODER, id="encoder", marks=pytest.mark.slow),
     pytest.param(TAGGER, id="tagger", marks=pytest.mark.slow),
     pytest.param(QUESTIONS, id="questions", marks=pytest.mark.slow),
+    pytest.param(SCORES, id="scores", marks=pytest.mark.slow),
     pytest.param(PAIRS, id="pairs", marks=pytest.mark.slow),
     pytest.param(RECALL, id="recall", marks=pytest.mark.slow),
 ]

@@ -28,7 +28,8 @@ def initial_loss(patient: Patient) -> Finding:
     # In training: batch norm has no statistics to evaluate with yet.
     found, expected = trial.loss(training=True), _of_equal_logits(patient, trial)
     measured = {"loss": found, "loss_of_equal_logits": expected}
-    size = f"ln({math.exp(expected):.0f})"
+    is_score = batch.targets is not None and batch.targets.is_floating_point()
+    size = "the error of the mean score" if is_score else f"ln({math.exp(expected):.0f})"
     excess = found - expected
     if excess > min(_ABOVE, expected):
         says = (
