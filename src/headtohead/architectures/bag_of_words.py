@@ -26,7 +26,10 @@ class BagOfWords(Architecture):
     once by a logistic regression, whose strength of regularisation validation selects."""
 
     family = "bag_of_words"
-    fits_at_once: ClassVar[bool] = True
+    grams: Tensor
+    """The numbers of the n-grams that count, in order."""
+    rarity: Tensor
+    """Of each of them."""
 
     def __init__(
         self,

@@ -18,6 +18,7 @@ from torchmetrics.classification import (
 )
 
 from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.heads import HeadName
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
 from headtohead.tasks.class_labels import class_loss, class_name, class_names, guess, soft_class_loss, wide
@@ -40,7 +41,7 @@ class Classification(Task):
     classes, `f1_second_class` is the F1 of finding the second, as published for MRPC and QQP.
     """
 
-    head = "classifier"
+    head: ClassVar[HeadName] = "classifier"
     families: ClassVar[tuple[str, ...]] = (
         "encoder_only",
         "decoder_only",

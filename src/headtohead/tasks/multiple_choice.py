@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.heads import HeadName
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
 from headtohead.generation.scoring import choice_likelihoods
@@ -32,7 +33,7 @@ class MultipleChoice(Classification):
     """With trainer.max_steps=0 nothing is trained: zero-shot without examples, few-shot with them. Trained, the word of
     the true class is learned, and measured like any classifier: `loss` is that of the shares of the choices."""
 
-    head = "language_model"
+    head: ClassVar[HeadName] = "language_model"
     families: ClassVar[tuple[str, ...]] = ("decoder_only", "recurrent", "external")
     data_kinds: ClassVar[tuple[str, ...]] = ("labelled_text",)
     measured_as: ClassVar[str | None] = "Classification"
