@@ -176,6 +176,7 @@ class SequenceToSequence(TokenPrediction):
 
     def _texts(self, written: Int[Tensor, "B T"], decode: Decode) -> list[str]:
         """Without tokens that stand for no text, so that one that is unknown never meets another."""
+        written = written.cpu()
         special = self.spec.are_special(written).tolist()
         texts = []
         for ids, no_text in zip(written.tolist(), special, strict=True):
