@@ -59,4 +59,6 @@ def test_set_is_read_from_files_of_its_schema(name: str, repository: Any) -> Non
         assert len(rows) > 0
         batch = rows.batch(np.arange(min(4, len(rows))))
         assert batch.num_samples == min(4, len(rows))
+    told, content = source.provenance(), PUBLISHED[name]
+    assert (told["set"], told["revision"]) == (content["name"], content["revision"])
     assert spec.data_hash

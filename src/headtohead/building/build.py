@@ -90,8 +90,14 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
         identity=_identity(config),
         tracking=_make(config["tracking"]),
         costs=_costs(filled, sample_size(task, spec, bytes_per_element=precision.bytes_per_element)).to_dict(),
-        config={**filled, "data": {**filled["data"], **data.settled()}},
+        config={**filled, "data": _settled(filled["data"], data.settled())},
     )
+
+
+def _settled(node: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Also within data that is made of other data."""
+    deeper = {name: _settled(node[name], value) for name, value in known.items() if isinstance(value, Mapping)}
+    return {**node, **known, **deeper}
 
 
 def fitted(config: Mapping[str, Any]) -> tuple[dict[str, Any], InputSize]:

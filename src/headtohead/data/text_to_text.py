@@ -61,6 +61,13 @@ class TextToText(TextSource):
             "label_words": self.label_words,
         }
 
+    def provenance(self) -> Mapping[str, Any]:
+        return self.source.provenance()
+
+    def settled(self) -> Mapping[str, Any]:
+        inner = self.source.settled()
+        return {"of": inner} if inner else {}
+
     def view_parameters(self) -> Mapping[str, Any]:
         return {**super().view_parameters(), **self.source.view_parameters()}
 

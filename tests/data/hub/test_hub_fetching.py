@@ -274,3 +274,11 @@ def test_subsets_and_splits_that_are_not_there_are_told_with_those_that_are(
         told = refusal(name="fancyzhx/ag_news", test_split="dev")
         assert "has no split 'dev', it has train, test: correct data.test_split" in told
         assert "no such subset, it has default" in refusal(name="fancyzhx/ag_news", subset="sports")
+
+
+def test_data_made_of_a_published_set_says_where_that_is_from(hub: HubServer) -> None:
+    fields = [f"data.of.{name}={value}" for name, value in {**WAYS, "name": NAME}.items()]
+    chosen = ["data=text_to_text", "data@data.of=hub", "task=seq2seq", "model=encoder_decoder", "data.tokenizer=char"]
+    parts = build_parts(compose("train", [*chosen, *fields]))
+    assert parts.data.provenance() == {"set": NAME, "revision": hub.commits[NAME], "licence": "unknown"}
+    assert parts.config["data"]["of"]["revision"] == hub.commits[NAME] and parts.config["data"]["of"]["name"] == NAME

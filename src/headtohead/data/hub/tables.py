@@ -213,8 +213,8 @@ class HubTables(TableFiles):
         return str(self.published)
 
     def provenance(self) -> Mapping[str, Any]:
-        left_out = self.content.facts.get("left_out")
-        return {**self.located.provenance(), **({"rows left out": left_out} if left_out else {})}
+        left_out = self._left_out if self._content is None else self._content.facts.get("left_out")
+        return {**self.located.provenance(), **({"rows left out": dict(left_out)} if left_out else {})}
 
     def settled(self) -> Mapping[str, Any]:
         return self.located.settled()

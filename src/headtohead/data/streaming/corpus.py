@@ -103,6 +103,12 @@ class StreamedCorpus(LanguageSource):
             "learned": self.num_learned,
         }
 
+    def provenance(self) -> Mapping[str, Any]:
+        return self.located.provenance()
+
+    def settled(self) -> Mapping[str, Any]:
+        return self.located.settled()
+
     def view_parameters(self) -> Mapping[str, Any]:
         return {**super().view_parameters(), "lanes": self.lanes, "shuffle_buffer": self.shuffle_buffer}
 

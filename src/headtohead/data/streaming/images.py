@@ -125,6 +125,12 @@ class StreamedImages(CachedSource):
             "colours": self.colours,
         }
 
+    def provenance(self) -> Mapping[str, Any]:
+        return self.located.provenance()
+
+    def settled(self) -> Mapping[str, Any]:
+        return self.located.settled()
+
     def view_parameters(self) -> Mapping[str, Any]:
         return {"lanes": self.lanes, "shuffle_buffer": self.shuffle_buffer}
 
