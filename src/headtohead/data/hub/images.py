@@ -14,7 +14,7 @@ import numpy as np
 from headtohead.data.batch import Batch
 from headtohead.data.caching import Prepared, told_when_full
 from headtohead.data.classes import Classes, class_shares
-from headtohead.data.contracts import SPLIT_NAMES, DataError, DataSpec, SplitName
+from headtohead.data.contracts import SPLIT_NAMES, DataError, DataKind, DataSpec, SplitName
 from headtohead.data.decoding import Colours, all_pixels, check_picture_fields, shape_of
 from headtohead.data.files import check_shares, content_digest
 from headtohead.data.hub.choosing import chosen_splits, hidden, is_unlabelled
@@ -38,7 +38,7 @@ class HubImages(CachedSource):
     deviation 1 in each channel. Rows whose label is not given away are left out."""
 
     name: ClassVar[str] = "hub_images"
-    kind = "images"
+    kind: ClassVar[DataKind | None] = "images"
 
     def __init__(
         self,
@@ -101,6 +101,12 @@ class HubImages(CachedSource):
             "shares": self.shares,
             "seed": self.seed,
         }
+
+    def provenance(self) -> Mapping[str, Any]:
+        return self.located.provenance()
+
+    def settled(self) -> Mapping[str, Any]:
+        return self.located.settled()
 
     def view_parameters(self) -> Mapping[str, Any]:
         """Rows of another set or revision are other rows, though they may look alike."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from headtohead.data.batch import Batch
-from headtohead.data.contracts import DataSpec, Split, SplitName
+from headtohead.data.contracts import DataKind, DataSpec, Split, SplitName
 from headtohead.data.decoding import Colours
 from headtohead.data.hub.images import HubImages
 from headtohead.data.rows import as_tensor
@@ -25,7 +25,7 @@ _FIRST_ID = len(SPECIAL_TOKENS)
 class PixelSequences(HubImages):
     """A token is the level of one pixel, from 0 to 255; where there are colours, all of one before the next."""
 
-    kind = "labelled_text"
+    kind: ClassVar[DataKind | None] = "labelled_text"
 
     def __init__(
         self,
