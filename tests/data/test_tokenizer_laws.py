@@ -239,3 +239,18 @@ def test_a_hub_tokenizer_that_is_not_here_is_refused_offline(tmp_path: Path, mon
         DataError, match=r"data.tokenizer=hf:someone/words is not in .* cannot be reached: connect once"
     ):
         given_tokenizer("hf:someone/words")
+
+
+def test_a_hub_tokenizer_that_was_fetched_before_needs_no_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    repository = tmp_path / "hub" / "models--someone--words"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text(commit)
+    (repository / "snapshots").mkdir()
+    bert_like(repository / "snapshots" / commit)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    local = given_tokenizer(str(repository / "snapshots" / commit))
+    assert given_tokenizer("hf:someone/words") == given_tokenizer(f"hf:someone/words@{commit}") == local

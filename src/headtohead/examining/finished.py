@@ -15,6 +15,7 @@ import yaml
 from headtohead.architectures.contracts import Architecture
 from headtohead.building.build import build_data, build_task, make_model
 from headtohead.data.contracts import DataSource
+from headtohead.data.tokenizers import is_given
 from headtohead.tasks.contracts import Task
 from headtohead.tracking.record import RunRecord
 from headtohead.tracking.store import load_run
@@ -38,8 +39,9 @@ class FinishedRun:
 
     @cached_property
     def data(self) -> DataSource:
-        """Read as it was trained, with the run's own tokenizer where that was another's."""
-        own = {"init_from": str(self.folder)} if self.config.get("init_from") else {}
+        """Read as it was trained, with the run's own tokenizer where that was another's or came from a file."""
+        is_not_learned = self.config.get("init_from") or is_given(str(self.config["data"].get("tokenizer", "")))
+        own = {"init_from": str(self.folder)} if is_not_learned else {}
         return build_data({**self.config, **own})
 
     @cached_property

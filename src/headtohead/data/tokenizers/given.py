@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from headtohead.data.contracts import DataError
 from headtohead.data.places import hub_cache, hub_endpoint, is_offline
 from headtohead.data.tokenizers.published import FILE, FILES_OF_NAMES, published_tokenizer
-from headtohead.data.tokenizers.tokenizer import Tokenizer
+from headtohead.data.tokenizers.tokenizer import Tokenizer, TokenizerKind
 
 HUB = "hf:"
 _CONFIG = "config.json"
@@ -20,7 +20,8 @@ Open = Callable[[str], Path | None]
 
 def is_given(name: str) -> bool:
     """Whether this names a tokenizer that is there, rather than a kind that is learned."""
-    return name.startswith(HUB) or "/" in name or name.endswith(".json") or Path(name).expanduser().exists()
+    told = bool(name) and name not in get_args(TokenizerKind)
+    return told and (name.startswith(HUB) or "/" in name or name.endswith(".json") or Path(name).expanduser().exists())
 
 
 def given_tokenizer(name: str) -> Tokenizer:
