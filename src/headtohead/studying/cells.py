@@ -125,9 +125,10 @@ def overrides_of(
 
 
 def shortened(config: Mapping[str, Any], steps: int) -> tuple[str, ...]:
-    """Overrides that make a whole run of so many steps: what is counted in steps keeps its place in the run."""
+    """Overrides that make a whole run of so many steps: what is counted in steps keeps its place in the run. A run that
+    takes none stays as it is."""
     whole: int = config["trainer"]["max_steps"]
-    if steps == whole:
+    if steps == whole or not whole:
         return ()
     validate_every = max(1, round(config["trainer"]["validate_every"] * steps / whole))
     counted = [

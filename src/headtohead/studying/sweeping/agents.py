@@ -94,7 +94,7 @@ def _trial(sweep: Sweep, number: int, record: RunRecord) -> BegunRun:
     assert record.path is not None, "it was read from there"
     cell = Cell(sweep.name, record.seed, (), record.config, record.id, trial=number)
     setting = Setting(tuple((key, _value(record.config, key)) for key in sweep.swept))
-    share = 1.0 if record.status != "running" else record.progress.step / record.config["trainer"]["max_steps"]
+    share = 1.0 if record.status != "running" else record.progress.step / max(1, record.config["trainer"]["max_steps"])
     return BegunRun(number, setting, cell, path=record.path, status=record.status, share=share)
 
 
