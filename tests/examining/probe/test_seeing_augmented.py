@@ -81,3 +81,15 @@ def test_images_of_a_terminal_have_their_colours_or_shades() -> None:
     with bare.capture() as captured:
         bare.print(show(seen))
     assert "▀" not in captured.get() and "█" in captured.get()
+
+
+def test_stream_is_seen_as_training_reads_it(tmp_path: Path) -> None:
+    from published_sets.images import SETS
+
+    SETS["imagenet"](tmp_path)
+    chosen = ["data=imagenet", f"data.folder={tmp_path}", "data.image_size=16", "data.batch_size=8", "data.lanes=2"]
+    config = compose_checked("train", ["model=cnn", "task=image_classification", *chosen])
+    data = build_data(config)
+    seen = see(data, build_task(config, data.spec()), 0)
+    assert len(seen.samples) == 8 and all(sample.image is not None for sample in seen.samples)
+    assert [split.rows for split in seen.splits] == [108, 12, 20]
