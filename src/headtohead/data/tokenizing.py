@@ -64,7 +64,7 @@ def _made(work: Work, texts: Sequence[str], processes: int, tell: Callable[[int]
                 f"{processes}."
             ) from error
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
 
 
 def _taken(future: Future[Table], size: int, tell: Callable[[int], None]) -> Table:
