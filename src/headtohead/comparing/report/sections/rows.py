@@ -22,17 +22,15 @@ def section(findings: Findings) -> Section | None:
 
 
 def _figure(findings: Findings, curves: Sequence[RowsCurve]) -> Figure:
-    styles = styles_of(findings)
+    styles = list(styles_of(findings).values())  # curves are fewer than arms: the first ones have colours of their own
     rows = _numbers(curves)
     data: list[Mapping[str, Any]] = []
-    for curve in curves:
+    for curve, style in zip(curves, styles, strict=False):
         if curve.mean is not None:
-            style = styles[curve.name]
             across = {"x": [rows[0], rows[-1]], "y": [curve.mean, curve.mean], "mode": "lines"}
             line: dict[str, Any] = {"color": style.colour, "dash": "dot", "width": 2}
             data.append({"type": "scatter", "name": curve.name, "line": line, "hovertemplate": "%{y:.4g}", **across})
             continue
-        style = styles[curve.points[-1].arm]
         bars = [(point.mean - point.interval[0]) if point.interval else 0.0 for point in curve.points]
         data.append(
             {
