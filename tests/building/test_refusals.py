@@ -120,6 +120,13 @@ COMBINATIONS = {
         "sentence_grammar is labelled_text",
         "qa_grammar",
     ],
+    "task=similarity": ["task=similarity reads data of kind scored_text", "data=similarity_grammar"],
+    "task=similarity data=similarity_grammar model=encoder_decoder": [
+        "task=similarity cannot be done by",
+        "encoder_only",
+    ],
+    "task=similarity data=similarity_grammar model.pooling=cls": ["model.pooling=cls", "last or mean"],
+    "task=span_qa data=qa_grammar task.num_candidates=0": ["task.num_candidates=0"],
     "task=causal_lm data=tagging_grammar": ["data=tagging_grammar is tagged_text", "or task=tagging"],
     "task=masked_lm_next_sentence data=pair_grammar": ["cannot be done by model=decoder_only", "model=encoder_only"],
     "task=tagging data=tagging_grammar task.monitor=f1": ["task.monitor=f1 is no metric of task=tagging", "entity_f1"],
