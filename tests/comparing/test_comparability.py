@@ -148,3 +148,10 @@ def test_runs_that_were_asked_the_same_after_training_may_have_been_trained_on_a
     asked[0].links["retrieval"] = "evaluations/retrieval-2.json"
     with pytest.raises(NotComparable, match="tokenizer"):
         refuse_unlike(asked, metric="retrieval/mrr@10")
+
+
+def test_of_wordpieces_it_is_said_that_they_predict_less_than_the_text() -> None:
+    char, pieces = readers()
+    pieces.data["tokenizer"] = "wordpiece"
+    (remark,) = refuse_unlike([char, pieces], metric="bits_per_byte")
+    assert remark.count("capitals, accents and blanks are not predicted") == 1

@@ -54,4 +54,5 @@ def _reading(record: RunRecord) -> str:
     unknown = data.get("unknown_share", {}).get("test")
     more = [f"{per_token:.2f} bytes per token"] if per_token is not None else []
     more += [f"{unknown:.2%} unknown"] if unknown is not None else []
+    more += ["capitals, accents and blanks are not predicted"] if data["tokenizer"] == "wordpiece" else []
     return f"{told} ({', '.join(more)})" if more else told
