@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 import pickle
 from collections import Counter
@@ -327,3 +328,33 @@ def test_a_file_that_is_cut_short_is_told(corpus: Make, tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(DataError, match=r"00001-of-00003\.parquet cannot be read as Parquet"):
         corpus(folder=str(whole)).prepare()
+
+
+def test_what_a_killed_process_left_of_a_unit_is_removed_and_the_unit_made(
+    corpus: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path))
+    folder = rows_of(corpus())._shelf._folder
+    (folder / "0000003.unfinished").write_bytes(b"half")
+    (folder / "sizes").write_bytes(b"3 12")  # a line that was not written to its end
+    shelf = rows_of(corpus())._shelf
+    assert not list(folder.glob("*.unfinished"))
+    assert shelf.size(3) == len(ragged(shelf.table(3), "tokens").values) > 12
+
+
+def test_a_full_disk_is_told_and_keeps_no_half_of_a_unit(
+    corpus: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path))
+    shelf = rows_of(corpus())._shelf
+
+    def full(path: Path, table: object) -> None:
+        path.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("headtohead.data.streaming.shelf.write_table", full)
+        with pytest.raises(DataError, match=r"the disk is full .* set HEADTOHEAD_CACHE to a folder on a larger disk"):
+            shelf.table(3)
+    assert not list(shelf._folder.glob("0000003.*"))
+    assert len(shelf.table(3)) == 2

@@ -18,6 +18,8 @@ Make = Callable[[int], Table | None]
 _TURNS = 64
 """Locks that the units share: two that share one are made one after the other."""
 _SIZES = "sizes"
+_WHOLE = "."
+"""Ends a line of sizes: one that a killed process began has none, and is passed over."""
 _UNFINISHED = ".unfinished"
 _OPEN = 256
 """Units that a process keeps mapped."""
@@ -134,7 +136,7 @@ class Shelf:
     def _note(self, unit: int, size: int) -> None:
         """One short line, appended at once: lines of two processes do not mix."""
         with told_when_full(self._folder / _SIZES), (self._folder / _SIZES).open("ab", buffering=0) as file:
-            file.write(f"{unit} {size}\n".encode())
+            file.write(f"\n{unit} {size} {_WHOLE}\n".encode())
 
     def _read_sizes(self) -> None:
         """What was appended since; a line that is not whole yet waits."""
@@ -142,9 +144,10 @@ class Shelf:
             file.seek(self._read_up_to)
             whole = file.read().rpartition(b"\n")
             self._read_up_to += len(whole[0]) + len(whole[1])
-            for line in whole[0].splitlines():
-                unit, size = map(int, line.split())
-                self._sizes[unit] = size
+            for line in whole[0].decode().splitlines():
+                words = line.split()
+                if len(words) == 3 and words[2] == _WHOLE:
+                    self._sizes[int(words[0])] = int(words[1])
 
     def _path(self, unit: int) -> Path:
         return self._folder / f"{unit:07d}.arrow"
