@@ -40,7 +40,7 @@ def by_study(name: str) -> Callable[[argparse.Namespace], Answer]:
     """The verdicts of a study beside those it expected."""
 
     def ask(given: argparse.Namespace) -> Answer:
-        command = ["h2h", "study", name, "tracking=none", "--workers", str(given.workers), "--threads", str(given.threads)]
+        command = ["h2h", "study", name, "tracking=none", f"--workers={given.workers}", f"--threads={given.threads}"]
         code = subprocess.run([str(Path(sys.executable).parent / command[0]), *command[1:]], check=False).returncode
         told = json.loads((Path("outputs/studies") / name / "verdict.json").read_text(encoding="utf-8"))
         baseline, expected = told["study"]["baseline"], told["study"]["expected"]

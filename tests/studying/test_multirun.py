@@ -59,7 +59,7 @@ def test_combinations_that_cannot_be_are_told_and_take_no_other_along() -> None:
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [
-        (["seed=0,1", "trainer=ddp"], "trainer.devices=2 is refused with --multirun and launcher=..., since Lightning starts"),
+        (["seed=0,1", "trainer=ddp"], "trainer.devices=2 is refused with --multirun and launcher=..., since Lightning"),
         (["trainer=cpu,ddp"], "trainer.devices=2 is refused with --multirun"),
         (["seed=0,1", "optimizer.lrr=1"], "did you mean optimizer.lr"),
         (["seed=a,b"], "seed=a is refused: it must be a whole number"),

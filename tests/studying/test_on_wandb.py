@@ -34,7 +34,7 @@ def test_the_verdict_table_tells_every_arm_and_reads_no_markup_into_names(tmp_pa
     assert any(line.startswith("- ") and "b is better than a" in line for line in lines)
 
 
-@pytest.mark.parametrize(("mode", "way"), [("none", "tracking=auto tells those to come"), ("offline", "h2h sync ")])
+@pytest.mark.parametrize(("mode", "way"), [("none", "tracking=auto tells of the"), ("offline", "h2h sync ")])
 def test_where_runs_are_not_in_wandb_no_server_is_asked_and_the_way_there_is_told(
     tmp_path: Path, mode: str, way: str
 ) -> None:

@@ -28,7 +28,7 @@ def make_pages(plan: Plan, told: Mapping[str, Any]) -> Iterator[str]:
     study, settings = plan.study.name, _settings(plan)
     later = f"h2h study {study} tracking.workspace=true makes them later"
     if settings.mode == "none":
-        yield "no page or report in W&B, which tracking=none tells nothing of the runs: tracking=auto tells those to come"
+        yield "no page or report in W&B, which tracking=none tells nothing: tracking=auto tells of the runs to come"
         return
     if settings.mode == "offline":
         yield f"no page or report in W&B, where tracking=offline sends nothing: h2h sync {plan.folder}, then {later}"

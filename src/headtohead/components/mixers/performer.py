@@ -16,7 +16,7 @@ from headtohead.components.mixers.kernel_attention import KernelAttention
 from headtohead.components.mixers.softmax_attention import equal_share
 
 LARGEST_EXPONENT = 60.0
-"""Sums of what is above it may leave float32."""
+"""Sums of what is above it may leave float32, and so may their gradients where all is below its negative."""
 
 
 class Performer(KernelAttention):
@@ -85,9 +85,9 @@ class Performer(KernelAttention):
         return (exponents - exponents.detach().amax(-1, keepdim=True)).exp()
 
     def key_features(self, k: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
-        """Exponents are near 0 unless a key of great length lies along a direction."""
+        """Exponents are near 0 unless a key is of great length."""
         lengths = k.square().sum(-1, keepdim=True) * (0.5 * self.head_width**-0.5)
-        return (self._along(k) - lengths).clamp(max=LARGEST_EXPONENT).exp()
+        return (self._along(k) - lengths).clamp(-LARGEST_EXPONENT, LARGEST_EXPONENT).exp()
 
     def _along(self, x: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
         return x @ (self.directions.to(x.dtype) * self.head_width**-0.25).mT
