@@ -80,7 +80,7 @@ def _refuse(config: Mapping[str, Any]) -> None:
     if trainer["devices"] * trainer["num_nodes"] > 1:
         raise ConfigurationError(
             f"trainer.devices={trainer['devices']} is refused with --multirun and launcher=..., since Lightning begins "
-            "the other processes of a run by its command line, and this one stands for many runs: set trainer.devices=1 "
+            "the other processes of a run by its command line, and this one stands for many: set trainer.devices=1 "
             "and --workers for several runs at once, or start one run by torchrun or srun with --resumable"
         )
     if config.get("resume_from"):
