@@ -110,6 +110,13 @@ def test_rows_keep_their_frame_and_their_labels(make: Callable[[], Augmentation]
         assert torch.equal(before.decoder_tokens, after.decoder_tokens)
 
 
+def test_dropping_from_a_source_leaves_a_target_of_the_same_length_alone() -> None:
+    source = source_of(PairForm(), [(f"{row:02d}abc", f"{row:02d}xy") for row in range(30)])
+    before, after = rows_of(source), changed(TokenDropping(0.3), source)
+    assert before.targets.shape == before.tokens.shape and not after.valid.all()
+    assert torch.equal(before.targets, after.targets)
+
+
 def test_tokens_are_dropped_at_the_rate_and_in_order() -> None:
     source = source_of(LabelledForm(), TEXTS)
     before, after = rows_of(source), changed(TokenDropping(0.2), source)

@@ -58,7 +58,8 @@ def without(batch: Batch, dropped: Bool[np.ndarray, "B L"]) -> Batch:
     def closed(tensor: torch.Tensor, filler: int) -> torch.Tensor:
         return as_tensor(np.where(real, np.take_along_axis(tensor.numpy(), order, axis=1), filler))
 
-    by_token = batch.targets is not None and batch.targets.shape == batch.tokens.shape
+    # Targets of pairs are texts of their own, though they may be as long.
+    by_token = batch.decoder_tokens is None and batch.targets is not None and batch.targets.shape == batch.tokens.shape
     return replace(
         batch,
         tokens=closed(batch.tokens, PAD),
