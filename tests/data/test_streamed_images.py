@@ -86,6 +86,19 @@ def test_one_pass_reads_every_train_image_once_with_its_label(folder: Path, tmp_
     assert validation.targets is not None and validation.targets.tolist() == [label for _, label in files[:HELD_OUT]]
 
 
+def test_labels_of_another_column_are_not_those_that_were_kept(tmp_path: Path) -> None:
+    SETS["cifar100"](tmp_path)
+
+    def labels(column: str) -> list[int]:
+        source = source_of(tmp_path, test_split="test", label_column=column, image_size=4)
+        found = source.split("train").batch(order(source).step(0)[1]).targets
+        assert found is not None
+        return found.tolist()
+
+    fine, coarse = labels("fine_label"), labels("coarse_label")
+    assert max(fine) >= 20 and coarse == [label % 20 for label in fine], "as the pictures were written"
+
+
 def test_any_step_can_be_reached_at_once_and_seeds_differ(folder: Path) -> None:
     source = source_of(folder)
     whole = [order(source).step(step)[1].tolist() for step in range(40)]

@@ -214,8 +214,10 @@ class StreamedImages(CachedSource):
 
     def shelf(self) -> Shelf:
         """Files of pictures as they are published, shared by all runs on this machine, whatever their sizes."""
-        kept = {"origin": self.located.provenance(), "folder": self.published.folder, "code": code_digest(type(self))}
-        content = {**kept, "files": self.addresses["train"], "units": self.content.facts["units"]}
+        facts, told = self.content.facts, self.parameters()
+        kept = {name: told[name] for name in ("origin", "folder", "files")}
+        labelled = {name: facts[name] for name in ("columns", "class_names", "units")}
+        content = {**kept, **labelled, "splits": self.published_splits, "code": code_digest(type(self))}
         folder = cache_root() / f"{self.name}_units" / fingerprint(content)
         return Shelf(folder, self._files_of, room=int(self.keep_gigabytes * _GIGABYTE), sized_by="bytes")
 
