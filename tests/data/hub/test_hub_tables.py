@@ -136,6 +136,24 @@ def test_a_share_is_drawn_from_train_though_the_set_has_a_split_of_that_name(tmp
     assert sizes == [84, 12, 24], "none of the published test rows"
 
 
+@pytest.mark.parametrize(
+    ("file", "chosen"),
+    [
+        ("test.parquet", {}),
+        ("validation.parquet", {}),
+        ("validation_matched.parquet", {}),
+        ("test.parquet", {"train_split": "test"}),
+    ],
+)
+def test_no_row_of_training_is_in_another_split_of_a_set_that_has_one_alone(
+    tmp_path: Path, file: str, chosen: dict[str, str]
+) -> None:
+    rows = numbered(60, text=lambda row: f"text {row}", label=lambda row: row % 2)
+    write_parquet(tmp_path / file, rows)
+    found = samples(source(tmp_path, **chosen))
+    assert sorted(chain.from_iterable(found.values())) == sorted((f"text {row}", str(row % 2)) for row in range(60))
+
+
 def test_rows_without_a_label_or_a_text_are_left_out_and_counted(tmp_path: Path) -> None:
     features = Features({"text": TEXT, "label": ClassLabel(names=["no", "yes"])})
     rows = numbered(60, text=lambda row: f"text {row}", label=lambda row: row % 2)

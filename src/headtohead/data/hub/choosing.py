@@ -18,11 +18,18 @@ _UNLABELLED = -1
 def chosen_splits(
     published: Published, given: Mapping[SplitName, str | None], names: Sequence[str]
 ) -> dict[SplitName, str | None]:
-    """The published split of each of ours, None where it is a share of the train rows."""
-    return {ours: _chosen(published, ours, given[ours], names) for ours in SPLIT_NAMES}
+    """The published split of each of ours, None where it is a share of the train rows. What training reads is no
+    other split by its name alone: of a set that only has a test, all three are parts of it."""
+    train = _chosen(published, "train", given["train"], names)
+    left = [name for name in names if name != train]
+    others = (ours for ours in SPLIT_NAMES if ours != "train")
+    return {"train": train, **{ours: _chosen(published, ours, given[ours], names, left) for ours in others}}
 
 
-def _chosen(published: Published, ours: SplitName, given: str | None, names: Sequence[str]) -> str | None:
+def _chosen(
+    published: Published, ours: SplitName, given: str | None, names: Sequence[str], left: Sequence[str] | None = None
+) -> str | None:
+    """Guessed among those that are `left`, all of them where that is None."""
     if given in names:
         return given
     known = ", ".join(names)
@@ -30,8 +37,9 @@ def _chosen(published: Published, ours: SplitName, given: str | None, names: Seq
         return None
     if given is not None:
         raise DataError(f"{published} has no split {given!r}, it has {known}: correct data.{ours}_split.")
-    called = [name for name in names if SPLIT_OF_NAME.get(name.lower()) == ours]
-    called = called or [name for name in names if SPLIT_OF_NAME.get(re.split(r"[-_.]", name.lower())[0]) == ours]
+    left = names if left is None else left
+    called = [name for name in left if SPLIT_OF_NAME.get(name.lower()) == ours]
+    called = called or [name for name in left if SPLIT_OF_NAME.get(re.split(r"[-_.]", name.lower())[0]) == ours]
     if len(called) == 1:
         return called[0]
     if called:
