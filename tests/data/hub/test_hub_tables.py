@@ -256,6 +256,18 @@ def test_given_class_names_reorder_the_published_ones_or_rename_them(tmp_path: P
     assert labels[2] == [labels[0][0], ("thumbs down", "thumbs up")]
 
 
+def test_numbers_that_are_given_as_names_are_names_and_no_places(tmp_path: Path) -> None:
+    rows = numbered(60, text=lambda row: f"text {row}", label=lambda row: 1 + row % 3)
+    write_parquet(tmp_path / "train.parquet", rows)
+    stars = source(tmp_path, class_names=["1", "2", "3"])
+    labels = [
+        (int(stars.decode(tokens[valid].tolist()).removeprefix("text ")), label)
+        for batch in (stars.split(name).batch(np.arange(len(stars.split(name)))) for name in SPLIT_NAMES)
+        for tokens, valid, label in zip(batch.tokens, batch.valid, batch.targets.tolist(), strict=True)
+    ]
+    assert sorted(labels) == [(row, row % 3) for row in range(60)]
+
+
 def test_class_names_come_from_the_card_where_files_only_number_them(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "train.jsonl", numbered(40, text=lambda row: f"t {row}", label=lambda row: row % 2))
     kinds = {"class_label": {"names": {"0": "ham", "1": "spam"}}}

@@ -146,10 +146,11 @@ class HubTables(TableFiles):
 
     @property
     def names_of_numbers(self) -> tuple[str, ...] | None:
-        """What numbers in the files mean, though the published names be given in another order, or others for them."""
+        """What numbers in the files mean, though the published names be given in another order, or others for them;
+        None where nothing is published: a number may then be a given name itself, else it is the place of one."""
         given, published = self.class_names, self.published_classes
         if given is None or published is None:
-            return given or published
+            return published
         return published if set(given) == set(published) else given
 
     @property
