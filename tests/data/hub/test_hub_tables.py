@@ -164,6 +164,20 @@ def test_rows_without_a_label_or_a_text_are_left_out_and_counted(tmp_path: Path)
     assert found.provenance() == {"rows left out": {"train.parquet": 3}}
 
 
+@pytest.mark.parametrize("label", [Value("int64"), ClassLabel(names=["-1", "0", "1"])])
+@pytest.mark.parametrize("names", [None, ["-1", "0", "1"]])
+def test_minus_one_is_a_class_by_its_name_or_among_numbers_without_names(
+    tmp_path: Path, label: Any, names: list[str] | None
+) -> None:
+    first = 0 if isinstance(label, ClassLabel) else -1
+    rows = numbered(60, text=lambda row: f"text {row}", label=lambda row: first + row % 3)
+    write_parquet(tmp_path / "train.parquet", rows, Features({"text": TEXT, "label": label}))
+    found = source(tmp_path, class_names=names)
+    assert found.spec().class_names == ("-1", "0", "1")
+    said = dict(chain.from_iterable(samples(found).values()))
+    assert said == {f"text {row}": str(row % 3 - 1) for row in range(60)}
+
+
 def test_columns_are_known_by_their_types_where_names_say_nothing(tmp_path: Path) -> None:
     features = Features({"id": Value("int32"), "body": TEXT, "mood": ClassLabel(names=["low", "high"])})
     rows = numbered(40, id=lambda row: row, body=lambda row: f"body {row}", mood=lambda row: row % 2)

@@ -11,7 +11,7 @@ from headtohead.data.hub.published import Published
 
 SHARE = "share"
 """A split of its own is drawn from the train rows by the seed, whatever is published."""
-_UNLABELLED = -1
+UNLABELLED = -1
 """What published sets write where a label is not given away."""
 
 
@@ -52,7 +52,7 @@ def _chosen(
 
 
 def is_unlabelled(label: object) -> bool:
-    return label is None or label in (_UNLABELLED, str(_UNLABELLED))
+    return label is None or label in (UNLABELLED, str(UNLABELLED))
 
 
 def hidden(published: Published, ours: SplitName, theirs: str, others: Sequence[str]) -> DataError:
@@ -62,4 +62,4 @@ def hidden(published: Published, ours: SplitName, theirs: str, others: Sequence[
         way = (
             f"give data.test_split={others[0]} {way.removeprefix('give ')}" if others else "give data.test_split=share"
         )
-    return DataError(f"{published}: the labels of its {theirs} split are not published (all are {_UNLABELLED}): {way}.")
+    return DataError(f"{published}: the labels of its {theirs} split are not published (all are {UNLABELLED}): {way}.")

@@ -13,7 +13,7 @@ from headtohead.data.columns import Columns, kind_of
 from headtohead.data.contracts import DataError, DataKind, SplitName
 from headtohead.data.files import check_shares
 from headtohead.data.hub import reading
-from headtohead.data.hub.choosing import chosen_splits, hidden, is_unlabelled
+from headtohead.data.hub.choosing import UNLABELLED, chosen_splits, hidden, is_unlabelled
 from headtohead.data.hub.features import class_names_of
 from headtohead.data.hub.fetching import fetched
 from headtohead.data.hub.guessing import chosen_columns
@@ -175,11 +175,13 @@ class HubTables(TableFiles):
         blank = [columns[name] for part, name in parts.items() if part in _TEXTS and part != "text"]
         if self.chosen[0] == "labelled_text":
             blank.append(columns[parts["text"]])
+        labels = columns[parts["label"]] if "label" in parts else None
+        hides = labels is not None and self._hides(labels)
         kept = [
             place
             for place in range(len(table.numbers))
             if not any(_is_blank(column[place]) for column in blank)
-            and not ("label" in parts and is_unlabelled(columns[parts["label"]][place]))
+            and not (labels is not None and (labels[place] is None or (hides and is_unlabelled(labels[place]))))
         ]
         if len(kept) == len(table.numbers):
             return Columnar(columns, table.numbers)
@@ -188,6 +190,12 @@ class HubTables(TableFiles):
             {name: [values[place] for place in kept] for name, values in columns.items()},
             [table.numbers[place] for place in kept],
         )
+
+    def _hides(self, labels: Sequence[Any]) -> bool:
+        """Whether -1 stands for a label that is kept back: it may be a class, by its name or among other numbers."""
+        if self.classes is not None:
+            return str(UNLABELLED) not in self.classes
+        return all(map(is_unlabelled, labels))
 
     def read(self, file: Path) -> Iterator[tuple[Any, int]]:
         kind_of(Columns(**self.chosen[1]), self.column_names(file), file=f"{self.published}: {file.name}")
