@@ -17,6 +17,7 @@ from headtohead.architectures.bag_of_words import BagOfWords
 from headtohead.data.contracts import DataSource
 from headtohead.data.fewer import FewerRows
 from headtohead.data.sentence_grammar import SentenceGrammar
+from headtohead.tasks.classification import Classification
 from headtohead.training.solving import solve
 
 STRENGTHS = [0.1, 10.0]
@@ -81,6 +82,18 @@ def test_only_the_most_frequent_features_are_kept() -> None:
     counts = {token: sum(token in row for row in train) for row in train for token in row}
     telling = sorted((token for token in counts if counts[token] < 120), key=lambda token: (-counts[token], int(token)))
     assert model.grams.tolist() == sorted(int(token) for token in telling[:5])
+
+
+@pytest.mark.parametrize("monitor", Classification.metrics)
+def test_whatever_a_run_may_be_selected_by_is_judged_as_the_task_measures_it(monitor: str) -> None:
+    data = source()
+    spec, split = data.spec(), data.split("validation")
+    model = BagOfWords(vocab_size=spec.vocab_size, num_classes=2, ngrams=1, max_features=20, strengths=[1.0])
+    direction: Any = "min" if monitor == "loss" else "max"
+    solved = solve(model, data.split("train"), split, monitor=monitor, direction=direction)
+    task = Classification(monitor=monitor).bind(spec)
+    task.measure("validation", model, task.view(split.batch(np.arange(40)), seed=0, epoch=0))
+    assert solved.judged == {1.0: pytest.approx(task.results("validation")[monitor], rel=1e-5)}
 
 
 def test_a_run_leaves_a_record_like_any_other(tmp_path: Path) -> None:

@@ -107,6 +107,10 @@ def _judged(model: BagOfWords, solver: Any, features: Any, truth: np.ndarray, mo
     said = logits.argmax(1).numpy()
     if monitor == "accuracy":
         return float((said == truth).mean())
+    if monitor == "matthews":
+        return float(metrics.matthews_corrcoef(truth, said))
+    if monitor == "f1_second_class":
+        return float(metrics.f1_score(truth, said, labels=[1], average="macro", zero_division=0))
     measure = {"precision_macro": "precision_score", "recall_macro": "recall_score", "f1_macro": "f1_score"}[monitor]
     return float(getattr(metrics, measure)(truth, said, average="macro", zero_division=0))
 
