@@ -9,6 +9,7 @@ from itertools import takewhile
 from statistics import fmean
 from typing import Any
 
+from headtohead.comparing.comparability import seed_of
 from headtohead.comparing.findings import Findings, FoundArm
 from headtohead.comparing.statistics.means import interval_of
 from headtohead.tracking.record import RunRecord
@@ -41,7 +42,7 @@ class RowsCurve:
 def over_rows(findings: Findings) -> list[RowsCurve]:
     """Empty unless some arms differ in nothing but their number of rows. Arms that take no steps and fit nothing are
     shown beside them."""
-    families: dict[str, list[FoundArm]] = {}
+    families: list[list[FoundArm]] = []
     beside: list[FoundArm] = []
     for arm in findings.arms:
         if not arm.records or not arm.values:
@@ -49,8 +50,12 @@ def over_rows(findings: Findings) -> list[RowsCurve]:
         if _rows(arm.records[0]) is None:
             beside.append(arm)
         else:
-            families.setdefault(_family(arm.records[0]), []).append(arm)
-    curves = [_curve(arms, findings.alpha) for arms in families.values() if len(arms) > 1]
+            alike = (arms for arms in families if _are_alike(arms[0], arm))
+            if (family := next(alike, None)) is None:
+                families.append([arm])
+            else:
+                family.append(arm)
+    curves = [_curve(arms, findings.alpha) for arms in families if len(arms) > 1]
     if not curves:
         return []
     return curves + [RowsCurve(arm.name, mean=fmean(arm.values)) for arm in beside if _is_untrained(arm.records[0])]
@@ -85,8 +90,20 @@ def _trainer(record: RunRecord) -> Mapping[str, Any]:
     return trainer
 
 
+def _are_alike(one: FoundArm, other: FoundArm) -> bool:
+    """But for their rows; each seed may start from a run of its own, which is the same one in both arms."""
+    starts = {seed_of(record): _start(record) for record in one.records}
+    same = all(starts.get(seed_of(record), _start(record)) == _start(record) for record in other.records)
+    return same and _family(one.records[0]) == _family(other.records[0])
+
+
+def _start(record: RunRecord) -> str | None:
+    start: str | None = record.config.get("init_from")
+    return start
+
+
 def _family(record: RunRecord) -> str:
-    """The configuration but for what tells runs of a curve apart; each seed starts from a run of its own."""
+    """The configuration but for what tells runs of a curve apart, and where they start."""
     kept = {name: value for name, value in record.config.items() if name not in _OF_A_RUN}
     kept["trainer"] = {name: value for name, value in _trainer(record).items() if name != FIELD}
     kept["init_from"] = bool(record.config.get("init_from"))

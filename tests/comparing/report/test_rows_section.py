@@ -72,6 +72,22 @@ def test_a_difference_besides_the_rows_breaks_a_curve(findings: Findings) -> Non
     assert [curve.name for curve in over_rows(broken)] == ["tuned", "words", "zero_shot"]
 
 
+def test_arms_that_start_from_other_runs_are_on_other_curves(findings: Findings) -> None:
+    """Foundations of a study lie in folders that are named by their content, one for each seed."""
+    others = [
+        arm_of(
+            f"elsewhere_{rows}",
+            [0.2, 0.3],
+            {"model": "decoder_only", "init_from": "run:other", "trainer": {"max_steps": 50, "train_rows": rows}},
+        )
+        for rows in (100, 1000)
+    ]
+    curves = {curve.name: curve for curve in over_rows(replace(findings, arms=(*findings.arms, *others)))}
+    assert list(curves) == [*MODELS, "elsewhere", "zero_shot"]
+    assert [point.arm for point in curves["tuned"].points] == ["tuned_100", "tuned_1000"]
+    assert [point.mean for point in curves["elsewhere"].points] == pytest.approx([0.25, 0.25])
+
+
 def test_the_section_is_there_only_where_rows_are_a_question(findings: Findings, tmp_path: Path) -> None:
     assert section(made_up(tmp_path / "other")) is None
     text = report(findings)
