@@ -177,6 +177,42 @@ def test_what_is_measured_is_what_is_named_or_what_the_data_calls_for() -> None:
     assert [type(one) for one in measures_of(None, entities)] == [WrittenEntities]
 
 
+class LowerCase:
+    """Spells in small letters, one token each, as wordpieces without case do."""
+
+    @staticmethod
+    def encode(text: str) -> list[int]:
+        return [ord(letter) for letter in text.lower()]
+
+    @staticmethod
+    def decode(tokens: Sequence[int]) -> str:
+        return "".join(map(chr, tokens))
+
+
+def labels_written_in_lower_case(words: Sequence[str], max_target_length: int) -> DataSpec:
+    return DataSpec(
+        kind="pairs_of_text",
+        encode=LowerCase.encode,
+        decode=LowerCase.decode,
+        written_as="label",
+        label_words=tuple(words),
+        max_target_length=max_target_length,
+    )
+
+
+def test_labels_are_known_as_the_tokenizer_spells_and_cuts_them() -> None:
+    [measure] = measures_of(None, labels_written_in_lower_case(["Good", "Terrible"], max_target_length=6))
+    written, truths = ["good", "good", "terri"], ["good", "terri", "terri"]
+    found = figures(measure, written, truths, parts=2)
+    assert found["accuracy"] == pytest.approx(accuracy_score(truths, written))
+    assert found["readable"] == 1.0
+
+
+def test_labels_that_a_tokenizer_spells_alike_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"label_words=\['US', 'us'\] are \['us', 'us'\] .*give words that stay diff"):
+        measures_of(None, labels_written_in_lower_case(["US", "us"], max_target_length=6))
+
+
 def test_a_measure_that_is_unknown_or_cannot_choose_the_best_is_refused() -> None:
     with pytest.raises(ValueError, match=r"text_metrics=meteor is unknown: choose from bleu, chrf, rouge"):
         SequenceToSequence(text_metrics=["meteor"])  # type: ignore[list-item]

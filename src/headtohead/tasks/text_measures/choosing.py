@@ -42,10 +42,24 @@ def measures_of(text_metrics: Sequence[str] | None, spec: DataSpec) -> list[Text
 
 def _asked_for(spec: DataSpec) -> list[TextMeasure]:
     if spec.written_as == "label":
-        return [WrittenLabels(spec.label_words)]
+        return [WrittenLabels(_as_spelt(spec))]
     if spec.written_as == "entities":
         return [WrittenEntities()]
     return [WrittenAnswers()] if spec.written_as == "answer" else []
+
+
+def _as_spelt(spec: DataSpec) -> list[str]:
+    """Words of labels as they come back from the tokens of targets, which may be small letters, or cut."""
+    if spec.encode is None or spec.decode is None:
+        return list(spec.label_words)
+    room = max(spec.max_target_length - 1, 1)  # the end of a text is a token too
+    words = [spec.decode(spec.encode(word)[:room]).strip() for word in spec.label_words]
+    if len(set(words)) < len(words):
+        raise ValueError(
+            f"data.label_words={list(spec.label_words)} are {words} as this tokenizer spells them in targets of {room} "
+            "tokens: give words that stay different, another data.tokenizer, or a larger data.max_length."
+        )
+    return words
 
 
 def all_sums(measures: Sequence[TextMeasure], written: Sequence[str], truths: Sequence[str]) -> dict[str, Any]:
