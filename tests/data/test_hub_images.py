@@ -87,6 +87,13 @@ def test_fine_and_coarse_labels_are_chosen_by_a_field(tmp_path: Path) -> None:
     assert coarse.spec().class_names == tuple(CIFAR100_COARSE.split()) and fine.spec().num_classes == 100
 
 
+def test_names_of_classes_follow_the_card_though_the_pictures_stay(tmp_path: Path) -> None:
+    card = two_kinds(tmp_path) / "README.md"
+    assert HubImages(folder=str(tmp_path), image_size=8).spec().class_names == ("cat", "dog")
+    card.write_text(card.read_text(encoding="utf-8").replace(": cat\n", ": wolf\n"), encoding="utf-8")
+    assert HubImages(folder=str(tmp_path), image_size=8).spec().class_names == ("wolf", "dog")
+
+
 def test_pixels_are_tokens_line_by_line(tmp_path: Path) -> None:
     SETS["cifar10"](tmp_path)
     source = build_data(compose("train", ["data=cifar10_pixels", f"data.folder={tmp_path}"]))

@@ -292,6 +292,19 @@ def test_class_names_come_from_the_card_where_files_only_number_them(tmp_path: P
     assert source(tmp_path).spec().class_names == ("0", "1")
 
 
+def test_a_card_that_names_numbers_in_another_order_makes_other_labels(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "train.jsonl", numbered(40, text=lambda row: f"t {row}", label=lambda row: row % 2))
+
+    def labels(*names: str) -> list[int]:
+        kinds = {"class_label": {"names": {str(number): name for number, name in enumerate(names)}}}
+        info = {"features": [{"name": "text", "dtype": "string"}, {"name": "label", "dtype": kinds}]}
+        write_card(tmp_path, {"license": "mit", "dataset_info": info})
+        targets = source(tmp_path, class_names=["ham", "spam"]).split("train").batch(np.arange(30)).targets
+        return [] if targets is None else targets.tolist()
+
+    assert labels("spam", "ham") == [1 - label for label in labels("ham", "spam")]
+
+
 def test_numbers_with_a_point_are_scores_and_no_classes(tmp_path: Path) -> None:
     rows = numbered(40, sentence1=lambda row: f"a {row}", sentence2="b", label=lambda row: row / 8)
     write_parquet(tmp_path / "train.parquet", rows)

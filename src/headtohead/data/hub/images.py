@@ -87,11 +87,12 @@ class HubImages(CachedSource):
         return {name: fetched(self.located, name) for name in self.published_splits.values() if name is not None}
 
     def parameters(self) -> Mapping[str, Any]:
-        """A commit never changes; of a folder, the files themselves are looked at."""
+        """A commit never changes; of a folder, the files themselves are looked at, and the names that its card has."""
         if self.published.folder is None:
             origin: Mapping[str, Any] = self.located.provenance()
         else:
             origin = {name: [content_digest(file) for file in files] for name, files in self.files.items()}
+            origin = {**origin, "names": self.located.all_class_names()}
         return {
             "origin": {name: told for name, told in origin.items() if name != "licence"},
             "splits": self.published_splits,

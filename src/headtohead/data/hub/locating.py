@@ -43,6 +43,10 @@ class Located:
         """Of a column of labels, or of lists of labels, as the card tells them."""
         return class_names_of(self.features, column)
 
+    def all_class_names(self) -> dict[str, tuple[str, ...]]:
+        """By column."""
+        return {column: names for column in self.features if (names := self.class_names(column)) is not None}
+
     def identity(self) -> dict[str, str]:
         """What tells rows of one set from those of another, for hashes; empty for a folder without a name."""
         named = {"set": self.published.name, "subset": self.published.subset, "revision": self.revision}

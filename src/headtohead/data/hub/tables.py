@@ -160,6 +160,11 @@ class HubTables(TableFiles):
             return LabelledForm(self.classes, self.max_length)
         return TaggedForm(self.classes, self.max_length) if kind == "tagged_text" else super().form
 
+    def sample_parameters(self) -> Mapping[str, Any]:
+        """What numbers mean is told by the card too, which is none of the files."""
+        names = self.names_of_numbers
+        return {**super().sample_parameters(), **({"names": names} if names else {})}
+
     def column_names(self, file: Path) -> Sequence[str]:
         return reading.column_names(file)
 
