@@ -11,7 +11,7 @@ from headtohead.building.overrides import key_of
 from headtohead.building.sources import class_value
 from headtohead.data.parts import kind_of_fields
 
-_PUBLISHED = "headtohead.data.hub."
+_PUBLISHED = ("headtohead.data.hub.", "headtohead.data.streaming.")
 _SPOKEN_FOR = {"task", "experiment", "init_from", "resume_from"}
 """Whoever gives one of these has said what is to be done."""
 USUAL_TASKS: Mapping[str, str] = {
