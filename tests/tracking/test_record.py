@@ -195,6 +195,16 @@ def test_a_record_of_the_second_version_tells_nothing_of_its_texts() -> None:
     assert (read.data, read.comparability.texts) == ({}, None)
 
 
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("damaged", [None, 3])
+def test_an_older_record_that_is_damaged_is_refused_with_its_file(version: int, damaged: object) -> None:
+    old = json.loads(changed(schema_version=version, comparability=damaged))
+    if damaged is None:
+        del old["comparability"]
+    with pytest.raises(RecordError, match=r"runs/a is no record of version [12], whatever it says"):
+        from_json(json.dumps(old), where="runs/a")
+
+
 def test_every_older_version_has_a_migration() -> None:
     assert sorted(record_module.MIGRATIONS) == list(range(1, record_module.SCHEMA_VERSION))
 

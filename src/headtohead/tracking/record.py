@@ -199,6 +199,9 @@ def _migrate(data: dict[str, Any], where: str) -> dict[str, Any]:
             "it was written by a newer headtohead, so upgrade"
         )
     while version < SCHEMA_VERSION:
-        data = MIGRATIONS[version](data)
+        try:
+            data = MIGRATIONS[version](data)
+        except (KeyError, TypeError) as error:
+            raise RecordError(f"{where} is no record of version {version}, whatever it says: {error!r}") from None
         version += 1
     return {**data, "schema_version": SCHEMA_VERSION}
