@@ -74,6 +74,23 @@ def _validated(task: SequenceToSequence, model: Architecture, view: Batch) -> to
     return task.written(model, view)
 
 
+@pytest.mark.parametrize("seed", [0, 3, 6, 9])
+def test_a_search_finds_the_same_whatever_the_targets_at_hand_where_no_texts_are_measured(seed: int) -> None:
+    task, model = SequenceToSequence(beams=4), exact_model("encoder_decoder", head="language_model").eval()
+    task.bind(PAIRS)
+    redraw(model, std=0.6, seed=seed)
+    batch = pair_batch(5)
+    view = task.view(batch, seed=0, epoch=0)
+    task.measure("test", model, view)
+    whole = task.written(model, view)
+    assert not task.measures and whole.shape[1] == PAIRS.max_target_length
+    for row in range(5):
+        one = row_of(batch, row)
+        size = int((one.targets != IGNORED).sum())
+        sides = {name: getattr(one, name)[:, :size] for name in ("targets", "decoder_tokens", "decoder_valid")}
+        assert torch.equal(task.written(model, task.view(replace(one, **sides), seed=0, epoch=0))[0], whole[row])
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_no_text_tells_how_long_its_target_is(way: str) -> None:
     """Measured alone with a target of one token, a row writes what it writes beside others."""

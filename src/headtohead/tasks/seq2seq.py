@@ -167,10 +167,11 @@ class SequenceToSequence(TokenPrediction):
         self, model: Decodes, tokens: Int[Tensor, "B L"], valid: Tensor | None, *, longest: int
     ) -> Int[Tensor, "B T"]:
         """Greedily, or in a test by a search. `longest` is that of the targets at hand: enough to tell whether they
-        are met, and too much told where texts are measured."""
-        length = max(longest, self.spec.max_target_length) if self.measures else longest
+        are met, but too much told where texts are measured, or compete with those that had no room to end."""
+        searches = self._stage == "test" and self.searching.beams > 1
+        length = max(longest, self.spec.max_target_length) if self.measures or searches else longest
         length = self.searching.length(length)
-        if self._stage == "test" and self.searching.beams > 1:
+        if searches:
             return searched(model, tokens, valid, self.searching, length=length, spec=self.spec)
         return greedy(model, tokens, valid, max_length=length, bos_id=self.spec.bos_id, eos_id=self.spec.eos_id)
 
