@@ -29,6 +29,7 @@ from headtohead.data.number_words import NumberWords
 from headtohead.data.pair_grammar import PairGrammar
 from headtohead.data.parallel_text import ParallelText
 from headtohead.data.parquet_files import ParquetFiles
+from headtohead.data.pathfinder import Pathfinder, PathfinderPixels
 from headtohead.data.qa_grammar import QaGrammar
 from headtohead.data.rewriting import Copy, Reverse, Sort
 from headtohead.data.selective_copy import SelectiveCopy
@@ -51,6 +52,10 @@ PROCEDURAL: dict[str, Callable[..., DataSource]] = {
     "selective_copy": partial(SelectiveCopy, **FEW, length=10, num_copied=3),
     "sort": partial(Sort, **FEW, length=7, form="pairs"),
     "word_problem": partial(WordProblem, **FEW, group="S_3", length=7, test_length=9),
+}
+PICTURES: dict[str, Callable[..., DataSource]] = {
+    name: partial(made, **FEW, image_size=24, path_length=5, num_distractors=1, distractor_length=2)
+    for name, made in (("pathfinder", Pathfinder), ("pathfinder_pixels", PathfinderPixels))
 }
 GRAMMARS: dict[str, Callable[..., DataSource]] = {
     "pair_grammar": partial(PairGrammar, **FEW),
@@ -77,13 +82,13 @@ FROM_FILES: dict[str, Callable[..., DataSource]] = {
         path=str(written_text(folder)), documents="line", context_length=16, seed=seed
     ),
 }
-NAMES = ("associative_recall", "digits", "grammar_lm", "number_words", *GRAMMARS, *PROCEDURAL, *FROM_FILES)
+NAMES = ("associative_recall", "digits", "grammar_lm", "number_words", *GRAMMARS, *PICTURES, *PROCEDURAL, *FROM_FILES)
 
 
 def small_source(name: str, folder: Path, *, seed: int = 0) -> DataSource:
     """`folder` is where a source that reads files finds them."""
-    if name in PROCEDURAL | GRAMMARS:
-        return (PROCEDURAL | GRAMMARS)[name](seed=seed)
+    if name in PROCEDURAL | GRAMMARS | PICTURES:
+        return (PROCEDURAL | GRAMMARS | PICTURES)[name](seed=seed)
     if name in FROM_FILES:
         return FROM_FILES[name](folder, seed)
     if name == "associative_recall":

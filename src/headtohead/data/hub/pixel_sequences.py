@@ -4,22 +4,14 @@ Range Arena, Tay et al. 2020, https://arxiv.org/abs/2011.04006)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
-
-import numpy as np
 
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import DataKind, DataSpec, Split, SplitName
 from headtohead.data.decoding import Colours
 from headtohead.data.hub.images import HubImages
-from headtohead.data.rows import as_tensor
-from headtohead.data.source import CachedSplit
+from headtohead.data.pixel_rows import PixelRows, decoded_pixels, described_pixels, spec_of_pixels
 from headtohead.data.storage import numbers
-from headtohead.data.tokenizers import SPECIAL_TOKENS
-
-_NUM_LEVELS = 256
-_FIRST_ID = len(SPECIAL_TOKENS)
 
 
 class PixelSequences(HubImages):
@@ -67,17 +59,7 @@ class PixelSequences(HubImages):
         )
 
     def describe_rows(self) -> DataSpec:
-        images = super().describe_rows()
-        assert images.image_shape is not None
-        return replace(
-            images,
-            kind="labelled_text",
-            vocab_size=_FIRST_ID + _NUM_LEVELS,
-            max_length=int(np.prod(images.image_shape)),
-            image_shape=None,
-            image_mean=(),
-            image_deviation=(),
-        )
+        return spec_of_pixels(super().describe_rows())
 
     def open_split(self, name: SplitName) -> Split:  # type: ignore[override]
         table = self.content.tables[self.content.facts["splits"][name]]
@@ -85,33 +67,7 @@ class PixelSequences(HubImages):
         return PixelRows(self, name, numbers(table, "image"), numbers(table, "label"), places)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Levels with spaces between."""
-        return " ".join(SPECIAL_TOKENS[token] if token < _FIRST_ID else str(token - _FIRST_ID) for token in ids)
+        return decoded_pixels(ids)
 
     def describe(self, batch: Batch) -> list[dict[str, Any]]:
-        assert batch.tokens is not None and batch.targets is not None
-        samples = zip(batch.rows.tolist(), batch.tokens, batch.targets.tolist(), strict=True)
-        return [
-            {"row": row, "text": self.decode(tokens.tolist()), "label": self.class_names[label]}
-            for row, tokens, label in samples
-        ]
-
-
-class PixelRows(CachedSplit):
-    """All as long as each other."""
-
-    def __init__(
-        self, source: PixelSequences, name: SplitName, images: np.ndarray, labels: np.ndarray, places: np.ndarray
-    ) -> None:
-        super().__init__(source, name)
-        self._images, self._labels, self._places = images, labels, places
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def batch(self, rows: np.ndarray) -> Batch:
-        places = self._places[rows]
-        levels = self._images[places].astype(np.int64)
-        return Batch(
-            rows=as_tensor(rows), tokens=as_tensor(_FIRST_ID + levels), targets=as_tensor(self._labels[places])
-        )
+        return described_pixels(batch, self.class_names)
