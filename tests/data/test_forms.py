@@ -141,6 +141,16 @@ def test_first_piece_of_each_word_has_its_tag_and_nothing_else_has(tokenizer: To
         assert source.decode(tokens.tolist()) == " ".join(words)
 
 
+def test_words_of_which_a_tokenizer_leaves_nothing_keep_their_tags() -> None:
+    """Lone variation selectors, as the rows of WNUT-17 have some."""
+    sentences = [(("in", "\ufe0f", "Rome"), ("O", "O", "B-LOC")), (("by", "\ufe0f"), ("O", "B-PER"))]
+    source = GivenSamples(TaggedForm(), sentences, tokenizer="wordpiece")
+    batch, names = batch_of(source), source.spec().class_names
+    assert batch.targets is not None
+    found = [[names[tag] for tag in row if tag != IGNORED] for row in batch.targets.tolist()]
+    assert found == [["O", "O", "B-LOC"], ["O", "B-PER"]]
+
+
 def test_tags_come_with_o_first_and_entity_by_entity() -> None:
     assert GivenSamples(TaggedForm(), SENTENCES).spec().class_names == ("O", "B-LOC", "I-LOC", "B-PER")
 

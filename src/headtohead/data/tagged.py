@@ -55,7 +55,7 @@ class TaggedForm(Form[Tagged]):
 
     def _tokenized(self, sentences: Sequence[Sequence[str]], numbers: np.ndarray, tokenizer: Tokenizer) -> Table:
         spaced = [f" {word}" if place else word for words in sentences for place, word in enumerate(words)]
-        by_word = tokenizer.encode(spaced)
+        by_word = _each_saying(tokenizer.encode(spaced), tokenizer)
         ends_of_sentences = np.cumsum([0, *(len(words) for words in sentences)])
         tokens = Ragged(by_word.values, by_word.offsets[ends_of_sentences])
         # A space that is a token of its own belongs to no word: the tag goes to the first token that says something.
@@ -136,6 +136,21 @@ class TaggedRows(CachedSplit):
             return None
         tags, is_lost = padded(self._lost.values, self._lost.offsets[rows], self._lost.lengths[rows])
         return as_tensor(np.where(is_lost, tags, IGNORED))
+
+
+def _each_saying(words: Ragged, tokenizer: Tokenizer) -> Ragged:
+    """A word of which a tokenizer leaves nothing, such as a lone joiner of emojis, is an unknown one: it has a tag."""
+    said = np.concatenate([[0], np.cumsum(~tokenizer.blank[words.values])])[words.offsets]
+    silent = said[1:] == said[:-1]
+    if not silent.any():
+        return words
+    if tokenizer.special.unk < 0:
+        raise DataError(
+            "some words have no token to carry their tag, and this tokenizer none for unknown words: choose another "
+            "data.tokenizer, such as bpe."
+        )
+    values = np.insert(words.values, words.offsets[1:][silent], tokenizer.special.unk)
+    return Ragged.of_lengths(values, words.lengths + silent)
 
 
 def _tags_beyond(tags: Ragged, room: np.ndarray) -> Ragged:
