@@ -66,6 +66,8 @@ def splits_in(paths: Sequence[str], card: Mapping[str, Any] | None = None, subse
         (["set-train.parquet", "set-validation.parquet"],
          {"train": ["set-train.parquet"], "validation": ["set-validation.parquet"]}),
         (["rows.csv"], {"train": ["rows.csv"]}),
+        (["rows.csv", "test.csv"], {"train": ["rows.csv"], "test": ["test.csv"]}),
+        (["all.csv", "test.csv", "train.csv"], {"train": ["train.csv"], "test": ["test.csv"]}),
         (["train.csv", "train.parquet"], {"train": ["train.parquet"]}),
         (["train.jsonl.gz", "dataset_infos.json"], {"train": ["train.jsonl.gz"]}),
         (["validation_matched-00000-of-00001.parquet", "train.parquet"],

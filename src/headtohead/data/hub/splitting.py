@@ -78,7 +78,7 @@ def _as_the_card_says(published: Published, config: Mapping[str, Any], readable:
         wanted = [f"{above}/{pattern}" if above else pattern.removeprefix("./") for pattern in patterns]
         found = [file for file in readable if any(_matches(file.path, pattern) for pattern in wanted)]
         if split is None:
-            splits.update(_by_split_name(found, ""))
+            splits.update(_by_split_name(found, "", all_are_meant=True))
         elif not found:
             raise DataError(
                 f"{published} has no file {' or '.join(wanted)}, which its card names for its {split} split."
@@ -133,13 +133,21 @@ def _subset_folder(path: str) -> str | None:
     return top if slash and top != "data" and _split_in(top) is None else None
 
 
-def _by_split_name(files: Sequence[RepositoryFile], above: str) -> Splits:
-    """Those of the most exact format alone, when a set is published in several."""
+def _by_split_name(files: Sequence[RepositoryFile], above: str, *, all_are_meant: bool = False) -> Splits:
+    """Those of the most exact format alone, when a set is published in several. Files that name no split are for
+    training where none names that; beside train.csv, all.csv may well hold the test rows too, and is left out, unless
+    a card names it."""
     suffix = next(suffix for suffix in SUFFIXES if any(file.path.lower().endswith(suffix) for file in files))
+    named = [
+        (_split_named(file.path.removeprefix(above), suffix), file)
+        for file in files
+        if file.path.lower().endswith(suffix)
+    ]
+    has_train = any(split is not None and _ours(split) == "train" for split, _ in named)
     splits: dict[str, list[RepositoryFile]] = {}
-    for file in files:
-        if file.path.lower().endswith(suffix):
-            splits.setdefault(_split_named(file.path.removeprefix(above), suffix) or "train", []).append(file)
+    for split, file in named:
+        if split is not None or all_are_meant or not has_train:
+            splits.setdefault(split or "train", []).append(file)
     return {split: tuple(found) for split, found in splits.items()}
 
 
@@ -150,6 +158,10 @@ def _split_named(path: str, suffix: str) -> str | None:
         if (split := _split_in(part)) is not None:
             return split
     return None
+
+
+def _ours(split: str) -> str | None:
+    return SPLIT_OF_NAME.get(re.split(r"[-_.]", split.lower())[0])
 
 
 def _split_in(part: str) -> str | None:
