@@ -36,7 +36,9 @@ _DOT_RADIUS = 1.5
 _WEIGHT = 0.19
 """Of a drop of ink: their distance, so that a line has the level of one."""
 _NEAREST_DOTS = 6.0
+"""Pixels, from middle to middle."""
 _SAME_DISTANCE = 1.0
+"""Pixels by which the distance of two dots may differ from that of the two that could be there instead."""
 _AT_ONCE = 256
 """Pictures begun together; those without room for all paths are dropped."""
 _LONG_TRIES, _SHORT_TRIES = 5, 8
