@@ -237,6 +237,7 @@ def test_a_set_to_try_this_on_is_written(place: Path, capsys: pytest.CaptureFixt
         (["RUN", "notes", "--query", " "], "is empty: give some words"),
         (["RUN", "notes", "--query", "x", "--top", "0"], "--top 0 shows nothing"),
         (["RUN", "notes", "--rerank", "0"], "--rerank 0 re-ranks nothing"),
+        (["bm25", "notes", "--cross-encoder", "RUN", "--query", "x", "--batch-size", "-1"], "must be at least 1"),
         (["RUN", "notes", "--int8", "row"], "--int8 row is unknown"),
         (["RUN", "notes", "--pooling", "max"], "--pooling max is unknown"),
         (["RUN", "notes", "--relevant-class", "next"], "--relevant-class next is of a --cross-encoder"),

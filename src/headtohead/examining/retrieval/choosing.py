@@ -33,6 +33,8 @@ class Options:
     relevant_class: str | None = None
 
     def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise ConfigurationError(f"--batch-size {self.batch_size} must be at least 1")
         if self.int8 is not None:
             check_scales(self.int8)
         if self.rerank is not None and self.rerank < 1:
