@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from headtohead.examining.evaluation.findings import Evaluation
     from headtohead.examining.finished import FinishedRun
 
+_SPLIT = "test"
 _EXAMPLES = """\
 examples:
   h2h evaluate outputs/default/RUN                                  its test split, as at the end of training
@@ -48,6 +49,10 @@ def run(arguments: Sequence[str]) -> int:
     if not paths:
         raise ConfigurationError("no run is named: give the folder of one, h2h evaluate outputs/GROUP/RUN")
     is_curve = given.places or len(given.lengths or ()) > 1
+    if given.lm_eval_tasks and not given.lm_eval:
+        raise ConfigurationError(
+            f"--lm-eval-tasks {given.lm_eval_tasks} has task files: name some, --lm-eval TASK,TASK"
+        )
     if given.plot and not is_curve:
         raise ConfigurationError(f"--plot {given.plot}: one number is no curve; give --lengths or --places")
     from headtohead.examining.evaluation.evaluate import evaluate
@@ -84,7 +89,7 @@ def run(arguments: Sequence[str]) -> int:
 def _parser() -> Parser:
     taken = parser("evaluate", "Measure finished runs again: other splits, other data, other lengths.", _EXAMPLES)
     taken.add_argument("given", nargs="*", metavar="RUN | OVERRIDE", help="folders of runs; field=value, group=choice")
-    taken.add_argument("--split", choices=["train", "validation", "test"], default="test", help="default: test")
+    taken.add_argument("--split", choices=["train", "validation", "test"], default=_SPLIT, help="default: test")
     length = taken.add_mutually_exclusive_group()
     length.add_argument("--length", dest="lengths", type=_lengths, metavar="N", help="tokens that are read at once")
     length.add_argument("--lengths", dest="lengths", type=_lengths, metavar="N,N", help="one after the other")
@@ -106,6 +111,7 @@ def _check_harness(given: argparse.Namespace, overrides: Sequence[str]) -> None:
     """The harness has data, splits and lengths of its own."""
     others = {"--lengths": given.lengths, "--stride": given.stride, "--places": given.places, "--plot": given.plot}
     refused = [name for name, value in others.items() if value] + list(overrides)
+    refused += [] if given.split == _SPLIT else ["--split"]
     if refused:
         raise ConfigurationError(f"--lm-eval brings its own data and splits: leave out {', '.join(refused)}")
     if len(given.shots or ()) > 1:
