@@ -138,7 +138,7 @@ def test_from_raw_rows_to_figures(name: str, tmp_path: Path, monkeypatch: pytest
         assert {"loss", *MAIN[task]} <= set(figures)
         for figure, value in figures.items():
             assert is_possible(figure, value), f"{stage}/{figure} is {value}"
-    assert set(measured.record.metrics["validation"]) == set(measured.test)
+    assert set(measured.record.metrics["validation"]) <= set(measured.test)  # which may have questions of more kinds
     assert set(MAIN[task]) <= set(measured.record.baselines)
     AGAIN[task](measured)
 
