@@ -254,6 +254,15 @@ def test_bad_cell_is_named_with_file_and_line(tmp_path: Path, column: str, value
     assert said.startswith(f"{path}, ") and message in said
 
 
+@pytest.mark.parametrize(("given", "part"), [("half of one: \ud83d", "text"), (["a", "\ud83d"], "words")])
+def test_half_a_sign_of_json_is_named_with_its_line(tmp_path: Path, given: Any, part: str) -> None:
+    other = {"text": {"label": "good"}, "words": {"tags": ["O", "O"]}}[part]
+    lines = [json.dumps({part: own, **other}) for own in ("fine rows", "two words", given)]
+    (tmp_path / "train.jsonl").write_text("\n".join(lines), encoding="ascii")
+    told = refusal(lambda: JsonFiles(path=str(tmp_path / "train.jsonl")))
+    assert f"train.jsonl, line 3: its {part} ha" in told and "(\\ud83d)" in told
+
+
 def test_label_that_is_no_whole_number_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "data.jsonl", [{"text": "a", "label": 0.5}])
     assert f"{path}, line 1: its label is 0.5, and must be a name or a whole number" in refusal(lambda: source_of(path))

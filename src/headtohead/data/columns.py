@@ -98,7 +98,7 @@ def sample_of(kind: DataKind, row: Row, where: Where) -> Any:
         return (*(_text(row, part, where) for part in ("text", "second_text") if part in row), _score(row, where))
     if kind == "tagged_text":
         words, tags = _listed(row["text"], "words", where), _listed(row["tags"], "tags", where)
-        return tuple(str(word) for word in words), tuple(_label(tag, "tag", where) for tag in tags)
+        return tuple(_whole(str(word), "words", where) for word in words), tuple(_label(tag, "tag", where) for tag in tags)
     if kind == "pairs_of_text":
         return _text(row, "source", where), _text(row, "target", where)
     return _question(row, where)
@@ -107,11 +107,25 @@ def sample_of(kind: DataKind, row: Row, where: Where) -> Any:
 def _text(row: Row, part: str, where: Where) -> str:
     value = row[part]
     if isinstance(value, str):
-        return value
+        return _whole(value, part, where)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     told = "is empty" if value is None else f"is {value!r}"
     raise DataError(f"{where()}: its {part.replace('_', ' ')} {told}, and must be text; correct or remove the row.")
+
+
+def _whole(text: str, part: str, where: Where) -> str:
+    """JSON can hold half of a sign that UTF-16 writes in two, which is no text."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"{where()}: its {part.replace('_', ' ')} {'have' if part == 'words' else 'has'} half a sign "
+                f"(\\u{ord(text[error.start]):04x}) at character {error.start}, which is no text; correct or remove "
+                "the row."
+            ) from None
+    return text
 
 
 def _label(value: Any, what: str, where: Where) -> str:
