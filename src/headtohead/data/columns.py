@@ -98,7 +98,8 @@ def sample_of(kind: DataKind, row: Row, where: Where) -> Any:
         return (*(_text(row, part, where) for part in ("text", "second_text") if part in row), _score(row, where))
     if kind == "tagged_text":
         words, tags = _listed(row["text"], "words", where), _listed(row["tags"], "tags", where)
-        return tuple(_whole(str(word), "words", where) for word in words), tuple(_label(tag, "tag", where) for tag in tags)
+        whole = tuple(_whole(str(word), "words", where) for word in words)
+        return whole, tuple(_label(tag, "tag", where) for tag in tags)
     if kind == "pairs_of_text":
         return _text(row, "source", where), _text(row, "target", where)
     return _question(row, where)
