@@ -44,7 +44,7 @@ def test_prompts_words_scratch_and_fine_tuning_stand_in_one_table(
         assert changed, f"the study no longer says {pattern}"
     written = yaml.safe_load(text)
     written["base"] += [f"data.folder={tmp_path / 'sst2'}", f"output_dir={tmp_path}", "data.vocab_size=300"]
-    written["base"] += ["data.batch_size=8", "trainer=cpu", "trainer.progress_bar=false"]
+    written["base"] += ["data.batch_size=8", "trainer=cpu", "trainer.progress_bar=false", "tracking=none"]
     planned = Planner(study_from("finetuning_sst2", written))
     for _ in range(2):
         plan = planned.plan()
