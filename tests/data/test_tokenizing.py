@@ -81,10 +81,11 @@ def test_a_wrong_number_of_processes_is_refused(monkeypatch: pytest.MonkeyPatch,
 
 
 PARENT = """
+import os, time
 from headtohead.data import tokenizing
 tokenizing._PIECE = tokenizing._WORTH_IT = 100
 def slow(texts):
-    print("working", flush=True)
+    os.write(1, b"working\\n")  # in one piece, however many write
     time.sleep(60)
 if __name__ == "__main__":
     tokenizing.shared_out(slow, ["x" * 60] * 100, doing="")
@@ -94,12 +95,14 @@ if __name__ == "__main__":
 def test_processes_end_with_a_parent_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADTOHEAD_PROCESSES", "2")
     (tmp_path / "parent.py").write_text(PARENT)
-    parent = subprocess.Popen([sys.executable, str(tmp_path / "parent.py")], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None and parent.stdout.readline() == "working\n"
-    children = psutil.Process(parent.pid).children(recursive=True)
-    assert len(children) >= 2
-    parent.kill()
-    parent.communicate()
+    command = [sys.executable, str(tmp_path / "parent.py")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        try:
+            assert parent.stdout is not None and parent.stdout.readline() == "working\n"
+            children = psutil.Process(parent.pid).children(recursive=True)
+            assert len(children) >= 2
+        finally:
+            parent.kill()
     _, alive = psutil.wait_procs(children, timeout=10)
     assert not alive
 
