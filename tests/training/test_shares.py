@@ -30,9 +30,3 @@ def test_no_device_is_without_rows_where_another_has_some(world_size: int, batch
     assert all(rows for batches in devices for rows in batches)
     found = sorted(row for batches in devices for rows in batches for row in rows)
     assert found == list(range(NUM_ROWS["validation"]))
-
-
-@pytest.mark.parametrize("world_size", [1, 2, 3])
-def test_the_first_batches_are_the_same_rows_on_any_number_of_devices(world_size: int) -> None:
-    devices = rows_of(world_size, batch_size=3, limit=3)
-    assert sorted(row for batches in devices for rows in batches for row in rows) == list(range(9))

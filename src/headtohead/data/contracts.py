@@ -74,6 +74,8 @@ class DataSpec:
     tokenizer_hash: str = ""
     texts_hash: str = ""
     """Changes whenever the texts of validation or test change, and not with the tokenizer that reads them."""
+    rows_follow_tokens: bool = False
+    """Whether the tokenizer decides which text is in which row: rows are cut from a stream, or windows of a text."""
     data_hash: str = ""
     """Changes whenever the rows of any split change."""
     decode: Callable[[Sequence[int]], str] | None = field(default=None, compare=False, repr=False)
@@ -102,6 +104,10 @@ class Split(ABC):
 
     def lengths(self) -> np.ndarray | None:
         """Tokens of each row where they differ (for length bucketing), else None."""
+        return None
+
+    def wholes(self) -> np.ndarray | None:
+        """The number of what each row is a part of, where parts are measured together: windows of one question."""
         return None
 
 

@@ -53,7 +53,7 @@ class LanguageForm(Form[str]):
 
     def spec(self, content: Prepared) -> DataSpec:
         del content
-        return DataSpec(kind=self.kind, max_length=self.context_length + 1)
+        return DataSpec(kind=self.kind, max_length=self.context_length + 1, rows_follow_tokens=True)
 
     def rows(self, source: TextSource, name: SplitName, table: Table) -> Split:
         documents, counter = ragged(table, "tokens"), byte_counter(source.tokenizer, table)

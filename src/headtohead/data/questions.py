@@ -116,6 +116,7 @@ class QuestionForm(Form[Question]):
             num_texts=2,
             max_length=longest(content, "tokens"),
             has_unanswerable=content.facts["has_unanswerable"],
+            rows_follow_tokens=True,
         )
 
     def rows(self, source: TextSource, name: SplitName, table: Table) -> QuestionRows:
@@ -167,6 +168,9 @@ class QuestionRows(CachedSplit):
 
     def lengths(self) -> np.ndarray | None:
         return self._tokens.lengths if self._bucket_by_length else None
+
+    def wholes(self) -> np.ndarray:
+        return self._question
 
     def batch(self, rows: np.ndarray) -> Batch:
         lengths, first = self._tokens.lengths[rows], self._first[rows]

@@ -46,7 +46,8 @@ class Settings:
     log_every: int = 50
     validate_every: int = 200
     validation_batches: int | None = None
-    """How many batches a validation takes; None means all."""
+    """How many batches a validation takes, their rows drawn from the whole split, the same in every run; None means
+    all."""
     patience: int | None = None
     """Stop after this many validations without a better one; None means never."""
     min_delta: float = 0.0

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 import yaml
 
+from headtohead.data.contracts import DataSpec
 from headtohead.tracking.environment import collect_environment
 from headtohead.tracking.record import Comparability, RunRecord, Selection, Status
 from headtohead.tracking.stopping import why_ended_early
@@ -155,22 +156,24 @@ def _reopened(run: Path, seed: int, max_steps: int) -> tuple[RunFolder, RunRecor
 
 
 def _comparability(parts: Parts, precision: str) -> Comparability:
-    spec, task = parts.data.spec(), parts.task.measured_how()
+    spec, task, batches = parts.data.spec(), parts.task.measured_how(), parts.settings.validation_batches
+    sampled: list[object] | None = None if batches is None else ["sampled rows", batches * parts.data.batch_size]
     return Comparability(
         data=spec.data_hash or None,
         tokenizer=spec.tokenizer_hash or None,
-        evaluation=_hash([spec.data_hash, spec.tokenizer_hash, task, parts.settings.validation_batches]),
-        texts=_texts(parts, spec.texts_hash, task),
+        evaluation=_hash([spec.data_hash, spec.tokenizer_hash, task, sampled]),
+        texts=_texts(spec, task, sampled),
         loss_normalisation=f"{task}: mean over everything scored in a batch",
         precision=precision,
     )
 
 
-def _texts(parts: Parts, texts: str, task: str) -> str | None:
-    """None where there are no texts, or only some of them were read: which ones follows from the tokenizer."""
-    if not texts or parts.settings.validation_batches is not None:
+def _texts(spec: DataSpec, task: str, sampled: list[object] | None) -> str | None:
+    """None where there are no texts, or a validation reads some rows alone and which texts are in them follows from
+    the tokenizer."""
+    if not spec.texts_hash or (sampled is not None and spec.rows_follow_tokens):
         return None
-    return _hash([texts, task])
+    return _hash([spec.texts_hash, task, *(sampled or ())])
 
 
 def _hash(content: object) -> str:

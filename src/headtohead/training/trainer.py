@@ -51,7 +51,6 @@ def make_trainer(
         callbacks=list(callbacks),
         plugins=[AtomicCheckpoints(), *environments(settings)],
         max_epochs=-1,
-        limit_val_batches=settings.validation_batches,
         num_sanity_val_steps=0,
         use_distributed_sampler=False,
         deterministic=settings.deterministic,

@@ -1,0 +1,158 @@
+"""Validations of some batches alone: rows drawn from all of the split, the same whoever validates and whenever."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from runs import NUM_ROWS, Rows, TinyData, parts
+
+import headtohead as h2h
+from headtohead.data.batch import Batch
+from headtohead.data.contracts import Split, SplitName
+from headtohead.data.csv_files import CsvFiles
+from headtohead.data.qa_grammar import QaGrammar
+from headtohead.data.sampling import SampledRows
+from headtohead.tracking.record import RunRecord
+from headtohead.training.run import train
+
+
+class Listening(Split):
+    """Keeps the rows that are asked for."""
+
+    def __init__(self, split: Split, heard: list[list[int]]) -> None:
+        self._split, self._heard = split, heard
+
+    def __len__(self) -> int:
+        return len(self._split)
+
+    def batch(self, rows: np.ndarray) -> Batch:
+        self._heard.append(rows.tolist())
+        return self._split.batch(rows)
+
+
+class Overheard(TinyData):
+    def __init__(self) -> None:
+        super().__init__(batch_size=3)
+        self.heard: dict[SplitName, list[list[int]]] = {"train": [], "validation": [], "test": []}
+
+    def split(self, name: SplitName) -> Split:
+        return Listening(Rows(name, ragged=False), self.heard[name])
+
+
+def heard(folder: Path, seed: int, **changes: int | None) -> dict[SplitName, list[list[int]]]:
+    data = Overheard()
+    train(parts(folder, seed=seed, data=data, max_steps=4, validate_every=2, num_samples=0, **changes))
+    return data.heard
+
+
+def test_each_validation_of_each_seed_reads_the_same_rows_from_all_over_the_split(tmp_path: Path) -> None:
+    first, second = (heard(tmp_path, seed, validation_batches=2) for seed in (0, 1))
+    early, late = first["validation"][:2], first["validation"][2:4]
+    assert early == late == second["validation"][:2] == second["validation"][2:4]
+    rows = [row for batch in early for row in batch]
+    assert len(set(rows)) == 6 and rows == sorted(rows) and rows != list(range(6))
+    assert first["train"] != second["train"]
+
+
+def test_the_test_stays_whole(tmp_path: Path) -> None:
+    tested = heard(tmp_path, 0, validation_batches=1)["test"]
+    assert sorted({row for batch in tested for row in batch}) == list(range(NUM_ROWS["test"]))
+
+
+@pytest.mark.parametrize("count", [10, 11, 500])
+def test_no_fewer_rows_are_drawn_than_there_are(count: int) -> None:
+    sample = SampledRows(Rows("validation", ragged=False), count, seed=0)
+    assert sample.batch(np.arange(len(sample))).rows.tolist() == list(range(10))
+
+
+class InWholes(Rows):
+    """Rows 0 to 3 belong together, 4 and 5, and so on."""
+
+    NUMBERS = np.array([7, 7, 7, 7, 2, 2, 5, 0, 0, 9])
+
+    def __init__(self) -> None:
+        super().__init__("validation", ragged=False)
+
+    def wholes(self) -> np.ndarray:
+        return self.NUMBERS
+
+
+@pytest.mark.parametrize("count", [1, 3, 5, 8])
+def test_what_is_measured_together_is_drawn_as_a_whole(count: int) -> None:
+    drawn = set()
+    for seed in range(20):
+        sample = SampledRows(InWholes(), count, seed)
+        rows = sample.batch(np.arange(len(sample))).rows.numpy()
+        numbers = set(InWholes.NUMBERS[rows].tolist())
+        assert rows.tolist() == np.flatnonzero(np.isin(InWholes.NUMBERS, list(numbers))).tolist()
+        assert sample.wholes() is not None and set(sample.wholes().tolist()) == numbers
+        assert len(rows) <= count or len(numbers) == 1
+        drawn |= numbers
+    assert drawn == {7, 2, 5, 0, 9}
+
+
+@pytest.fixture(scope="module")
+def reviews(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Validation rows in the order of their labels, as IMDB's are published."""
+    folder = tmp_path_factory.mktemp("reviews")
+    for split, size in (("train", 40), ("dev", 60), ("test", 20)):
+        labels = sorted(row % 2 for row in range(size))
+        lines = [f"{split} number {row} is {('bad', 'good')[label]},{label}" for row, label in enumerate(labels)]
+        (folder / f"{split}.csv").write_text("\n".join(["text,label", *lines]), encoding="utf-8")
+    return folder
+
+
+def record_of(reviews: Path, outputs: Path, *overrides: str) -> RunRecord:
+    """Not trained at all."""
+    return h2h.train(
+        h2h.compose("train", [
+            "data=csv", f"data.path={reviews}", "data.batch_size=4", "model/size=tiny", "model.d_model=16",
+            "model.num_heads=2", "model.num_layers=1", "trainer=cpu", "trainer.max_steps=0", "trainer.num_samples=0",
+            "trainer.progress_bar=false", "tracking=none", "probe=none", f"output_dir={outputs}", *overrides,
+        ])
+    )  # fmt: skip
+
+
+CLASSES = ["task=classification", "model=encoder_only"]
+CORPUS = ["data.text_column=text", "data.context_length=16", "data.packing=stream"]
+
+
+def test_a_sample_of_rows_that_are_sorted_by_label_has_both_labels(reviews: Path) -> None:
+    split = CsvFiles(path=str(reviews), tokenizer="char").split("validation")
+    first = split.batch(np.arange(8)).targets
+    assert first is not None and set(first.tolist()) == {0}
+    for seed in range(5):
+        drawn = SampledRows(split, 8, seed).batch(np.arange(8)).targets
+        assert drawn is not None and set(drawn.tolist()) == {0, 1}
+
+
+def test_runs_that_sample_the_same_texts_say_so_whatever_their_tokenizers(reviews: Path, tmp_path: Path) -> None:
+    sampled = [*CLASSES, "trainer.validation_batches=2"]
+    char, byte = (record_of(reviews, tmp_path, *sampled, f"data.tokenizer={name}") for name in ("char", "byte"))
+    assert char.comparability.texts == byte.comparability.texts is not None
+    assert char.comparability.tokenizer != byte.comparability.tokenizer
+    more = record_of(reviews, tmp_path, *CLASSES, "trainer.validation_batches=3", "data.tokenizer=char")
+    larger = record_of(reviews, tmp_path, *sampled, "data.tokenizer=char", "data.batch_size=8")
+    for other in (more, larger):
+        assert other.comparability.texts != char.comparability.texts
+        assert other.comparability.evaluation != char.comparability.evaluation
+
+
+def test_of_texts_that_a_tokenizer_cuts_to_rows_a_sample_is_other_text(reviews: Path, tmp_path: Path) -> None:
+    whole = record_of(reviews, tmp_path, *CORPUS)
+    part = record_of(reviews, tmp_path, *CORPUS, "trainer.validation_batches=1")
+    assert whole.comparability.texts is not None and part.comparability.texts is None
+
+
+def test_questions_are_sampled_with_all_of_their_windows() -> None:
+    split = QaGrammar(num_train=20, num_validation=30, num_test=5, max_length=32).split("validation")
+    asked = split.batch(np.arange(len(split))).asked
+    sample = SampledRows(split, 12, seed=0)
+    drawn = sample.batch(np.arange(len(sample))).asked
+    assert asked is not None and drawn is not None
+    windows = Counter(one.number for one in asked)
+    assert max(windows.values()) > 1, "else nothing is shown"
+    assert all(windows[question] == number for question, number in Counter(one.number for one in drawn).items())
