@@ -13,9 +13,19 @@ from sklearn.metrics import precision_recall_fscore_support
 
 import headtohead as h2h
 from headtohead.api import load_run
+from headtohead.building.build import build_data, build_task
+from headtohead.building.errors import ConfigurationError
+from headtohead.building.revising import revised
 from headtohead.cli import main
+from headtohead.data.fewer import FewerRows
 from headtohead.data.sentence_grammar import SentenceGrammar
-from headtohead.tasks.prompting import drawn_examples, texts_of
+from headtohead.examining.evaluation.evaluate import evaluate
+from headtohead.examining.evaluation.prompted import with_shots
+from headtohead.examining.evaluation.question import Question
+from headtohead.examining.finished import open_run
+from headtohead.tasks.examples import drawn_examples
+from headtohead.tasks.prompting import texts_of
+from headtohead.training.seeds import seeds_of
 
 DATA = ["data=sentence_grammar", "data.num_train=40", "data.num_validation=5", "data.num_test=20"]
 QUIET = ["trainer=cpu", "trainer.progress_bar=false", "trainer.num_samples=0", "probe=none", "tracking=none"]
@@ -45,7 +55,9 @@ def test_shots_ask_a_trained_language_model_and_say_how_sure_the_answer_is(
     data = SentenceGrammar(num_train=40, num_validation=5, num_test=20, tokenizer="byte")
     spec, batch = data.spec(), data.split("test").batch(np.arange(20))
     for point, shots in zip(found["points"], (0, 2), strict=True):
-        examples = "".join(f"{text} It was {words[label]}\n\n" for (text,), label in drawn_examples(spec, shots, 0))
+        examples = "".join(
+            f"{one.texts[0]} It was {words[one.label]}\n\n" for one in drawn_examples(spec, shots, 0).shown
+        )
         scores = np.zeros((20, 2))
         for row, (text,) in enumerate(texts_of(batch, spec)):
             for place, word in enumerate(words):
@@ -67,6 +79,37 @@ def test_shots_ask_a_trained_language_model_and_say_how_sure_the_answer_is(
     assert list((run / "evaluations").glob("test-shots_0_2*.json"))
 
 
+SHOWN = ["task=multiple_choice", "task.shots=4", "model=decoder_only", "model/position=rotary", "data.tokenizer=byte"]
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_examples_are_among_the_rows_that_a_run_learns_from(tmp_path: Path) -> None:
+    overrides = [*DATA, *SHOWN, *QUIET, "seed=3", "trainer.max_steps=0", f"output_dir={tmp_path}"]
+    config = h2h.compose("train", [*overrides, "trainer.train_rows=6"])
+    seed = seeds_of(3).data_order
+    data = build_data(config)
+    learned = FewerRows(data.split("train"), 6, seed).rows.tolist()
+    for other in (None, 3):
+        task = build_task(with_shots(config, other), data.spec())
+        assert {one.row for one in drawn_examples(task.spec, other or 4, 0).shown} <= set(learned)
+    everything = build_task({**config, "trainer": {**config["trainer"], "train_rows": None}}, data.spec())
+    assert not {one.row for one in drawn_examples(everything.spec, 4, 0).shown} <= set(learned), "else it shows nothing"
+
+    record = h2h.train(config)
+    assert record.path is not None
+    with pytest.raises(ConfigurationError, match="than the 6 rows of the train split that are learned from have"):
+        evaluate(open_run(record.path), Question(shots=(7,)))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "rows"),
+    [([], 6), (["data.num_test=30"], 6), (["data=sst2"], None), (["data=sst2", "trainer.train_rows=9"], 9)],
+)
+def test_the_number_of_rows_is_that_of_the_data_of_the_run(overrides: list[str], rows: int | None) -> None:
+    config = h2h.compose("train", [*DATA, *SHOWN, "trainer.train_rows=6"])
+    assert revised(config, overrides)["trainer"]["train_rows"] == rows
+
+
 @pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize(
     ("arguments", "said"),
@@ -74,7 +117,7 @@ def test_shots_ask_a_trained_language_model_and_say_how_sure_the_answer_is(
         (["--shots", "0"], "task=multiple_choice reads data of kind labelled_text, and data=grammar_lm is language"),
         (["--shots=-1", *DATA], "must be 0 or more"),
         (["--shots", "0", *DATA, "task.template=nothing"], "must hold {text}"),
-        (["--shots", "99", *DATA], "than the train split has"),
+        (["--shots", "99", *DATA], "rows of the train split that are learned from have"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_in_a_sentence(

@@ -21,8 +21,8 @@ from published_sets.classification import write_sst2
 
 SMALLER = {
     r"model/size=small": "model/size=tiny",
-    r"trainer\.max_steps=6000, trainer\.validate_every=500": "trainer.max_steps=3, data.context_length=32",
-    r"trainer\.max_steps=600$": "trainer.max_steps=2",
+    r"trainer\.max_steps=3000, trainer\.validate_every=500": "trainer.max_steps=3, data.context_length=32",
+    r"trainer\.max_steps=300$": "trainer.max_steps=2",
     r"trainer\.validate_every=50$": "trainer.validate_every=2",
     r"train_rows=200\b": "train_rows=20",
     r"train_rows=1000\b": "train_rows=40",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
 from math import log
@@ -16,11 +17,13 @@ from sklearn.metrics import f1_score, precision_score, recall_score
 from headtohead.architectures.contracts import Architecture
 from headtohead.data.batch import IGNORED
 from headtohead.data.contracts import DataSource, DataSpec
+from headtohead.data.fewer import FewerRows
 from headtohead.data.pair_grammar import PairGrammar
 from headtohead.data.sentence_grammar import SentenceGrammar
+from headtohead.tasks.examples import drawn_examples
 from headtohead.tasks.lengths import as_read
 from headtohead.tasks.multiple_choice import MultipleChoice
-from headtohead.tasks.prompting import drawn_examples, texts_of
+from headtohead.tasks.prompting import texts_of
 from small_models import redraw, small_model
 
 SIZES: dict[str, Any] = {"num_train": 60, "num_validation": 8, "num_test": 12}
@@ -95,7 +98,7 @@ def test_classes_are_those_that_brute_force_finds(tokenizer: str, shots: int) ->
     spec, model = data.spec(), language_model(data.spec().vocab_size)
     words = a_pair_that_is_not_easy(data, model)
     task = bound(data, shots=shots, template="Review: {text} {label}", label_words=words, example_seed=5)
-    examples = "".join(f"Review: {text} {words[label]}\n\n" for (text,), label in drawn_examples(spec, shots, 5))
+    examples = "".join(f"Review: {one.texts[0]} {words[one.label]}\n\n" for one in drawn_examples(spec, shots, 5).shown)
     texts, labels = texts_and_labels(data)
     scores = [
         [log_likelihood(model, spec, f"{examples}Review: {text}", f" {word}") for word in words] for (text,) in texts
@@ -166,13 +169,14 @@ def test_each_row_goes_on_with_the_word_of_its_class_and_nothing_else_is_learned
 def test_examples_are_balanced_seeded_and_of_the_train_split(count: int) -> None:
     data = source()
     drawn = drawn_examples(data.spec(), count, seed=3)
-    counts = Counter(label for _, label in drawn)
-    assert len(drawn) == count and max(counts.values()) - min(counts.get(label, 0) for label in (0, 1)) <= 1
+    counts = Counter(example.label for example in drawn.shown)
+    assert len(drawn.shown) == count and max(counts.values()) - min(counts.get(label, 0) for label in (0, 1)) <= 1
     assert drawn == drawn_examples(data.spec(), count, seed=3)
     train = data.split("train")
     batch = train.batch(np.arange(len(train)))
     assert batch.targets is not None
-    assert set(drawn) <= set(zip(texts_of(batch, data.spec()), batch.targets.tolist(), strict=True))
+    known = dict(enumerate(zip(texts_of(batch, data.spec()), batch.targets.tolist(), strict=True)))
+    assert all(known[example.row] == (example.texts, example.label) for example in drawn.shown)
     assert count < 5 or any(drawn != drawn_examples(data.spec(), count, seed=other) for other in (4, 5))
 
 
@@ -193,7 +197,7 @@ def test_no_prompt_is_longer_than_a_model_is_told() -> None:
         ({"template": "{text} {second_text} {label}"}, r"must hold \{text\}"),
         ({"label_words": ["bad"]}, "names 1 words, and the data has 2 classes"),
         ({"label_words": ["good", "good"]}, "no two of them alike"),
-        ({"shots": 61}, "more of .* than the train split has"),
+        ({"shots": 61}, "more of .* than the 60 rows of the train split"),
         ({"shots": -1}, "must be 0 or more"),
         ({"normalisation": "words"}, "choose one of none, tokens, bytes"),
     ],
@@ -201,3 +205,52 @@ def test_no_prompt_is_longer_than_a_model_is_told() -> None:
 def test_what_makes_no_prompt_is_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         bound(source(), **options)
+
+
+@pytest.mark.parametrize("reserves", [True, False])
+def test_no_row_is_an_example_in_the_prompt_that_it_is_learned_from(reserves: bool) -> None:
+    data = source()
+    spec = data.spec()
+    assert spec.decode is not None
+    few = spec if reserves else replace(spec, open_train=lambda: FewerRows(data.split("train"), 6, 1))
+    rows = np.arange(60) if reserves else FewerRows(data.split("train"), 6, 1).rows
+    labels = data.split("train").batch(rows).targets
+    assert labels is not None
+    shots = 5 if reserves else 2 * min(Counter(labels.tolist()).values())
+    task = MultipleChoice(shots=shots, separator=" # ", template="{text} : {label}").bind(few)
+    batch = data.split("train").batch(rows)
+    view = task.view_to_learn(batch, seed=0, epoch=0)
+    own = {one.row for one in drawn_examples(few, shots, 0).shown}
+    assert own and view.tokens is not None and view.valid is not None
+    texts = texts_of(batch, spec)
+    for place, (row, (text,)) in enumerate(zip(batch.rows.tolist(), texts, strict=True)):
+        *shown, asked = spec.decode(view.tokens[place][view.valid[place]].tolist()).split(" # ")
+        assert asked.startswith(f"{text} :")
+        sentences = [example.rpartition(" : ")[0].strip() for example in shown]
+        assert row not in own or text not in sentences or texts.count((text,)) > 1
+        assert len(shown) >= shots - 1 and (len(shown) == shots or (row in own and not reserves))
+        if reserves:
+            counts = Counter(example.rpartition(" : ")[2].strip() for example in shown)
+            assert max(counts.values()) - min(counts.values()) <= 1, "the stand-in is of the same class"
+    plain = task.view(batch, seed=0, epoch=0).tokens
+    assert isinstance(task, MultipleChoice) and plain is not None
+    beginnings = plain[:, : len(task.shared)].tolist()
+    assert beginnings == [task.shared] * len(rows), "rows of other splits read the examples as they are"
+
+
+def test_rows_of_the_train_split_are_measured_after_the_examples_that_they_are_shown() -> None:
+    data = source(tokenizer="byte")
+    spec, model = data.spec(), language_model(data.spec().vocab_size)
+    task = bound(data, shots=3, template="Review: {text} {label}", label_words=["bad", "good"])
+    drawn = drawn_examples(spec, 3, 0)
+    rows = np.array([drawn.shown[0].row, drawn.shown[2].row, drawn.reserves[0].row])
+    scores = task.choice_scores(model, task.view_to_learn(data.split("train").batch(rows), seed=0, epoch=0))
+    for place, (text,) in enumerate(texts_of(data.split("train").batch(rows), spec)):
+        shown = [one for one in drawn.shown if one.row != rows[place]]
+        stand_ins = [one for one in drawn.reserves if place < 2 and one.label == drawn.shown[[0, 2][place]].label]
+        examples = [*shown]
+        if place < 2:
+            examples.insert([0, 2][place], stand_ins[0])
+        before = "".join(f"Review: {one.texts[0]} {['bad', 'good'][one.label]}\n\n" for one in examples)
+        exact = [log_likelihood(model, spec, f"{before}Review: {text}", f" {word}") for word in ("bad", "good")]
+        assert scores[place].tolist() == pytest.approx(exact)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,15 @@ from headtohead.building.starting import as_started, check_start, origin_of, tok
 from headtohead.building.translating import RunTranslator
 from headtohead.data.augmentation.back_translation import BackTranslation
 from headtohead.data.augmentation.pipeline import NO_AUGMENTATION, Augmentations
-from headtohead.data.contracts import DataSource, DataSpec
+from headtohead.data.contracts import DataSource, DataSpec, Split
+from headtohead.data.fewer import learned_rows
 from headtohead.tasks.contracts import Task
 from headtohead.tasks.lengths import as_read
 from headtohead.training.finetuning import Finetuning
 from headtohead.training.parametrisation import Parametrisation, Standard
 from headtohead.training.parts import EvaluationSettings, Identity, Parts
 from headtohead.training.precision import Precision
+from headtohead.training.seeds import seeds_of
 
 
 def build_data(config: Mapping[str, Any]) -> DataSource:
@@ -40,12 +43,23 @@ def build_data(config: Mapping[str, Any]) -> DataSource:
 
 
 def build_task(config: Mapping[str, Any], spec: DataSpec) -> Task:
+    """Rows of the train split that it shows are among those that the run learns from."""
     check_kind(config, spec)
     task: Task = _make(config["task"])
     try:
-        return task.bind(spec)
+        return task.bind(replace(spec, open_train=_learned(config, spec)))
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
+
+
+def _learned(config: Mapping[str, Any], spec: DataSpec) -> Callable[[], Split] | None:
+    """Configurations written before there was a choice learn from all rows."""
+    opened, count, seed = spec.open_train, config["trainer"].get("train_rows"), seeds_of(config["seed"]).data_order
+    return opened if opened is None or count is None else partial(_learned_of, opened, count, seed)
+
+
+def _learned_of(opened: Callable[[], Split], count: int, seed: int) -> Split:
+    return learned_rows(opened(), count, seed)
 
 
 def build_augmentation(config: Mapping[str, Any], data: DataSource) -> Augmentations:

@@ -16,6 +16,8 @@ from headtohead.building.overrides import key_of
 REVISABLE = ("data", "model", "task", "trainer")
 _ROWS = ("batch_size", "context_length", "packing", "tokenizer", "vocab_size")
 """Fields of data that say how it is read, not what it is: other data is read as the run's own was."""
+_WHICH = ("_target_", "name", "subset", "folder", "path")
+"""Fields of data that say what it is."""
 
 
 def revised(
@@ -24,7 +26,7 @@ def revised(
     """The configuration with the overrides in it, checked like any other; raises ConfigurationError.
 
     Of another choice, what both choices have stays as it was trained, unless it is given: a rotary scaling keeps the
-    base that the run's rotary had.
+    base that the run's rotary had. Of other data all train rows are there, unless it is said how many.
     """
     choices = config.get("choices") or {}
     family = [f"model={choices['model']}"] if choices.get("model") else []
@@ -39,11 +41,17 @@ def revised(
             _choose(key, changed, composed, keys)
         else:
             _set(key.split("."), changed, _at(composed, key.split(".")))
+    if _is_other_data(config, changed) and "trainer.train_rows" not in keys and changed.get("trainer"):
+        changed["trainer"]["train_rows"] = None
     # Where a run began is no part of what it became, and the folder may be gone.
     apart = {**changed, "init_from": None, "resume_from": None}
     checked = schema.check(apart)
     compatibility.check(checked)
     return checked
+
+
+def _is_other_data(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    return any(before["data"].get(field) != after["data"].get(field) for field in _WHICH)
 
 
 def _refuse_others(key: str) -> None:

@@ -143,7 +143,15 @@ def _data(given: argparse.Namespace) -> int:
         task = build_task(config, data.spec())
     augmentation = build_augmentation(config, data)
     split: SplitName = given.split or "train"
-    seen = see(data, task, config["seed"], split=split, rows=given.rows, augmentation=augmentation)
+    seen = see(
+        data,
+        task,
+        config["seed"],
+        split=split,
+        rows=given.rows,
+        augmentation=augmentation,
+        train_rows=config["trainer"].get("train_rows"),
+    )
     files = write_data(seen, config, _below(given) / "data", name=name)
     if given.json:
         out(json.dumps({**as_data(seen), "files": [str(file) for file in files]}, indent=2))

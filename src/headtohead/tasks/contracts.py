@@ -66,6 +66,11 @@ class Task(nn.Module, ABC):
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
         """The batch as this objective shows it: shifted, masked, or as it is. Runs beside the loader, on the CPU."""
 
+    def view_to_learn(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
+        """The same of rows of the train split, which training reads: what prompts show of that split must not be the
+        row itself."""
+        return self.view(batch, seed=seed, epoch=epoch)
+
     def num_scored(self, length: int) -> int | None:
         """Positions of a row of this length whose logits the loss reads; None means all."""
         del length

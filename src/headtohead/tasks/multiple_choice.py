@@ -20,7 +20,8 @@ from headtohead.tasks.chunked_cross_entropy import Workspace
 from headtohead.tasks.class_labels import class_loss, class_name
 from headtohead.tasks.classification import Classification
 from headtohead.tasks.contracts import Decode, Loss, Task
-from headtohead.tasks.prompting import CONTENT_FREE, Template, drawn_examples, texts_of
+from headtohead.tasks.examples import Example, drawn_examples
+from headtohead.tasks.prompting import CONTENT_FREE, Template, texts_of
 from headtohead.tasks.token_prediction import targets_of
 from headtohead.tasks.vocabulary import loss_of_rows, scored_rows, vocabulary_head
 
@@ -68,12 +69,10 @@ class MultipleChoice(Classification):
         self.template = Template.of(self.given_template, self.label_words, spec)
         self.choices = self.template.choice_tokens(spec.encode)
         self._check_choices()
-        examples = "".join(
-            self.template.context(texts) + self.template.choice(number) + self.separator
-            for texts, number in drawn_examples(spec, self.shots, self.example_seed)
-        )
-        self.shared = [spec.bos_id, *(spec.encode(examples) if examples else ())]
-        """What all prompts begin with: the start token, and the examples."""
+        examples = drawn_examples(spec, self.shots, self.example_seed)
+        self.shared = self._beginning(examples.shown)
+        """What all prompts begin with, but those of the examples themselves: the start token, and the examples."""
+        self._own = {example.row: self._beginning(examples.without(example.row)) for example in examples.shown}
         self._content_free = (
             [self._context((text,) * spec.num_texts) for text in CONTENT_FREE] if self.calibrate else []
         )
@@ -81,8 +80,18 @@ class MultipleChoice(Classification):
 
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
         """Prompts with the word of the true class, whose tokens are the targets; the classes are the labels."""
-        batch = super().view(batch, seed=seed, epoch=epoch)
-        contexts = [[*self.shared, *self._context(texts)] for texts in texts_of(batch, self.spec)]
+        return self._prompts(super().view(batch, seed=seed, epoch=epoch), [self.shared] * batch.num_samples)
+
+    def view_to_learn(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
+        """No row is an example in its own prompt, where its answer could be read."""
+        beginnings = [self._own.get(row, self.shared) for row in batch.rows.tolist()]
+        return self._prompts(super().view(batch, seed=seed, epoch=epoch), beginnings)
+
+    def _prompts(self, batch: Batch, beginnings: Sequence[list[int]]) -> Batch:
+        texts_of_rows = texts_of(batch, self.spec)
+        contexts = [
+            [*beginning, *self._context(texts)] for beginning, texts in zip(beginnings, texts_of_rows, strict=True)
+        ]
         words = [self.choices[number] for number in targets_of(batch).tolist()]
         lengths = [len(context) + len(word) - 1 for context, word in zip(contexts, words, strict=True)]
         tokens = torch.zeros(len(contexts), max(lengths), dtype=torch.long)
@@ -98,7 +107,8 @@ class MultipleChoice(Classification):
 
     def longest_read(self) -> int:
         empty = self._context(("",) * self.spec.num_texts)
-        longest = len(self.shared) + len(empty) + self.spec.max_length + max(map(len, self.choices)) - 1
+        beginning = max(map(len, self._beginnings()))
+        longest = beginning + len(empty) + self.spec.max_length + max(map(len, self.choices)) - 1
         return longest + _ROOM_FOR_OTHER_SPELLING
 
     def loss(self, model: Architecture, batch: Batch) -> Loss:
@@ -115,9 +125,22 @@ class MultipleChoice(Classification):
 
     def choice_scores(self, model: Architecture, batch: Batch) -> Float[Tensor, "B C"]:
         """Of a batch that `view` has made: log-likelihoods, by length and calibrated as asked."""
-        contexts = self._contexts(batch)
+        beginnings, contexts = zip(*self._split_prompts(batch), strict=True)
+        scores: Tensor | None = None
+        for shared in self._beginnings():
+            rows = [row for row, beginning in enumerate(beginnings) if beginning == shared]
+            if rows:
+                found = self._scores_after(model, shared, [contexts[row] for row in rows], len(contexts))
+                scores = found.new_empty(len(contexts), found.shape[1]) if scores is None else scores
+                scores[rows] = found
+        assert scores is not None, "a batch has rows"
+        return scores
+
+    def _scores_after(
+        self, model: Architecture, shared: list[int], contexts: Sequence[list[int]], batch_size: int
+    ) -> Float[Tensor, "N C"]:
         found = choice_likelihoods(
-            model, [*contexts, *self._content_free], self.choices, shared=self.shared, batch_size=len(contexts)
+            model, [*contexts, *self._content_free], self.choices, shared=shared, batch_size=batch_size
         )
         scores = found / torch.tensor(self._lengths(), dtype=found.dtype)
         if not self.calibrate:
@@ -135,18 +158,36 @@ class MultipleChoice(Classification):
                 "predicted": class_name(self.spec, int(predicted[row])),
                 "confidence": f"{float(shares[row]):.3f}",
             }
-            for row, context in enumerate(self._contexts(batch))
+            for row, (_, context) in enumerate(self._split_prompts(batch))
         ]
 
     def _context(self, texts: tuple[str, ...]) -> list[int]:
         assert self.spec.encode is not None, "bind checks it"
         return list(self.spec.encode(self.template.context(texts)))
 
-    def _contexts(self, batch: Batch) -> list[list[int]]:
-        """What each prompt has after the examples, without the word."""
+    def _beginning(self, examples: Sequence[Example]) -> list[int]:
+        assert self.spec.encode is not None, "bind checks it"
+        shown = "".join(
+            self.template.context(example.texts) + self.template.choice(example.label) + self.separator
+            for example in examples
+        )
+        return [self.spec.bos_id, *(self.spec.encode(shown) if shown else ())]
+
+    def _beginnings(self) -> list[list[int]]:
+        """All that a prompt can begin with, the longest first."""
+        found = [self.shared, *(own for own in self._own.values() if own != self.shared)]
+        return sorted(found, key=len, reverse=True)
+
+    def _split_prompts(self, batch: Batch) -> list[tuple[list[int], list[int]]]:
+        """What each prompt begins with, and what it goes on with, without the word."""
         assert batch.tokens is not None, "view makes them"
         ends = ((targets_of(batch) != IGNORED).int().argmax(1) + 1).tolist()
-        return [batch.tokens[row, len(self.shared) : end].tolist() for row, end in enumerate(ends)]
+        found = []
+        for row, end in enumerate(ends):
+            prompt = batch.tokens[row, :end].tolist()
+            beginning = next(one for one in self._beginnings() if prompt[: len(one)] == one)
+            found.append((beginning, prompt[len(beginning) :]))
+        return found
 
     def _lengths(self) -> Sequence[int]:
         if self.normalisation == "tokens":

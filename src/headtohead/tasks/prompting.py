@@ -1,19 +1,18 @@
-"""Labelled texts as prompts: a template with a word for each class, and examples of the train split before it (Brown et
-al. 2020, https://arxiv.org/abs/2005.14165)."""
+"""Labelled texts as prompts: a template with a word for each class (Brown et al. 2020,
+https://arxiv.org/abs/2005.14165)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from jaxtyping import Int
 from torch import Tensor
 
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import DataSpec
-from headtohead.tasks.class_labels import class_name, class_names
+from headtohead.tasks.class_labels import class_names
 
 OF_ONE_TEXT = "Text: {text}\nLabel: {label}"
 OF_TWO_TEXTS = "First: {text}\nSecond: {second_text}\nLabel: {label}"
@@ -22,7 +21,6 @@ CONTENT_FREE = ("N/A", "", "[MASK]")
 https://arxiv.org/abs/2102.09690)."""
 _FIELD = re.compile(r"\{(text|second_text|label)\}")
 _LABEL = "{label}"
-_ROWS_AT_ONCE = 256
 
 Texts = tuple[str, ...]
 """Of a row: one, or two."""
@@ -104,34 +102,3 @@ def texts_of(batch: Batch, spec: DataSpec) -> list[Texts]:
 
 def _real(values: Int[Tensor, " L"], batch: Batch, row: int) -> Int[Tensor, " K"]:
     return values if batch.valid is None else values[batch.valid[row]]
-
-
-def drawn_examples(spec: DataSpec, count: int, seed: int) -> list[tuple[Texts, int]]:
-    """Of the train split, as many of each class, or one more; which, and in which order, the seed says."""
-    if count == 0:
-        return []
-    assert spec.open_train is not None, "data opens its train split"
-    generator = np.random.default_rng(seed)
-    classes = generator.permutation(spec.num_classes)
-    wanted = {int(number): 0 for number in classes}
-    for place in range(count):
-        wanted[int(classes[place % len(classes)])] += 1
-    found: list[tuple[Texts, int]] = []
-    for texts, number in _shuffled(spec, generator):
-        if wanted[number]:
-            wanted[number] -= 1
-            found.append((texts, number))
-        if len(found) == count:
-            return [found[place] for place in generator.permutation(count)]
-    short = ", ".join(f"{left} more of {class_name(spec, number)}" for number, left in wanted.items() if left)
-    raise ValueError(f"task.shots={count} asks for {short} than the train split has: show fewer examples.")
-
-
-def _shuffled(spec: DataSpec, generator: np.random.Generator) -> Iterator[tuple[Texts, int]]:
-    assert spec.open_train is not None
-    split = spec.open_train()
-    order = generator.permutation(len(split))
-    for start in range(0, len(order), _ROWS_AT_ONCE):
-        batch = split.batch(order[start : start + _ROWS_AT_ONCE])
-        assert batch.targets is not None, "labelled texts have labels"
-        yield from zip(texts_of(batch, spec), batch.targets.tolist(), strict=True)

@@ -14,9 +14,8 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from headtohead.data.augmentation.pipeline import NO_AUGMENTATION, Augmentations
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSource, Split, SplitName
-from headtohead.data.fewer import FewerRows
-from headtohead.data.order import Order, OrderedSplit, evaluation_batches, order_of
-from headtohead.data.sampling import SampledRows
+from headtohead.data.fewer import learned_rows
+from headtohead.data.order import Order, evaluation_batches, order_of
 from headtohead.tasks.contracts import Task
 from headtohead.training.distributed import Replicas, replicas_of
 from headtohead.training.parts import Settings
@@ -60,15 +59,7 @@ def _moved(part: Batch, device: torch.device, dtype: torch.dtype) -> Batch:
 
 def rows_to_learn(source: DataSource, settings: Settings, seed: int) -> Split:
     """The train split, or the part of it that was asked for."""
-    split = source.split("train")
-    if settings.train_rows is None:
-        return split
-    if isinstance(split, OrderedSplit):
-        raise ValueError(
-            f"trainer.train_rows={settings.train_rows} draws rows of the whole train split, and this data streams it: "
-            "set it to null"
-        )
-    return FewerRows(split, settings.train_rows, seed)
+    return learned_rows(source.split("train"), settings.train_rows, seed)
 
 
 def _num_scored(part: Batch) -> int:
@@ -101,7 +92,7 @@ class Steps(Dataset[StepBatch]):
 
     def _seen(self, rows: np.ndarray, epoch: int) -> Batch:
         batch = self._augmentation.in_loader(self._split.batch(rows), seed=self._seed, epoch=epoch)
-        return self._task.view(batch, seed=self._seed, epoch=epoch)
+        return self._task.view_to_learn(batch, seed=self._seed, epoch=epoch)
 
 
 class EvaluationBatches(Dataset[StepBatch]):
@@ -111,18 +102,29 @@ class EvaluationBatches(Dataset[StepBatch]):
     read with the one before it.
     """
 
-    def __init__(self, split: Split, task: Task, *, batch_size: int, rank: int, world_size: int) -> None:
-        self._split, self._task = split, task
-        self._batches = list(evaluation_batches(len(split), batch_size=batch_size, rank=rank, world_size=world_size))
-        if 0 < len(split) % batch_size < world_size and len(self._batches) > 1:
-            self._batches[-2:] = [np.concatenate(self._batches[-2:])]
+    def __init__(
+        self,
+        split: Split,
+        task: Task,
+        *,
+        batch_size: int,
+        rank: int,
+        world_size: int,
+        limit: int | None = None,
+        of_train: bool = False,
+    ) -> None:
+        self._split, self._view = split, task.view_to_learn if of_train else task.view
+        shares = list(evaluation_batches(len(split), batch_size=batch_size, rank=rank, world_size=world_size))
+        last, self._batches = len(split) % batch_size, shares[:limit]
+        if 0 < last < world_size and len(self._batches) == len(shares) > 1:
+            self._batches[-2:] = [np.concatenate(shares[-2:])]
 
     def __len__(self) -> int:
         return len(self._batches)
 
     def __getitem__(self, index: int) -> StepBatch:
         batch = self._split.batch(self._batches[index])
-        return StepBatch([self._task.view(batch, seed=EVALUATION_SEED, epoch=0)], epoch=0)
+        return StepBatch([self._view(batch, seed=EVALUATION_SEED, epoch=0)], epoch=0)
 
 
 class Stretch(Sampler[int]):
@@ -210,8 +212,7 @@ class RunData(LightningDataModule):
         return moved
 
     def _evaluation(self, name: SplitName) -> DataLoader[StepBatch]:
-        replicas = self._replicas
-        split = self._rows_to_validate if name == "validation" else self._source.split(name)
+        replicas, split = self._replicas, self._source.split(name)
         if len(split) < replicas.size:
             raise ValueError(f"the {name} split has {len(split)} rows for {replicas.size} devices: use fewer devices")
         batches = EvaluationBatches(
@@ -220,14 +221,9 @@ class RunData(LightningDataModule):
             batch_size=self._rows_at_once,
             rank=replicas.rank,
             world_size=replicas.size,
+            limit=self._settings.validation_batches if name == "validation" else None,
         )
         return self._loader(batches, None)
-
-    @property
-    def _rows_to_validate(self) -> Split:
-        """The same at each validation and in every run on this data."""
-        split, batches = self._source.split("validation"), self._settings.validation_batches
-        return split if batches is None else SampledRows(split, batches * self._rows_at_once, EVALUATION_SEED)
 
     def _loader(self, dataset: Dataset[StepBatch], sampler: Sampler[int] | None) -> DataLoader[StepBatch]:
         assert self.trainer is not None

@@ -20,6 +20,7 @@ from headtohead.components.norms import BatchNorm
 from headtohead.components.stack import Stack
 from headtohead.data.batch import Batch
 from headtohead.data.order import order_of
+from headtohead.training.data_module import rows_to_learn
 from headtohead.training.parts import Parts
 from headtohead.training.seeds import seeds_of
 from headtohead.training.starting import start_from
@@ -110,9 +111,9 @@ class Patient:
     def batch(self, step: int = 0) -> Batch:
         """What training reads at a step, as the task shows it."""
         seed = seeds_of(self.parts.identity.seed).data_order
-        split = self.parts.data.split("train")
+        split = rows_to_learn(self.parts.data, self.parts.settings, seed)
         epoch, rows = order_of(split, batch_size=self.parts.data.batch_size, seed=seed).step(step)
-        return self.parts.task.view(split.batch(rows), seed=seed, epoch=epoch).to(self.device)
+        return self.parts.task.view_to_learn(split.batch(rows), seed=seed, epoch=epoch).to(self.device)
 
     @cached_property
     def few(self) -> Batch:

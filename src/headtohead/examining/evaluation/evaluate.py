@@ -94,7 +94,14 @@ class Pass:
     def measured(self) -> Point:
         started = time.perf_counter()
         counts, places = _Counts(), PlaceSums() if self.question.by_place else None
-        batches = EvaluationBatches(self.split, self.task, batch_size=self._batch_size(), rank=0, world_size=1)
+        batches = EvaluationBatches(
+            self.split,
+            self.task,
+            batch_size=self._batch_size(),
+            rank=0,
+            world_size=1,
+            of_train=self.question.split == "train",
+        )
         shown = f"{self.run.record.name} {self.length or self.question.split}"
         display = Display(shown, start=0, total=len(batches), wanted=True)
         done = 0

@@ -14,6 +14,7 @@ from torch import Tensor
 from headtohead.data.augmentation.pipeline import NO_AUGMENTATION, Augmentations
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import SPLIT_NAMES, DataSource, DataSpec, SplitName
+from headtohead.data.fewer import FewerRows, learned_rows
 from headtohead.data.order import evaluation_batches, order_of
 from headtohead.data.pixels.scale import PixelScale
 from headtohead.data.texts import TextSource
@@ -100,10 +101,11 @@ def see(
     split: SplitName = "train",
     rows: Sequence[int] | None = None,
     augmentation: Augmentations = NO_AUGMENTATION,
+    train_rows: int | None = None,
 ) -> DataSeen:
     """By default the first rows that training reads, in its order, with the masks and the augmentation of its first
-    epoch; `seed` is the run's."""
-    looker = _Looker(data, task, seeds_of(seed).data_order, augmentation)
+    epoch; `seed` is the run's, and so is `train_rows`."""
+    looker = _Looker(data, task, seeds_of(seed).data_order, augmentation, train_rows)
     number = 40 if data.spec().kind == "images" else 8
     chosen = next(looker.orders(split))[:number] if rows is None else checked_rows(data, split, rows)
     return DataSeen(
@@ -118,19 +120,23 @@ def see(
 class _Looker:
     """A source and a task, as one run joins them."""
 
-    def __init__(self, data: DataSource, task: Task, seed: int, augmentation: Augmentations) -> None:
+    def __init__(
+        self, data: DataSource, task: Task, seed: int, augmentation: Augmentations, train_rows: int | None
+    ) -> None:
         self.data, self.task, self.seed, self.augmentation = data, task, seed, augmentation
+        self.learned = learned_rows(data.split("train"), train_rows, seed)
         self.spec = data.spec()
         self._labels: dict[int, str] = {}
 
     def orders(self, name: SplitName) -> Iterator[np.ndarray]:
         """The rows of each batch in turn."""
-        split, size = self.data.split(name), self.data.batch_size
-        if name == "train":
-            order = order_of(split, batch_size=size, seed=self.seed)
-            first_epoch = takewhile(lambda read: read[0] == 0, map(order.step, count()))
-            return (rows for _, rows in first_epoch)
-        return evaluation_batches(len(split), batch_size=size)
+        size = self.data.batch_size
+        if name != "train":
+            return evaluation_batches(len(self.data.split(name)), batch_size=size)
+        order = order_of(self.learned, batch_size=size, seed=self.seed)
+        first_epoch = takewhile(lambda read: read[0] == 0, map(order.step, count()))
+        numbers = self.learned.rows if isinstance(self.learned, FewerRows) else None
+        return (rows if numbers is None else numbers[rows] for _, rows in first_epoch)
 
     def view(self, name: SplitName, rows: np.ndarray, *, augmented: bool = True) -> Batch:
         """What the task makes of rows; those for training, of what augmentation makes of them beside the loader."""
@@ -139,7 +145,7 @@ class _Looker:
             return self.task.view(batch, seed=EVALUATION_SEED, epoch=0)
         if augmented:
             batch = self.augmentation.in_loader(batch, seed=self.seed, epoch=0)
-        return self.task.view(batch, seed=self.seed, epoch=0)
+        return self.task.view_to_learn(batch, seed=self.seed, epoch=0)
 
     def samples(self, name: SplitName, rows: np.ndarray) -> Iterator[SampleSeen]:
         """Those for training as they are after all augmentation, with what they were."""
@@ -176,7 +182,7 @@ class _Looker:
             unknown = sum(int((view.tokens == unk).sum()) for view in views if view.tokens is not None) / max(real, 1)
         return SplitSeen(
             name=name,
-            rows=len(self.data.split(name)),
+            rows=len(self.learned if name == "train" else self.data.split(name)),
             looked_at=sum(view.num_samples for view in views),
             lengths=_lengths(views),
             padding=1 - real / places if places else None,

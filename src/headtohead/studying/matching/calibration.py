@@ -19,7 +19,7 @@ from headtohead.components.kernels import kernels_in_use
 from headtohead.components.stack import Stack
 from headtohead.data.order import order_of
 from headtohead.studying.matching.costing import Timing
-from headtohead.training.data_module import StepBatch, Steps
+from headtohead.training.data_module import StepBatch, Steps, rows_to_learn
 from headtohead.training.devices import describe, threads
 from headtohead.training.seeds import seeds_of
 from headtohead.training.sharding import clip_gradients
@@ -80,7 +80,7 @@ class Trainee:
         self._task = parts.task.to(self.device)
         self._optimizer = parts.optimizer(self.model)
         self._auxiliary = [part for _, part in parts_with_losses(self.model)]
-        split = parts.data.split("train")
+        split = rows_to_learn(parts.data, parts.settings, seeds.data_order)
         order = order_of(split, batch_size=parts.data.batch_size, seed=seeds.data_order)
         self._batches = Steps(
             split,

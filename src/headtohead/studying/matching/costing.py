@@ -17,6 +17,7 @@ from headtohead.architectures.contracts import InputSize
 from headtohead.architectures.costs import Totals, ledger
 from headtohead.building.build import build_data, build_task, fitted, make_model
 from headtohead.data.batch import IGNORED
+from headtohead.data.fewer import learned_rows
 from headtohead.data.order import order_of
 from headtohead.training.seeds import seeds_of
 
@@ -148,8 +149,9 @@ def costed(config: Mapping[str, Any], timing: Timing | None = None) -> CostedRun
 def reading_of(config: Mapping[str, Any]) -> Reading:
     """The first batches, in the order and the pieces in which training would read them."""
     data = build_data(config)
-    task, split = build_task(config, data.spec()), data.split("train")
+    task = build_task(config, data.spec())
     seed, pieces = seeds_of(config["seed"]).data_order, config["trainer"].get("accumulate", 1)
+    split = learned_rows(data.split("train"), config["trainer"].get("train_rows"), seed)
     order = order_of(split, batch_size=data.batch_size, seed=seed)
     num_steps = max(1, min(BATCHES_READ, config["trainer"]["max_steps"]))
     parts: Counter[Part] = Counter()
@@ -159,7 +161,7 @@ def reading_of(config: Mapping[str, Any]) -> Reading:
         for piece in np.array_split(rows, pieces):
             if not len(piece):
                 continue
-            batch = task.view(split.batch(piece), seed=seed, epoch=epoch)
+            batch = task.view_to_learn(split.batch(piece), seed=seed, epoch=epoch)
             scored = 0 if batch.targets is None else int((batch.targets != IGNORED).sum())
             parts[Part(_length(batch.tokens), _length(batch.decoder_tokens), batch.num_samples, scored)] += 1
             tokens += batch.num_tokens if batch.images is None else batch.num_samples
