@@ -160,6 +160,7 @@ def test_changed_schema_is_told(tmp_path: Path) -> None:
         ({"label_column": "kind"}, "data.label_column=kind is not a column of .*, which has image, label"),
         ({"image_column": "label"}, "data.image_column=label of .* holds int64, not pictures: choose image"),
         ({"test_split": "dev"}, "has no split 'dev'"),
+        ({"test_split": "train"}, "data.test_split=train is what data.train_split=train reads too.*=share or test"),
         ({"image_size": 0}, "data.image_size=0 must be at least 1"),
         ({"colours": "sepia"}, "data.colours=sepia is unknown"),
         ({"folder": "/no/such/folder"}, "/no/such/folder"),

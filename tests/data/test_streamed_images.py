@@ -165,6 +165,7 @@ def test_hidden_labels_are_told_with_the_split_that_has_some(folder: Path) -> No
         ({"keep_gigabytes": 0}, "data.keep_gigabytes=0 must be above 0"),
         ({"label_column": "kind"}, "data.label_column=kind is not a column"),
         ({"train_split": "trian"}, "has no split 'trian'"),
+        ({"test_split": "train"}, "data.test_split=train is what data.train_split=train reads too.*_split=validation"),
     ],
 )
 def test_senseless_choices_are_refused(folder: Path, chosen: dict[str, Any], said: str) -> None:

@@ -194,6 +194,23 @@ def test_splits_can_be_given_one_by_one(tmp_path: Path) -> None:
     assert source.samples()["test"][0][0] == LABELLED[40]["text"]
 
 
+@pytest.mark.parametrize("field", ["validation_path", "test_path"])
+def test_file_that_is_trained_on_is_refused_for_another_split(tmp_path: Path, field: str) -> None:
+    path = Path(write(tmp_path / "data.csv", LABELLED))
+    (tmp_path / "beside").symlink_to(path)
+    for other in (path, tmp_path / "beside"):
+        said = refusal(lambda other=other: source_of(path, **{field: str(other)}))
+        assert f"data.{field}={other} has {other}, which is read for train too: give a file" in said
+    said = refusal(lambda: source_of(tmp_path, **{field: str(path)}))
+    assert "which is read for train too" in said, "a folder whose names tell no split is all for training"
+
+
+def test_file_that_selects_is_refused_for_the_test(tmp_path: Path) -> None:
+    path, other = (write(tmp_path / name, LABELLED) for name in ("a.csv", "b.csv"))
+    said = refusal(lambda: source_of(path, validation_path=str(other), test_path=str(other)))
+    assert f"data.test_path={other} has {other}, which is read for validation too" in said
+
+
 def test_shares_follow_from_the_seed_and_changed_files_are_read_anew(tmp_path: Path) -> None:
     path = write(tmp_path / "data.csv", LABELLED)
     first, other = (source_of(path, seed=seed, test_share=0.2) for seed in (0, 1))

@@ -12,7 +12,7 @@ import numpy as np
 
 from headtohead.data.caching import Prepared
 from headtohead.data.contracts import SPLIT_NAMES, DataError, SplitName
-from headtohead.data.files import content_digest, existing, files_below, split_of
+from headtohead.data.files import TO_BE_APART, content_digest, existing, files_below, split_of
 from headtohead.data.texts import TextSource, check_max_length
 from headtohead.data.tokenizers import TokenizerName
 
@@ -68,7 +68,18 @@ class FileSamples(TextSource):
             if self.paths[name] is not None:
                 field = f"data.{name}_path"
                 files[name] = files_below(existing(self.paths[name], field, example), self.suffixes, field)
+        self._check_apart(files)
         return files
+
+    def _check_apart(self, files: Mapping[SplitName, Sequence[Path]]) -> None:
+        for ours, other in TO_BE_APART:
+            known = {file.resolve() for file in files.get(other, ())}
+            both = next((file for file in files.get(ours, ()) if file.resolve() in known), None)
+            if both is not None:
+                raise DataError(
+                    f"data.{ours}_path={self.paths[ours]} has {both}, which is read for {other} too: give a file that "
+                    f"{other} does not read, or null for rows of their own, drawn from the train files."
+                )
 
     def sample_parameters(self) -> Mapping[str, Any]:
         digests = {name: [content_digest(file) for file in files] for name, files in self.files.items()}

@@ -16,6 +16,13 @@ SPLIT_OF_NAME: dict[str, SplitName] = {
     "dev": "validation", "test": "test", "testing": "test",
 }  # fmt: skip
 
+TO_BE_APART: tuple[tuple[SplitName, SplitName], ...] = (
+    ("validation", "train"),
+    ("test", "train"),
+    ("test", "validation"),
+)
+"""Splits that have no rows in common: else what was learned, or selected by, would be what is measured."""
+
 
 def existing(path: str | None, field: str, example: str) -> Path:
     """The file or folder of a field of the configuration."""

@@ -156,6 +156,36 @@ def test_no_row_of_training_is_in_another_split_of_a_set_that_has_one_alone(
     assert sorted(chain.from_iterable(found.values())) == sorted((f"text {row}", str(row % 2)) for row in range(60))
 
 
+@pytest.mark.parametrize(
+    ("chosen", "told"),
+    [
+        ({"test_split": "train"}, "data.test_split=train is what data.train_split=train reads too"),
+        ({"validation_split": "train"}, "data.validation_split=train is what data.train_split=train reads too"),
+        ({"train_split": "test", "test_split": "test"}, "data.test_split=test is what data.train_split=test reads too"),
+        (
+            {"validation_split": "test", "test_split": "test"},
+            "data.test_split=test is what data.validation_split=test reads too",
+        ),
+        ({"test_split": "all"}, "data.test_split=all and train share plain_text/train-00000-of-00001.parquet"),
+    ],
+)
+def test_a_split_that_another_reads_already_is_refused(tmp_path: Path, chosen: dict[str, str], told: str) -> None:
+    write_imdb(tmp_path)
+    splits = {name: f"plain_text/{name}-*" for name in ("train", "test")}
+    write_card(tmp_path, {"configs": [{"config_name": "plain_text", "data_files": {**splits, "all": "plain_text/t*"}}]})
+    said = refusal(tmp_path, **chosen)
+    field = told.partition("=")[0]
+    assert told in said and f"give {field}=share" in said
+    with_fix = {**chosen, field.removeprefix("data."): "share"}
+    assert all(samples(source(tmp_path, **with_fix)).values())
+
+
+def test_a_set_with_one_split_is_shared_out_and_no_split_is_all_of_it(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "train.parquet", numbered(60, text=lambda row: f"text {row}", label=lambda row: row % 2))
+    assert sum(len(found) for found in samples(source(tmp_path)).values()) == 60
+    assert "give data.test_split=share." in refusal(tmp_path, test_split="train")
+
+
 def test_rows_without_a_label_or_a_text_are_left_out_and_counted(tmp_path: Path) -> None:
     features = Features({"text": TEXT, "label": ClassLabel(names=["no", "yes"])})
     rows = numbered(60, text=lambda row: f"text {row}", label=lambda row: row % 2)

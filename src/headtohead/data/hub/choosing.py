@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from headtohead.data.contracts import SPLIT_NAMES, DataError, SplitName
-from headtohead.data.files import SPLIT_OF_NAME
+from headtohead.data.files import SPLIT_OF_NAME, TO_BE_APART
 from headtohead.data.hub.published import Published
+from headtohead.data.hub.splitting import Splits
 
 SHARE = "share"
 """A split of its own is drawn from the train rows by the seed, whatever is published."""
@@ -16,14 +17,38 @@ UNLABELLED = -1
 
 
 def chosen_splits(
-    published: Published, given: Mapping[SplitName, str | None], names: Sequence[str]
+    published: Published, given: Mapping[SplitName, str | None], splits: Splits
 ) -> dict[SplitName, str | None]:
     """The published split of each of ours, None where it is a share of the train rows. What training reads is no
     other split by its name alone: of a set that only has a test, all three are parts of it."""
+    names = list(splits)
     train = _chosen(published, "train", given["train"], names)
     left = [name for name in names if name != train]
     others = (ours for ours in SPLIT_NAMES if ours != "train")
-    return {"train": train, **{ours: _chosen(published, ours, given[ours], names, left) for ours in others}}
+    chosen = {"train": train, **{ours: _chosen(published, ours, given[ours], names, left) for ours in others}}
+    check_apart(published, chosen, splits, instead=SHARE)
+    return chosen
+
+
+def check_apart(
+    published: Published, chosen: Mapping[SplitName, str | None], splits: Splits, *, instead: str | None = None
+) -> None:
+    """No file is read for two splits, under one name or two; `instead` of a published split, this may be given."""
+    for ours, other in TO_BE_APART:
+        mine, theirs = chosen.get(ours), chosen.get(other)
+        if mine is None or theirs is None:
+            continue
+        both = [file.path for file in splits.get(mine, ()) if file in splits.get(theirs, ())]
+        if both:
+            unused = [name for name in splits if name not in chosen.values()]
+            ways = [*([instead] if instead else []), *unused]
+            told = (
+                f"is what data.{other}_split={theirs} reads too" if mine == theirs else f"and {theirs} share {both[0]}"
+            )
+            raise DataError(
+                f"{published}: data.{ours}_split={mine} {told}, and what is measured must not be what {other} reads: "
+                f"give data.{ours}_split={' or '.join(ways) or 'another, of a set that has one'}."
+            )
 
 
 def _chosen(

@@ -116,7 +116,7 @@ class HubTables(TableFiles):
     @cached_property
     def published_splits(self) -> dict[SplitName, str | None]:
         """The published split of each of ours; None where it is a share of the train rows."""
-        return chosen_splits(self.published, self.asked_splits, list(self.located.splits))
+        return chosen_splits(self.published, self.asked_splits, self.located.splits)
 
     @cached_property
     def files(self) -> dict[SplitName, list[Path]]:

@@ -16,7 +16,7 @@ from headtohead.data.caching import Prepared, fingerprint
 from headtohead.data.classes import Classes, class_shares
 from headtohead.data.contracts import DataError, DataSpec, SplitName
 from headtohead.data.decoding import Colours, all_pixels, check_picture_fields, shape_of
-from headtohead.data.hub.choosing import is_unlabelled
+from headtohead.data.hub.choosing import check_apart, is_unlabelled
 from headtohead.data.hub.locating import Located, located
 from headtohead.data.hub.picture_files import Chosen, PictureColumns, check_schema, chosen_of, picture_bytes
 from headtohead.data.hub.published import Published
@@ -97,7 +97,7 @@ class StreamedImages(CachedSource):
             Published(name, subset, revision, folder),
             PictureColumns(image_column, label_column),
         )
-        self.published_splits: dict[str, str] = {"train": train_split, "test": test_split}
+        self.published_splits: dict[SplitName, str] = {"train": train_split, "test": test_split}
         self.num_validation, self.num_test, self.num_measured = num_validation, num_test, num_measured
         self.image_size, self.colours, self.about = image_size, colours, about
         self.lanes, self.shuffle_buffer, self.keep_gigabytes = lanes, shuffle_buffer, keep_gigabytes
@@ -135,6 +135,7 @@ class StreamedImages(CachedSource):
         return {"lanes": self.lanes, "shuffle_buffer": self.shuffle_buffer}
 
     def make(self) -> Prepared:
+        check_apart(self.published, dict(self.published_splits), self.located.splits)
         chosen = chosen_of(
             self.columns, schema_at(self.addresses["train"][0]), self.located.features, str(self.published)
         )
