@@ -115,6 +115,7 @@ def test_a_run_leaves_a_record_like_any_other(tmp_path: Path) -> None:
     assert record.metrics["test"]["accuracy"] == pytest.approx(accuracy_score(truth, said))
     assert record.metrics["test"]["f1_macro"] == pytest.approx(f1_score(truth, said, average="macro"))
     assert record.progress.tokens == sum(map(len, train)) > 0 < record.progress.seconds
+    assert record.data["train_rows"] == 90
     again = h2h.load_run(record.path)
     batch = again.data.split("test").batch(np.arange(40))
     with torch.no_grad():

@@ -45,6 +45,7 @@ def test_a_finished_run_leaves_a_complete_record(tmp_path: Path) -> None:
     assert set(record.metrics["validation"]) == set(record.metrics["test"]) >= {"loss", "token_accuracy"}
     assert record.baselines["loss"] == pytest.approx(math.log(29))
     assert record.comparability.precision == "32-true" and record.comparability.data == "tiny"
+    assert record.data["train_rows"] == 40, "all of them"
     assert record.throughput["tokens_per_second"] > 0 and record.throughput["peak_memory_bytes"] > 1e6
     assert record.throughput["mfu"] is None
     assert record.timing.finished is not None

@@ -1,4 +1,4 @@
-"""What arms are worth over the number of training rows: arms that differ in nothing else make one curve."""
+"""What arms are worth over how many rows they learned from: arms that differ in nothing else make one curve."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from headtohead.comparing.statistics.means import interval_of
 from headtohead.tracking.record import RunRecord
 
 FIELD = "train_rows"
-"""Of conf/trainer."""
+"""Of conf/trainer, and of what a record says of its data."""
+_FITTED = "BagOfWords"
+"""The model that learns without steps."""
 _OF_A_RUN = ("seed", "name", "group", "tags", "notes", "output_dir", "resume_from")
 
 
@@ -31,34 +33,36 @@ class RowsPoint:
 
 @dataclass(frozen=True)
 class RowsCurve:
-    """Arms by their number of rows; one that was given none has no points but `mean`."""
+    """Arms by their number of rows; one that learned from none has no points but a `level`."""
 
     name: str
     points: tuple[RowsPoint, ...] = ()
-    mean: float | None = None
-    """Of an arm that does not depend on the number."""
+    level: float | None = None
+    """The mean of an arm that does not depend on the number."""
+    interval: tuple[float, float] | None = None
+    """Of the level."""
 
 
 def over_rows(findings: Findings) -> list[RowsCurve]:
-    """Empty unless some arms differ in nothing but their number of rows. Arms that take no steps and fit nothing are
-    shown beside them."""
+    """Empty unless some arms differ in nothing but their number of rows. Others are shown beside them: those of a
+    curve of their own as one point, those that learned nothing as a level."""
     families: list[list[FoundArm]] = []
-    beside: list[FoundArm] = []
+    untrained: list[FoundArm] = []
     for arm in findings.arms:
         if not arm.records or not arm.values:
             continue
-        if _rows(arm.records[0]) is None:
-            beside.append(arm)
-        else:
+        if _is_untrained(arm.records[0]):
+            untrained.append(arm)
+        elif _rows(arm.records[0]) is not None:
             alike = (arms for arms in families if _are_alike(arms[0], arm))
             if (family := next(alike, None)) is None:
                 families.append([arm])
             else:
                 family.append(arm)
-    curves = [_curve(arms, findings.alpha) for arms in families if len(arms) > 1]
-    if not curves:
+    if all(len({_rows(arm.records[0]) for arm in arms}) == 1 for arms in families):
         return []
-    return curves + [RowsCurve(arm.name, mean=fmean(arm.values)) for arm in beside if _is_untrained(arm.records[0])]
+    levels = [RowsCurve(arm.name, (), fmean(arm.values), interval_of(arm.values, findings.alpha)) for arm in untrained]
+    return [_curve(arms, findings.alpha) for arms in families] + levels
 
 
 def _curve(arms: Sequence[FoundArm], alpha: float) -> RowsCurve:
@@ -66,9 +70,8 @@ def _curve(arms: Sequence[FoundArm], alpha: float) -> RowsCurve:
         RowsPoint(_rows(arm.records[0]) or 0, fmean(arm.values), interval_of(arm.values, alpha), arm.name)
         for arm in arms
     ]
-    return RowsCurve(
-        _common([arm.name for arm in arms]) or arms[0].name, tuple(sorted(points, key=lambda point: point.rows))
-    )
+    name = _common([arm.name for arm in arms]) if len(arms) > 1 else ""
+    return RowsCurve(name or arms[0].name, tuple(sorted(points, key=lambda point: point.rows)))
 
 
 def _common(names: Sequence[str]) -> str:
@@ -78,11 +81,14 @@ def _common(names: Sequence[str]) -> str:
 
 
 def _rows(record: RunRecord) -> int | None:
-    return _trainer(record).get(FIELD)
+    """As it was asked for, or all there were; None where nobody noted how many."""
+    asked: int | None = _trainer(record).get(FIELD)
+    return record.data.get(FIELD) if asked is None else asked
 
 
 def _is_untrained(record: RunRecord) -> bool:
-    return _trainer(record).get("max_steps") == 0
+    fitted = str(record.config.get("model", {}).get("_target_", "")).endswith(f".{_FITTED}")
+    return _trainer(record).get("max_steps") == 0 and not fitted
 
 
 def _trainer(record: RunRecord) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ import torch
 import yaml
 
 from headtohead.data.contracts import DataSpec
+from headtohead.data.order import OrderedSplit
 from headtohead.tracking.environment import collect_environment
 from headtohead.tracking.record import Comparability, RunRecord, Selection, Status
 from headtohead.tracking.stopping import why_ended_early
@@ -110,13 +111,19 @@ def _new_record(run_id: str, parts: Parts) -> RunRecord:
         seed=identity.seed,
         seeds=seeds_of(identity.seed),
         config=dict(parts.config),
-        data={**parts.data.provenance(), **parts.data.reading(), **_classes(parts)},
+        data={**parts.data.provenance(), **parts.data.reading(), **_rows(parts), **_classes(parts)},
         costs=dict(parts.costs),
         budget=dict(parts.budget),
         place=identity.place,
         baselines=task.baseline(parts.data.spec()),
         selection=Selection(metric=task.monitor, direction=task.direction),
     )
+
+
+def _rows(parts: Parts) -> dict[str, int]:
+    """Nobody knows how many a stream has."""
+    train, count = parts.data.split("train"), parts.settings.train_rows
+    return {} if isinstance(train, OrderedSplit) else {"train_rows": len(train) if count is None else count}
 
 
 def _classes(parts: Parts) -> dict[str, list[str]]:

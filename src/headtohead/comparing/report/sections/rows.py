@@ -26,8 +26,8 @@ def _figure(findings: Findings, curves: Sequence[RowsCurve]) -> Figure:
     rows = _numbers(curves)
     data: list[Mapping[str, Any]] = []
     for curve, style in zip(curves, styles, strict=False):
-        if curve.mean is not None:
-            across = {"x": [rows[0], rows[-1]], "y": [curve.mean, curve.mean], "mode": "lines"}
+        if curve.level is not None:
+            across = {"x": rows, "y": [curve.level] * len(rows), "mode": "lines"}
             line: dict[str, Any] = {"color": style.colour, "dash": "dot", "width": 2}
             data.append({"type": "scatter", "name": curve.name, "line": line, "hovertemplate": "%{y:.4g}", **across})
             continue
@@ -36,7 +36,7 @@ def _figure(findings: Findings, curves: Sequence[RowsCurve]) -> Figure:
             {
                 "type": "scatter",
                 "name": curve.name,
-                "mode": "lines+markers",
+                "mode": "lines+markers" if len(curve.points) > 1 else "markers",
                 "x": [point.rows for point in curve.points],
                 "y": [point.mean for point in curve.points],
                 "error_y": {"type": "data", "array": bars, "visible": any(bars), "thickness": 1},
@@ -58,18 +58,22 @@ def _figure(findings: Findings, curves: Sequence[RowsCurve]) -> Figure:
     caption = (
         f"{metric_words(findings.metric)} over the number of training rows ({aim(findings)}): means over seeds, bars "
         f"their {level(findings.alpha)} intervals after Student. The rows of a smaller number are among those of a "
-        "larger one. Dotted: nothing was trained."
+        "larger one. Level lines: nothing was trained."
     )
     return figure({"data": data, "layout": layout}, caption[0].upper() + caption[1:])
 
 
 def _table(findings: Findings, curves: Sequence[RowsCurve]) -> Table:
     rows = _numbers(curves)
-    columns = [Column("arms"), Column("none", numeric=True), *(Column(f"{count:,}", numeric=True) for count in rows)]
+    columns = [
+        Column("arms"),
+        Column("untrained", numeric=True),
+        *(Column(f"{count:,}", numeric=True) for count in rows),
+    ]
     lines: list[list[Cell]] = []
     for curve in curves:
         by_rows = {point.rows: point for point in curve.points}
-        cells: list[Cell] = ["" if curve.mean is None else number(curve.mean)]
+        cells: list[Cell] = ["" if curve.level is None else Stacked(number(curve.level), between(curve.interval))]
         for count in rows:
             point = by_rows.get(count)
             cells.append("" if point is None else Stacked(number(point.mean), between(point.interval)))
