@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from headtohead.building.build import build_data
 from headtohead.building.configuration import compose
 from headtohead.data.contracts import SPLIT_NAMES
 from headtohead.data.hub.published import is_commit
+from headtohead.data.hub.tables import HubTables
 from published_sets import all_sets
 
 ABOUT = ("task", "size", "licence", "card")
@@ -48,6 +51,58 @@ def test_set_is_pinned_and_told_of(name: str) -> None:
     assert tuple(about) == ABOUT and all(isinstance(text, str) and text for text in about.values())
     assert about["card"] == f"https://huggingface.co/datasets/{content['name']}"
     assert len(about["task"]) <= 16 and len(about["size"]) <= 32 and len(about["licence"]) <= 20
+
+
+def rewrite(file: Path, column: str, alike: int) -> Any:
+    """So many rows in turn with one value."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    table = parquet.read_table(file)
+    told = pa.array([f"{column} {row // alike}" for row in range(len(table))])
+    table = table.set_column(table.schema.get_field_index(column), column, told)
+    parquet.write_table(table, file)
+    return table
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [
+        ("mnli", ["premise"]),
+        ("mnli_mismatched", ["premise"]),
+        ("qnli", ["question", "sentence"]),
+        ("rte", ["sentence1"]),
+        ("wnli", ["sentence1"]),
+    ],
+)
+def test_rows_about_one_text_are_on_one_side(name: str, columns: list[str], repository: Any, tmp_path: Path) -> None:
+    """Three rows in turn with one text, in place of those that the small repositories have."""
+    shutil.copytree(repository(name), tmp_path, dirs_exist_ok=True)
+    (file,) = (tmp_path / PUBLISHED[name]["subset"]).glob("train-*")
+    for column in columns:
+        rewrite(file, column, 3)
+    source = build_data(compose("train", [f"data={name}", f"data.folder={tmp_path}", "data.validation_share=0.2"]))
+    assert isinstance(source, HubTables)
+    samples = source.samples()
+    part = list(source.chosen[1].values()).index(columns[0])
+    train, validation = ({sample[part] for sample in samples[split]} for split in ("train", "validation"))
+    assert train and validation and not train & validation
+    assert set(Counter(sample[part] for sample in samples["validation"]).values()) == {3}
+
+
+@pytest.mark.parametrize("name", ["squad", "squad_v2"])
+def test_questions_about_one_article_are_on_one_side(name: str, repository: Any, tmp_path: Path) -> None:
+    """Two paragraphs of three questions an article."""
+    shutil.copytree(repository(name), tmp_path, dirs_exist_ok=True)
+    (file,) = tmp_path.rglob("train-*")
+    rows = rewrite(file, "title", 6).to_pylist()
+    title_of = {row["context"]: row["title"] for row in rows}
+    source = build_data(compose("train", [f"data={name}", f"data.folder={tmp_path}", "data.validation_share=0.2"]))
+    assert isinstance(source, HubTables)
+    train, validation = (
+        {title_of[one.context] for one in source.samples()[split]} for split in ("train", "validation")
+    )
+    assert train and validation and not train & validation
 
 
 @every_set

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -307,6 +308,86 @@ def test_answer_that_is_not_in_its_context_is_named_with_its_row(tmp_path: Path)
     ]
     said = refusal(lambda: source_of(write(tmp_path / "data.jsonl", rows)))
     assert said.startswith(f"{tmp_path / 'data.jsonl'}, line 31: its answer 'z' is not in its context")
+
+
+CLAIMS = [
+    {
+        "about": f"scene {row // 3 % 20}",
+        "claim": f"claim {row % 7}",
+        "text": f"text {row}",
+        "label": ("no", "yes")[row % 2],
+    }
+    for row in range(120)
+]
+SHARED: dict[str, Any] = {"text_column": "text", "label_column": "label", "test_share": 0.2, "validation_share": 0.1}
+
+
+def sides(source: TableFiles, column: str, rows: Sequence[Row] = CLAIMS) -> list[set[str]]:
+    """The values of a column in each split."""
+    value_of = {row["text"]: row[column] for row in rows}
+    return [{value_of[sample[0]] for sample in source.samples()[name]} for name in SPLIT_NAMES]
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_rows_that_share_a_value_are_drawn_for_the_same_split(tmp_path: Path, ending: str) -> None:
+    path = write(tmp_path / f"data.{ending}", CLAIMS)
+    train, validation, test = sides(source_of(path, **SHARED), "about")
+    assert train & validation & test, "rows by themselves fall on all sides"
+    for seed in range(3):
+        source = source_of(path, **SHARED, share_by="about", seed=seed)
+        train, validation, test = sides(source, "about")
+        assert not (train & validation or train & test or validation & test)
+        assert [len(source.samples()[name]) for name in SPLIT_NAMES] == [84, 12, 24]
+        assert source.samples() == source_of(path, **SHARED, share_by=["about"], seed=seed).samples()
+    assert (
+        len({frozenset(sides(source_of(path, **SHARED, share_by="about", seed=seed), "about")[2]) for seed in range(5)})
+        > 1
+    )
+
+
+def test_rows_are_kept_together_by_each_of_several_columns(tmp_path: Path) -> None:
+    """Rows 2 n and 2 n + 1 ask one thing, and 2 n + 1 and 2 n + 2 are about one, in chains of ten."""
+    rows = [
+        {**row, "asked": f"q{number // 2}", "about": f"s{(number + 1) // 2 + number // 10 * 100}"}
+        for number, row in enumerate(CLAIMS)
+    ]
+    source = source_of(write(tmp_path / "data.jsonl", rows), **SHARED, share_by=["asked", "about"])
+    of_chain = {row["text"]: number // 10 for number, row in enumerate(rows)}
+    for name, chains in (("validation", 2), ("test", 3)):
+        found = Counter(of_chain[sample[0]] for sample in source.samples()[name])
+        assert set(found.values()) == {10} and len(found) <= chains
+
+
+def test_rows_without_a_value_share_none(tmp_path: Path) -> None:
+    rows = [{**row, "about": None} for row in CLAIMS]
+    alone = source_of(write(tmp_path / "data.parquet", rows), **SHARED, share_by="about")
+    assert [len(alone.samples()[name]) for name in SPLIT_NAMES] == [84, 12, 24]
+
+
+def test_what_most_rows_share_stays_for_training(tmp_path: Path) -> None:
+    rows = [{**row, "about": "all the same" if number < 80 else f"{number}"} for number, row in enumerate(CLAIMS)]
+    path = write(tmp_path / "data.csv", rows)
+    for seed in range(5):
+        assert "all the same" not in sides(source_of(path, **SHARED, share_by="about", seed=seed), "about", rows)[2]
+
+
+def test_rows_that_are_shared_otherwise_are_other_data(tmp_path: Path) -> None:
+    path = write(tmp_path / "data.csv", CLAIMS)
+    assert source_of(path, **SHARED).spec().data_hash != source_of(path, **SHARED, share_by="about").spec().data_hash
+
+
+def test_files_of_their_own_need_no_column_to_share_by(tmp_path: Path) -> None:
+    for name in SPLIT_NAMES:
+        write(tmp_path / f"{name}.csv", LABELLED)
+    assert len(source_of(tmp_path, share_by="about").samples()["test"]) == 60
+
+
+def test_a_column_that_shares_nothing_out_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "data.csv", CLAIMS)
+    said = refusal(lambda: source_of(path, **SHARED, share_by="abuot"))
+    assert f"data.share_by=abuot is no column of {path}, which has about, claim, text, label" in said
+    said = refusal(lambda: source_of(path, **SHARED, share_by="label"))
+    assert "has 120 samples in 2 groups by data.share_by=label, too few to share out to three splits" in said
 
 
 @pytest.mark.parametrize("score", [None, "high", True, "nan"])

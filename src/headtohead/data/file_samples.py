@@ -13,6 +13,7 @@ import numpy as np
 from headtohead.data.caching import Prepared
 from headtohead.data.contracts import SPLIT_NAMES, DataError, SplitName
 from headtohead.data.files import TO_BE_APART, content_digest, existing, files_below, split_of
+from headtohead.data.sharing import Keys, groups_of
 from headtohead.data.texts import TextSource, check_max_length
 from headtohead.data.tokenizers import TokenizerName
 
@@ -25,6 +26,8 @@ class FileSamples(TextSource):
     name: ClassVar[str]
     suffixes: tuple[str, ...]
     """Of the files that are read where a folder is given."""
+    share_by: tuple[str, ...] = ()
+    """Columns: samples with the same value in one of them stand in one split, where splits are drawn."""
 
     def __init__(
         self,
@@ -103,7 +106,7 @@ class FileSamples(TextSource):
         size = len(samples["train"])
         if all(samples[name] for name in SPLIT_NAMES):
             return
-        order, begins = self._drawn(samples["train"])
+        order, begins = self._drawn(samples["train"], self._origins["train"])
         start = 0
         for name in ("test", "validation"):
             if not samples[name]:
@@ -114,25 +117,37 @@ class FileSamples(TextSource):
                 samples[name] = [samples["train"][place] for place in drawn]
                 self._origins[name] = [self._origins["train"][place] for place in drawn]
         if start >= size:
+            told = f" in {len(begins) - 2} groups by data.share_by={','.join(self.share_by)}" if self.share_by else ""
             raise DataError(
-                f"{self.told_source()} has {size} samples, too few to share out to three splits: give more, "
+                f"{self.told_source()} has {size} samples{told}, too few to share out to three splits: give more, "
                 f"or files for validation and test (data.validation_path, data.test_path)."
             )
         kept = np.sort(order[start:]).tolist()
         samples["train"] = [samples["train"][place] for place in kept]
         self._origins["train"] = [self._origins["train"][place] for place in kept]
 
-    def _drawn(self, samples: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+    def _drawn(self, samples: Sequence[Any], origins: Sequence[tuple[str, int]]) -> tuple[np.ndarray, np.ndarray]:
         """Samples in an order of the seed's, and where this order may be cut: those that belong together stay so."""
         generator, size = np.random.default_rng(self.seed), len(samples)
-        groups: dict[Any, int] = {}
-        keys = [self.form.together(sample) for sample in samples]
-        group_of = np.array([groups.setdefault(key, len(groups)) for key in keys])
-        if len(groups) < len(SPLIT_NAMES):
+        keys = [self.together(sample, origin) for sample, origin in zip(samples, origins, strict=True)]
+        if not any(key is not None for own in keys for key in own):
             return generator.permutation(size), np.arange(2 * size + 1)
-        order = np.argsort(generator.permutation(len(groups))[group_of], kind="stable")
+        group_of = groups_of(keys)
+        if group_of.max() + 1 < len(SPLIT_NAMES) and not self.share_by:
+            return generator.permutation(size), np.arange(2 * size + 1)
+        places = generator.permutation(group_of.max() + 1) + self._too_large(group_of) * size
+        order = np.argsort(places[group_of], kind="stable")
         begins = np.flatnonzero(np.diff(group_of[order], prepend=-1))
         return order, np.append(begins, [size, 2 * size])
+
+    def _too_large(self, group_of: np.ndarray) -> np.ndarray:
+        """Groups of more samples than a split is to have: they stay for training."""
+        return np.bincount(group_of) > max(round(max(self.shares.values()) * len(group_of)), 1)
+
+    def together(self, sample: Any, origin: tuple[str, int]) -> Keys:
+        """With which others a sample of this file and number stands in one split, where splits are drawn."""
+        del origin
+        return (self.form.together(sample),)
 
     def nothing_in(self, name: SplitName) -> DataError:
         """The files of a split hold no sample."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from headtohead.data.caching import Prepared
 from headtohead.data.classes import check_class_names
 from headtohead.data.columns import Columns, kind_of, sample_of
-from headtohead.data.contracts import DataKind, DataSource
+from headtohead.data.contracts import SPLIT_NAMES, DataError, DataKind, DataSource
 from headtohead.data.file_samples import FileSamples
 from headtohead.data.files import check_shares
 from headtohead.data.labelled import LabelledForm
@@ -20,6 +21,7 @@ from headtohead.data.language import LanguageForm, Packing
 from headtohead.data.pairs import PairForm
 from headtohead.data.questions import QuestionForm
 from headtohead.data.scored import ScoredForm
+from headtohead.data.sharing import Keys
 from headtohead.data.tagged import TaggedForm
 from headtohead.data.texts import Form
 from headtohead.data.tokenizers import TokenizerName
@@ -44,6 +46,7 @@ class TableFiles(FileSamples):
         test_path: str | None = None,
         validation_share: float = 0.05,
         test_share: float = 0.05,
+        share_by: str | list[str] | None = None,
         text_column: str | None = None,
         second_text_column: str | None = None,
         label_column: str | None = None,
@@ -91,6 +94,8 @@ class TableFiles(FileSamples):
             source=source_column,
             target=target_column,
         )
+        self.share_by = (share_by,) if isinstance(share_by, str) else tuple(share_by or ())
+        self._shared: dict[tuple[str, int], Keys] = {}
         self.class_names = check_class_names(class_names)
         self.corpus = LanguageForm(context_length, packing)
         self.asking = QuestionForm(self.max_length, stride)
@@ -130,14 +135,46 @@ class TableFiles(FileSamples):
         return longer
 
     def sample_parameters(self) -> Mapping[str, Any]:
-        return {**super().sample_parameters(), "columns": self.chosen[1]}
+        shared = {"share_by": self.share_by} if self.share_by else {}
+        return {**super().sample_parameters(), "columns": self.chosen[1], **shared}
 
     def read(self, file: Path) -> Iterator[tuple[Any, int]]:
         kind, parts = self.chosen
         kind_of(Columns(**parts), self.column_names(file), file=str(file))
-        table = self.columns_of(file, list(parts.values()))
+        shared = self._columns_to_share_by(file)
+        table = self.columns_of(file, list(dict.fromkeys([*parts.values(), *shared])))
         for place, number in enumerate(table.numbers):
             row = {part: table.columns[name][place] for part, name in parts.items()}
             sample = sample_of(kind, row, partial(self.where, file, number))
             if kind != "language" or sample.strip():
+                if shared:
+                    self._shared[str(file), number] = [_key(table.columns[name][place]) for name in shared]
                 yield sample, number
+
+    def _columns_to_share_by(self, file: Path) -> Sequence[str]:
+        """None of files that nothing is drawn from."""
+        if file not in self.files["train"] or all(self.files.get(name) for name in SPLIT_NAMES):
+            return ()
+        names = self.column_names(file)
+        for name in self.share_by:
+            if name not in names:
+                raise DataError(
+                    f"data.share_by={name} is no column of {file}, which has {', '.join(names)}: choose from them, or "
+                    f"null."
+                )
+        return self.share_by
+
+    def together(self, sample: Any, origin: tuple[str, int]) -> Keys:
+        return [*super().together(sample, origin), *self._shared.get(origin, ())]
+
+    def make(self) -> Prepared:
+        made = super().make()
+        self._shared.clear()
+        return made
+
+
+def _key(value: Any) -> Hashable:
+    """None where the cell is empty: such rows have nothing in common."""
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    return value if isinstance(value, str) else repr(value)

@@ -25,7 +25,8 @@ def chosen_splits(
     train = _chosen(published, "train", given["train"], names)
     left = [name for name in names if name != train]
     others = (ours for ours in SPLIT_NAMES if ours != "train")
-    chosen = {"train": train, **{ours: _chosen(published, ours, given[ours], names, left) for ours in others}}
+    chosen: dict[SplitName, str | None] = {"train": train}
+    chosen |= {ours: _chosen(published, ours, given[ours], names, left) for ours in others}
     check_apart(published, chosen, splits, instead=SHARE)
     return chosen
 

@@ -49,6 +49,7 @@ class HubTables(TableFiles):
         test_split: str | None = None,
         validation_share: float = 0.05,
         test_share: float = 0.05,
+        share_by: str | list[str] | None = None,
         text_column: str | None = None,
         second_text_column: str | None = None,
         label_column: str | None = None,
@@ -77,6 +78,7 @@ class HubTables(TableFiles):
         super().__init__(
             validation_share=validation_share,
             test_share=test_share,
+            share_by=share_by,
             text_column=text_column,
             second_text_column=second_text_column,
             label_column=label_column,

@@ -97,7 +97,7 @@ class StreamedImages(CachedSource):
             Published(name, subset, revision, folder),
             PictureColumns(image_column, label_column),
         )
-        self.published_splits: dict[SplitName, str] = {"train": train_split, "test": test_split}
+        self.published_splits: dict[str, str] = {"train": train_split, "test": test_split}
         self.num_validation, self.num_test, self.num_measured = num_validation, num_test, num_measured
         self.image_size, self.colours, self.about = image_size, colours, about
         self.lanes, self.shuffle_buffer, self.keep_gigabytes = lanes, shuffle_buffer, keep_gigabytes
@@ -135,7 +135,8 @@ class StreamedImages(CachedSource):
         return {"lanes": self.lanes, "shuffle_buffer": self.shuffle_buffer}
 
     def make(self) -> Prepared:
-        check_apart(self.published, dict(self.published_splits), self.located.splits)
+        learned, tested = (self.published_splits[name] for name in ("train", "test"))
+        check_apart(self.published, {"train": learned, "test": tested}, self.located.splits)
         chosen = chosen_of(
             self.columns, schema_at(self.addresses["train"][0]), self.located.features, str(self.published)
         )
