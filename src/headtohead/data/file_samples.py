@@ -85,8 +85,11 @@ class FileSamples(TextSource):
                 )
 
     def sample_parameters(self) -> Mapping[str, Any]:
-        digests = {name: [content_digest(file) for file in files] for name, files in self.files.items()}
-        return {"files": digests, "shares": self.shares, "seed": self.seed}
+        return {"files": self.told_files(), "shares": self.shares, "seed": self.seed}
+
+    def told_files(self) -> Mapping[str, Any]:
+        """What tells these files from others, and from what they were before."""
+        return {name: [content_digest(file) for file in files] for name, files in self.files.items()}
 
     def samples(self) -> Mapping[SplitName, list[Any]]:
         samples: dict[SplitName, list[Any]] = {}

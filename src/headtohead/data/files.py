@@ -38,7 +38,11 @@ def bytes_of(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise DataError(f"{file} cannot be read: {error.strerror}.") from error
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: Path, error: OSError) -> DataError:
+    return DataError(f"{file} cannot be read: {error.strerror}.")
 
 
 def decoded(file: Path, encoding: str) -> str:
@@ -65,7 +69,12 @@ def _unpacked(file: Path, content: bytes) -> bytes:
 
 
 def content_digest(file: Path) -> str:
-    return hashlib.blake2b(bytes_of(file), digest_size=16).hexdigest()
+    """Of whatever size: never all of it is in memory."""
+    try:
+        with file.open("rb") as opened:
+            return hashlib.file_digest(opened, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    except OSError as error:
+        raise _unreadable(file, error) from error
 
 
 def files_below(folder: Path, suffixes: Collection[str], field: str) -> list[Path]:

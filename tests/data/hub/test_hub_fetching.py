@@ -8,10 +8,13 @@ import resource
 import shutil
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from pyarrow.parquet import ParquetFile
 
 from headtohead.building.build import build_parts
 from headtohead.building.configuration import compose
@@ -24,7 +27,7 @@ from headtohead.data.hub.tables import HubTables
 from hub_server import HubServer, hub_of
 from hub_server.serving import commit_of, point_at
 from published_sets.classification import write_ag_news, write_sst2
-from published_sets.writing import write_card
+from published_sets.writing import write_card, write_jsonl
 
 NAME = "stanfordnlp/sst2"
 TRAIN = "data/train-00000-of-00001.parquet"
@@ -84,6 +87,59 @@ def test_a_set_is_fetched_once_and_read_without_a_network_afterwards(
     assert hub.asked == []
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert sst2(max_length=9).spec().max_length == 9 and hub.asked == []
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    """Reviews and their labels as JSON lines."""
+    folder = tmp_path / "lines"
+    rows = [{"text": f"it was {('bad', 'good')[row % 2]} {row}", "label": row % 2} for row in range(40)]
+    write_jsonl(folder / "train.jsonl", rows)
+    return folder
+
+
+@pytest.mark.parametrize("name", [NAME, "someone/lines"])
+def test_files_of_a_commit_are_not_read_again_once_their_rows_are_cached(
+    hub: HubServer, lines: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """What opens a file of the set may look at its end, where a Parquet file tells its columns, and at no more."""
+    hub.folders["someone/lines"], hub.commits["someone/lines"] = lines, commit_of(lines)
+    ways = WAYS if name == NAME else {}
+    make = partial(HubTables, name=name, tokenizer="char", **ways)
+    expected = make().spec()
+
+    opens = Path.open
+
+    def refuse(path: Any, *given: Any, **named: Any) -> Any:
+        if isinstance(path, Path) and "snapshots" not in path.parts:
+            return opens(path, *given, **named)
+        raise AssertionError(f"{path} is read")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(ParquetFile, "read", refuse)
+    again = make()
+    assert again.spec() == expected and again.split("train").batch(np.arange(4)).num_samples == 4
+    assert again.provenance() == make(revision=hub.commits[name]).provenance()
+
+
+def test_what_is_remembered_of_a_file_and_damaged_is_found_anew(hub: HubServer, lines: Path, cache: Path) -> None:
+    hub.folders["someone/lines"], hub.commits["someone/lines"] = lines, commit_of(lines)
+    expected = HubTables(name="someone/lines", tokenizer="char").chosen
+    (known,) = cache.rglob("columns-*.json")
+    for damaged in ("", "[]", '{"column_names": ["text"]}'):
+        known.write_text(damaged)
+        assert HubTables(name="someone/lines", tokenizer="char").chosen == expected
+
+
+def test_a_file_of_a_folder_that_changes_without_changing_its_size_is_other_data(lines: Path) -> None:
+    before = HubTables(folder=str(lines), tokenizer="char").spec().data_hash
+    assert HubTables(folder=str(lines), tokenizer="char").spec().data_hash == before
+    file = lines / "train.jsonl"
+    kept = file.stat()
+    file.write_text(file.read_text().replace("it was", "it is!"))
+    os.utime(file, ns=(kept.st_atime_ns, kept.st_mtime_ns))
+    assert file.stat().st_size == kept.st_size
+    assert HubTables(folder=str(lines), tokenizer="char").spec().data_hash != before
 
 
 def test_a_folder_and_the_hub_give_the_same_rows(hub: HubServer, repository: Path) -> None:

@@ -76,13 +76,7 @@ class HubCorpus(HubTables):
         self.documents, self.cut = documents, None if cut is None else [float(part) for part in cut]
 
     def sample_parameters(self) -> Mapping[str, Any]:
-        told = {"documents": self.documents, "cut": self.cut, "shares": self.shares, "seed": self.seed}
-        if not self.located.revision or self.published.folder is not None:
-            return {**super().sample_parameters(), **told}
-        # A commit never changes: its files, which may be large, are not read to see whether they did.
-        files = {str(name): [[file.path, file.size] for file in listed] for name, listed in self.located.splits.items()}
-        splits = {str(ours): theirs for ours, theirs in self.published_splits.items()}
-        return {**told, "files": files, "splits": splits, "columns": self.chosen[1], "commit": self.located.revision}
+        return {**super().sample_parameters(), "documents": self.documents, "cut": self.cut}
 
     def samples(self) -> Mapping[SplitName, list[str]]:
         samples = super().samples() if self.cut is None else self._cut_by_bytes(self._whole_text())

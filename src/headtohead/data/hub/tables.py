@@ -19,6 +19,7 @@ from headtohead.data.hub.fetching import fetched
 from headtohead.data.hub.guessing import chosen_columns
 from headtohead.data.hub.locating import Located, located
 from headtohead.data.hub.published import Published
+from headtohead.data.hub.schemas import Schema, schema_of
 from headtohead.data.labelled import LabelledForm
 from headtohead.data.language import Packing
 from headtohead.data.table_files import Columnar, TableFiles
@@ -126,10 +127,15 @@ class HubTables(TableFiles):
         return {ours: [] if theirs is None else fetched(self.located, theirs) for ours, theirs in chosen}
 
     @cached_property
+    def schema(self) -> Schema:
+        """Of the first train file."""
+        listed = self.located.splits[str(self.published_splits["train"])][0]
+        return schema_of(self.located, listed, self.files["train"][0])
+
+    @cached_property
     def chosen(self) -> tuple[DataKind, dict[str, str]]:
-        file = self.files["train"][0]
-        features = {**reading.features_of(file), **self.located.features}
-        return chosen_columns(self.columns, self.column_names(file), features, str(self.published))
+        features = {**self.schema.features, **self.located.features}
+        return chosen_columns(self.columns, self.schema.column_names, features, str(self.published))
 
     @cached_property
     def published_classes(self) -> tuple[str, ...] | None:
@@ -139,7 +145,7 @@ class HubTables(TableFiles):
         if column is None:
             return None
         known = self.located.class_names(column)
-        return known or class_names_of(reading.features_of(self.files["train"][0]), column)
+        return known or class_names_of(self.schema.features, column)
 
     @property
     def classes(self) -> tuple[str, ...] | None:
@@ -166,6 +172,15 @@ class HubTables(TableFiles):
         """What numbers mean is told by the card too, which is none of the files."""
         names = self.names_of_numbers
         return {**super().sample_parameters(), **({"names": names} if names else {})}
+
+    def told_files(self) -> Mapping[str, Any]:
+        """Files of a commit never change: they are not read, though they may be large, to see whether they did."""
+        if self.published.folder is not None:
+            return super().told_files()
+        splits = {str(ours): theirs for ours, theirs in self.published_splits.items()}
+        files = {name: self.located.splits[name] for name in splits.values() if name is not None}
+        listed = {name: [[file.path, file.size, file.sha256] for file in found] for name, found in files.items()}
+        return {**self.located.identity(), "splits": splits, "listed": listed}
 
     def column_names(self, file: Path) -> Sequence[str]:
         return reading.column_names(file)
@@ -247,8 +262,8 @@ class HubTables(TableFiles):
         return Prepared(made.tables, {**made.facts, **left_out})
 
     def __getstate__(self) -> dict[str, Any]:
-        """The listing of a repository, which may be long, does not travel."""
-        return {name: value for name, value in super().__getstate__().items() if name != "located"}
+        """The listing of a repository, which may be long, does not travel, nor what takes `datasets` to be unpacked."""
+        return {name: value for name, value in super().__getstate__().items() if name not in ("located", "schema")}
 
 
 def _named(value: Any, names: Sequence[str]) -> Any:
