@@ -16,6 +16,7 @@ from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSource, Split, SplitName
 from headtohead.data.fewer import learned_rows
 from headtohead.data.order import Order, evaluation_batches, order_of
+from headtohead.data.sampling import SampledRows
 from headtohead.tasks.contracts import Task
 from headtohead.training.distributed import Replicas, replicas_of
 from headtohead.training.parts import Settings
@@ -110,14 +111,12 @@ class EvaluationBatches(Dataset[StepBatch]):
         batch_size: int,
         rank: int,
         world_size: int,
-        limit: int | None = None,
         of_train: bool = False,
     ) -> None:
         self._split, self._view = split, task.view_to_learn if of_train else task.view
-        shares = list(evaluation_batches(len(split), batch_size=batch_size, rank=rank, world_size=world_size))
-        last, self._batches = len(split) % batch_size, shares[:limit]
-        if 0 < last < world_size and len(self._batches) == len(shares) > 1:
-            self._batches[-2:] = [np.concatenate(shares[-2:])]
+        self._batches = list(evaluation_batches(len(split), batch_size=batch_size, rank=rank, world_size=world_size))
+        if 0 < len(split) % batch_size < world_size and len(self._batches) > 1:
+            self._batches[-2:] = [np.concatenate(self._batches[-2:])]
 
     def __len__(self) -> int:
         return len(self._batches)
@@ -212,7 +211,8 @@ class RunData(LightningDataModule):
         return moved
 
     def _evaluation(self, name: SplitName) -> DataLoader[StepBatch]:
-        replicas, split = self._replicas, self._source.split(name)
+        replicas = self._replicas
+        split = self._rows_to_validate if name == "validation" else self._source.split(name)
         if len(split) < replicas.size:
             raise ValueError(f"the {name} split has {len(split)} rows for {replicas.size} devices: use fewer devices")
         batches = EvaluationBatches(
@@ -221,9 +221,14 @@ class RunData(LightningDataModule):
             batch_size=self._rows_at_once,
             rank=replicas.rank,
             world_size=replicas.size,
-            limit=self._settings.validation_batches if name == "validation" else None,
         )
         return self._loader(batches, None)
+
+    @property
+    def _rows_to_validate(self) -> Split:
+        """The same at each validation and in every run on this data."""
+        split, batches = self._source.split("validation"), self._settings.validation_batches
+        return split if batches is None else SampledRows(split, batches * self._rows_at_once, EVALUATION_SEED)
 
     def _loader(self, dataset: Dataset[StepBatch], sampler: Sampler[int] | None) -> DataLoader[StepBatch]:
         assert self.trainer is not None
