@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from small_studies import TINY, small_study, write_run
 
+from headtohead.building.errors import ConfigurationError
+from headtohead.data.sentence_grammar import SentenceGrammar
 from headtohead.studying.estimating import estimate
 from headtohead.studying.planning import Plan, Planner
 from headtohead.studying.running import train_cell
 from headtohead.studying.storing import kept_bytes, passing_bytes
+from headtohead.studying.view import show_plan
 
 TUNING = {"search": "grid", "trials": 2, "space": {"optimizer.lr": [0.001, 0.01]}, "steps": 2}
 
@@ -39,6 +44,31 @@ def test_trials_and_points_on_the_budget_axis_count_by_their_steps(tmp_path: Pat
     assert found.flops == pytest.approx(sum(each * arm.flops for arm in found.arms))
     told = found.to_dict()
     assert told["runs"] == 16 and told["disk_bytes"] > 0 and told["arms"][0]["trials"] == 2
+
+
+def test_what_is_fitted_at_once_is_planned_as_one_fit(tmp_path: Path) -> None:
+    base = ["data=sentence_grammar", "data.num_train=40", "data.num_validation=4", "data.num_test=4", "tracking=none"]
+    base += ["task=classification", f"output_dir={tmp_path}"]
+    arms = {"net": ["model/size=tiny"], "words": ["model=bag_of_words", "trainer.max_steps=100000"]}
+    plan = planned(tmp_path, base=base, arms=arms, baseline="net", metric="test/accuracy", direction="max", seeds=2)
+    found = estimate(plan, timer=lambda configs: ten_seconds(configs) if list(configs) == ["net"] else {})
+    net, words = found.arms
+    data = SentenceGrammar(num_train=40, num_validation=4, num_test=4)
+    assert (words.tokens, words.flops, words.seconds) == (sum(data.split("train").lengths()), None, None)
+    assert found.flops == 2 * net.flops and found.seconds == 20
+    shown = StringIO()
+    Console(width=160, file=shown).print(show_plan(plan, found, workers=1))
+    [line] = [line for line in shown.getvalue().splitlines() if "words" in line]
+    assert "one fit" in line and line.split().count("-") == 2
+    assert "about 20 s on 1 worker" in shown.getvalue()
+
+
+def test_a_share_of_the_budget_is_no_shorter_fit(tmp_path: Path) -> None:
+    base = ["data=sentence_grammar", "data.num_train=40", "tracking=none", f"output_dir={tmp_path}"]
+    arms = {"words": ["model=bag_of_words"], "net": []}
+    asked: dict[str, Any] = {"metric": "test/accuracy", "direction": "max", "shares": [0.5, 1]}
+    with pytest.raises(ConfigurationError, match="words is fitted at once and takes no steps"):
+        planned(tmp_path, base=[*base, "task=classification"], arms=arms, baseline="net", **asked)
 
 
 def test_what_is_done_is_neither_counted_nor_timed_again(tmp_path: Path) -> None:

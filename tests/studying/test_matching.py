@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from io import StringIO
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from headtohead.building.build import build_model, build_parts
 from headtohead.building.configuration import compose_checked
 from headtohead.building.errors import ConfigurationError
+from headtohead.data.fewer import FewerRows
+from headtohead.data.sentence_grammar import SentenceGrammar
 from headtohead.studying.matching import dials
-from headtohead.studying.matching.budgets import Budget, EqualFlops, EqualParameters, EqualState, EqualTokens
+from headtohead.studying.matching.budgets import Budget, EqualFlops, EqualParameters, EqualState, EqualTime, EqualTokens
 from headtohead.studying.matching.costing import costed
 from headtohead.studying.matching.matching import Matching
 from headtohead.studying.matching.shaping import Shaper
 from headtohead.studying.matching.solver import match
+from headtohead.studying.matching.view import show
 from headtohead.training.run import train
 
 DATA = ["data.num_train=40", "data.num_validation=4", "data.num_test=4", "data.batch_size=4"]
@@ -177,6 +182,35 @@ def test_no_other_width_comes_nearer_than_the_one_found(mixer: str, monkeypatch:
 def test_arm_without_what_may_move_says_so() -> None:
     arm = matched(SMALL, ["model/feedforward=none"], EqualParameters(), "feedforward").arm("other")
     assert not arm.met and not arm.overrides and "feedforward cannot move, since" in arm.reason
+
+
+WORDS = ["data=sentence_grammar", "task=classification", *DATA, *QUIET]
+FITTED = {"net": ["model.d_model=32", "model.num_heads=2"], "words": ["model=bag_of_words"]}
+
+
+@pytest.mark.parametrize("budget", [EqualFlops(), EqualTokens(), EqualTime()])
+@pytest.mark.parametrize("baseline", ["net", "words"])
+def test_what_is_fitted_at_once_shares_no_budget_of_steps(budget: Budget, baseline: str) -> None:
+    with pytest.raises(ConfigurationError, match="arm words: model=bag_of_words is fitted at once to all its rows"):
+        match(WORDS, FITTED, baseline, budget)
+
+
+def test_what_one_fit_reads_is_told_beside_a_budget_of_parameters(tmp_path: Any) -> None:
+    found = match([*WORDS, "trainer.train_rows=30"], FITTED, "net", EqualParameters())
+    data = SentenceGrammar(num_train=40, num_validation=4, num_test=4)
+    record = train(
+        build_parts(
+            compose_checked("train", [*WORDS, "trainer.train_rows=30", "model=bag_of_words", f"output_dir={tmp_path}"])
+        )
+    )
+    rows = FewerRows(data.split("train"), 30, record.seeds.data_order)
+    told, read = found.arm("words").figures, int(sum(rows.lengths()))
+    assert told["tokens"] == read == record.progress.tokens
+    assert "training_flops" not in told and record.progress.flops == 0
+    shown = StringIO()
+    Console(width=200, file=shown).print(show(found))
+    [line] = [line for line in shown.getvalue().splitlines() if "words" in line and f"{read:,}" in line]
+    assert " - " in line
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,8 @@ class Architecture(nn.Module, ABC):
     """As of a component, of what it is made of besides blocks and head."""
     needs_memory: ClassVar[bool] = False
     """True where it cannot be made on the meta device, because nobody promises that."""
+    takes_steps: ClassVar[bool] = True
+    """False where all rows are learned from at once, whatever trainer.max_steps says."""
     head: Head
 
     @abstractmethod

@@ -56,6 +56,11 @@ class View:
             node = node.get(key, {})
         return f"{group}={choice or str(node.get('_target_', '')).rpartition('.')[2]}"
 
+    @property
+    def takes_steps(self) -> bool:
+        """Whether its model learns step by step; else trainer.max_steps says nothing of what a run costs."""
+        return class_value(self.model["_target_"], "takes_steps") is not False
+
     def task_value(self, name: str) -> Any:
         return class_value(self.task["_target_"], name)
 

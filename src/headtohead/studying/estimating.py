@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
 from headtohead.building.errors import ConfigurationError
+from headtohead.building.view import View
 from headtohead.studying.cells import Cell
 from headtohead.studying.foundations import used
 from headtohead.studying.planning import Plan
@@ -25,7 +26,7 @@ Records = Mapping[Cell, RunRecord | None]
 
 @dataclass(frozen=True)
 class ArmEstimate:
-    """One arm of the plan; FLOPs, tokens and seconds are those of one whole run."""
+    """One arm of the plan; FLOPs, tokens and seconds are those of one whole run, or of one fit."""
 
     arm: str
     runs: int
@@ -38,10 +39,13 @@ class ArmEstimate:
     parameters: float
     state: float
     tokens: float
-    flops: float
+    flops: float | None
+    """None where rows are learned from at once, nobody knows how often."""
     seconds: float | None
     """None where nothing could tell."""
     source: Literal["finished runs", "calibration"] | None
+    takes_steps: bool
+    """False where rows are learned from at once."""
     bytes_kept: float
     """On disk, of one whole run."""
     bytes_missing: float
@@ -70,7 +74,7 @@ class Estimate:
 
     @property
     def flops(self) -> float:
-        return sum(arm.missing_share * arm.flops for arm in self.arms)
+        return sum(arm.missing_share * (arm.flops or 0.0) for arm in self.arms)
 
     @property
     def seconds(self) -> float:
@@ -113,7 +117,8 @@ def estimate(plan: Plan, *, threads: int | None = None, timer: Timer | None = No
     told = {arm: _of_finished(plan, arm, records) for arm in costed}
     left = {arm: _left(plan, arm, records, run.figure("parameters")) for arm, run in costed.items()}
     timed = {arm: seconds for arm, seconds in _of_matching(plan).items() if told[arm] is None}
-    unknown = {arm: plan.drafts[arm] for arm in costed if left[arm].runs and told[arm] is None and arm not in timed}
+    untimed = [arm for arm in costed if left[arm].runs and told[arm] is None and arm not in timed]
+    unknown = {arm: plan.drafts[arm] for arm in untimed if View(plan.drafts[arm]).takes_steps}
     timed |= (timer or (lambda configs: _calibrated(configs, threads)))(unknown) if unknown else {}
 
     def of_arm(arm: str, run: CostedRun) -> ArmEstimate:
@@ -128,9 +133,10 @@ def estimate(plan: Plan, *, threads: int | None = None, timer: Timer | None = No
             parameters=parameters,
             state=run.figure("state_elements"),
             tokens=run.figure("tokens"),
-            flops=run.figure("training_flops"),
+            flops=run.figures().get("training_flops"),
             seconds=timed.get(arm, told[arm]),
             source="calibration" if arm in timed else "finished runs" if told[arm] is not None else None,
+            takes_steps=View(draft).takes_steps,
             bytes_kept=kept_bytes(draft, parameters),
             bytes_missing=left[arm].bytes,
             bytes_passing=passing_bytes(draft, parameters),
@@ -142,7 +148,7 @@ def estimate(plan: Plan, *, threads: int | None = None, timer: Timer | None = No
 def _left(plan: Plan, arm: str, records: Records, parameters: float) -> _Left:
     """Runs that are known and not done, and those that follow from them."""
     draft = plan.drafts[arm]
-    whole: int = draft["trainer"]["max_steps"]
+    whole = _whole(draft)
     missing = [cell for cell in plan.of_arm(arm) if not _is_done(records[cell])]
     steps = [cell.config["trainer"]["max_steps"] for cell in missing]
     kept = [kept_bytes(cell.config, parameters) for cell in missing]
@@ -156,6 +162,11 @@ def _left(plan: Plan, arm: str, records: Records, parameters: float) -> _Left:
         steps += [round(fmean(plan.study.shares) * whole)] * awaited
         kept += [kept_bytes(draft, parameters)] * awaited
     return _Left(len(steps), sum(_share(each, whole) for each in steps), sum(kept))
+
+
+def _whole(draft: Mapping[str, Any]) -> int:
+    """Steps of a whole run; 0 where there are none, whatever is set."""
+    return draft["trainer"]["max_steps"] if View(draft).takes_steps else 0
 
 
 def _share(steps: int, whole: int) -> float:
@@ -190,7 +201,7 @@ def _is_done(record: RunRecord | None) -> bool:
 
 def _of_finished(plan: Plan, arm: str, records: Records) -> float | None:
     """A whole run from start to end, all included; a run that was interrupted in between does not tell."""
-    whole: int = plan.drafts[arm]["trainer"]["max_steps"]
+    whole = _whole(plan.drafts[arm])
     spans: dict[bool, list[float]] = {True: [], False: []}
     for cell in plan.of_arm(arm):
         record = records[cell]

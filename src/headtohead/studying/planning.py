@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from headtohead.building.errors import ConfigurationError, unknown
 from headtohead.building.sources import class_value
+from headtohead.building.view import View
 from headtohead.comparing.trials import Setting
 from headtohead.studying.ablation.possible import LeftOut, without_the_impossible
 from headtohead.studying.balancing import Tell, balanced, refuse_elsewhere, refuse_unmet
@@ -110,6 +111,7 @@ class Planner:
         self.written = {arm: self._cells.of(arm, study.seeds[0]).config for arm in self.study.arms}
         """Each arm's configuration before any budget."""
         _check_metric(study, self.written)
+        _refuse_shares_of_fits(study, self.written)
         self.folder = _folder(study, self.written)
         self._match = lambda: balanced(
             self.study, self.written, self.folder, config_dir=config_dir, threads=threads, tell=tell
@@ -226,6 +228,15 @@ def _in_turn(rows: Sequence[Sequence[Cell]]) -> list[Cell]:
     """The first of each, then the second of each."""
     longest = max(map(len, rows), default=0)
     return [row[place] for place in range(longest) for row in rows if place < len(row)]
+
+
+def _refuse_shares_of_fits(study: Study, written: Mapping[str, Mapping[str, Any]]) -> None:
+    fitted = [arm for arm, config in written.items() if not View(config).takes_steps]
+    if fitted and len(study.shares) > 1:
+        raise ConfigurationError(
+            f"study {study.name}: shares={list(study.shares)} shorten runs, and {fitted[0]} is fitted at once and "
+            "takes no steps: leave the shares or the arm out"
+        )
 
 
 def _refuse_twins(study: Study, cells: Sequence[Cell]) -> None:

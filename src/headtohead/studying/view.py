@@ -34,10 +34,12 @@ def show_plan(plan: Plan, estimate: Estimate, workers: int) -> RenderableType:
     if estimate.missing:
         at_once = max(1, min(workers, estimate.missing))
         where = f"on {at_once} worker{'s' if at_once > 1 else ''}"
-        known = all(arm.seconds is not None for arm in estimate.arms if arm.missing)
+        fits = [arm for arm in estimate.arms if arm.missing and not arm.takes_steps]
+        known = all(arm.seconds is not None for arm in estimate.arms if arm.missing and arm.takes_steps)
         total += f", about {duration(estimate.seconds / at_once)} {where}" if known else f", no time known, {where}"
         if any(arm.source == "calibration" for arm in estimate.arms):
-            total += ", and what starts, validations and tests add"
+            fitted = ", fits" if any(arm.seconds is None for arm in fits) else ""
+            total += f", and what starts{fitted}, validations and tests add"
     told = (Text(study.question, style="bold"), Text(f"hypothesis: {study.hypothesis}"))
     return Group(*told, table, *_matched(plan), *_aside(plan), Text(total), *_disk(estimate))
 
@@ -115,7 +117,7 @@ def _planned(arm: ArmEstimate) -> dict[str, str]:
         "tokens/run": count(arm.tokens),
         "FLOPs/run": count(arm.flops),
         "time/run": _UNKNOWN if arm.seconds is None else duration(arm.seconds),
-        "by": arm.source or _UNKNOWN,
+        "by": arm.source or (_UNKNOWN if arm.takes_steps else "one fit"),
     }
 
 

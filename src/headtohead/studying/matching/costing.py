@@ -16,9 +16,11 @@ from torch import Tensor
 from headtohead.architectures.contracts import InputSize
 from headtohead.architectures.costs import Totals, ledger
 from headtohead.building.build import build_data, build_task, fitted, make_model
+from headtohead.building.view import View
 from headtohead.data.batch import IGNORED
+from headtohead.data.contracts import Split
 from headtohead.data.fewer import learned_rows
-from headtohead.data.order import order_of
+from headtohead.data.order import evaluation_batches, order_of
 from headtohead.training.seeds import seeds_of
 
 Figure = Literal[
@@ -117,7 +119,8 @@ class CostedRun:
 
     @property
     def steps(self) -> int:
-        return int(self.config["trainer"]["max_steps"])
+        """Readings, of which there is one where all rows are learned from at once."""
+        return int(self.config["trainer"]["max_steps"]) if View(self.config).takes_steps else 1
 
     def changed(self, config: Mapping[str, Any]) -> CostedRun:
         """The same data read by another shape, or for longer."""
@@ -136,8 +139,10 @@ class CostedRun:
         return float(getattr(self.model.totals, name))
 
     def figures(self) -> dict[str, float]:
-        """All that are known."""
-        return {name: self.figure(name) for name in FIGURES if name != "seconds" or self.timing is not None}
+        """All that are known: nobody knows beforehand how often what is fitted at once goes over its rows."""
+        unknown = {"seconds"} if self.timing is None else set()
+        unknown |= set() if View(self.config).takes_steps else {"training_flops"}
+        return {name: self.figure(name) for name in FIGURES if name not in unknown}
 
 
 def costed(config: Mapping[str, Any], timing: Timing | None = None) -> CostedRun:
@@ -147,11 +152,14 @@ def costed(config: Mapping[str, Any], timing: Timing | None = None) -> CostedRun
 
 
 def reading_of(config: Mapping[str, Any]) -> Reading:
-    """The first batches, in the order and the pieces in which training would read them."""
+    """The first batches, in the order and the pieces in which training would read them; all rows, where they are
+    learned from at once."""
     data = build_data(config)
     task = build_task(config, data.spec())
     seed, pieces = seeds_of(config["seed"]).data_order, config["trainer"].get("accumulate", 1)
     split = learned_rows(data.split("train"), config["trainer"].get("train_rows"), seed)
+    if not View(config).takes_steps:
+        return Reading({}, 1, _tokens_of(split, data.batch_size))
     order = order_of(split, batch_size=data.batch_size, seed=seed)
     num_steps = max(1, min(BATCHES_READ, config["trainer"]["max_steps"]))
     parts: Counter[Part] = Counter()
@@ -166,6 +174,10 @@ def reading_of(config: Mapping[str, Any]) -> Reading:
             parts[Part(_length(batch.tokens), _length(batch.decoder_tokens), batch.num_samples, scored)] += 1
             tokens += batch.num_tokens if batch.images is None else batch.num_samples
     return Reading(parts, num_steps, tokens / num_steps)
+
+
+def _tokens_of(split: Split, batch_size: int) -> int:
+    return sum(split.batch(rows).num_tokens for rows in evaluation_batches(len(split), batch_size=batch_size))
 
 
 def _length(tokens: Tensor | None) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 from headtohead.building.configuration import compose_checked
 from headtohead.building.errors import ConfigurationError, unknown
+from headtohead.building.view import View
 from headtohead.studying.matching.budgets import MOVES, Budget, EqualTime, Move
 from headtohead.studying.matching.costing import CostedRun, Timing, costed
 from headtohead.studying.matching.dials import overrides_of
@@ -51,6 +52,7 @@ def match_composed(
 ) -> Matching:
     """The same of arms that are composed already."""
     moves = _moves_by_arm(configs, baseline, budget, movable or {})
+    _check_steps(configs, budget)
     timings = _timings(configs, budget, tell)
     runs = {name: _costed(name, config, timings.get(name)) for name, config in configs.items()}
     target = budget.of(runs[baseline])
@@ -89,6 +91,16 @@ def _moves_by_arm(
             "baseline"
         )
     return {name: _checked(name, movable.get(name) or budget.usual, budget) for name in arms}
+
+
+def _check_steps(configs: Mapping[str, Mapping[str, Any]], budget: Budget) -> None:
+    for name, config in configs.items():
+        if "steps" in budget.changed_by and not View(config).takes_steps:
+            raise ConfigurationError(
+                f"arm {name}: {View(config).chosen('model')} is fitted at once to all its rows and takes no steps, so "
+                f"that its {told(budget.figure)} cannot be made equal to those of others: leave it out, or set no "
+                "budget or budget=equal_parameters"
+            )
 
 
 def _checked(name: str, moves: Sequence[str], budget: Budget) -> tuple[Move, ...]:

@@ -6,6 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from headtohead.studying.matching.costing import FIGURES
 from headtohead.studying.matching.matching import MatchedArm, Matching, uncertain
 from headtohead.studying.matching.solver import told
 
@@ -55,7 +56,8 @@ def _others(matching: Matching) -> Table:
     """Every other figure, with its multiple of the baseline's where that is beyond the tolerance."""
     table = Table(title="what the arms cost; multiples of the baseline where they differ", title_justify="left")
     table.add_column("arm")
-    names = [name for name in matching.arms[0].figures if name != matching.budget.figure]
+    known = dict.fromkeys(name for arm in matching.arms for name in arm.figures)
+    names = [name for name in FIGURES if name in known and name != matching.budget.figure]
     for name in names:
         table.add_column(told(name), justify="right")
     for arm in matching.arms:
@@ -64,6 +66,8 @@ def _others(matching: Matching) -> Table:
 
 
 def _with_multiple(arm: MatchedArm, name: str) -> str:
+    if name not in arm.figures:
+        return "-"
     multiple = f"  x{arm.differs[name]:.3g}" if name in arm.differs else ""
     return f"{_number(arm.figures[name])}{multiple}"
 
