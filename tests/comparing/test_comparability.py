@@ -150,6 +150,50 @@ def test_runs_that_were_asked_the_same_after_training_may_have_been_trained_on_a
         refuse_unlike(asked, metric="retrieval/mrr@10")
 
 
+def cut_readers(char: dict[str, float] | None, pairs: dict[str, float] | None) -> list[RunRecord]:
+    both = readers()
+    for one, shares, length in zip(both, (char, pairs), (64, 32), strict=True):
+        if shares is not None:
+            one.data |= {"cut_share": shares, "max_length": length}
+    return both
+
+
+def test_accuracies_of_texts_that_tokens_cut_are_compared_and_how_each_cut_is_told() -> None:
+    both = cut_readers(
+        {"train": 0.5, "validation": 0.25, "test": 0.314}, {"train": 0.0, "validation": 0.0, "test": 0.02}
+    )
+    _, remark = refuse_unlike(both, metric="test/accuracy")
+    assert remark == (
+        "these runs did not read the same of each text: char had texts cut at 64 tokens (25.0% of validation, 31.4% of "
+        "test); pairs had texts cut at 32 tokens (2.0% of test). What is compared is a tokenizer together with what "
+        "data.max_length leaves of a text in its tokens"
+    )
+    assert len(refuse_unlike(both, metric="test/bits_per_byte")) == 1
+
+
+def test_who_read_each_text_whole_is_told_beside_who_did_not() -> None:
+    whole = {"train": 0.0, "validation": 0.0, "test": 0.0}
+    _, remark = refuse_unlike(cut_readers(whole | {"test": 0.5}, whole), metric="accuracy")
+    assert "char had texts cut at 64 tokens (50.0% of test); pairs had each whole." in remark
+    _, remark = refuse_unlike(cut_readers(whole | {"test": 0.5}, None), metric="accuracy")
+    assert "pairs had each whole" in remark
+
+
+def test_where_nothing_measured_is_cut_nothing_is_said_of_it() -> None:
+    only_train = {"train": 0.5, "validation": 0.0, "test": 0.0}
+    assert len(refuse_unlike(cut_readers(only_train, only_train), metric="accuracy")) == 1
+    assert len(refuse_unlike(cut_readers(None, None), metric="accuracy")) == 1
+
+
+def test_of_an_older_record_it_is_said_that_its_texts_may_be_cut() -> None:
+    both = cut_readers(None, None)
+    both[0].config = {"data": {"max_length": 128}}
+    _, remark = refuse_unlike(both, metric="accuracy")
+    assert (
+        "char may have had texts cut at 128 tokens, of which its record tells nothing; pairs had each whole" in remark
+    )
+
+
 def test_of_wordpieces_it_is_said_that_they_predict_less_than_the_text() -> None:
     char, pieces = readers()
     pieces.data["tokenizer"] = "wordpiece"

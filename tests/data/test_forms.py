@@ -14,6 +14,7 @@ from headtohead.data.contracts import DataError
 from headtohead.data.labelled import LabelledForm
 from headtohead.data.pairs import PairForm
 from headtohead.data.questions import Question, QuestionForm
+from headtohead.data.scored import ScoredForm
 from headtohead.data.tagged import TaggedForm
 from headtohead.data.tokenizers import BOS, EOS, TokenizerName
 
@@ -253,3 +254,37 @@ def test_tokenizer_is_trained_once_and_then_read(monkeypatch: pytest.MonkeyPatch
     first = GivenSamples(LabelledForm(), PAIRS, tokenizer="bpe").tokenizer
     monkeypatch.setattr(texts, "learned_tokenizer", None)
     assert GivenSamples(LabelledForm(), PAIRS, tokenizer="bpe").tokenizer == first
+
+
+# How much of the texts is read.
+
+TOLD = ["it rained", "it rained all day", "no", "yes , it did rain", "dry"]
+
+
+def tagged_words(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return tuple(text.split()), ("O",) * len(text.split())
+
+
+@pytest.mark.parametrize(
+    ("make", "samples", "lengths"),
+    [
+        (LabelledForm, [(text, "a") for text in TOLD], [len(text) + 2 for text in TOLD]),
+        (LabelledForm, [(text, "so", "a") for text in TOLD], [len(text) + 5 for text in TOLD]),
+        (ScoredForm, [(text, 0.5) for text in TOLD], [len(text) + 2 for text in TOLD]),
+        (PairForm, [("so", text) for text in TOLD], [len(text) + 2 for text in TOLD]),
+        (
+            TaggedForm,
+            [tagged_words(text) for text in TOLD],
+            [text.rindex(" ") + 2 + 2 if " " in text else 5 for text in TOLD],
+        ),
+    ],
+)
+def test_share_of_rows_that_are_cut_is_told(make: Any, samples: list[Any], lengths: list[int]) -> None:
+    """In letters, `lengths` being what rows would take: of tagged words, up to where the last one begins."""
+    for max_length in (8, 12, 19, 40):
+        source = GivenSamples(make(max_length=max_length), samples, validation=samples[:1])
+        told = source.reading()
+        assert told["max_length"] == max_length
+        assert told["cut_share"]["train"] == sum(length > max_length for length in lengths) / len(lengths)
+        assert told["cut_share"]["validation"] == float(lengths[0] > max_length)
+    assert "cut_share" not in GivenSamples(make(), samples).reading()

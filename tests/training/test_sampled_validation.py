@@ -141,6 +141,22 @@ def test_runs_that_sample_the_same_texts_say_so_whatever_their_tokenizers(review
         assert other.comparability.evaluation != char.comparability.evaluation
 
 
+def test_runs_whose_tokens_cut_the_texts_are_compared_with_a_word_of_it(reviews: Path, tmp_path: Path) -> None:
+    """Letters of which 20 fit, and pairs of them and more, of which all do."""
+    sampled = [*CLASSES, "trainer.validation_batches=2", "data.max_length=22"]
+    chosen = {"letters": ["data.tokenizer=char"], "pieces": ["data.tokenizer=bpe", "data.vocab_size=300"]}
+    runs = [record_of(reviews, tmp_path, *sampled, *own, f"name={name}") for name, own in chosen.items()]
+    dev, share = (
+        np.mean([len(line.partition(",")[0]) > 20 for line in (reviews / f"{name}.csv").read_text().splitlines()[1:]])
+        for name in ("dev", "test")
+    )
+    assert runs[0].data["cut_share"]["test"] == share > 0 == runs[1].data["cut_share"]["test"]
+    contest = h2h.compare([run.path for run in runs], against="letters", metric="test/accuracy")
+    (told,) = [remark for remark in contest.remarks if "did not read the same" in remark]
+    cut = f"letters had texts cut at 22 tokens ({dev:.1%} of validation, {share:.1%} of test)"
+    assert f"{cut}; pieces had each whole" in told
+
+
 def test_of_texts_that_a_tokenizer_cuts_to_rows_a_sample_is_other_text(reviews: Path, tmp_path: Path) -> None:
     whole = record_of(reviews, tmp_path, *CORPUS)
     part = record_of(reviews, tmp_path, *CORPUS, "trainer.validation_batches=1")

@@ -6,7 +6,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from headtohead.comparing.readings import instead, is_of_texts, read_the_same, selected_by, told_apart
+from headtohead.comparing.readings import (
+    instead,
+    is_of_texts,
+    is_per_byte,
+    read_in_part,
+    read_the_same,
+    selected_by,
+    told_apart,
+)
 from headtohead.tracking.record import Comparability, RunRecord
 
 ALIKE: Mapping[str, str] = {
@@ -45,13 +53,15 @@ def refuse_unlike(
     known = [record for record in given if record.comparability != Comparability()]
     told = list(_unknown(given, known))
     by_texts = is_of_texts(metric or selected_by(known))
+    is_by_the_byte = is_per_byte(metric or selected_by(known))
     for name in _BUDGET if measured_apart(known, metric) else ALIKE:
         for group in _groups(known, name):
             found = [(record, _value(record, name)) for record in group]
             if len({value for _, value in found}) < 2:
                 continue
             if by_texts and name in _OF_TOKENS and read_the_same(group):
-                told += [remark for remark in [told_apart(group)] if remark not in told]
+                remarks = [told_apart(group), "" if is_by_the_byte else read_in_part(group)]
+                told += [remark for remark in remarks if remark and remark not in told]
                 continue
             sentence = _sentence(found, ALIKE[name])
             if name not in allowed:

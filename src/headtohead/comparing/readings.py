@@ -24,6 +24,11 @@ def is_of_texts(metric: str | None) -> bool:
     return metric is not None and metric.rpartition("/")[2] in OF_TEXTS
 
 
+def is_per_byte(metric: str | None) -> bool:
+    """Such are measured on texts in rows one after another, of which nothing is cut away."""
+    return metric is not None and metric.rpartition("/")[2] == PER_BYTE
+
+
 def selected_by(records: Sequence[RunRecord]) -> str | None:
     """The metric that runs report where none is asked for; None where they differ."""
     names = {record.selection.metric for record in records}
@@ -42,6 +47,36 @@ def told_apart(records: Sequence[RunRecord]) -> str:
     """How each tokenizer reads the test texts."""
     by_tokenizer = {record.comparability.tokenizer: record for record in records}
     return f"read by different tokenizers: {'; '.join(sorted(map(_reading, by_tokenizer.values())))}"
+
+
+def read_in_part(records: Sequence[RunRecord]) -> str:
+    """What is to be known of results where a number of tokens, which are not as long in each tokenizer, cut the texts
+    that were measured; empty where it cut none."""
+    by_tokenizer = {record.comparability.tokenizer: record for record in records}
+    told = [(record, how) for record in by_tokenizer.values() if (how := _cutting(record))]
+    if not told:
+        return ""
+    sides = "; ".join(sorted(f"{_named(record)} {how}" for record, how in told))
+    whole = sorted(_named(record) for record in by_tokenizer.values() if not _cutting(record))
+    others = f"; {', '.join(whole)} had each whole" if whole else ""
+    return (
+        f"these runs did not read the same of each text: {sides}{others}. What is compared is a tokenizer together "
+        "with what data.max_length leaves of a text in its tokens"
+    )
+
+
+def _cutting(record: RunRecord) -> str:
+    """Which of the measured texts were cut; empty where none was."""
+    shares = record.data.get("cut_share")
+    if shares is None:
+        length = (record.config.get("data") or {}).get("max_length")
+        return f"may have had texts cut at {length} tokens, of which its record tells nothing" if length else ""
+    cut = [f"{shares[name]:.1%} of {name}" for name in ("validation", "test") if shares.get(name)]
+    return f"had texts cut at {record.data['max_length']} tokens ({', '.join(cut)})" if cut else ""
+
+
+def _named(record: RunRecord) -> str:
+    return str(record.place.arm or record.name or record.id)
 
 
 def _reading(record: RunRecord) -> str:

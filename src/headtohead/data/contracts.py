@@ -159,7 +159,7 @@ class DataSource(ABC):
 
     def reading(self) -> Mapping[str, Any]:
         """How its tokenizer reads its texts: tokenizer, vocab_size and, by split, bytes_per_token and unknown_share;
-        empty where there are no texts."""
+        where rows are cut at a max_length, by split their cut_share; empty where there are no texts."""
         return {}
 
     def tokenizer_facts(self) -> Mapping[str, Any] | None:

@@ -13,6 +13,7 @@ from headtohead.data.batch import Batch
 from headtohead.data.caching import Prepared
 from headtohead.data.classes import Classes, Label, class_shares
 from headtohead.data.contracts import SPLIT_NAMES, DataSpec, SplitName
+from headtohead.data.reading_facts import cutting_facts, share_cut
 from headtohead.data.rows import as_tensor, padded
 from headtohead.data.source import CachedSource, CachedSplit
 from headtohead.data.storage import Ragged, Table, numbers, ragged, smallest_integer
@@ -46,6 +47,7 @@ class LabelledForm(Form[Labelled | LabelledPair]):
         given = self.class_names
         classes = Classes(tuple(given)) if given else Classes.found(sample[-1] for sample in samples["train"])
         tables: dict[str, Table] = {}
+        cut: dict[str, float] = {}
         for name in SPLIT_NAMES:
             labels = np.zeros(len(samples[name]), dtype=smallest_integer(len(classes.names)))
             for row, sample in enumerate(samples[name]):
@@ -53,10 +55,12 @@ class LabelledForm(Form[Labelled | LabelledPair]):
                 for text in _texts_of(sample):
                     check_text(text, "text", place, name, row)
             columns = zip(*(_texts_of(sample) for sample in samples[name]), strict=True)
-            parts = shortened([tokenizer.encode(texts) for texts in columns], self.max_length)
+            whole = [tokenizer.encode(texts) for texts in columns]
+            parts = shortened(whole, self.max_length)
+            cut[name] = share_cut(whole, parts)
             first = {"first": parts[0].lengths + 2} if len(parts) == 2 else {}
             tables[str(name)] = {"tokens": tokenizer.framed(*parts), "label": labels, **first}
-        return Prepared(tables, {"class_names": classes.names})
+        return Prepared(tables, {"class_names": classes.names, **cutting_facts(self.max_length, cut)})
 
     def spec(self, content: Prepared) -> DataSpec:
         names = tuple(content.facts["class_names"])

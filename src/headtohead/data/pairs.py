@@ -11,6 +11,7 @@ import torch
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.caching import Prepared
 from headtohead.data.contracts import DataSpec, SplitName
+from headtohead.data.reading_facts import cutting_facts, share_cut
 from headtohead.data.rows import as_tensor, padded
 from headtohead.data.source import CachedSource, CachedSplit
 from headtohead.data.storage import Ragged, Table, ragged
@@ -36,14 +37,16 @@ class PairForm(Form[Pair]):
 
     def prepared(self, samples: Mapping[SplitName, Sequence[Pair]], tokenizer: Tokenizer, place: Place) -> Prepared:
         tables: dict[str, Table] = {}
+        cut: dict[str, float] = {}
         for name, pairs in samples.items():
             for row, pair in enumerate(pairs):
                 for what, text in zip(("source", "target"), pair, strict=True):
                     check_text(text, what, place, name, row)
-            sources, targets = (tokenizer.encode(texts) for texts in zip(*pairs, strict=True))
-            (sources,), (targets,) = (shortened([side], self.max_length) for side in (sources, targets))
+            whole = [tokenizer.encode(texts) for texts in zip(*pairs, strict=True)]
+            (sources,), (targets,) = (shortened([side], self.max_length) for side in whole)
+            cut[name] = share_cut(whole, [sources, targets])
             tables[str(name)] = {"source": sources, "target": tokenizer.framed(targets)}
-        return Prepared(tables)
+        return Prepared(tables, cutting_facts(self.max_length, cut))
 
     def spec(self, content: Prepared) -> DataSpec:
         return DataSpec(

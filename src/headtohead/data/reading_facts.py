@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from headtohead.data.contracts import SplitName
+from headtohead.data.storage import Ragged
 from headtohead.data.tokenizers import Tokenizer
 from headtohead.data.tokenizers.learning import digest_of_texts
 
@@ -31,6 +32,17 @@ def told(tokenizer: Tokenizer, facts: Mapping[str, Any]) -> dict[str, Any]:
         "bytes_per_token": {name: round(own["bytes"] / tokens[name], 4) for name, own in facts.items()},
         "unknown_share": {name: own["unknown"] / tokens[name] for name, own in facts.items()},
     }
+
+
+def cutting_facts(max_length: int | None, cut: Mapping[str, float]) -> dict[str, Any]:
+    """Which share of the rows of each split has less than its whole text; nothing where none is to be cut."""
+    return {} if max_length is None else {"cutting": {"max_length": max_length, "cut_share": dict(cut)}}
+
+
+def share_cut(whole: Sequence[Ragged], kept: Sequence[Ragged]) -> float:
+    """Of rows whose parts these are; where one of two parts is cut, the row is."""
+    are_cut = [after.lengths < before.lengths for before, after in zip(whole, kept, strict=True)]
+    return float(np.mean(np.any(are_cut, axis=0)))
 
 
 def _facts(tokenizer: Tokenizer, texts: Sequence[str]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from headtohead.data.batch import Batch
 from headtohead.data.caching import Prepared
 from headtohead.data.contracts import SPLIT_NAMES, DataSpec, SplitName
 from headtohead.data.labelled import second_part
+from headtohead.data.reading_facts import cutting_facts, share_cut
 from headtohead.data.rows import as_tensor, padded
 from headtohead.data.source import CachedSource, CachedSplit
 from headtohead.data.storage import Ragged, Table, numbers, ragged
@@ -41,16 +42,19 @@ class ScoredForm(Form[Scored | ScoredPair]):
         self, samples: Mapping[SplitName, Sequence[Scored | ScoredPair]], tokenizer: Tokenizer, place: Place
     ) -> Prepared:
         tables: dict[str, Table] = {}
+        cut: dict[str, float] = {}
         for name in SPLIT_NAMES:
             for row, sample in enumerate(samples[name]):
                 for text in _texts_of(sample):
                     check_text(text, "text", place, name, row)
             columns = zip(*(_texts_of(sample) for sample in samples[name]), strict=True)
-            parts = shortened([tokenizer.encode(texts) for texts in columns], self.max_length)
+            whole = [tokenizer.encode(texts) for texts in columns]
+            parts = shortened(whole, self.max_length)
+            cut[name] = share_cut(whole, parts)
             first = {"first": parts[0].lengths + 2} if len(parts) == 2 else {}
             scores = np.array([sample[-1] for sample in samples[name]], dtype=np.float64)
             tables[str(name)] = {"tokens": tokenizer.framed(*parts), "score": scores, **first}
-        return Prepared(tables)
+        return Prepared(tables, cutting_facts(self.max_length, cut))
 
     def spec(self, content: Prepared) -> DataSpec:
         scores = numbers(content.tables["train"], "score")

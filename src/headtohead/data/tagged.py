@@ -14,6 +14,7 @@ from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.caching import Prepared
 from headtohead.data.classes import Classes, Label, class_shares, is_whole
 from headtohead.data.contracts import DataError, DataSpec, SplitName
+from headtohead.data.reading_facts import cutting_facts
 from headtohead.data.rows import as_tensor, padded
 from headtohead.data.source import CachedSource, CachedSplit
 from headtohead.data.storage import Ragged, Table, ragged
@@ -51,7 +52,8 @@ class TaggedForm(Form[Tagged]):
                 _check_words(words, tags, place, name, row)
                 numbers += [classes.number_of(tag, "tag", partial(place, name, row)) for tag in tags]
             tables[str(name)] = self._tokenized([words for words, _ in sentences], np.array(numbers), tokenizer)
-        return Prepared(tables, {"class_names": classes.names})
+        cut = {name: float(np.mean(ragged(table, "lost").lengths > 0)) for name, table in tables.items()}
+        return Prepared(tables, {"class_names": classes.names, **cutting_facts(self.max_length, cut)})
 
     def _tokenized(self, sentences: Sequence[Sequence[str]], numbers: np.ndarray, tokenizer: Tokenizer) -> Table:
         spaced = [f" {word}" if place else word for words in sentences for place, word in enumerate(words)]

@@ -134,8 +134,8 @@ class TextSource(CachedSource):
         return learned_tokenizer(self.tokenizer_name, self._texts_of(samples), self.vocab_size)
 
     def reading(self) -> Mapping[str, Any]:
-        facts = self.content.facts.get("reading")
-        return told(self.tokenizer, facts) if facts else {}
+        facts, cutting = self.content.facts.get("reading"), self.content.facts.get("cutting", {})
+        return {**told(self.tokenizer, facts), **cutting} if facts else {}
 
     def _texts_hash(self) -> str:
         facts = self.content.facts.get("reading")

@@ -60,8 +60,10 @@ def _reading(record: RunRecord) -> dict[str, str]:
         return {}
     per_token = ", ".join(f"{name} {value:.2f}" for name, value in data.get("bytes_per_token", {}).items())
     unknown = ", ".join(f"{name} {value:.2%}" for name, value in data.get("unknown_share", {}).items())
+    cut = ", ".join(f"{name} {value:.1%}" for name, value in data.get("cut_share", {}).items())
     return {
         "vocabulary": f"{data['tokenizer']} of {data['vocab_size']} tokens",
         "bytes per token": per_token,
         "unknown tokens": unknown,
+        **({f"texts cut at {data['max_length']} tokens": cut} if cut else {}),
     }
