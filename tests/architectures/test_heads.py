@@ -11,18 +11,14 @@ import torch
 from torch import nn
 
 from headtohead.architectures.contracts import Head
-from headtohead.architectures.heads import (
-    Classifier,
+from headtohead.architectures.heads import Classifier, Regressor, Span, Tagger, make_head
+from headtohead.architectures.pooling import pool
+from headtohead.architectures.vocabulary_heads import (
     LanguageModel,
     MaskedLanguageModel,
     MaskedLanguageModelAndPair,
-    Regressor,
-    Span,
-    Tagger,
     VocabularyHead,
-    make_head,
 )
-from headtohead.architectures.pooling import pool
 from headtohead.components.contracts import Context
 from headtohead.components.feedforwards import gelu_tanh
 from headtohead.components.initialisations import gpt2

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from contracts.choices import factory, names
 from headtohead.architectures.counting import counting, saved_bytes
 from headtohead.components.contracts import Context, CostQuery
-from headtohead.components.feedforwards import ACTIVATIONS, DenseFeedForward, inner_width
+from headtohead.components.feedforwards import ACTIVATIONS, DenseFeedForward, in_few_shapes, inner_width
 
 FORMULAS = {
     "relu": lambda x: x.clamp(min=0),
@@ -50,6 +50,25 @@ def test_two_thirds_gives_a_gated_layer_the_parameters_of_a_plain_one() -> None:
 )
 def test_inner_width(d_model: int, multiple: float, two_thirds: bool, inner: int) -> None:
     assert inner_width(d_model, multiple, two_thirds=two_thirds) == inner
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_rounded_up_rows_give_the_same_in_few_shapes(name: str) -> None:
+    met = set()
+
+    def act(rows: torch.Tensor) -> torch.Tensor:
+        met.add(rows.shape)
+        return FORMULAS[name](rows)
+
+    for num_rows in range(0, 300, 7):
+        rows, weights = torch.randn(num_rows, 3, dtype=torch.float64, requires_grad=True), torch.randn(num_rows, 3)
+        gradients = [
+            torch.autograd.grad((way(rows) * weights).sum(), rows)[0]
+            for way in (FORMULAS[name], lambda rows: in_few_shapes(act, rows))
+        ]
+        torch.testing.assert_close(in_few_shapes(act, rows), FORMULAS[name](rows), rtol=0, atol=0)
+        torch.testing.assert_close(*gradients, rtol=0, atol=0)
+    assert len(met) <= 4
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])

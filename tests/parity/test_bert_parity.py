@@ -23,7 +23,8 @@ from transformers import (
 )
 
 from headtohead.architectures.contracts import Architecture
-from headtohead.architectures.heads import HeadName, MaskedLanguageModelAndPair
+from headtohead.architectures.heads import HeadName
+from headtohead.architectures.vocabulary_heads import MaskedLanguageModelAndPair
 from headtohead.pretrained.bert import Bert
 from headtohead.pretrained.family import Family
 from headtohead.pretrained.roberta import Roberta

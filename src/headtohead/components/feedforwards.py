@@ -34,8 +34,18 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
     "squared_relu": squared_relu,
 }
+_ROWS = 128
 KEEPS_OWN_OUTPUT = {"relu", "sigmoid", "tanh"}
 """Activations whose backward pass reads their output; the others keep another tensor of the same size."""
+
+
+def in_few_shapes(act: Callable[[Tensor], Tensor], rows: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
+    """The activation of rows whose number differs from batch to batch. On a CPU torch keeps a kernel for each shape of
+    a GELU, a thousand of them, strewn over the heap so that it cannot shrink (a gigabyte and more), so numbers are
+    rounded up for it."""
+    if rows.device.type != "cpu":
+        return act(rows)
+    return act(F.pad(rows, (0, 0, 0, -len(rows) % _ROWS)))[: len(rows)]
 
 
 def activation_of(name: Activation) -> Callable[[Tensor], Tensor]:

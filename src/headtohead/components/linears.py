@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from headtohead.components.contracts import CostQuery, Costs
+
 _FEW, _MANY, _BLOCK = 2, 4096, 256
 
 
@@ -38,6 +40,18 @@ class ReadoutLinear(nn.Linear, Readout):
 
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... C"]:
         return super().forward(self.scaled(x))
+
+
+def linear_costs(num_inputs: int, num_outputs: int, parameters: int, query: CostQuery) -> Costs:
+    """Of one such map, whose backward pass reads its inputs."""
+    forward = 2 * num_inputs * num_outputs * query.length
+    return Costs(
+        parameters=parameters,
+        active_parameters=parameters,
+        forward_flops=forward,
+        training_flops=3 * forward,
+        activation_bytes=num_inputs * query.length * query.bytes_per_element,
+    )
 
 
 def logits_of(

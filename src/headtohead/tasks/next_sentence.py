@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from headtohead.architectures.contracts import Architecture
-from headtohead.architectures.heads import HeadName, MaskedLanguageModelAndPair
+from headtohead.architectures.heads import HeadName
+from headtohead.architectures.vocabulary_heads import MaskedLanguageModelAndPair
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
 from headtohead.tasks.class_labels import class_name, guess, wide

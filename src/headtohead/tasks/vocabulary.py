@@ -9,7 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headtohead.architectures.contracts import Architecture
-from headtohead.architectures.heads import GivenLogits, VocabularyHead
+from headtohead.architectures.heads import GivenLogits
+from headtohead.architectures.vocabulary_heads import VocabularyHead
 from headtohead.data.batch import IGNORED
 from headtohead.tasks.chunked_cross_entropy import Scores, Workspace, cross_entropy_sum, score
 from headtohead.tasks.class_labels import class_loss

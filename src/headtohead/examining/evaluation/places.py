@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from headtohead.architectures.contracts import Architecture
-from headtohead.architectures.heads import VocabularyHead
+from headtohead.architectures.vocabulary_heads import VocabularyHead
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.examining.evaluation.findings import Places
 from headtohead.tasks.vocabulary import vocabulary_head

@@ -11,7 +11,7 @@ import torch
 from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.decoding import Decodes
 from headtohead.architectures.external import External
-from headtohead.architectures.heads import LanguageModel
+from headtohead.architectures.vocabulary_heads import LanguageModel
 from headtohead.building.errors import ConfigurationError
 from headtohead.examining.generation.prompts import Prompt, encoded
 from headtohead.examining.generation.texts import Ending, GrowingText, Written

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from headtohead.architectures.heads import Classifier, MaskedLanguageModelAndPair, Regressor
+from headtohead.architectures.heads import Classifier, Regressor
+from headtohead.architectures.vocabulary_heads import MaskedLanguageModelAndPair
 from headtohead.building.errors import ConfigurationError, nearest
 from headtohead.data.labelled import second_part
 from headtohead.data.rows import as_tensor, padded

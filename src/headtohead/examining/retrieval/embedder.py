@@ -16,11 +16,12 @@ from headtohead.architectures.bag_of_words import BagOfWords
 from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.encoder_decoder import EncoderDecoder
 from headtohead.architectures.external import External
-from headtohead.architectures.heads import Classifier, MaskedLanguageModelAndPair
+from headtohead.architectures.heads import Classifier
 from headtohead.architectures.mlp import Mlp
 from headtohead.architectures.pooling import Pooling, pool
 from headtohead.architectures.text_cnn import TextCnn
 from headtohead.architectures.token_stack import TokenStack
+from headtohead.architectures.vocabulary_heads import MaskedLanguageModelAndPair
 from headtohead.building.errors import ConfigurationError
 from headtohead.data.files import content_digest
 from headtohead.data.rows import as_tensor, padded

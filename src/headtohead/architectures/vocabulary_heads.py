@@ -1,0 +1,152 @@
+"""Heads that make logits over a vocabulary: of the next token, of hidden tokens, and of a pair of sentences."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from headtohead.architectures.contracts import Head
+from headtohead.architectures.pooling import known_pooling, pool
+from headtohead.components.contracts import Context, CostQuery, Costs, Norm
+from headtohead.components.feedforwards import ACTIVATIONS, KEEPS_OWN_OUTPUT, Activation, in_few_shapes
+from headtohead.components.linears import Readout, ReadoutLinear, linear_costs, logits_of
+
+
+class VocabularyHead(Head, Readout):
+    """A head whose logits are one matrix product with `weight`, so that a loss may make them chunk by chunk."""
+
+    weight: nn.Parameter
+    bias: nn.Parameter | None
+
+    def __init__(self, d_model: int, vocab_size: int, *, tied_to: nn.Parameter | None, bias: bool) -> None:
+        super().__init__()
+        if tied_to is not None and tied_to.shape != (vocab_size, d_model):
+            raise ValueError(
+                f"tie_weights=true needs an embedding of shape ({vocab_size}, {d_model}), got {tuple(tied_to.shape)}: "
+                "set tie_weights=false."
+            )
+        self.tied = tied_to is not None
+        self.weight = tied_to if tied_to is not None else nn.Parameter(torch.empty(vocab_size, d_model))
+        self.bias = nn.Parameter(torch.empty(vocab_size)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """A tied weight is drawn by its embedding."""
+        if not self.tied:
+            nn.init.normal_(self.weight, std=0.02)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def own_matrices(self) -> Iterator[Tensor]:
+        """A weight of its own starts as every matrix does."""
+        if not self.tied:
+            yield self.weight
+
+    @abstractmethod
+    def transform(self, features: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+        """What happens to features before the product."""
+
+    def forward(
+        self,
+        features: Float[Tensor, "... D"],
+        valid: Bool[Tensor, "B L"] | None = None,
+        token_types: Int[Tensor, "B L"] | None = None,
+    ) -> Float[Tensor, "... V"]:
+        del valid, token_types
+        return logits_of(self.transform(features), self.weight, self.bias)
+
+    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
+        """A tied weight is a parameter of the embedding."""
+        vocab_size, d_model = self.weight.shape
+        parameters = (0 if self.tied else vocab_size * d_model) + (vocab_size if self.bias is not None else 0)
+        yield "head.weight", "unembedding", linear_costs(d_model, vocab_size, parameters, query)
+
+
+class LanguageModel(VocabularyHead):
+    """Logits of the next token; with `scale` they are times 1 / sqrt(d_model), as in T5 (Raffel et al. 2020,
+    https://arxiv.org/abs/1910.10683), whose embedding is as large as its weights are."""
+
+    def __init__(
+        self, d_model: int, vocab_size: int, *, tied_to: nn.Parameter | None, bias: bool, scale: bool = False
+    ) -> None:
+        super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias)
+        self.factor = d_model**-0.5 if scale else 1.0
+
+    def transform(self, features: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+        return self.scaled(features if self.factor == 1.0 else features * self.factor)
+
+
+class MaskedLanguageModel(VocabularyHead):
+    """Dense, GELU (or another activation), norm, then logits of the hidden token (Devlin et al. 2019,
+    https://arxiv.org/abs/1810.04805)."""
+
+    def __init__(
+        self,
+        d_model: int,
+        vocab_size: int,
+        *,
+        norm: Callable[[int], Norm],
+        tied_to: nn.Parameter | None,
+        bias: bool = True,
+        activation: Activation = "gelu",
+    ) -> None:
+        super().__init__(d_model, vocab_size, tied_to=tied_to, bias=bias)
+        self.activation, self.act = activation, ACTIVATIONS[activation]
+        self.dense = nn.Linear(d_model, d_model)
+        self.norm = norm(d_model)
+
+    def transform(self, features: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+        hidden = self.dense(features)
+        hidden = in_few_shapes(self.act, hidden) if hidden.dim() == 2 else self.act(hidden)
+        # Each token alone: which others are scored beside it must not matter to a norm that sums sequences up.
+        normed = self.norm(hidden.reshape(-1, 1, hidden.shape[-1]), Context(causal=True)).view_as(hidden)
+        return self.scaled(normed)
+
+    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
+        d_model = self.weight.shape[1]
+        dense = linear_costs(d_model, d_model, d_model * d_model + d_model, query)
+        kept = 0 if self.activation in KEEPS_OWN_OUTPUT else d_model * query.length * query.bytes_per_element
+        yield "head.dense", "head", dense + Costs(activation_bytes=kept)
+        yield "head.norm", "norm", replace(self.norm.costs(replace(query, causal=True)), state_elements=0)
+        yield from super().cost_rows(query)
+
+
+class MaskedLanguageModelAndPair(MaskedLanguageModel):
+    """The same, and whether the second sentence follows the first, from one vector per sequence: dense, tanh, linear.
+
+    Calling it gives the tokens' logits; those of the pair are asked for by `pair_logits`.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        vocab_size: int,
+        *,
+        norm: Callable[[int], Norm],
+        tied_to: nn.Parameter | None,
+        bias: bool = True,
+        pooling: str = "cls",
+        activation: Activation = "gelu",
+    ) -> None:
+        super().__init__(d_model, vocab_size, norm=norm, tied_to=tied_to, bias=bias, activation=activation)
+        self.pooling = known_pooling(pooling)
+        self.pooler = nn.Linear(d_model, d_model)
+        self.pair = ReadoutLinear(d_model, 2)
+
+    def pair_logits(
+        self, features: Float[Tensor, "B L D"], valid: Bool[Tensor, "B L"] | None = None
+    ) -> Float[Tensor, "B 2"]:
+        return self.pair(torch.tanh(self.pooler(pool(features, valid, self.pooling))))
+
+    def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
+        """The pair's once per sequence, however many tokens are hidden."""
+        yield from super().cost_rows(query)
+        d_model = self.weight.shape[1]
+        once = replace(query, length=1)
+        yield "head.pooler", "head", linear_costs(d_model, d_model, d_model * d_model + d_model, once)
+        yield "head.pair", "head", linear_costs(d_model, 2, 2 * d_model + 2, once)
