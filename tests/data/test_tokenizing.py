@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from functools import partial
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,13 @@ import psutil
 import pytest
 
 from headtohead.data import language, tokenizing
+from headtohead.data.bars import bar, short
 from headtohead.data.contracts import DataError
 from headtohead.data.grammar_lm import GrammarCorpus
 from headtohead.data.storage import Ragged, Table, ragged
-from headtohead.data.tokenizers import train_tokenizer
+from headtohead.data.tokenizers import tokenizer as tokenizer_module
+from headtohead.data.tokenizers import train_tokenizer, training
+from headtohead.data.tokenizers.cutting import cut
 from headtohead.data.tokenizing import num_processes, pieces_of, shared_out
 
 TEXTS = [f"{place} {'ü' * (place % 7)}x" * (1 + place % 3) for place in range(300)]
@@ -41,6 +45,70 @@ def test_two_processes_give_what_one_gives(two_processes: None, kind: str) -> No
         one, other = ragged(alone, column), ragged(together, column)
         assert np.array_equal(one.values, other.values) and np.array_equal(one.offsets, other.offsets)
         assert one.values.dtype == other.values.dtype
+
+
+@pytest.mark.parametrize("kind", ["bpe", "char"])
+def test_a_single_long_text_is_shared_out_too(two_processes: None, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = train_tokenizer(kind, TEXTS[:50])  # type: ignore[arg-type]
+    texts = ["\n".join(TEXTS[:60]), "", TEXTS[0] + "\u0416", "\n".join(TEXTS)]
+    whole = list(map(len, texts))
+    monkeypatch.setattr(language, "cut", partial(cut, most=200))
+    monkeypatch.setattr(tokenizer_module, "cut", partial(cut, most=200))
+    alone = language.encoded(tokenizer, texts)
+    taken: list[int] = []
+
+    def seen(work: tokenizing.Work, pieces: Sequence[str], *, doing: str) -> Table:
+        taken.extend(map(len, pieces))
+        return shared_out(work, pieces, doing=doing)
+
+    monkeypatch.setattr(language, "shared_out", seen)
+    together = language.tokenized(tokenizer, texts, doing="tokenizing")
+    assert max(taken) <= 200 < max(whole) and sum(taken) == sum(whole)
+    for column in alone:
+        one, other = ragged(alone, column), ragged(together, column)
+        assert len(other) == len(texts) and np.array_equal(one.values, other.values)
+        assert np.array_equal(one.offsets, other.offsets)
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_bar_tells_what_is_done_of_how_much_and_how_fast(
+    two_processes: None, processes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADTOHEAD_PROCESSES", processes)
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    shared_out(of_this_process, TEXTS, doing="tokenizing train")
+    size, written = sum(map(len, TEXTS)), terminal.getvalue()
+    assert f"{short(size)}/{short(size)} characters" in written and written.count("\n") <= 2
+    assert "tokenizing train" in written and "left" in written
+
+
+def test_nothing_is_drawn_where_nobody_looks_or_another_bar_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", quiet := StringIO())
+    with bar("working", 10) as tell:
+        tell(10)
+    assert quiet.getvalue() == ""
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    with bar("outer", 10, then="ending") as tell, bar("inner", 10) as tell_inner:
+        tell_inner(10)
+        tell(10)
+    assert "outer: ending" in terminal.getvalue() and "inner" not in terminal.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "wordpiece"])
+def test_learning_a_tokenizer_draws_one_bar_of_ours(
+    kind: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(training, "_LONG", 100)
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    train_tokenizer(kind, TEXTS, 300)  # type: ignore[arg-type]
+    assert f"learning 300 tokens of a {kind} tokenizer: choosing" in terminal.getvalue()
+    told = capfd.readouterr()
+    assert told.out == told.err == "", "the library draws bars of its own past ours"
 
 
 def of_this_process(texts: Sequence[str]) -> Table:

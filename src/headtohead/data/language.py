@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
+from itertools import chain
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -17,6 +18,7 @@ from headtohead.data.rows import PackedRows, PaddedRows
 from headtohead.data.storage import Ragged, Table, ragged
 from headtohead.data.texts import Decode, Form, Place, TextSource
 from headtohead.data.tokenizers import UNK, SpecialIds, Tokenizer, TokenizerName
+from headtohead.data.tokenizers.cutting import cut
 from headtohead.data.tokenizing import shared_out
 from headtohead.data.windows import StridedRows
 
@@ -46,9 +48,8 @@ class LanguageForm(Form[str]):
 
     def prepared(self, samples: Mapping[SplitName, Sequence[str]], tokenizer: Tokenizer, place: Place) -> Prepared:
         del place
-        encode = partial(encoded, tokenizer)
         return Prepared(
-            {str(name): shared_out(encode, texts, doing=f"tokenizing {name}") for name, texts in samples.items()}
+            {str(name): tokenized(tokenizer, texts, doing=f"tokenizing {name}") for name, texts in samples.items()}
         )
 
     def spec(self, content: Prepared) -> DataSpec:
@@ -128,11 +129,28 @@ def _with_borders(tokens: np.ndarray, special: SpecialIds, decode: Decode) -> st
     return " ¶ ".join(decode(document.tolist()) for document in documents)
 
 
+def tokenized(tokenizer: Tokenizer, texts: Sequence[str], *, doing: str) -> Table:
+    """`encoded` by several processes, which share a single long text too."""
+    if not tokenizer.is_exact:
+        return shared_out(partial(framed_with_bytes, tokenizer), texts, doing=doing)
+    pieces = [list(cut(text)) for text in texts]
+    table = shared_out(partial(_bare, tokenizer), list(chain.from_iterable(pieces)), doing=doing)
+    ends = np.cumsum([0, *map(len, pieces)])
+    whole = {name: Ragged(rows.values, rows.offsets[ends]) for name in table for rows in (ragged(table, name),)}
+    return {**whole, "tokens": tokenizer.framed(whole["tokens"])}
+
+
 def encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> Table:
+    """Between start and end, with how many bytes each unknown character has."""
     if not tokenizer.is_exact:
         return framed_with_bytes(tokenizer, texts)
-    bare = tokenizer.encode(texts)
-    return {"tokens": tokenizer.framed(bare), "unknown_bytes": _unknown_bytes(bare, texts)}
+    bare = _bare(tokenizer, texts)
+    return {**bare, "tokens": tokenizer.framed(ragged(bare, "tokens"))}
+
+
+def _bare(tokenizer: Tokenizer, texts: Sequence[str]) -> Table:
+    tokens = tokenizer.encode(texts)
+    return {"tokens": tokens, "unknown_bytes": _unknown_bytes(tokens, texts)}
 
 
 def _unknown_bytes(bare: Ragged, texts: Sequence[str]) -> Ragged:

@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from multiprocessing.connection import wait
 
 import numpy as np
 
+from headtohead.data.bars import Tell, bar
 from headtohead.data.contracts import DataError
 from headtohead.data.storage import Ragged, Table, ragged
 
@@ -32,10 +32,11 @@ _WAITING = 3
 def shared_out(work: Work, texts: Sequence[str], *, doing: str) -> Table:
     """What `work` gives for all texts, in their order, made by as many processes as there are processors."""
     size, processes = sum(map(len, texts)), num_processes()
-    if size < _WORTH_IT or processes == 1:
+    if size < _WORTH_IT:
         return work(texts)
-    with bar(doing, size) as tell:
-        return _joined(list(_made(work, texts, processes, tell)))
+    with bar(doing, size, "characters") as tell:
+        made = _made_here(work, texts, tell) if processes == 1 else _made(work, texts, processes, tell)
+        return _joined(list(made))
 
 
 def num_processes() -> int:
@@ -48,7 +49,13 @@ def num_processes() -> int:
     return int(chosen)
 
 
-def _made(work: Work, texts: Sequence[str], processes: int, tell: Callable[[int], None]) -> Iterator[Table]:
+def _made_here(work: Work, texts: Sequence[str], tell: Tell) -> Iterator[Table]:
+    for piece in pieces_of(texts, _PIECE):
+        yield work(piece)
+        tell(sum(map(len, piece)))
+
+
+def _made(work: Work, texts: Sequence[str], processes: int, tell: Tell) -> Iterator[Table]:
     with ProcessPoolExecutor(processes, initializer=_begin, initargs=(work,)) as pool:
         under_way: deque[tuple[Future[Table], int]] = deque()
         try:
@@ -67,7 +74,7 @@ def _made(work: Work, texts: Sequence[str], processes: int, tell: Callable[[int]
             pool.shutdown(cancel_futures=True)
 
 
-def _taken(future: Future[Table], size: int, tell: Callable[[int], None]) -> Table:
+def _taken(future: Future[Table], size: int, tell: Tell) -> Table:
     made = future.result()
     tell(size)
     return made
@@ -115,17 +122,3 @@ def _joined(tables: Sequence[Table]) -> Table:
         lengths = np.concatenate([part.lengths for part in parts])
         joined[column] = Ragged.of_lengths(np.concatenate([part.values for part in parts]), lengths)
     return joined
-
-
-@contextmanager
-def bar(doing: str, size: int) -> Iterator[Callable[[int], None]]:
-    """It moves by what is told to be done, where somebody looks."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task(doing, total=size)
-        yield lambda done: shown.advance(task, done)

@@ -14,11 +14,11 @@ import numpy as np
 
 from headtohead.data.augmentation.contracts import checked_rate
 from headtohead.data.augmentation.rewriting import Rewriting
+from headtohead.data.bars import bar
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.caching import Prepared, prepared
 from headtohead.data.contracts import DataError, DataSource
 from headtohead.data.storage import Ragged, Table, ragged, slices
-from headtohead.data.tokenizing import bar
 
 _ROWS = 64
 """Translated at once."""

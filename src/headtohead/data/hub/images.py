@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from headtohead.data.bars import bar
 from headtohead.data.batch import Batch
 from headtohead.data.caching import Prepared, told_when_full
 from headtohead.data.classes import Classes, class_shares
@@ -26,7 +27,6 @@ from headtohead.data.images import ImageRows, described_images, mean_and_deviati
 from headtohead.data.places import cache_root
 from headtohead.data.source import CachedSource
 from headtohead.data.storage import Table, numbers, smallest_integer
-from headtohead.data.tokenizing import bar
 
 _BRIGHTEST = 255
 _COPIES = 2

@@ -7,15 +7,15 @@ kept (learning.py), and every run keeps its own.
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any, get_args
 
 import numpy as np
 
+from headtohead.data.bars import Tell, bar
 from headtohead.data.contracts import DataError
 from headtohead.data.tokenizers.cutting import cut
 from headtohead.data.tokenizers.given import is_given
@@ -34,6 +34,8 @@ _SMALLEST: dict[str, int] = {
 """Of the kinds whose size is chosen."""
 _LONG = 2**23
 """Characters from which on learning takes so long that a bar is drawn."""
+_TAKEN = 2**13
+"""Characters that the library takes at once, of which it takes 256 before it looks at any."""
 _DIGITS = 4
 """Of the scores of a unigram model that are kept: further ones differ from one training to the next."""
 _NEVER = -1e6
@@ -77,13 +79,27 @@ def train_tokenizer(kind: TokenizerName, texts: Sequence[str], vocab_size: int |
         )
     # Said once, so that loader processes forked later do not warn about it.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    size, shows = vocab_size or DEFAULT_SIZE, sum(map(len, texts)) >= _LONG and sys.stderr.isatty()
-    if kind == "wordpiece":
-        return train_wordpiece(texts, size, shows_progress=shows)
-    return _train_on_bytes(kind == "unigram", texts, size, shows_progress=shows)
+    size, length = vocab_size or DEFAULT_SIZE, sum(map(len, texts))
+    doing = f"learning {size:,} tokens of a {kind} tokenizer"
+    with bar(doing, length, "characters", then="choosing") if length >= _LONG else nullcontext(_silent) as tell:
+        if kind == "wordpiece":
+            return train_wordpiece(texts, size, tell)
+        return _train_on_bytes(kind == "unigram", texts, size, tell)
 
 
-def _train_on_bytes(is_unigram: bool, texts: Sequence[str], vocab_size: int, *, shows_progress: bool) -> Tokenizer:
+def _silent(_: int) -> None:
+    """Nobody is told."""
+
+
+def _told(texts: Sequence[str], tell: Tell) -> Iterator[str]:
+    """The texts in pieces, as they are taken."""
+    for text in texts:
+        for piece in cut(text, _TAKEN):
+            yield piece
+            tell(len(piece))
+
+
+def _train_on_bytes(is_unigram: bool, texts: Sequence[str], vocab_size: int, tell: Tell) -> Tokenizer:
     """Pieces of UTF-8, so that nothing is unknown and every text comes back: pairs merged by frequency, or pieces that
     make the texts likeliest (Kudo 2018, https://arxiv.org/abs/1804.10959)."""
     from tokenizers import Tokenizer as Library
@@ -99,14 +115,14 @@ def _train_on_bytes(is_unigram: bool, texts: Sequence[str], vocab_size: int, *, 
             special_tokens=special,
             initial_alphabet=alphabet,
             unk_token="<unk>",
-            show_progress=shows_progress,
+            show_progress=False,
         )
         if is_unigram
         else trainers.BpeTrainer(
-            vocab_size=vocab_size, special_tokens=special, initial_alphabet=alphabet, show_progress=shows_progress
+            vocab_size=vocab_size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
         )
     )
-    library.train_from_iterator(itertools.chain.from_iterable(cut(text) for text in texts), trainer=trainer)
+    library.train_from_iterator(_told(texts, tell), trainer=trainer)
     if is_unigram:
         library = Library.from_str(_in_order(library.to_str()))
     by_id = sorted(library.get_vocab().items(), key=lambda item: item[1])

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from headtohead.data.bars import Tell
 from headtohead.data.tokenizers.cutting import cut
 from headtohead.data.tokenizers.special import SPECIAL_TOKENS
 from headtohead.data.tokenizers.tokenizer import Tokenizer, code_points
@@ -26,7 +27,7 @@ _SHARE_OF_LETTERS = 0.5
 """Of the vocabulary; the rarest of more letters are left out."""
 
 
-def train_wordpiece(texts: Sequence[str], vocab_size: int, *, shows_progress: bool) -> Tokenizer:
+def train_wordpiece(texts: Sequence[str], vocab_size: int, tell: Tell) -> Tokenizer:
     """Pairs are merged by frequency; for one word each time it occurs, a line of letters that tell where they stand is
     learned from, so that ties are broken by letters and never by chance."""
     from tokenizers import Tokenizer as Library
@@ -37,14 +38,14 @@ def train_wordpiece(texts: Sequence[str], vocab_size: int, *, shows_progress: bo
     library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     room = vocab_size - len(SPECIAL_TOKENS)
     letters = _letters(texts, library, int(_SHARE_OF_LETTERS * room / 2))
-    words = _words(texts, library)
+    words = _words(texts, library, tell)
     learner = Library(models.BPE())
     learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     told = {letter: number for number, letter in enumerate(letters)}
     signs = [chr(_FIRST_LETTER + number) for number in range(2 * len(letters))]
     learner.train_from_iterator(
         _lines(words, told),
-        trainers.BpeTrainer(vocab_size=room, initial_alphabet=signs, show_progress=shows_progress),
+        trainers.BpeTrainer(vocab_size=room, initial_alphabet=signs, show_progress=False),
     )
     learned = sorted(learner.get_vocab().items(), key=lambda item: item[1])
     tokens = [*SPECIAL_TOKENS, *(_spelt(token, letters) for token, _ in learned)]
@@ -74,12 +75,13 @@ def _letters(texts: Sequence[str], library: Any, most: int) -> list[str]:
     return sorted(frequent)
 
 
-def _words(texts: Sequence[str], library: Any) -> Counter[str]:
+def _words(texts: Sequence[str], library: Any, tell: Tell) -> Counter[str]:
     words: Counter[str] = Counter()
     for text in texts:
         for piece in cut(text):
             normalised = library.normalizer.normalize_str(piece)
             words.update(word for word, _ in library.pre_tokenizer.pre_tokenize_str(normalised))
+            tell(len(piece))
     return words
 
 
