@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -42,7 +43,7 @@ def _shown(doing: str, size: int, unit: str, then: str | None) -> Iterator[Tell]
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    done = told = 0
+    done, told, started = 0, 0, time.perf_counter()
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
         task = shown.add_task(doing, total=size, facts=f"{short(0)}/{short(size)} {unit}")
 
@@ -53,8 +54,8 @@ def _shown(doing: str, size: int, unit: str, then: str | None) -> Iterator[Tell]
                 return
             told = done
             is_over = then is not None and done >= size
-            speed = shown.tasks[0].speed
-            facts = f"{short(done)}/{short(size)} {unit}" + (f", {short(speed)}/s" if speed and not is_over else "")
+            rate = done / max(time.perf_counter() - started, 1e-3)
+            facts = f"{short(done)}/{short(size)} {unit}" + ("" if is_over else f", {short(rate)}/s")
             words = f"{doing}: {then}" if is_over else doing
             shown.update(task, completed=done, facts=facts, description=words)
             if is_over:

@@ -21,9 +21,9 @@ from headtohead.data.storage import Ragged, Table, ragged
 Work = Callable[[Sequence[str]], Table]
 """From texts to columns of a row each; it must be picklable."""
 PROCESSES = "HEADTOHEAD_PROCESSES"
-_PIECE = 2**21
+_PIECE = 2**19
 """Characters that a process gets at once."""
-_WORTH_IT = 4 * _PIECE
+_WORTH_IT = 16 * _PIECE
 """Characters of all texts together from which on processes pay for their start."""
 _WAITING = 3
 """Pieces per process that are under way, so that memory stays small."""
