@@ -8,6 +8,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,8 +26,12 @@ from headtohead.data.storage import ragged
 from headtohead.data.streaming.corpus import StreamedCorpus
 from headtohead.data.streaming.rows import StreamedRows
 from headtohead.data.streaming.shelf import Shelf
+from headtohead.tasks.masked_lm import MaskedLanguageModelling
+from headtohead.training.data_module import Steps as TrainingSteps
 
 NUM_FILES, NUM_GROUPS, DOCUMENTS = 3, 4, 20
+FIRST_PASS = (1 << 54) - 1
+"""What a row's number has below the pass in which it is read."""
 HELD_OUT = {"num_validation": 7, "num_test": 9, "num_learned": 40}
 
 
@@ -150,7 +155,7 @@ def test_one_pass_brings_every_row_once_in_every_lane(corpus: Make) -> None:
     first: Counter[int] = Counter()
     for lane in range(3):
         own = set(range(lane, NUM_FILES * NUM_GROUPS, 3))
-        rows = [row for _, found in steps for row in found.tolist() if row >> 32 in own]
+        rows = [row & FIRST_PASS for _, found in steps for row in found.tolist() if (row & FIRST_PASS) >> 32 in own]
         size = sum(rows_of(source).num_rows(unit) for unit in own)
         assert len(set(rows[:size])) == size and set(rows[:size]) == set(rows[size : 2 * size])
         assert rows[:size] != rows[size : 2 * size]
@@ -262,7 +267,31 @@ def test_two_devices_with_two_processes_each_read_what_one_process_reads(
         tokens = rows_of(source).batch(rows).tokens
         assert tokens is not None
         assert found[step] == list(zip(rows.tolist(), tokens.tolist(), strict=True))
-    assert {row for rows in found.values() for row, _ in rows} == set(all_rows(source).tolist())
+    assert {row & FIRST_PASS for rows in found.values() for row, _ in rows} == set(all_rows(source).tolist())
+
+
+def test_masks_are_those_of_one_device_also_where_lanes_are_not_equally_far(corpus: Make) -> None:
+    """Each of three devices reads a lane of its own, and some begin their next pass before others do."""
+    source = corpus()
+    task, split = MaskedLanguageModelling().bind(source.spec()), rows_of(source)
+    order = order_of(split, batch_size=12, seed=0)
+    shared: dict[str, Any] = {"seed": 7, "accumulate": 1}
+    whole = TrainingSteps(split, task, order, rank=0, world_size=1, **shared)
+    devices = [TrainingSteps(split, task, order, rank=rank, world_size=3, **shared) for rank in range(3)]
+    apart = 0
+    seen: dict[int, list[list[int]]] = {}
+    for step in range(140):
+        (expected,), parts = whole[step].parts, [device[step] for device in devices]
+        apart += len({part.epoch for part in parts}) > 1
+        for name in ("rows", "tokens", "targets"):
+            own = [getattr(part.parts[0], name) for part in parts]
+            assert torch.equal(torch.cat(own), getattr(expected, name)), name
+        assert expected.tokens is not None
+        for row, tokens in zip(expected.rows.tolist(), expected.tokens.tolist(), strict=True):
+            seen.setdefault(row & FIRST_PASS, []).append(tokens)
+    assert apart > 5, "else nothing is shown"
+    again = [rows for rows in seen.values() if len(rows) > 1]
+    assert len(again) > 100 and sum(rows[0] != rows[1] for rows in again) > 0.9 * len(again)
 
 
 def test_disk_holds_as_much_as_was_asked_for(corpus: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,10 @@ class Order(ABC):
         """The epoch of an optimizer step, counted from 0 over the whole run, and the row numbers of its batch, or of
         one device's part of it."""
 
+    def drawn_in(self, epoch: int) -> int:
+        """What random choices about rows take for the epoch, so that they are others each time a row is read."""
+        return epoch
+
 
 class OrderedSplit(Split):
     """Rows that come in an order of their own, since nobody knows all of them beforehand."""

@@ -29,9 +29,13 @@ class StepBatch:
     Not a dataclass: Lightning would look for tensors inside, one by one.
     """
 
-    def __init__(self, parts: Sequence[Batch], *, epoch: int, training: bool = False) -> None:
+    def __init__(
+        self, parts: Sequence[Batch], *, epoch: int, drawn_in: int | None = None, training: bool = False
+    ) -> None:
+        """`drawn_in` is what random choices about its rows take for the epoch, where that is another."""
         self.parts = list(parts)
         self.epoch, self.training = epoch, training
+        self.drawn_in = epoch if drawn_in is None else drawn_in
         self.samples = sum(part.num_samples for part in parts)
         self.tokens = sum(part.num_tokens for part in parts)
         self.scored_by_part = [_num_scored(part) for part in parts]
@@ -89,7 +93,9 @@ class Steps(Dataset[StepBatch]):
     def __getitem__(self, step: int) -> StepBatch:
         epoch, own = self._order.step(step, rank=self._rank, world_size=self._world_size)
         pieces = [piece for piece in np.array_split(own, self._accumulate) if len(piece)]
-        return StepBatch([self._seen(piece, epoch) for piece in pieces], epoch=epoch, training=True)
+        drawn_in = self._order.drawn_in(epoch)
+        parts = [self._seen(piece, drawn_in) for piece in pieces]
+        return StepBatch(parts, epoch=epoch, drawn_in=drawn_in, training=True)
 
     def _seen(self, rows: np.ndarray, epoch: int) -> Batch:
         batch = self._augmentation.in_loader(self._split.batch(rows), seed=self._seed, epoch=epoch)
@@ -206,7 +212,7 @@ class RunData(LightningDataModule):
         moved = batch.to(device, self.trainer.lightning_module.dtype)  # type: ignore[arg-type]
         if moved.training:
             moved.parts = [
-                self._augmentation.on_device(part, seed=self._seed, epoch=moved.epoch) for part in moved.parts
+                self._augmentation.on_device(part, seed=self._seed, epoch=moved.drawn_in) for part in moved.parts
             ]
         return moved
 

@@ -19,19 +19,23 @@ import numpy as np
 from headtohead.data.contracts import DataError
 from headtohead.data.order import Order, OrderedSplit, device_share, order_of
 
-_ROW_BITS = 32
+_ROW_BITS, _UNIT_BITS, _PASS_BITS = 32, 22, 9
+"""Of a row's number, from the lowest: its place in its unit, the unit, and the pass in which it is read."""
 _UNITS_STREAM, _ROWS_STREAM = 2, 3
 """Keep the two shufflings apart from other uses of the same seed."""
 
 
-def numbers_of(unit: int, num_rows: int) -> np.ndarray:
-    """The rows of a unit as numbers, the same under every seed."""
-    return (unit << _ROW_BITS) + np.arange(num_rows, dtype=np.int64)
+def numbers_of(unit: int, num_rows: int, in_pass: int = 0) -> np.ndarray:
+    """The rows of a unit as numbers, the same under every seed, and others in each pass: what is drawn for a row by its
+    number is then drawn anew each time that it is read, whoever reads it and however far the other lanes are."""
+    assert unit < 1 << _UNIT_BITS and num_rows <= 1 << _ROW_BITS, "a row's number has no room for more"
+    told = in_pass % (1 << _PASS_BITS) << _UNIT_BITS
+    return ((told + unit) << _ROW_BITS) + np.arange(num_rows, dtype=np.int64)
 
 
 def places_of(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The unit of each row, and its place there."""
-    return numbers >> _ROW_BITS, numbers & ((1 << _ROW_BITS) - 1)
+    return numbers >> _ROW_BITS & ((1 << _UNIT_BITS) - 1), numbers & ((1 << _ROW_BITS) - 1)
 
 
 class Lane:
@@ -77,7 +81,8 @@ class Lane:
 
     def _shuffled(self, number: int) -> np.ndarray:
         self._want(self._units_in(number + 1))
-        rows = np.concatenate([numbers_of(unit, self._num_rows(unit)) for unit in self._units_in(number)])
+        units, in_pass = self._units_in(number), number // self._per_pass
+        rows = np.concatenate([numbers_of(unit, self._num_rows(unit), in_pass) for unit in units])
         return np.random.default_rng([*self._seed, number, _ROWS_STREAM]).permutation(rows)
 
     def _units_in(self, number: int) -> list[int]:
@@ -111,8 +116,13 @@ class StreamOrder(Order):
         """Another process finds its lanes anew."""
         return partial(order_of, batch_size=self.batch_size, seed=self._seed), (self._split,)
 
+    def drawn_in(self, epoch: int) -> int:
+        """The numbers of rows tell the pass; the epoch would differ between devices, which read other lanes."""
+        del epoch
+        return 0
+
     def step(self, step: int, *, rank: int = 0, world_size: int = 1) -> tuple[int, np.ndarray]:
-        """The epoch is the number of whole passes of the lane that is least far."""
+        """The epoch is the number of whole passes of the lane that is least far, of those that the device reads."""
         draws = np.arange(step * self.batch_size, (step + 1) * self.batch_size)
         by_lane = draws[np.argsort(draws % len(self._lanes), kind="stable")]
         own = device_share(by_lane, rank=rank, world_size=world_size)

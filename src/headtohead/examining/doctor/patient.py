@@ -112,8 +112,10 @@ class Patient:
         """What training reads at a step, as the task shows it."""
         seed = seeds_of(self.parts.identity.seed).data_order
         split = rows_to_learn(self.parts.data, self.parts.settings, seed)
-        epoch, rows = order_of(split, batch_size=self.parts.data.batch_size, seed=seed).step(step)
-        return self.parts.task.view_to_learn(split.batch(rows), seed=seed, epoch=epoch).to(self.device)
+        order = order_of(split, batch_size=self.parts.data.batch_size, seed=seed)
+        epoch, rows = order.step(step)
+        seen = self.parts.task.view_to_learn(split.batch(rows), seed=seed, epoch=order.drawn_in(epoch))
+        return seen.to(self.device)
 
     @cached_property
     def few(self) -> Batch:
