@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+import sacrebleu
 import torch
 
 from headtohead.architectures.contracts import Architecture
@@ -137,3 +138,21 @@ def test_targets_are_shown_beside_what_is_written_without_them() -> None:
     for row, sample in enumerate(samples):
         assert sample["source"] == ids(batch.tokens[row][batch.valid[row]].tolist())
         assert sample["truth"] == ids(batch.targets[row][batch.targets[row] != IGNORED].tolist())
+
+
+def test_beside_what_is_written_stands_how_good_it_is() -> None:
+    """Sentence by sentence; BLEU is one of many sentences."""
+    task = SequenceToSequence(text_metrics=["bleu", "chrf"]).bind(replace(PAIRS, decode=decode))
+    model = exact_model("encoder_decoder", head=task.head).eval()
+    batch = task.view(pair_batch(), seed=0, epoch=0)
+    written = task.written(model, batch)
+    met = batch.targets.clone()
+    room = min(met.shape[1], written.shape[1])
+    met[0, :room] = written[0, :room]
+    samples = task.samples(model, replace(batch, targets=met), decode)
+    assert [*samples[0]] == ["source", "truth", "written", "chrf"]
+    for sample, ids_written in zip(samples, written.tolist(), strict=True):
+        text = decode([token for token in until(ids_written, PAIRS.eos_id) if token >= PAIRS.num_special_ids])
+        expected = sacrebleu.sentence_chrf(text, [sample["truth"]]).score / 100
+        assert float(sample["chrf"]) == pytest.approx(expected, abs=6e-4)
+    assert float(samples[0]["chrf"]) > 0

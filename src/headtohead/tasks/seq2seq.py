@@ -22,7 +22,7 @@ from headtohead.tasks.contracts import Decode, Task
 from headtohead.tasks.reading import row_text
 from headtohead.tasks.searching import Searching, searched
 from headtohead.tasks.sums import Arrays, PerStage, Sums
-from headtohead.tasks.text_measures.choosing import TextMetric, all_sums, check_named, measures_of
+from headtohead.tasks.text_measures.choosing import TextMetric, all_sums, check_named, measures_of, told_of_row
 from headtohead.tasks.text_measures.contracts import TextMeasure
 from headtohead.tasks.token_prediction import TokenPrediction, targets_of
 from headtohead.tasks.vocabulary import mean
@@ -134,16 +134,20 @@ class SequenceToSequence(TokenPrediction):
         return baseline
 
     def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
-        """Source, target, and what the model writes by itself, as it wrote when it was measured last."""
+        """Source, target, what the model writes by itself, as it wrote when it was measured last, and how good that
+        is."""
         assert batch.tokens is not None, "view checks the tokens"
         sources, truths = self.sources(batch), _truths(self.truth(batch), decode)
+        written = self.written(model, batch)
+        texts = self._texts(written, decode)
         return [
             {
                 "source": row_text(batch.tokens, sources, row, decode),
                 "truth": truths[row],
                 "written": decode(until(ids, self.spec.eos_id)),
+                **told_of_row(self.measures, texts[row], truths[row]),
             }
-            for row, ids in enumerate(self.written(model, batch).tolist())
+            for row, ids in enumerate(written.tolist())
         ]
 
     def truth(self, batch: Batch) -> Int[Tensor, "B T"]:

@@ -68,3 +68,10 @@ def all_sums(measures: Sequence[TextMeasure], written: Sequence[str], truths: Se
     for measure in measures:
         sums |= measure.sums(written, truths)
     return sums
+
+
+def told_of_row(measures: Sequence[TextMeasure], written: str, truth: str) -> dict[str, str]:
+    """What the measures say of one text, as a table shows it."""
+    sums = all_sums(measures, [written], [truth])
+    plain = {name: value.tolist() if isinstance(value, Tensor) else value for name, value in sums.items()}
+    return {name: f"{figure:.3f}" for measure in measures for name, figure in measure.of_a_row(plain).items()}

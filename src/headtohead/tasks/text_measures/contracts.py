@@ -30,6 +30,10 @@ class TextMeasure(ABC):
     def figures(self, sums: Mapping[str, Any]) -> dict[str, float]:
         """Of the sums over all samples and devices."""
 
+    def of_a_row(self, sums: Mapping[str, Any]) -> dict[str, float]:
+        """Those figures that mean something of one sample alone."""
+        return self.figures(sums)
+
     def baseline(self, spec: DataSpec) -> dict[str, float]:
         """Of nothing written."""
         del spec

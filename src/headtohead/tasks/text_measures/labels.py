@@ -42,6 +42,10 @@ class WrittenLabels(TextMeasure):
             "readable": 1 - float(counts[:, -1].sum()) / total,
         }
 
+    def of_a_row(self, sums: Mapping[str, Any]) -> dict[str, float]:
+        """Of one label there is no F1."""
+        return {"accuracy": self.figures(sums)["accuracy"]}
+
     def baseline(self, spec: DataSpec) -> dict[str, float]:
         """The most frequent label always."""
         share, count = max(spec.answer_shares, default=1 / len(self.words)), len(self.words)
