@@ -10,10 +10,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from headtohead.data.caching import Prepared
 from headtohead.data.classes import check_class_names
 from headtohead.data.columns import Columns, kind_of, sample_of
-from headtohead.data.contracts import SPLIT_NAMES, DataError, DataKind, DataSource
+from headtohead.data.contracts import SPLIT_NAMES, DataError, DataKind, DataSource, SplitName
 from headtohead.data.file_samples import FileSamples
 from headtohead.data.files import check_shares
 from headtohead.data.labelled import LabelledForm
@@ -167,10 +166,10 @@ class TableFiles(FileSamples):
     def together(self, sample: Any, origin: tuple[str, int]) -> Keys:
         return [*super().together(sample, origin), *self._shared.get(origin, ())]
 
-    def make(self) -> Prepared:
-        made = super().make()
+    def samples(self) -> Mapping[SplitName, list[Any]]:
+        found = super().samples()
         self._shared.clear()
-        return made
+        return found
 
 
 def _key(value: Any) -> Hashable:
