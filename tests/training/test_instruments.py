@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import math
+import re
 import sys
 
 import pytest
@@ -143,6 +144,14 @@ def test_the_display_shows_steps_loss_and_speed_and_the_log_above_them(monkeypat
     assert "above" in screen.getvalue()
     assert "40/40" in screen.getvalue() and "loss 2.5000  12.3k tokens/s" in screen.getvalue()
     assert (package.handlers, package.propagate) == before
+
+
+def test_what_is_counted_has_its_unit_and_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", screen := Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    display = Display("embedding", start=0, total=40, wanted=True, unit="texts")
+    display.close(40)
+    assert re.search(r"embedding .*40/40 texts, [\d.]+[kM]?/s", screen.getvalue())
 
 
 @pytest.mark.parametrize("wanted", [True, False])

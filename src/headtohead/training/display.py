@@ -18,8 +18,10 @@ _NAME_WIDTH = 32
 class Display:
     """Step, loss, tokens per second and the time left; nothing where nobody looks."""
 
-    def __init__(self, name: str, *, start: int, total: int, wanted: bool) -> None:
+    def __init__(self, name: str, *, start: int, total: int, wanted: bool, unit: str | None = None) -> None:
+        """With a unit of what is counted, its rate is told instead of the facts that `tell` is given."""
         self._next = 0.0
+        self._start, self._unit, self._began = start, unit, time.perf_counter()
         self._facts = ""
         self._bar: Progress | None = None
         self._task = TaskID(0)
@@ -51,8 +53,12 @@ class Display:
             self._bar = None
 
     def _show(self, step: int) -> None:
-        if self._bar is not None:
-            self._bar.update(self._task, completed=step, facts=self._facts, refresh=True)
+        if self._bar is None:
+            return
+        if self._unit is not None:
+            rate = (step - self._start) / max(time.perf_counter() - self._began, 1e-3)
+            self._facts = self._unit + (f", {_short(rate)}/s" if rate else "")
+        self._bar.update(self._task, completed=step, facts=self._facts, refresh=True)
 
 
 class LinesAbove(logging.Handler):

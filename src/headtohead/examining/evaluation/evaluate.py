@@ -102,19 +102,17 @@ class Pass:
             world_size=1,
             of_train=self.question.split == "train",
         )
-        shown = f"{self.run.record.name} {self.length or self.question.split}"
-        display = Display(shown, start=0, total=len(batches), wanted=True)
-        done = 0
+        display = Display(self._doing(), start=0, total=len(self.split), wanted=True, unit="rows")
         try:
-            for done in range(len(batches)):
-                for batch in batches[done].to(self.device, self._dtype()).parts:
+            for place in range(len(batches)):
+                for batch in batches[place].to(self.device, self._dtype()).parts:
                     self.task.measure("test", self.model, batch)
                     counts.add(batch)
                     if places is not None:
                         places.add(token_losses(self.model, batch), places_of(batch))
-                display.step(done + 1)
+                display.step(counts.samples)
         finally:
-            display.close(done + 1)
+            display.close(counts.samples)
         metrics = self.task.results("test")
         return Point(
             length=self.length,
@@ -132,6 +130,11 @@ class Pass:
             places=None if places is None else places.read(),
             files=self.task.files("test"),
         )
+
+    def _doing(self) -> str:
+        """What tells this pass from others comes first: long names are cut."""
+        shots = "" if self.question.shots is None else f", {self.config['task']['shots']} shots"
+        return f"{self.length or self.question.split}{shots}: {self.run.record.name}"
 
     def _rows(self) -> Split:
         stride = self.question.stride

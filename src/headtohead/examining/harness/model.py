@@ -85,7 +85,7 @@ class HeadToHead(LM):
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         """The text that follows each context, up to the first of its strings to stop at."""
         texts = []
-        display = Display("writing", start=0, total=len(requests), wanted=not disable_tqdm)
+        display = Display("writing", start=0, total=len(requests), wanted=not disable_tqdm, unit="texts")
         try:
             for number, request in enumerate(requests, start=1):
                 context, asked = request.args
@@ -130,7 +130,7 @@ class HeadToHead(LM):
         return before[-max(1, self.max_length + 1 - len(after)) :], after
 
     def _likelihoods(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]], disable_tqdm: bool) -> list[Likelihood]:
-        display = Display("scoring", start=0, total=len(rows), wanted=not disable_tqdm)
+        display = Display("scoring", start=0, total=len(rows), wanted=not disable_tqdm, unit="rows")
         done = 0
 
         def told(count: int) -> None:

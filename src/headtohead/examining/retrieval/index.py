@@ -68,7 +68,9 @@ def build(embedder: Embedder, collection: Collection) -> Index:
     def make(folder: Path) -> dict[str, Any]:
         started, before = time.perf_counter(), embedder.num_cut
         array = new_array(folder, "vectors", (len(collection), embedder.width), np.float32)
-        display = Display(embedder.run.record.name, start=0, total=len(collection), wanted=True)
+        display = Display(
+            f"embedding by {embedder.run.record.name}", start=0, total=len(collection), wanted=True, unit="texts"
+        )
         done = 0
 
         def keep(start: int, vectors: Vectors) -> None:

@@ -95,7 +95,7 @@ def compare(
 
 
 def _measured(retriever: Retriever, judged: Judged, cutoffs: tuple[int, ...]) -> Measured:
-    display = Display(retriever.name, start=0, total=len(judged.texts), wanted=True)
+    display = Display(f"searching by {retriever.name}", start=0, total=len(judged.texts), wanted=True, unit="queries")
     rankings = []
     try:
         for start in range(0, len(judged.texts), _QUERIES_AT_ONCE):
