@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 import headtohead as h2h
 from headtohead.building.build import build_augmentation, build_data
@@ -111,6 +112,27 @@ def test_what_is_no_run_is_refused(folder: Path, overrides: list[str], message: 
     with pytest.raises(ConfigurationError, match=message):
         config = h2h.compose("train", [*pairs(folder, "en", "de"), "augmentation=back_translation", *given])
         build_augmentation(config, build_data(config))
+
+
+def fake_run(folder: Path, config: dict[str, object]) -> Path:
+    """All that is read of a run before its model is made."""
+    (folder / "checkpoints").mkdir(parents=True)
+    (folder / "record.json").write_text("{}", encoding="utf-8")
+    (folder / "checkpoints" / "best.ckpt").write_bytes(b"weights")
+    (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    return folder
+
+
+def test_a_run_that_goes_the_same_way_is_refused(folder: Path, tmp_path: Path) -> None:
+    step = "augmentation.steps.back_translation.run"
+    for source, target in (("en", "de"), ("de", "en")):
+        run = fake_run(tmp_path / source, {"data": {"source_column": source, "target_column": target}})
+        config = h2h.compose("train", [*pairs(folder, "en", "de"), "augmentation=back_translation", f"{step}={run}"])
+        if source == "de":
+            build_augmentation(config, build_data(config))
+            continue
+        with pytest.raises(ConfigurationError, match="translates from en to de, as this run is to: give one that was"):
+            build_augmentation(config, build_data(config))
 
 
 def test_pairs_need_no_way_back_and_labelled_texts_do(folder: Path) -> None:

@@ -67,8 +67,15 @@ def build_augmentation(config: Mapping[str, Any], data: DataSource) -> Augmentat
     made: Augmentations = _make(config["augmentation"]) if "augmentation" in config else NO_AUGMENTATION
     for step in made.steps.values():
         if isinstance(step, BackTranslation):
-            step.take(partial(RunTranslator, build_data=build_data, make_model=make_model))
+            step.take(partial(_translator, config))
     return made.bind(data)
+
+
+def _translator(config: Mapping[str, Any], folder: str, field: str, beams: int) -> RunTranslator:
+    """Of pairs, one that goes the other way."""
+    translator = RunTranslator(folder, field, beams, build_data=build_data, make_model=make_model)
+    translator.check_way(config["data"])
+    return translator
 
 
 def build_model(config: Mapping[str, Any], *, device: torch.device | str | None = None) -> Architecture:

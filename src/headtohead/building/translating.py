@@ -39,6 +39,16 @@ class RunTranslator:
         if not self._weights.is_file():
             raise ConfigurationError(f"{self.field} kept no weights: train it with trainer.keep_checkpoints=best")
 
+    def check_way(self, data: Mapping[str, Any]) -> None:
+        """Of pairs that name their sides: a run that goes the same way would write targets for targets."""
+        way, own = _way(data), _way(self.config["data"])
+        if way is not None and way == own:
+            source, target = own
+            raise ConfigurationError(
+                f"{self.field} translates from {source} to {target}, as this run is to: give one that was trained from "
+                f"{target} to {source}"
+            )
+
     @property
     def digest(self) -> str:
         return content_digest(self._weights)
@@ -74,3 +84,12 @@ class RunTranslator:
         for place, best in zip(asked, found, strict=True):
             written[place] = spec.decode([token for token in best[0].tokens if token != spec.eos_id]).strip()
         return written
+
+
+def _way(data: Mapping[str, Any]) -> tuple[str, str] | None:
+    """From what to what: endings of files, or columns; None where the data names none."""
+    for pair in (("source", "target"), ("source_column", "target_column")):
+        source, target = (data.get(name) for name in pair)
+        if source and target:
+            return str(source), str(target)
+    return None

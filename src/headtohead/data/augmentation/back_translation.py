@@ -5,6 +5,7 @@ et al. 2016, https://arxiv.org/abs/1511.06709); of labelled texts, each becomes 
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,7 @@ from headtohead.data.caching import Prepared, prepared
 from headtohead.data.contracts import DataError, DataSource
 from headtohead.data.storage import Ragged, Table, ragged, slices
 
+_log = logging.getLogger(__name__)
 _ROWS = 64
 """Translated at once."""
 _FIELD = "augmentation.steps.back_translation"
@@ -120,6 +122,8 @@ class BackTranslation(Rewriting):
                     texts += [[]] if len(texts) == column else []
                     texts[column] += own
                 tell(len(numbers))
+        empty = sum(not text for own in texts for text in own)
+        _log.info("%d texts translated; %d came back empty and stay as they are", sum(map(len, texts)), empty)
         table: Table = {f"text_{column}": self.tokenizer.encode(own) for column, own in enumerate(texts)}
         return Prepared({"train": table})
 
