@@ -16,10 +16,13 @@ from headtohead.building.build import build_data, build_task
 from headtohead.building.configuration import compose_checked
 from headtohead.data.batch import IGNORED
 from headtohead.data.contracts import DataSource
+from headtohead.data.fewer import FewerRows
+from headtohead.data.order import order_of
 from headtohead.examining.probe.files import write_data
 from headtohead.examining.probe.seeing import DataSeen, TokenSeen, see
 from headtohead.examining.probe.seeing_page import as_data, content_of, show
 from headtohead.tasks.contracts import Task
+from headtohead.training.seeds import seeds_of
 
 ENCODER = "model=encoder_only"
 CHOICES = {
@@ -155,3 +158,15 @@ def test_terminal_shows_masks_tags_and_borders(name: str, sign: str, capsys: pyt
     data, task, _ = parts(name)
     Console(width=200).print(show(see(data, task, 0)))
     assert sign in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("cache")
+def test_of_fewer_rows_to_learn_from_those_are_seen_in_the_order_of_training() -> None:
+    data, task, _ = parts("language")
+    seed = seeds_of(3).data_order
+    learned = FewerRows(data.split("train"), 6, seed)
+    order = order_of(learned, batch_size=data.batch_size, seed=seed)
+    seen = see(data, task, 3, train_rows=6)
+    assert [sample.row for sample in seen.samples] == learned.batch(order.step(0)[1]).rows.tolist()
+    assert seen.splits[0].name == "train" and seen.splits[0].rows == 6
+    assert see(data, task, 3).splits[0].rows == len(data.split("train")) > 6
