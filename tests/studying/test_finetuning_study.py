@@ -21,9 +21,9 @@ from published_sets.classification import write_sst2
 
 SMALLER = {
     r"model/size=small": "model/size=tiny",
-    r"trainer\.max_steps=3000, trainer\.validate_every=500": "trainer.max_steps=3, data.context_length=32",
-    r"trainer\.max_steps=300$": "trainer.max_steps=2",
-    r"trainer\.validate_every=50$": "trainer.validate_every=2",
+    r"trainer\.max_steps=\d+, trainer\.validate_every=\d+": "trainer.max_steps=3, data.context_length=32",
+    r"trainer\.max_steps=\d{2,}$": "trainer.max_steps=2",
+    r"trainer\.validate_every=\d+$": "trainer.validate_every=2",
     r"train_rows=200\b": "train_rows=20",
     r"train_rows=1000\b": "train_rows=40",
     r"train_rows=5000\b": "train_rows=80",
