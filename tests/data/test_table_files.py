@@ -212,6 +212,18 @@ def test_file_that_selects_is_refused_for_the_test(tmp_path: Path) -> None:
     assert f"data.test_path={other} has {other}, which is read for validation too" in said
 
 
+def test_file_of_a_folder_that_is_given_for_another_split_is_told_by_the_field_that_gives_it(tmp_path: Path) -> None:
+    """What the folder gives by its names is not to be told away by fields that are null already."""
+    for name in ("train", "test"):
+        write(tmp_path / f"{name}.csv", LABELLED)
+    test = tmp_path / "test.csv"
+    said = refusal(lambda: source_of(tmp_path, validation_path=str(test)))
+    assert f"data.validation_path={test} has {test}, which is read for test too: give a file that test" in said
+    (tmp_path / "dev.csv").symlink_to(tmp_path / "train.csv")
+    said = refusal(lambda: source_of(tmp_path))
+    assert f"data.path={tmp_path} has {tmp_path / 'dev.csv'} for validation and for train" in said
+
+
 def test_shares_follow_from_the_seed_and_changed_files_are_read_anew(tmp_path: Path) -> None:
     path = write(tmp_path / "data.csv", LABELLED)
     first, other = (source_of(path, seed=seed, test_share=0.2) for seed in (0, 1))
@@ -362,6 +374,23 @@ def test_rows_without_a_value_share_none(tmp_path: Path) -> None:
     rows = [{**row, "about": None} for row in CLAIMS]
     alone = source_of(write(tmp_path / "data.parquet", rows), **SHARED, share_by="about")
     assert [len(alone.samples()[name]) for name in SPLIT_NAMES] == [84, 12, 24]
+    for number, nothing in enumerate((float("nan"), [], " ")):
+        rows = [{**row, "about": nothing} for row in CLAIMS]
+        path = tmp_path / f"{number}.jsonl"
+        path.write_text("\n".join(map(json.dumps, rows)))
+        assert len(source_of(path, **SHARED, share_by="about").samples()["test"]) == 24, nothing
+
+
+def test_whole_numbers_share_with_themselves_however_a_file_writes_them(tmp_path: Path) -> None:
+    """A file of a table whose column has a gap somewhere writes 7 as 7.0."""
+    rows = [{**row, "about": (int, float)[number // 60](number % 30)} for number, row in enumerate(CLAIMS)]
+    for part, own in enumerate((rows[:60], rows[60:])):
+        write(tmp_path / f"part-{part}.parquet", own)
+    train, _, test = sides(source_of(tmp_path, **SHARED), "about", rows)
+    assert train & test, "rows by themselves fall on all sides"
+    for seed in range(3):
+        train, validation, test = sides(source_of(tmp_path, **SHARED, share_by="about", seed=seed), "about", rows)
+        assert not (train & validation or train & test or validation & test)
 
 
 def test_what_most_rows_share_stays_for_training(tmp_path: Path) -> None:
@@ -402,6 +431,12 @@ def test_questions_of_one_context_are_drawn_for_the_same_split(tmp_path: Path) -
     contexts = [{asked.context for asked in samples[name]} for name in SPLIT_NAMES]
     assert sum(map(len, contexts)) == len(set.union(*contexts)) == 40
     assert [len(samples[name]) for name in SPLIT_NAMES] == [165, 25, 10], "22 and 10 rows, rounded up to whole contexts"
+
+
+def test_questions_of_too_few_contexts_are_told_to_be_in_groups(tmp_path: Path) -> None:
+    rows = [{"question": f"q{row}", "context": f"{max(row, 97)} is it", "answer": "is"} for row in range(101)]
+    said = refusal(lambda: source_of(write(tmp_path / "data.jsonl", rows)))
+    assert "has 101 samples in 4 groups, each of which stands in one split, too few to share out" in said
 
 
 SQUAD = {"text": ["b", "c"], "answer_start": [2, 4]}

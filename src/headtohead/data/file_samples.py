@@ -79,9 +79,14 @@ class FileSamples(TextSource):
             known = {file.resolve() for file in files.get(other, ())}
             both = next((file for file in files.get(ours, ()) if file.resolve() in known), None)
             if both is not None:
+                given, its = (ours, other) if self.paths[ours] is not None else (other, ours)
+                if given == "train":
+                    raise DataError(
+                        f"data.path={self.paths['train']} has {both} for {its} and for train: make them two files."
+                    )
                 raise DataError(
-                    f"data.{ours}_path={self.paths[ours]} has {both}, which is read for {other} too: give a file that "
-                    f"{other} does not read, or null for rows of their own, drawn from the train files."
+                    f"data.{given}_path={self.paths[given]} has {both}, which is read for {its} too: give a file that "
+                    f"{its} does not read, or null for rows of their own."
                 )
 
     def sample_parameters(self) -> Mapping[str, Any]:
@@ -120,9 +125,9 @@ class FileSamples(TextSource):
                 samples[name] = [samples["train"][place] for place in drawn]
                 self._origins[name] = [self._origins["train"][place] for place in drawn]
         if start >= size:
-            told = f" in {len(begins) - 2} groups by data.share_by={','.join(self.share_by)}" if self.share_by else ""
+            groups = self._told_groups(min(len(begins) - 2, size), size)
             raise DataError(
-                f"{self.told_source()} has {size} samples{told}, too few to share out to three splits: give more, "
+                f"{self.told_source()} has {size} samples{groups}, too few to share out to three splits: give more, "
                 f"or files for validation and test (data.validation_path, data.test_path)."
             )
         kept = np.sort(order[start:]).tolist()
@@ -132,7 +137,10 @@ class FileSamples(TextSource):
     def _drawn(self, samples: Sequence[Any], origins: Sequence[tuple[str, int]]) -> tuple[np.ndarray, np.ndarray]:
         """Samples in an order of the seed's, and where this order may be cut: those that belong together stay so."""
         generator, size = np.random.default_rng(self.seed), len(samples)
-        keys = [self.together(sample, origin) for sample, origin in zip(samples, origins, strict=True)]
+        form = self.form
+        keys = [
+            (form.together(sample), *self.shared_of(origin)) for sample, origin in zip(samples, origins, strict=True)
+        ]
         if not any(key is not None for own in keys for key in own):
             return generator.permutation(size), np.arange(2 * size + 1)
         group_of = groups_of(keys)
@@ -143,14 +151,19 @@ class FileSamples(TextSource):
         begins = np.flatnonzero(np.diff(group_of[order], prepend=-1))
         return order, np.append(begins, [size, 2 * size])
 
+    def _told_groups(self, groups: int, size: int) -> str:
+        if self.share_by:
+            return f" in {groups} groups by data.share_by={','.join(self.share_by)}"
+        return f" in {groups} groups, each of which stands in one split" if groups < size else ""
+
     def _too_large(self, group_of: np.ndarray) -> np.ndarray:
         """Groups of more samples than a split is to have: they stay for training."""
         return np.bincount(group_of) > max(round(max(self.shares.values()) * len(group_of)), 1)
 
-    def together(self, sample: Any, origin: tuple[str, int]) -> Keys:
-        """With which others a sample of this file and number stands in one split, where splits are drawn."""
+    def shared_of(self, origin: tuple[str, int]) -> Keys:
+        """What a sample of this file and number has in common with others, besides what its form says."""
         del origin
-        return (self.form.together(sample),)
+        return ()
 
     def nothing_in(self, name: SplitName) -> DataError:
         """The files of a split hold no sample."""

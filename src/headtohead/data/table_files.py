@@ -152,7 +152,7 @@ class TableFiles(FileSamples):
 
     def _columns_to_share_by(self, file: Path) -> Sequence[str]:
         """None of files that nothing is drawn from."""
-        if file not in self.files["train"] or all(self.files.get(name) for name in SPLIT_NAMES):
+        if not self.share_by or file not in self.files["train"] or all(self.files.get(name) for name in SPLIT_NAMES):
             return ()
         names = self.column_names(file)
         for name in self.share_by:
@@ -163,8 +163,8 @@ class TableFiles(FileSamples):
                 )
         return self.share_by
 
-    def together(self, sample: Any, origin: tuple[str, int]) -> Keys:
-        return [*super().together(sample, origin), *self._shared.get(origin, ())]
+    def shared_of(self, origin: tuple[str, int]) -> Keys:
+        return self._shared.get(origin, ())
 
     def samples(self) -> Mapping[SplitName, list[Any]]:
         found = super().samples()
@@ -173,7 +173,9 @@ class TableFiles(FileSamples):
 
 
 def _key(value: Any) -> Hashable:
-    """None where the cell is empty: such rows have nothing in common."""
-    if value is None or (isinstance(value, str) and not value.strip()):
+    """None where the cell is empty: such rows have nothing in common. A whole number is the same in a file that writes
+    it with a point, as many do where another row of the column has none."""
+    if value is None or value != value or value == [] or (isinstance(value, str) and not value.strip()):
         return None
-    return value if isinstance(value, str) else repr(value)
+    whole = int(value) if isinstance(value, float) and value.is_integer() else value
+    return whole if isinstance(whole, str) else repr(whole)
