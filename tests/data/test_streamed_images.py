@@ -99,6 +99,21 @@ def test_labels_of_another_column_are_not_those_that_were_kept(tmp_path: Path) -
     assert max(fine) >= 20 and coarse == [label % 20 for label in fine], "as the pictures were written"
 
 
+def test_names_of_classes_and_splits_follow_the_card_though_the_files_stay(tmp_path: Path) -> None:
+    SETS["imagenet"](tmp_path)
+    card, small = tmp_path / "README.md", {"image_size": 4, "num_validation": 6}
+    first = source_of(tmp_path, **small)
+    assert first.spec().class_names[1] == "goldfish, Carassius auratus" and len(first.split("train")) == 114
+    told = card.read_text(encoding="utf-8").replace("goldfish, Carassius auratus", "not a fish")
+    card.write_text(told, encoding="utf-8")
+    assert source_of(tmp_path, **small).spec().class_names[1] == "not a fish"
+    halves = [f"data/train-0000{half}-of-00002.parquet" for half in range(2)]
+    told = told.replace("path: data/train-*", f"path: {halves[0]}").replace("path: data/validation-*", "path: [OTHERS]")
+    card.write_text(told.replace("[OTHERS]", f"[{halves[1]}, 'data/validation-*']"), encoding="utf-8")
+    moved = source_of(tmp_path, **small)
+    assert len(moved.split("train")) == 54 and len(moved.split("test")) == 80
+
+
 def test_any_step_can_be_reached_at_once_and_seeds_differ(folder: Path) -> None:
     source = source_of(folder)
     whole = [order(source).step(step)[1].tolist() for step in range(40)]

@@ -111,14 +111,17 @@ class StreamedImages(CachedSource):
         return {ours: self.located.addresses(theirs) for ours, theirs in self.published_splits.items()}
 
     def parameters(self) -> Mapping[str, Any]:
-        folder, written = self.published.path, []
-        files = [file for theirs in self.published_splits.values() for file in self.located.files(theirs)[theirs]]
+        """A commit never changes; of a folder it is told when files were written, and which names its card has."""
+        folder, found = self.published.path, self.located
+        now: list[Any] = []
+        files = {ours: found.files(theirs)[theirs] for ours, theirs in self.published_splits.items()}
         if folder is not None:
-            written = [(folder / file.path).stat().st_mtime_ns for file in files]
+            written = [(folder / file.path).stat().st_mtime_ns for own in files.values() for file in own]
+            now = [written, found.all_class_names()]
         return {
-            "files": [[file.path, file.size, file.sha256] for file in files],
-            "origin": self.located.provenance(),
-            "folder": [self.published.folder, written],
+            "files": {ours: [[file.path, file.size, file.sha256] for file in own] for ours, own in files.items()},
+            "origin": found.provenance(),
+            "folder": [self.published.folder, *now],
             "columns": [self.columns.image, self.columns.label],
             "counts": [self.num_validation, self.num_test, self.num_measured],
             "image_size": self.image_size,
