@@ -131,6 +131,21 @@ def test_what_is_remembered_of_a_file_and_damaged_is_found_anew(hub: HubServer, 
         assert HubTables(name="someone/lines", tokenizer="char").chosen == expected
 
 
+def test_columns_of_a_file_are_not_those_of_another_whatever_their_paths(hub: HubServer, tmp_path: Path) -> None:
+    paths = ("a/train.jsonl", "a--train.jsonl", "/".join(["a" * 90] * 3 + ["train.jsonl"]))
+    folder = tmp_path / "three"
+    for number, path in enumerate(paths):
+        rows = [{f"text_{number}": f"it was {row}", f"label_{number}": row % 2} for row in range(40)]
+        write_jsonl(folder / path, rows)
+    write_card(folder, {"configs": [{"config_name": path[:3], "data_files": path} for path in paths]})
+    hub.folders["someone/three"], hub.commits["someone/three"] = folder, commit_of(folder)
+    for number, path in enumerate(paths):
+        columns = {"text_column": f"text_{number}", "label_column": f"label_{number}"}
+        source = HubTables(name="someone/three", subset=path[:3], tokenizer="char", **columns)
+        assert source.schema.column_names == list(columns.values())
+        assert source.chosen[0] == "labelled_text"
+
+
 def test_a_file_of_a_folder_that_changes_without_changing_its_size_is_other_data(lines: Path) -> None:
     before = HubTables(folder=str(lines), tokenizer="char").spec().data_hash
     assert HubTables(folder=str(lines), tokenizer="char").spec().data_hash == before

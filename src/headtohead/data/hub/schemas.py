@@ -3,6 +3,7 @@ that, remembered where they never change."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,13 +29,18 @@ def schema_of(found: Located, listed: RepositoryFile, file: Path) -> Schema:
     published = found.published
     if published.folder is not None or file.name.lower().endswith(".parquet"):
         return Schema(reading.column_names(file), reading.features_of(file))
-    name, key = str(published.name), f"columns-{found.revision}-{listed.path}"
+    name, key = str(published.name), f"columns-{found.revision}-{_short(listed.path)}"
     known = _from_json(recall(name, key))
     if known is None:
         known = Schema(reading.column_names(file), reading.features_of(file))
         with told(published):
             remember(name, key, _as_json(known))
     return known
+
+
+def _short(path: str) -> str:
+    """A path may be longer than the name of a file, and have any sign in it."""
+    return hashlib.sha256(path.encode()).hexdigest()[:24]
 
 
 def _as_json(schema: Schema) -> dict[str, Any]:
