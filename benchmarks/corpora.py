@@ -28,7 +28,7 @@ import pyarrow as pa
 import torch
 from pyarrow import parquet
 
-from headtohead.data.grammar_lm import GrammarCorpus
+from headtohead.data.generated.grammar_lm import GrammarCorpus
 from headtohead.data.language import encoded
 from headtohead.data.order import order_of
 from headtohead.data.storage import ragged

@@ -18,14 +18,14 @@ from collections.abc import Callable
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from headtohead.data.contracts import SPLIT_NAMES
-from headtohead.data.dyck import Dyck
-from headtohead.data.induction import Induction
-from headtohead.data.listops import ListOps
-from headtohead.data.modular_addition import ModularAddition
-from headtohead.data.procedural import ProceduralSource
-from headtohead.data.rewriting import Copy, Reverse, Sort
-from headtohead.data.selective_copy import SelectiveCopy
-from headtohead.data.word_problem import WordProblem
+from headtohead.data.generated.dyck import Dyck
+from headtohead.data.generated.induction import Induction
+from headtohead.data.generated.listops import ListOps
+from headtohead.data.generated.modular_addition import ModularAddition
+from headtohead.data.generated.procedural import ProceduralSource
+from headtohead.data.generated.rewriting import Copy, Reverse, Sort
+from headtohead.data.generated.selective_copy import SelectiveCopy
+from headtohead.data.generated.word_problem import WordProblem
 
 DRAWN = (Copy, Reverse, Sort, SelectiveCopy, Induction, WordProblem, Dyck, ListOps)
 

@@ -14,7 +14,7 @@ import headtohead as h2h
 from fresh_runs import ROWS, fresh_run
 from headtohead.cli import main
 from headtohead.comparing.comparability import NotComparable
-from headtohead.data.story_search import story_search
+from headtohead.data.generated.story_search import story_search
 from headtohead.examining.finished import FinishedRun
 from headtohead.examining.retrieval.collection import Collection
 from headtohead.examining.retrieval.ordering import Ranking

@@ -9,36 +9,36 @@ from pathlib import Path
 
 import numpy as np
 
-from headtohead.data.associative_recall import AssociativeRecall
-from headtohead.data.conll_files import ConllFiles
 from headtohead.data.contracts import DataSource
-from headtohead.data.csv_files import CsvFiles
 from headtohead.data.digits import Digits
-from headtohead.data.dyck import Dyck
-from headtohead.data.grammar_lm import GrammarCorpus
+from headtohead.data.generated.associative_recall import AssociativeRecall
+from headtohead.data.generated.dyck import Dyck
+from headtohead.data.generated.grammar_lm import GrammarCorpus
+from headtohead.data.generated.induction import Induction
+from headtohead.data.generated.listops import ListOps
+from headtohead.data.generated.modular_addition import ModularAddition
+from headtohead.data.generated.number_words import NumberWords
+from headtohead.data.generated.pair_grammar import PairGrammar
+from headtohead.data.generated.pathfinder import Pathfinder, PathfinderPixels
+from headtohead.data.generated.qa_grammar import QaGrammar
+from headtohead.data.generated.rewriting import Copy, Reverse, Sort
+from headtohead.data.generated.selective_copy import SelectiveCopy
+from headtohead.data.generated.sentence_grammar import SentenceGrammar
+from headtohead.data.generated.similarity_grammar import SimilarityGrammar
+from headtohead.data.generated.tagging_grammar import TaggingGrammar
+from headtohead.data.generated.word_problem import WordProblem
 from headtohead.data.hub.corpora import HubCorpus
 from headtohead.data.hub.images import HubImages
 from headtohead.data.hub.tables import HubTables
 from headtohead.data.image_folder import ImageFolder
-from headtohead.data.induction import Induction
-from headtohead.data.json_files import JsonFiles
-from headtohead.data.listops import ListOps
-from headtohead.data.modular_addition import ModularAddition
 from headtohead.data.next_sentence import NextSentence
-from headtohead.data.number_words import NumberWords
-from headtohead.data.pair_grammar import PairGrammar
-from headtohead.data.parallel_text import ParallelText
-from headtohead.data.parquet_files import ParquetFiles
-from headtohead.data.pathfinder import Pathfinder, PathfinderPixels
-from headtohead.data.qa_grammar import QaGrammar
-from headtohead.data.rewriting import Copy, Reverse, Sort
-from headtohead.data.selective_copy import SelectiveCopy
-from headtohead.data.sentence_grammar import SentenceGrammar
-from headtohead.data.similarity_grammar import SimilarityGrammar
-from headtohead.data.tagging_grammar import TaggingGrammar
+from headtohead.data.tables.conll_files import ConllFiles
+from headtohead.data.tables.csv_files import CsvFiles
+from headtohead.data.tables.json_files import JsonFiles
+from headtohead.data.tables.parallel_text import ParallelText
+from headtohead.data.tables.parquet_files import ParquetFiles
 from headtohead.data.text import TextFiles
 from headtohead.data.text_to_text import TextToText
-from headtohead.data.word_problem import WordProblem
 
 CONF = Path(__file__).parents[2] / "conf" / "data"
 FEW = {"num_train": 200, "num_validation": 30, "num_test": 40}

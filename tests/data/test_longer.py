@@ -11,21 +11,21 @@ import pytest
 import torch
 
 from data.small_sources import FEW
-from headtohead.data.associative_recall import AssociativeRecall
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataError, DataSource
-from headtohead.data.dyck import Dyck
-from headtohead.data.grammar_lm import GrammarCorpus
-from headtohead.data.induction import Induction
-from headtohead.data.json_files import JsonFiles
-from headtohead.data.listops import ListOps
-from headtohead.data.modular_addition import ModularAddition
-from headtohead.data.number_words import NumberWords
-from headtohead.data.rewriting import Copy, Reverse, Sort
-from headtohead.data.selective_copy import SelectiveCopy
-from headtohead.data.sentence_grammar import SentenceGrammar
+from headtohead.data.generated.associative_recall import AssociativeRecall
+from headtohead.data.generated.dyck import Dyck
+from headtohead.data.generated.grammar_lm import GrammarCorpus
+from headtohead.data.generated.induction import Induction
+from headtohead.data.generated.listops import ListOps
+from headtohead.data.generated.modular_addition import ModularAddition
+from headtohead.data.generated.number_words import NumberWords
+from headtohead.data.generated.rewriting import Copy, Reverse, Sort
+from headtohead.data.generated.selective_copy import SelectiveCopy
+from headtohead.data.generated.sentence_grammar import SentenceGrammar
+from headtohead.data.generated.word_problem import WordProblem
+from headtohead.data.tables.json_files import JsonFiles
 from headtohead.data.text import TextFiles
-from headtohead.data.word_problem import WordProblem
 
 Made = Callable[[], DataSource]
 ROWS: dict[str, Made] = {

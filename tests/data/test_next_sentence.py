@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from headtohead.data.contracts import SPLIT_NAMES, DataError
+from headtohead.data.generated.stories import NEXT, RANDOM
 from headtohead.data.next_sentence import NextSentence
-from headtohead.data.stories import NEXT, RANDOM
 
 
 def written(folder: Path, *, documents: int, sentences: int = 12) -> Path:

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from headtohead.data.contracts import DataError, DataSource
-from headtohead.data.csv_files import CsvFiles
-from headtohead.data.grammar_lm import GrammarCorpus
+from headtohead.data.generated.grammar_lm import GrammarCorpus
+from headtohead.data.generated.pair_grammar import PairGrammar
+from headtohead.data.generated.qa_grammar import QaGrammar
+from headtohead.data.generated.sentence_grammar import SentenceGrammar
+from headtohead.data.generated.tagging_grammar import TaggingGrammar
 from headtohead.data.hub.tables import HubTables
-from headtohead.data.json_files import JsonFiles
-from headtohead.data.pair_grammar import PairGrammar
-from headtohead.data.qa_grammar import QaGrammar
-from headtohead.data.sentence_grammar import SentenceGrammar
-from headtohead.data.tagging_grammar import TaggingGrammar
+from headtohead.data.tables.csv_files import CsvFiles
+from headtohead.data.tables.json_files import JsonFiles
 from headtohead.data.text_to_text import TextToText
 
 FEW = {"num_train": 120, "num_validation": 20, "num_test": 20}

@@ -18,7 +18,7 @@ import pytest
 from headtohead.data import language, tokenizing
 from headtohead.data.bars import bar, short
 from headtohead.data.contracts import DataError
-from headtohead.data.grammar_lm import GrammarCorpus
+from headtohead.data.generated.grammar_lm import GrammarCorpus
 from headtohead.data.storage import Ragged, Table, ragged
 from headtohead.data.tokenizers import tokenizer as tokenizer_module
 from headtohead.data.tokenizers import train_tokenizer, training

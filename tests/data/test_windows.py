@@ -7,11 +7,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from headtohead.data.associative_recall import AssociativeRecall
 from headtohead.data.batch import IGNORED
 from headtohead.data.contracts import DataError, Split
+from headtohead.data.generated.associative_recall import AssociativeRecall
+from headtohead.data.generated.sentence_grammar import SentenceGrammar
 from headtohead.data.rows import ByteCounter
-from headtohead.data.sentence_grammar import SentenceGrammar
 from headtohead.data.storage import Ragged
 from headtohead.data.text import TextFiles
 from headtohead.data.windows import StridedRows

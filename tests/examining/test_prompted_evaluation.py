@@ -18,7 +18,7 @@ from headtohead.building.errors import ConfigurationError
 from headtohead.building.revising import revised
 from headtohead.cli import main
 from headtohead.data.fewer import FewerRows
-from headtohead.data.sentence_grammar import SentenceGrammar
+from headtohead.data.generated.sentence_grammar import SentenceGrammar
 from headtohead.examining.evaluation.evaluate import evaluate
 from headtohead.examining.evaluation.prompted import with_shots
 from headtohead.examining.evaluation.question import Question

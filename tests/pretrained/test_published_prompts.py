@@ -11,7 +11,7 @@ from published_folders import END, write_gpt2
 from tokenizers import Tokenizer as Library
 
 import headtohead as h2h
-from headtohead.data.sentence_grammar import SentenceGrammar
+from headtohead.data.generated.sentence_grammar import SentenceGrammar
 from headtohead.tasks.prompting import texts_of
 
 WORDS = ["bad", "good"]

@@ -12,7 +12,7 @@ from rich.console import Console
 from small_studies import TINY, small_study, write_run
 
 from headtohead.building.errors import ConfigurationError
-from headtohead.data.sentence_grammar import SentenceGrammar
+from headtohead.data.generated.sentence_grammar import SentenceGrammar
 from headtohead.studying.estimating import estimate
 from headtohead.studying.planning import Plan, Planner
 from headtohead.studying.running import train_cell

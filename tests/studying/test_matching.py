@@ -14,7 +14,7 @@ from headtohead.building.build import build_model, build_parts
 from headtohead.building.configuration import compose_checked
 from headtohead.building.errors import ConfigurationError
 from headtohead.data.fewer import FewerRows
-from headtohead.data.sentence_grammar import SentenceGrammar
+from headtohead.data.generated.sentence_grammar import SentenceGrammar
 from headtohead.studying.matching import dials
 from headtohead.studying.matching.budgets import Budget, EqualFlops, EqualParameters, EqualState, EqualTime, EqualTokens
 from headtohead.studying.matching.costing import costed

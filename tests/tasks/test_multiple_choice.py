@@ -18,8 +18,8 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.data.batch import IGNORED
 from headtohead.data.contracts import DataSource, DataSpec
 from headtohead.data.fewer import FewerRows
-from headtohead.data.pair_grammar import PairGrammar
-from headtohead.data.sentence_grammar import SentenceGrammar
+from headtohead.data.generated.pair_grammar import PairGrammar
+from headtohead.data.generated.sentence_grammar import SentenceGrammar
 from headtohead.tasks.examples import drawn_examples
 from headtohead.tasks.lengths import as_read
 from headtohead.tasks.multiple_choice import MultipleChoice

@@ -16,7 +16,7 @@ import headtohead as h2h
 from headtohead.architectures.bag_of_words import BagOfWords
 from headtohead.data.contracts import DataSource
 from headtohead.data.fewer import FewerRows
-from headtohead.data.sentence_grammar import SentenceGrammar
+from headtohead.data.generated.sentence_grammar import SentenceGrammar
 from headtohead.tasks.classification import Classification
 from headtohead.training.solving import solve
 

@@ -12,9 +12,9 @@ from runs import NUM_ROWS, Rows, TinyData, parts
 import headtohead as h2h
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import Split, SplitName
-from headtohead.data.csv_files import CsvFiles
-from headtohead.data.qa_grammar import QaGrammar
+from headtohead.data.generated.qa_grammar import QaGrammar
 from headtohead.data.sampling import SampledRows
+from headtohead.data.tables.csv_files import CsvFiles
 from headtohead.tracking.record import RunRecord
 from headtohead.training.run import train
 

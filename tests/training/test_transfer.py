@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import headtohead as h2h
-from headtohead.data.stories import NEXT, story_pairs
+from headtohead.data.generated.stories import NEXT, story_pairs
 from headtohead.tracking.record import RunRecord
 
 MODEL = [

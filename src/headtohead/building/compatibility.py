@@ -16,7 +16,7 @@ from headtohead.building.errors import ConfigurationError
 from headtohead.building.published import PREFIX
 from headtohead.building.sources import class_value
 from headtohead.building.view import Side, View
-from headtohead.data.parts import kind_of_fields
+from headtohead.data.tables.parts import kind_of_fields
 
 Rule = Callable[[View], Iterator[str]]
 

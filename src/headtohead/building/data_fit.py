@@ -10,7 +10,7 @@ from headtohead.building.errors import ConfigurationError
 from headtohead.building.sources import class_value
 from headtohead.building.view import View
 from headtohead.data.contracts import DataSpec
-from headtohead.data.problems import KIND_OF_FORM
+from headtohead.data.generated.problems import KIND_OF_FORM
 
 
 def fit(config: Mapping[str, Any], spec: DataSpec) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from headtohead.building.choices import choices
 from headtohead.building.overrides import key_of
 from headtohead.building.sources import class_value
-from headtohead.data.parts import kind_of_fields
+from headtohead.data.tables.parts import kind_of_fields
 
 _PUBLISHED = ("headtohead.data.hub.", "headtohead.data.streaming.")
 _SPOKEN_FOR = {"task", "experiment", "init_from", "resume_from"}

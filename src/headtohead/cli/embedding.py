@@ -222,7 +222,7 @@ def _tell_cut(chosen: Chosen) -> None:
 def _generate(kind: str, places: Sequence[str]) -> int:
     if len(places) != 1:
         raise ConfigurationError(f"--generate {kind} writes to one folder: h2h embed --generate {kind} FOLDER")
-    from headtohead.data.story_search import story_search
+    from headtohead.data.generated.story_search import story_search
 
     folder = Path(places[0])
     found = story_search(kind)

@@ -11,8 +11,8 @@ import numpy as np
 
 from headtohead.data.contracts import SPLIT_NAMES, DataError, SplitName
 from headtohead.data.documents import Documents, Unit
+from headtohead.data.generated.stories import NEXT, RANDOM
 from headtohead.data.labelled import LabelledForm, LabelledPair
-from headtohead.data.stories import NEXT, RANDOM
 from headtohead.data.texts import TextSource, check_max_length
 from headtohead.data.tokenizers import TokenizerName
 

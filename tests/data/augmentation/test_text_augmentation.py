@@ -20,11 +20,11 @@ from headtohead.data.augmentation.swapping import Swapping
 from headtohead.data.augmentation.synonyms import Synonyms
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataError
-from headtohead.data.grammar_lm import GrammarCorpus
+from headtohead.data.generated.grammar_lm import GrammarCorpus
+from headtohead.data.generated.listops import ListOps
+from headtohead.data.generated.qa_grammar import QaGrammar
 from headtohead.data.labelled import LabelledForm
-from headtohead.data.listops import ListOps
 from headtohead.data.pairs import PairForm
-from headtohead.data.qa_grammar import QaGrammar
 from headtohead.data.tagged import TaggedForm
 from headtohead.data.texts import Form
 

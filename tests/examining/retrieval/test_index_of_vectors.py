@@ -12,7 +12,7 @@ import torch
 from fresh_runs import ROWS, fresh_run
 from headtohead.building.errors import ConfigurationError
 from headtohead.data.contracts import DataError
-from headtohead.data.story_search import story_search
+from headtohead.data.generated.story_search import story_search
 from headtohead.examining.finished import FinishedRun, open_run
 from headtohead.examining.retrieval import index as indexing
 from headtohead.examining.retrieval.collection import Collection

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headtohead.data.parquet_files import schema_of
+from headtohead.data.tables.parquet_files import schema_of
 
 
 def features_of_card(card: Mapping[str, Any], subset: str | None) -> Mapping[str, Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headtohead.data.columns import Columns, kind_of, ways
 from headtohead.data.contracts import DataError, DataKind
 from headtohead.data.hub.features import is_fraction, is_label, is_text, leaves, type_of
+from headtohead.data.tables.columns import Columns, kind_of, ways
 
 Chosen = tuple[DataKind, dict[str, str]]
 

@@ -14,7 +14,7 @@ from typing import Any
 from headtohead.data.classes import Classes
 from headtohead.data.contracts import DataError
 from headtohead.data.hub.features import class_names_of
-from headtohead.data.parquet_files import opened_file, schema_of
+from headtohead.data.tables.parquet_files import opened_file, schema_of
 
 _AT_ONCE = 256
 """Rows that are read together."""

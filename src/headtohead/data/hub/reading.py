@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.data.contracts import DataError
-from headtohead.data.csv_files import CsvFiles
 from headtohead.data.hub.features import features_of_arrow, features_of_parquet
 from headtohead.data.hub.splitting import SUFFIXES
-from headtohead.data.json_files import JsonFiles
-from headtohead.data.parquet_files import ParquetFiles
-from headtohead.data.table_files import Columnar, TableFiles
+from headtohead.data.tables.csv_files import CsvFiles
+from headtohead.data.tables.json_files import JsonFiles
+from headtohead.data.tables.parquet_files import ParquetFiles
+from headtohead.data.tables.table_files import Columnar, TableFiles
 
 
 def column_names(file: Path) -> Sequence[str]:

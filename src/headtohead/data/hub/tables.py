@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from headtohead.data.caching import Prepared
-from headtohead.data.columns import Columns, kind_of
 from headtohead.data.contracts import DataError, DataKind, SplitName
 from headtohead.data.files import check_shares
 from headtohead.data.hub import reading
@@ -22,7 +21,8 @@ from headtohead.data.hub.published import Published
 from headtohead.data.hub.schemas import Schema, schema_of
 from headtohead.data.labelled import LabelledForm
 from headtohead.data.language import Packing
-from headtohead.data.table_files import Columnar, TableFiles
+from headtohead.data.tables.columns import Columns, kind_of
+from headtohead.data.tables.table_files import Columnar, TableFiles
 from headtohead.data.tagged import TaggedForm
 from headtohead.data.texts import Form
 from headtohead.data.tokenizers import TokenizerName

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from headtohead.building.errors import nearest
 from headtohead.data.contracts import DataError, DataSource, DataSpec
-from headtohead.data.problems import FIRST_ID
-from headtohead.data.procedural import ProceduralSource
+from headtohead.data.generated.problems import FIRST_ID
+from headtohead.data.generated.procedural import ProceduralSource
 from headtohead.data.texts import TextSource
 
 Prompt = str | Sequence[int]

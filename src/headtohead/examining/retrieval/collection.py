@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from headtohead.data.contracts import DataError
-from headtohead.data.csv_files import CsvFiles
 from headtohead.data.files import decoded, existing
-from headtohead.data.json_files import JsonFiles
+from headtohead.data.tables.csv_files import CsvFiles
+from headtohead.data.tables.json_files import JsonFiles
 
 Unit = Literal["file", "paragraph", "line"]
 TEXTS = (".md", ".txt")

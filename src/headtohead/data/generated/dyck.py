@@ -1,0 +1,138 @@
+"""Words of balanced brackets, Dyck-k with bounded depth (Hewitt et al. 2020, https://arxiv.org/abs/2010.07515; Yao et
+al. 2021, https://arxiv.org/abs/2105.11115): which bracket closes is known to whoever keeps a stack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from headtohead.data.contracts import DataError
+from headtohead.data.dealing import check_sizes
+from headtohead.data.generated.drawing import DrawnSource
+from headtohead.data.generated.problems import FIRST_ID, Layout, ProblemForm, Problems, Span, beyond, check_lengths
+from headtohead.data.tokenizers import PAD
+
+_BRACKETS = ("()", "[]", "{}", "<>")
+
+
+class Dyck(DrawnSource):
+    """Every word of a length is equally likely. With form=language each closing bracket is to be predicted from what
+    stands before it. With form=labelled half of the words had two brackets exchanged and are unbalanced, though they
+    have as many of each bracket as a balanced word."""
+
+    name: ClassVar[str] = "dyck"
+    forms: ClassVar[tuple[ProblemForm, ...]] = ("language", "labelled")
+    layout: ClassVar[Layout] = "along"
+
+    def __init__(
+        self,
+        *,
+        num_train: int = 20_000,
+        num_validation: int = 1_000,
+        num_test: int = 1_000,
+        form: Literal["language", "labelled"] = "language",
+        num_types: int = 2,
+        max_depth: int = 8,
+        length: int = 32,
+        min_length: int | None = None,
+        test_length: int | None = None,
+        batch_size: int = 64,
+        seed: int = 0,
+    ) -> None:
+        for field, value in (("num_types", num_types), ("max_depth", max_depth)):
+            if value < 1:
+                raise DataError(f"data.{field}={value} must be at least 1.")
+        super().__init__(
+            sizes=check_sizes(num_train, num_validation, num_test),
+            spans=check_lengths(min_length, length, test_length, fewest=2, step=2),
+            form=form,
+            symbols=bracket_names(num_types),
+            class_names=("unbalanced", "balanced"),
+            batch_size=batch_size,
+            seed=seed,
+        )
+        self.num_types, self.max_depth = num_types, max_depth
+
+    def drawn_parameters(self) -> Mapping[str, Any]:
+        return {"num_types": self.num_types, "max_depth": self.max_depth}
+
+    def draw(self, size: int, span: Span, generator: np.random.Generator) -> Problems:
+        lengths = span.draw(size, generator)
+        words = self._balanced(lengths, span.longest, generator)
+        if self.form == "language":
+            closing = np.roll(words, -1, axis=1) >= FIRST_ID + self.num_types
+            closing[:, -1] = False
+            answers = np.where(closing, np.roll(words, -1, axis=1), PAD)
+            read = np.where(beyond(lengths - 1, span.longest), PAD, words)
+            return Problems.of(read[:, :-1], answers[:, :-1])
+        labels = generator.integers(2, size=size)
+        spoilt = np.flatnonzero(labels == 0)
+        words[spoilt] = self._unbalanced(words[spoilt], generator)
+        return Problems.of(words, np.full((size, 1), PAD), labels)
+
+    def _balanced(self, lengths: np.ndarray, width: int, generator: np.random.Generator) -> np.ndarray:
+        """Bracket by bracket, all words together, each with a stack of the types that are open."""
+        chances = opening_chances(width, self.max_depth)
+        rows, depth = np.arange(len(lengths)), np.zeros(len(lengths), dtype=np.int64)
+        stacks = np.zeros((len(lengths), self.max_depth + 1), dtype=np.int64)
+        words = np.full((len(lengths), width), PAD)
+        for column in range(width):
+            left = lengths - column
+            opens = generator.random(len(rows)) < chances[np.maximum(left, 0), depth]
+            stacks[rows, depth] = np.where(
+                opens, generator.integers(self.num_types, size=len(rows)), stacks[rows, depth]
+            )
+            closes = ~opens & (left > 0)
+            depth -= closes
+            bracket = stacks[rows, depth] + np.where(opens, 0, self.num_types)
+            words[:, column] = np.where(opens | closes, FIRST_ID + bracket, PAD)
+            depth += opens
+        return words
+
+    def _unbalanced(self, words: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        """Half of them with two closing brackets of different types exchanged, where there are such; the rest with
+        an opening one behind a closing one that it is needed for."""
+        rows = np.arange(len(words))
+        closing = words >= FIRST_ID + self.num_types
+        second = drawn_place(closing, generator)
+        others = closing & (words != words[rows, second][:, None])
+        mistyped = others.any(1) & (generator.random(len(words)) < 0.5)
+        depth = np.cumsum(np.where(closing, -1, words != PAD), axis=1)
+        columns = np.arange(words.shape[1])
+        shallow = (depth <= 1) & (columns < second[:, None])
+        last_shallow = np.where(shallow, columns, 0).max(1)
+        needed = ~closing & (columns <= last_shallow[:, None])
+        first = drawn_place(np.where(mistyped[:, None], others, needed), generator)
+        exchanged = words.copy()
+        exchanged[rows, first], exchanged[rows, second] = words[rows, second], words[rows, first]
+        return exchanged
+
+
+def bracket_names(num_types: int) -> list[str]:
+    """All opening ones, then all closing ones: signs as far as there are signs, then (4 and )4 and so on."""
+    pairs = [_BRACKETS[kind] if kind < len(_BRACKETS) else "()" for kind in range(num_types)]
+    numbers = [str(kind) if kind >= len(_BRACKETS) else "" for kind in range(num_types)]
+    return [pair[side] + number for side in range(2) for pair, number in zip(pairs, numbers, strict=True)]
+
+
+@lru_cache(maxsize=8)
+def opening_chances(width: int, max_depth: int) -> np.ndarray:
+    """By the number of brackets left and the depth, the share of the words ahead that open a bracket now."""
+    chances = np.zeros((width + 1, max_depth + 1))
+    ways = np.zeros(max_depth + 2)
+    ways[0] = 1.0
+    for left in range(1, width + 1):
+        opening, closing = ways[1:], np.append(0.0, ways[:-2])
+        total = opening + closing
+        chances[left] = np.divide(opening, total, out=np.zeros_like(total), where=total > 0)
+        ways = np.append(total / total.max(), 0.0)
+    return chances
+
+
+def drawn_place(allowed: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """In each row one of the allowed places, each equally likely."""
+    rank = (generator.random(len(allowed)) * allowed.sum(1)).astype(np.int64)
+    return np.argmax(np.cumsum(allowed, axis=1) > rank[:, None], axis=1)

@@ -1,0 +1,95 @@
+"""Induction heads (Olsson et al. 2022, https://arxiv.org/abs/2209.11895): what followed a symbol before follows it
+again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+
+from headtohead.data.contracts import DataError
+from headtohead.data.dealing import check_sizes
+from headtohead.data.generated.drawing import DrawnSource
+from headtohead.data.generated.problems import (
+    FIRST_ID,
+    Layout,
+    ProblemForm,
+    Problems,
+    Span,
+    beyond,
+    check_lengths,
+    padded_symbols,
+)
+from headtohead.data.generated.rewriting import check_symbols
+from headtohead.data.tokenizers import PAD
+
+Pattern = Literal["trigger", "repeat"]
+
+
+class Induction(DrawnSource):
+    """With pattern=trigger (Gu and Dao 2023, https://arxiv.org/abs/2312.00752) a special symbol stands once among
+    random ones and again at the end: what followed it is the one answer. With pattern=repeat a random half comes
+    twice, and each symbol of the second time has its successor for an answer."""
+
+    name: ClassVar[str] = "induction"
+    kind = "language"
+    forms: ClassVar[tuple[ProblemForm, ...]] = ("language",)
+    layout: ClassVar[Layout] = "along"
+
+    def __init__(
+        self,
+        *,
+        num_train: int = 20_000,
+        num_validation: int = 1_000,
+        num_test: int = 1_000,
+        pattern: Pattern = "trigger",
+        length: int = 64,
+        min_length: int | None = None,
+        test_length: int | None = None,
+        num_symbols: int = 16,
+        batch_size: int = 64,
+        seed: int = 0,
+    ) -> None:
+        check_symbols(num_symbols)
+        if pattern not in get_args(Pattern):
+            raise DataError(f"data.pattern={pattern} is unknown: choose one of {', '.join(get_args(Pattern))}.")
+        super().__init__(
+            sizes=check_sizes(num_train, num_validation, num_test),
+            spans=check_lengths(min_length, length, test_length, fewest=3),
+            form="language",
+            symbols=[*(str(number) for number in range(num_symbols)), "trigger"],
+            batch_size=batch_size,
+            seed=seed,
+        )
+        self.pattern, self.num_symbols = pattern, num_symbols
+
+    def drawn_parameters(self) -> Mapping[str, Any]:
+        return {"pattern": self.pattern, "num_symbols": self.num_symbols}
+
+    def draw(self, size: int, span: Span, generator: np.random.Generator) -> Problems:
+        lengths = span.draw(size, generator)
+        prompts = padded_symbols(lengths, span.longest, self.num_symbols, generator)
+        return (
+            self._triggered(prompts, lengths, generator) if self.pattern == "trigger" else _repeated(prompts, lengths)
+        )
+
+    def _triggered(self, prompts: np.ndarray, lengths: np.ndarray, generator: np.random.Generator) -> Problems:
+        rows, trigger = np.arange(len(prompts)), FIRST_ID + self.num_symbols
+        first = generator.integers(0, lengths - 2)
+        answers = np.full_like(prompts, PAD)
+        answers[rows, lengths - 1] = prompts[rows, first + 1]
+        prompts[rows, first] = trigger
+        prompts[rows, lengths - 1] = trigger
+        return Problems.of(prompts, answers)
+
+
+def _repeated(prompts: np.ndarray, lengths: np.ndarray) -> Problems:
+    """The first time is so long that the last symbol's successor is in it."""
+    period = lengths // 2 + 1
+    columns = np.arange(prompts.shape[1])
+    again = columns - period[:, None]
+    asked = (again >= 0) & ~beyond(lengths, len(columns))
+    earlier = np.maximum(again, 0)
+    written = np.where(asked, np.take_along_axis(prompts, earlier, axis=1), prompts)
+    return Problems.of(written, np.where(asked, np.take_along_axis(prompts, earlier + 1, axis=1), PAD))

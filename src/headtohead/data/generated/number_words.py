@@ -1,0 +1,122 @@
+"""Translation between numerals and English words, "1205" and "one thousand two hundred and five": exact answers for
+sequence-to-sequence models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+
+from headtohead.data.contracts import SPLIT_NAMES, DataError, SplitName
+from headtohead.data.dealing import check_sizes
+from headtohead.data.generated.numerals import LARGEST, in_words
+from headtohead.data.pairs import Pair, PairSource
+from headtohead.data.tokenizers import TokenizerName
+
+_HELD_SHARE = 0.1
+Direction = Literal["to_words", "to_digits", "both"]
+
+
+class NumberWords(PairSource):
+    """Every number of digits is equally likely, as far as there are enough numbers; no number is in two splits, nor
+    twice in one. With direction=both, half of the pairs go each way."""
+
+    name: ClassVar[str] = "number_words"
+
+    def __init__(
+        self,
+        *,
+        num_train: int = 20_000,
+        num_validation: int = 500,
+        num_test: int = 500,
+        max_number: int = 999_999,
+        direction: Direction = "to_words",
+        batch_size: int = 64,
+        tokenizer: TokenizerName = "char",
+        vocab_size: int | None = None,
+        bucket_by_length: bool = True,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            batch_size=batch_size, tokenizer=tokenizer, vocab_size=vocab_size, bucket_by_length=bucket_by_length
+        )
+        if direction not in get_args(Direction):
+            raise DataError(f"data.direction={direction} is unknown: choose one of {', '.join(get_args(Direction))}.")
+        if not 0 <= max_number <= LARGEST:
+            raise DataError(f"data.max_number={max_number} must be from 0 to {LARGEST}.")
+        self.sizes = check_sizes(num_train, num_validation, num_test)
+        self.max_number, self.direction, self.seed = max_number, direction, seed
+        if sum(self.sizes.values()) > max_number + 1:
+            raise DataError(
+                f"data.max_number={max_number} gives {max_number + 1} numbers, and the splits ask for "
+                f"{sum(self.sizes.values())}: raise it, or lower data.num_train={num_train}."
+            )
+
+    def longer(self, multiple: int) -> NumberWords:
+        """Whoever has learned numbers up to a thousand has never read "thousand"."""
+        raise DataError(
+            f"numbers of {multiple} times as many digits need words that nobody learns from numbers up to "
+            f"{self.max_number:,}"
+        )
+
+    def sample_parameters(self) -> Mapping[str, Any]:
+        return {name: getattr(self, name) for name in ("sizes", "max_number", "direction", "seed")}
+
+    def samples(self) -> Mapping[SplitName, list[Pair]]:
+        numbers = self._numbers()
+        generator = np.random.default_rng([self.seed, 2])
+        return {name: self._written(numbers[name], generator) for name in reversed(SPLIT_NAMES)}
+
+    def _numbers(self) -> dict[SplitName, np.ndarray]:
+        """Validation and test first, and a tenth of each number of digits at most, so that they hang neither on the
+        size of the train split nor use up the short numbers."""
+        starts, counts = digit_groups(self.max_number)
+        num_held = self.sizes["validation"] + self.sizes["test"]
+        share = max(_HELD_SHARE, num_held / int(counts.sum()))
+        taken = shared_out(num_held, np.ceil(counts * share).astype(np.int64))
+        held = _drawn(starts, counts, taken, np.random.default_rng([self.seed, 0]))
+        wanted = shared_out(self.sizes["train"], counts - taken)
+        generator = np.random.default_rng([self.seed, 1])
+        kept = _drawn(starts, counts, wanted, generator, without=held)
+        return {"train": kept, "validation": held[self.sizes["test"] :], "test": held[: self.sizes["test"]]}
+
+    def _written(self, numbers: np.ndarray, generator: np.random.Generator) -> list[Pair]:
+        to_digits = generator.random(len(numbers)) < 0.5
+        if self.direction != "both":
+            to_digits[:] = self.direction == "to_digits"
+        digits, words = numbers.astype(str).astype(object), in_words(numbers)
+        sources, targets = np.where(to_digits, words, digits), np.where(to_digits, digits, words)
+        return list(zip(sources.tolist(), targets.tolist(), strict=True))
+
+
+def digit_groups(max_number: int) -> tuple[np.ndarray, np.ndarray]:
+    """The smallest number of each number of digits, and how many there are up to `max_number`."""
+    starts = np.array([0, *(10**place for place in range(1, len(str(max_number))))], dtype=np.int64)
+    return starts, np.diff(np.append(starts, max_number + 1))
+
+
+def shared_out(size: int, available: np.ndarray) -> np.ndarray:
+    """Equal shares of `size`, none above what is available; what the small ones lack goes to the others."""
+    shares = np.zeros_like(available)
+    for done, place in enumerate(np.argsort(available, kind="stable")):
+        share = (size - int(shares.sum())) // (len(available) - done)
+        shares[place] = min(share, available[place])
+    return shares
+
+
+def _drawn(
+    starts: np.ndarray,
+    counts: np.ndarray,
+    wanted: np.ndarray,
+    generator: np.random.Generator,
+    without: np.ndarray | None = None,
+) -> np.ndarray:
+    """As many different numbers of each group as wanted, shuffled, none of those of `without`."""
+    excluded = np.zeros(0, dtype=np.int64) if without is None else without
+    chosen = []
+    for start, count, number in zip(starts, counts, wanted, strict=True):
+        num_excluded = int(((excluded >= start) & (excluded < start + count)).sum())
+        drawn = start + generator.choice(count, int(number) + num_excluded, replace=False)
+        chosen.append(drawn[~np.isin(drawn, excluded)][:number])
+    return generator.permutation(np.concatenate(chosen))

@@ -1,0 +1,104 @@
+"""JSON: one object per line (https://jsonlines.org), a list of objects, or SQuAD's file of articles."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from headtohead.data.contracts import DataError
+from headtohead.data.files import decoded
+from headtohead.data.tables.nesting import names_with_nested, split_name, within
+from headtohead.data.tables.table_files import Columnar, TableFiles
+
+_ENCODING = "utf-8"
+"""What the standard asks for (RFC 8259)."""
+
+
+class JsonFiles(TableFiles):
+    """The columns of a file are the keys of its first object."""
+
+    name: ClassVar[str] = "json"
+    suffixes = (".json", ".jsonl", ".ndjson")
+
+    def column_names(self, file: Path) -> Sequence[str]:
+        first = next(_objects(file), None)
+        if first is None:
+            raise DataError(f"{file} holds no objects: give one per line, or a list of them.")
+        return names_with_nested(first[1])
+
+    def columns_of(self, file: Path, names: Sequence[str]) -> Columnar:
+        columns: dict[str, list[Any]] = {name: [] for name in names}
+        numbers: list[int] = []
+        for number, record in _objects(file):
+            numbers.append(number)
+            for name in names:
+                column, way = split_name(name, list(record))
+                try:
+                    columns[name].append(within(record[column], way))
+                except KeyError:
+                    raise DataError(
+                        f"{self.where(file, number)} has no {name!r}, it has {', '.join(map(repr, record))}: add it."
+                    ) from None
+        return Columnar(columns, numbers)
+
+    def where(self, file: Path | str, number: int) -> str:
+        return f"{file}, {'line' if {'.jsonl', '.ndjson'} & set(Path(file).suffixes) else 'object'} {number}"
+
+
+def _objects(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """With their numbers, from 1: of the line in a file of lines, else of the object."""
+    text = decoded(file, _ENCODING).removeprefix("\ufeff")
+    for number, found in _of_lines(file, text) if _has_lines(text) else enumerate(_of_whole(file, text), 1):
+        if not isinstance(found, dict):
+            raise DataError(f"{file}: entry {number} is no object with named values, but {str(found)[:60]!r}.")
+        yield number, found
+
+
+def _has_lines(text: str) -> bool:
+    """Whether the first line that says something is an object by itself, and not the only one with rows inside."""
+    lines = text.lstrip().split("\n", 1)
+    try:
+        first = json.loads(lines[0]) if lines[0].startswith("{") else None
+    except json.JSONDecodeError:
+        return len(lines) > 1 and lines[1].lstrip().startswith("{")
+    return first is not None and not _rows_within(first)
+
+
+def _of_lines(file: Path, text: str) -> Iterator[tuple[int, Any]]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                yield number, json.loads(line)
+            except json.JSONDecodeError as error:
+                raise DataError(f"{file}, line {number} is not JSON ({error.msg}, column {error.colno}).") from error
+
+
+def _of_whole(file: Path, text: str) -> Sequence[Any]:
+    if not text.strip():
+        return []
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{file}, line {error.lineno} is not JSON ({error.msg}, column {error.colno}).") from error
+    if isinstance(found, list):
+        return found
+    rows = _rows_within(found) if isinstance(found, dict) else []
+    if rows and "paragraphs" in rows[0]:
+        return [question for article in rows for question in _questions(article)]
+    if not rows:
+        raise DataError(f'{file} must hold an object per line, a list of objects, or {{"data": [objects]}}.')
+    return rows
+
+
+def _rows_within(found: Mapping[str, Any]) -> Sequence[Any]:
+    rows = found.get("data")
+    return rows if isinstance(rows, list) and rows and isinstance(rows[0], dict) else []
+
+
+def _questions(article: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """SQuAD's articles have paragraphs, which have questions."""
+    for paragraph in article["paragraphs"]:
+        for asked in paragraph["qas"]:
+            yield {"context": paragraph["context"], **asked}

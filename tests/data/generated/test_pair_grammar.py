@@ -1,0 +1,86 @@
+"""Relations by reading the pairs anew, and how little their words tell."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from headtohead.data.contracts import DataError
+from headtohead.data.generated.claims import CONTRADICTION, ENTAILMENT, NEUTRAL, SCENES
+from headtohead.data.generated.pair_grammar import PairGrammar, Relation
+from headtohead.data.generated.stories import NEXT, PEOPLE, RANDOM, TOPICS
+
+PLACES = [place for _, places in SCENES for place in places.split(" / ")]
+Pair = tuple[str, str, str]
+every_relation = pytest.mark.parametrize("relation", get_args(Relation))
+
+
+def relation_of(report: str, claim: str) -> str:
+    """From who is meant, and whether the place is that of the deed."""
+    (pronoun,) = (pronoun for name, pronoun in PEOPLE if f" {name} " in f" {report} ")
+    (places,) = (places for deeds, places in SCENES if any(f"{deed} ." in report for deed in deeds.split(" / ")))
+    if f" {pronoun} was " not in f" {claim}":
+        return NEUTRAL
+    there = any(f" {place} ." in claim for place in places.split(" / "))
+    return ENTAILMENT if there != (" was not " in claim) else CONTRADICTION
+
+
+def follows(first: str, second: str) -> str:
+    """Whether the pronoun fits the name, and both sentences belong to one topic."""
+    (pronoun,) = (pronoun for name, pronoun in PEOPLE if f" {name} " in f" {first} ")
+    (topic,) = (ends for begins, ends in TOPICS if any(f"{told} ." in first for told in begins.split(" / ")))
+    fits = f" {pronoun} " in f" {second} " and any(f"{told} ." in second for told in topic.split(" / "))
+    return NEXT if fits else RANDOM
+
+
+def pairs(relation: Any, **sizes: int) -> dict[str, list[Pair]]:
+    return dict(PairGrammar(relation=relation, **sizes).samples())  # type: ignore[arg-type]
+
+
+@every_relation
+def test_labels_are_those_of_a_reader(relation: Any) -> None:
+    read = relation_of if relation == "entailment" else follows
+    for first, second, label in pairs(relation, num_train=3_000)["train"]:
+        assert read(first, second) == label
+
+
+@every_relation
+def test_labels_are_equally_common(relation: Any) -> None:
+    labels = [label for *_, label in pairs(relation)["train"]]
+    shares = [labels.count(label) / len(labels) for label in set(labels)]
+    assert max(shares) - min(shares) < 0.04
+
+
+@pytest.mark.parametrize(("relation", "most"), [("entailment", 0.55), ("next", 0.64)])
+def test_bag_of_words_tells_little(relation: Any, most: float) -> None:
+    """A linear classifier on the words of both sentences, kept apart."""
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    drawn = pairs(relation, num_train=4_000, num_test=2_000)
+
+    def marked(split: str) -> tuple[list[str], list[str]]:
+        texts = [f"{first} " + " ".join(f"2{word}" for word in second.split()) for first, second, _ in drawn[split]]
+        return texts, [label for *_, label in drawn[split]]
+
+    model = make_pipeline(CountVectorizer(token_pattern=r"\S+"), LogisticRegression(max_iter=100, tol=1e-2))
+    assert model.fit(*marked("train")).score(*marked("test")) < most
+
+
+def test_every_place_is_claimed_with_every_label() -> None:
+    found = {(place, label) for _, claim, label in pairs("entailment")["train"] for place in PLACES if place in claim}
+    assert len(found) == 3 * len(PLACES)
+
+
+def test_rows_are_pairs_with_token_types() -> None:
+    batch = PairGrammar(num_train=100, num_validation=5, num_test=5).split("train").batch(np.arange(50))
+    assert batch.token_types is not None and batch.targets is not None
+    assert set(batch.token_types.unique().tolist()) == {0, 1} and set(batch.targets.tolist()) == {0, 1, 2}
+
+
+def test_unknown_relation_is_refused() -> None:
+    with pytest.raises(DataError, match=r"data.relation=cousin is unknown: choose one of entailment, next"):
+        PairGrammar(relation="cousin")  # type: ignore[arg-type]

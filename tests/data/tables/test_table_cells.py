@@ -1,0 +1,72 @@
+"""Rows of a table that cannot be read: what is said names the file, the row and what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from data.tables.written_tables import LABELLED, refusal, source_of, write
+from headtohead.data.tables.json_files import JsonFiles
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("label", "", "line 4: its label is empty, and must be a name or a whole number"),
+        ("text", "", "line 4: its text is empty; remove the row"),
+        ("label", "maybe", "line 4 has label 'maybe', which is none of data.class_names (no, yes)"),
+        ("label", "2", "line 4 has label 2, and its 2 classes are numbered from 0 to 1"),
+    ],
+)
+def test_bad_cell_is_named_with_file_and_line(tmp_path: Path, column: str, value: str, message: str) -> None:
+    rows = [*LABELLED[:2], {**LABELLED[2], column: value}, *LABELLED[3:]]
+    path = write(tmp_path / "data.csv", rows)
+    said = refusal(lambda: source_of(path, class_names=["no", "yes"]))
+    assert said.startswith(f"{path}, ") and message in said
+
+
+@pytest.mark.parametrize(("given", "part"), [("half of one: \ud83d", "text"), (["a", "\ud83d"], "words")])
+def test_half_a_sign_of_json_is_named_with_its_line(tmp_path: Path, given: Any, part: str) -> None:
+    other = {"text": {"label": "good"}, "words": {"tags": ["O", "O"]}}[part]
+    lines = [json.dumps({part: own, **other}) for own in ("fine rows", "two words", given)]
+    (tmp_path / "train.jsonl").write_text("\n".join(lines), encoding="ascii")
+    told = refusal(lambda: JsonFiles(path=str(tmp_path / "train.jsonl")))
+    assert f"train.jsonl, line 3: its {part} ha" in told and "(\\ud83d)" in told
+
+
+def test_label_that_is_no_whole_number_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "data.jsonl", [{"text": "a", "label": 0.5}])
+    assert f"{path}, line 1: its label is 0.5, and must be a name or a whole number" in refusal(lambda: source_of(path))
+
+
+def test_unknown_label_in_validation_is_named_with_its_own_file(tmp_path: Path) -> None:
+    write(tmp_path / "train.csv", LABELLED)
+    write(tmp_path / "dev.csv", [*LABELLED[:5], {**LABELLED[5], "label": "meh"}])
+    said = refusal(lambda: source_of(tmp_path))
+    assert said.startswith(
+        f"{tmp_path / 'dev.csv'}, line 7 has label 'meh', which the train split does not have (no, yes)"
+    )
+    assert "name all classes in data.class_names" in said
+
+
+def test_tags_of_another_number_than_the_words_are_named_with_their_row(tmp_path: Path) -> None:
+    rows = [{"tokens": ["a", "b"], "tags": ["O", "B-X"]}, {"tokens": ["a", "b", "c"], "tags": ["O"]}] * 20
+    path = write(tmp_path / "data.parquet", rows)
+    assert ", row 2 has 3 words and 1 tags: give each word one tag" in refusal(lambda: source_of(path))
+
+
+def test_answer_that_is_not_in_its_context_is_named_with_its_row(tmp_path: Path) -> None:
+    rows = [{"question": "q", "context": "a b c", "answer": "b"}] * 30 + [
+        {"question": "q", "context": "a", "answer": "z"}
+    ]
+    said = refusal(lambda: source_of(write(tmp_path / "data.jsonl", rows)))
+    assert said.startswith(f"{tmp_path / 'data.jsonl'}, line 31: its answer 'z' is not in its context")
+
+
+@pytest.mark.parametrize("score", [None, "high", True, "nan"])
+def test_score_that_is_no_number_is_named_with_its_row(tmp_path: Path, score: Any) -> None:
+    path = write(tmp_path / "data.jsonl", [{"sentence1": "a", "sentence2": "b", "score": score}])
+    assert f"{path}, line 1: its score is {score!r}, and must be a number" in refusal(lambda: source_of(path))

@@ -1,0 +1,73 @@
+"""Formats of tables: what a file must hold, which choices there are, and what is said of bad ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from data.tables.written_tables import refusal, source_of
+from headtohead.data.contracts import SPLIT_NAMES, DataError
+from headtohead.data.tables.csv_files import CsvFiles
+
+
+def test_first_line_need_not_name_the_columns(tmp_path: Path) -> None:
+    path = tmp_path / "data.tsv"
+    path.write_text("".join(f'he said "{row}\t{row % 2}\n' for row in range(40)))
+    samples = source_of(path, column_names=["text", "label"]).samples()
+    assert ('he said "0', "0") in [one for name in SPLIT_NAMES for one in samples[name]]
+
+
+def test_delimiter_and_encoding_are_choices(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_bytes("".join(["text;label\n", *(f'"né;e {row}";{row % 2}\n' for row in range(40))]).encode("latin-1"))
+    samples = source_of(path, delimiter=";", encoding="latin-1").samples()
+    assert ("né;e 0", "0") in [one for name in SPLIT_NAMES for one in samples[name]]
+
+
+def test_lines_within_quotes_count_as_lines_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_bytes(b'\xef\xbb\xbftext,label\r\n"two\r\nlines",a\r\n\r\nc\r\n')
+    said = refusal(lambda: source_of(path))
+    assert said.startswith(f"{path}, line 5 has 1 fields, and the columns are 2 (text, label)")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("data.csv", b"", "is empty: it must begin with a line that names its columns"),
+        ("data.csv", b'text,label\n"open,1\n', "line 2 is not a line of fields .* data.quoted=false"),
+        ("data.csv", b"text,label\n\xff,1\n", "is not text in data.encoding=utf-8 .byte 11 is 0xff"),
+        ("data.jsonl", b'{"text": "a", "label": 1}\n{"text": \n', "line 2 is not JSON"),
+        ("data.jsonl", b'{"text": "a", "label": 1}\n{"text": "b"}\n', "line 2 has no 'label', it has 'text'"),
+        ("data.jsonl", b'{"text": "a", "label": 1}\n[1]\n', "entry 2 is no object with named values, but '.1.'"),
+        ("data.json", b"[1, 2]", "entry 1 is no object with named values, but '1'"),
+        ("data.json", b'[{"text": 1}, ', "line 1 is not JSON"),
+        ("data.json", b"", "holds no objects"),
+        ("data.json", b'{"a": \n1}', "must hold an object per line, a list of objects"),
+        ("data.parquet", b"PAR1 and no more", "is not a whole Parquet file .* write it anew"),
+    ],
+)
+def test_file_that_is_not_what_its_name_says_is_named(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=message) as refused:
+        source_of(path).prepare()
+    assert str(path) in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ({"delimiter": "::"}, "data.delimiter='::' must be one character"),
+        ({"class_names": ["a"]}, "give at least two names"),
+        ({"class_names": ["a", "a"]}, "no two of them alike"),
+        ({"validation_share": 0.7, "test_share": 0.3}, "together below 1"),
+        ({"max_length": 3}, "data.max_length=3 must be at least 8"),
+        ({"packing": "loose"}, "data.packing=loose is unknown"),
+    ],
+)
+def test_senseless_choices_are_refused(chosen: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        CsvFiles(path="data.csv", **chosen)

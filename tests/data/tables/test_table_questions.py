@@ -1,0 +1,63 @@
+"""Questions in tables: answers nested as in SQuAD, in its file of articles, and none at all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from data.tables.written_tables import refusal, source_of, write
+from headtohead.data.contracts import SPLIT_NAMES
+from headtohead.data.questions import Question
+
+SQUAD = {"text": ["b", "c"], "answer_start": [2, 4]}
+
+
+@pytest.mark.parametrize(
+    ("answers", "others"),
+    [
+        (SQUAD, ("c",)),
+        ([{"text": "b", "answer_start": 2}, {"text": "a b", "answer_start": 0}], ("a b",)),
+        (["b", "b c"], ("b c",)),
+        ("b", ()),
+    ],
+)
+def test_nested_answers_are_read_the_first_is_learned_and_all_count(
+    tmp_path: Path, answers: Any, others: tuple[str, ...]
+) -> None:
+    path = write(tmp_path / "data.jsonl", [{"question": "q", "context": "a b c", "answers": answers}] * 30)
+    (asked,) = set(source_of(path).samples()["train"])
+    assert asked.answer == "b" and asked.start in (2, None) and asked.answers == ("b", *others)
+
+
+def test_nested_answers_are_read_from_parquet_too(tmp_path: Path) -> None:
+    path = write(tmp_path / "data.parquet", [{"question": "q", "context": "a b c", "answers": SQUAD}] * 30)
+    assert set(source_of(path).samples()["train"]) == {Question("q", "a b c", "b", 2, ("c",))}
+
+
+def test_file_of_articles_is_read_as_its_questions(tmp_path: Path) -> None:
+    questions = [
+        {"question": f"q{number}", "id": "x", "answers": [{"text": "b", "answer_start": 2}]} for number in range(30)
+    ]
+    articles = {"version": "1.1", "data": [{"title": "t", "paragraphs": [{"context": "a b c", "qas": questions}]}]}
+    for indent in (None, 1):
+        path = tmp_path / "squad.json"
+        path.write_text(json.dumps(articles, indent=indent))
+        assert Question("q7", "a b c", "b", 2, id="x") in [
+            one for name in SPLIT_NAMES for one in source_of(path).samples()[name]
+        ]
+
+
+@pytest.mark.parametrize("answers", [{"text": [], "answer_start": []}, []])
+def test_question_with_an_empty_list_of_answers_has_none_in_its_context(tmp_path: Path, answers: Any) -> None:
+    path = write(tmp_path / "data.jsonl", [{"question": "q", "context": "a b c", "answers": answers}] * 30)
+    (asked,) = set(source_of(path).samples()["train"])
+    assert asked.answer is None and asked.answers == () and source_of(path).spec().has_unanswerable
+
+
+@pytest.mark.parametrize("answers", [None, {"text": None, "answer_start": None}])
+def test_question_whose_answer_is_missing_is_refused(tmp_path: Path, answers: Any) -> None:
+    path = write(tmp_path / "data.jsonl", [{"question": "q", "context": "a b c", "answers": answers}])
+    assert f"{path}, line 1 has no answer" in refusal(lambda: source_of(path))
