@@ -26,10 +26,10 @@ class RunningMean(Mixer):
         return self.output(x.cumsum(1) / counts)
 
     def initial_state(self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype) -> State:
-        raise NotImplementedError
+        raise NotImplementedError("nothing is decoded with it")
 
     def step(self, x: Float[Tensor, "B L D"], state: State, context: Context) -> tuple[Float[Tensor, "B L D"], State]:
-        raise NotImplementedError
+        raise NotImplementedError("nothing is decoded with it")
 
     def costs(self, query: CostQuery) -> Costs:
         d_model = self.output.in_features

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -82,8 +81,6 @@ def test_frequencies_are_the_papers(name: str, options: dict[str, float]) -> Non
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("name", SCALINGS)
 def test_frequencies_and_magnitude_are_those_of_transformers(name: str, options: dict[str, float]) -> None:
-    if importlib.util.find_spec("transformers") is None:
-        pytest.skip("transformers is not installed")
     ours, given = made(name, **options), {"base": 10000.0, "fraction": 1.0, **options}
     theirs, magnitude = by_transformers(name, given)
     torch.testing.assert_close(ours.frequencies(CPU, torch.float32), theirs, rtol=2e-6, atol=0)

@@ -22,7 +22,7 @@ class Numbers(Split):
         return self.num_rows
 
     def batch(self, rows: np.ndarray) -> Batch:
-        raise NotImplementedError
+        raise NotImplementedError("an order reads no row")
 
     def lengths(self) -> np.ndarray | None:
         return self.given

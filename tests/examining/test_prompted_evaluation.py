@@ -17,8 +17,8 @@ from headtohead.building.build import build_data, build_task
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.revising import revised
 from headtohead.cli import main
-from headtohead.data.fewer import FewerRows
 from headtohead.data.generated.sentence_grammar import SentenceGrammar
+from headtohead.data.sampling import fewer_rows
 from headtohead.examining.evaluation.evaluate import evaluate
 from headtohead.examining.evaluation.prompted import with_shots
 from headtohead.examining.evaluation.question import Question
@@ -88,7 +88,7 @@ def test_examples_are_among_the_rows_that_a_run_learns_from(tmp_path: Path) -> N
     config = h2h.compose("train", [*overrides, "trainer.train_rows=6"])
     seed = seeds_of(3).data_order
     data = build_data(config)
-    learned = FewerRows(data.split("train"), 6, seed).rows.tolist()
+    learned = fewer_rows(data.split("train"), 6, seed).rows.tolist()
     for other in (None, 3):
         task = build_task(with_shots(config, other), data.spec())
         assert {one.row for one in drawn_examples(task.spec, other or 4, 0).shown} <= set(learned)

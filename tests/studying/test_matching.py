@@ -13,8 +13,8 @@ from rich.console import Console
 from headtohead.building.build import build_model, build_parts
 from headtohead.building.configuration import compose_checked
 from headtohead.building.errors import ConfigurationError
-from headtohead.data.fewer import FewerRows
 from headtohead.data.generated.sentence_grammar import SentenceGrammar
+from headtohead.data.sampling import fewer_rows
 from headtohead.studying.matching import dials
 from headtohead.studying.matching.budgets import Budget, EqualFlops, EqualParameters, EqualState, EqualTime, EqualTokens
 from headtohead.studying.matching.costing import costed
@@ -203,7 +203,7 @@ def test_what_one_fit_reads_is_told_beside_a_budget_of_parameters(tmp_path: Any)
             compose_checked("train", [*WORDS, "trainer.train_rows=30", "model=bag_of_words", f"output_dir={tmp_path}"])
         )
     )
-    rows = FewerRows(data.split("train"), 30, record.seeds.data_order)
+    rows = fewer_rows(data.split("train"), 30, record.seeds.data_order)
     told, read = found.arm("words").figures, int(sum(rows.lengths()))
     assert told["tokens"] == read == record.progress.tokens
     assert "training_flops" not in told and record.progress.flops == 0

@@ -17,9 +17,9 @@ from sklearn.metrics import f1_score, precision_score, recall_score
 from headtohead.architectures.contracts import Architecture
 from headtohead.data.batch import IGNORED
 from headtohead.data.contracts import DataSource, DataSpec
-from headtohead.data.fewer import FewerRows
 from headtohead.data.generated.pair_grammar import PairGrammar
 from headtohead.data.generated.sentence_grammar import SentenceGrammar
+from headtohead.data.sampling import fewer_rows
 from headtohead.tasks.examples import drawn_examples
 from headtohead.tasks.lengths import as_read
 from headtohead.tasks.multiple_choice import MultipleChoice
@@ -212,8 +212,8 @@ def test_no_row_is_an_example_in_the_prompt_that_it_is_learned_from(reserves: bo
     data = source()
     spec = data.spec()
     assert spec.decode is not None
-    few = spec if reserves else replace(spec, open_train=lambda: FewerRows(data.split("train"), 6, 1))
-    rows = np.arange(60) if reserves else FewerRows(data.split("train"), 6, 1).rows
+    few = spec if reserves else replace(spec, open_train=lambda: fewer_rows(data.split("train"), 6, 1))
+    rows = np.arange(60) if reserves else fewer_rows(data.split("train"), 6, 1).rows
     labels = data.split("train").batch(rows).targets
     assert labels is not None
     shots = 5 if reserves else 2 * min(Counter(labels.tolist()).values())

@@ -15,8 +15,8 @@ from sklearn.metrics import accuracy_score, f1_score, log_loss
 import headtohead as h2h
 from headtohead.architectures.bag_of_words import BagOfWords
 from headtohead.data.contracts import DataSource
-from headtohead.data.fewer import FewerRows
 from headtohead.data.generated.sentence_grammar import SentenceGrammar
+from headtohead.data.sampling import fewer_rows
 from headtohead.tasks.classification import Classification
 from headtohead.training.solving import solve
 
@@ -106,7 +106,7 @@ def test_a_run_leaves_a_record_like_any_other(tmp_path: Path) -> None:
     record = h2h.train(h2h.compose("train", overrides))
     data = SentenceGrammar(num_train=120, num_validation=40, num_test=40)
     (every, classes), (rows, truth) = token_lists(data, "train"), token_lists(data, "test")
-    kept = FewerRows(data.split("train"), 90, record.seeds.data_order).batch(np.arange(90)).rows.tolist()
+    kept = fewer_rows(data.split("train"), 90, record.seeds.data_order).batch(np.arange(90)).rows.tolist()
     train, labels = [every[row] for row in kept], classes[kept]
     vectorizer = TfidfVectorizer(analyzer=grams_up_to(1), max_df=89).fit(train)
     solver = LogisticRegression(C=10.0, max_iter=1000).fit(vectorizer.transform(train), labels)
@@ -124,14 +124,14 @@ def test_a_run_leaves_a_record_like_any_other(tmp_path: Path) -> None:
 
 def test_fewer_rows_are_a_part_of_more_of_them_and_none_is_read_beyond() -> None:
     split = source().split("train")
-    drawn = {count: FewerRows(split, count, seed=4) for count in (10, 50, 120)}
+    drawn = {count: fewer_rows(split, count, seed=4) for count in (10, 50, 120)}
     rows = {count: fewer.batch(np.arange(count)).rows.tolist() for count, fewer in drawn.items()}
     assert set(rows[10]) < set(rows[50]) < set(rows[120]) == set(range(120)) and len(set(rows[10])) == 10
-    assert rows[10] != FewerRows(split, 10, seed=5).batch(np.arange(10)).rows.tolist()
+    assert rows[10] != fewer_rows(split, 10, seed=5).batch(np.arange(10)).rows.tolist()
     lengths = split.lengths()
     assert lengths is not None and np.array_equal(drawn[50].lengths(), lengths[rows[50]])
     with pytest.raises(ValueError, match=r"trainer\.train_rows=121 is more than the train split has, 120"):
-        FewerRows(split, 121, seed=4)
+        fewer_rows(split, 121, seed=4)
 
 
 @pytest.mark.parametrize(

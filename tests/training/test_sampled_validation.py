@@ -13,7 +13,7 @@ import headtohead as h2h
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import Split, SplitName
 from headtohead.data.generated.qa_grammar import QaGrammar
-from headtohead.data.sampling import SampledRows
+from headtohead.data.sampling import sampled_rows
 from headtohead.data.tables.csv_files import CsvFiles
 from headtohead.tracking.record import RunRecord
 from headtohead.training.run import train
@@ -64,7 +64,7 @@ def test_the_test_stays_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [10, 11, 500])
 def test_no_fewer_rows_are_drawn_than_there_are(count: int) -> None:
-    sample = SampledRows(Rows("validation", ragged=False), count, seed=0)
+    sample = sampled_rows(Rows("validation", ragged=False), count, seed=0)
     assert sample.batch(np.arange(len(sample))).rows.tolist() == list(range(10))
 
 
@@ -84,7 +84,7 @@ class InWholes(Rows):
 def test_what_is_measured_together_is_drawn_as_a_whole(count: int) -> None:
     drawn = set()
     for seed in range(20):
-        sample = SampledRows(InWholes(), count, seed)
+        sample = sampled_rows(InWholes(), count, seed)
         rows = sample.batch(np.arange(len(sample))).rows.numpy()
         numbers = set(InWholes.NUMBERS[rows].tolist())
         assert rows.tolist() == np.flatnonzero(np.isin(InWholes.NUMBERS, list(numbers))).tolist()
@@ -125,7 +125,7 @@ def test_a_sample_of_rows_that_are_sorted_by_label_has_both_labels(reviews: Path
     first = split.batch(np.arange(8)).targets
     assert first is not None and set(first.tolist()) == {0}
     for seed in range(5):
-        drawn = SampledRows(split, 8, seed).batch(np.arange(8)).targets
+        drawn = sampled_rows(split, 8, seed).batch(np.arange(8)).targets
         assert drawn is not None and set(drawn.tolist()) == {0, 1}
 
 
@@ -166,7 +166,7 @@ def test_of_texts_that_a_tokenizer_cuts_to_rows_a_sample_is_other_text(reviews: 
 def test_questions_are_sampled_with_all_of_their_windows() -> None:
     split = QaGrammar(num_train=20, num_validation=30, num_test=5, max_length=32).split("validation")
     asked = split.batch(np.arange(len(split))).asked
-    sample = SampledRows(split, 12, seed=0)
+    sample = sampled_rows(split, 12, seed=0)
     drawn = sample.batch(np.arange(len(sample))).asked
     assert asked is not None and drawn is not None
     windows = Counter(one.number for one in asked)

@@ -24,7 +24,7 @@ from headtohead.building.translating import RunTranslator
 from headtohead.data.augmentation.back_translation import BackTranslation
 from headtohead.data.augmentation.pipeline import NO_AUGMENTATION, Augmentations
 from headtohead.data.contracts import DataSource, DataSpec, Split
-from headtohead.data.fewer import learned_rows
+from headtohead.data.sampling import learned_rows
 from headtohead.tasks.contracts import Task
 from headtohead.tasks.lengths import as_read
 from headtohead.training.finetuning import Finetuning

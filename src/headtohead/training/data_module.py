@@ -14,9 +14,8 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from headtohead.data.augmentation.pipeline import NO_AUGMENTATION, Augmentations
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSource, Split, SplitName
-from headtohead.data.fewer import learned_rows
 from headtohead.data.order import Order, evaluation_batches, order_of
-from headtohead.data.sampling import SampledRows
+from headtohead.data.sampling import learned_rows, sampled_rows
 from headtohead.tasks.contracts import Task
 from headtohead.training.distributed import Replicas, replicas_of
 from headtohead.training.parts import Settings
@@ -234,7 +233,7 @@ class RunData(LightningDataModule):
     def _rows_to_validate(self) -> Split:
         """The same at each validation and in every run on this data."""
         split, batches = self._source.split("validation"), self._settings.validation_batches
-        return split if batches is None else SampledRows(split, batches * self._rows_at_once, EVALUATION_SEED)
+        return split if batches is None else sampled_rows(split, batches * self._rows_at_once, EVALUATION_SEED)
 
     def _loader(self, dataset: Dataset[StepBatch], sampler: Sampler[int] | None) -> DataLoader[StepBatch]:
         assert self.trainer is not None

@@ -16,8 +16,8 @@ from headtohead.building.build import build_data, build_task
 from headtohead.building.configuration import compose_checked
 from headtohead.data.batch import IGNORED
 from headtohead.data.contracts import DataSource
-from headtohead.data.fewer import FewerRows
 from headtohead.data.order import order_of
+from headtohead.data.sampling import fewer_rows
 from headtohead.examining.probe.files import write_data
 from headtohead.examining.probe.seeing import DataSeen, TokenSeen, see
 from headtohead.examining.probe.seeing_page import as_data, content_of, show
@@ -164,7 +164,7 @@ def test_terminal_shows_masks_tags_and_borders(name: str, sign: str, capsys: pyt
 def test_of_fewer_rows_to_learn_from_those_are_seen_in_the_order_of_training() -> None:
     data, task, _ = parts("language")
     seed = seeds_of(3).data_order
-    learned = FewerRows(data.split("train"), 6, seed)
+    learned = fewer_rows(data.split("train"), 6, seed)
     order = order_of(learned, batch_size=data.batch_size, seed=seed)
     seen = see(data, task, 3, train_rows=6)
     assert [sample.row for sample in seen.samples] == learned.batch(order.step(0)[1]).rows.tolist()

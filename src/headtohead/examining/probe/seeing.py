@@ -14,9 +14,9 @@ from torch import Tensor
 from headtohead.data.augmentation.pipeline import NO_AUGMENTATION, Augmentations
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import SPLIT_NAMES, DataSource, DataSpec, SplitName
-from headtohead.data.fewer import FewerRows, learned_rows
 from headtohead.data.order import evaluation_batches, order_of
 from headtohead.data.pixels.scale import PixelScale
+from headtohead.data.sampling import SomeRows, learned_rows
 from headtohead.data.texts import TextSource
 from headtohead.examining.probe.subject import checked_rows
 from headtohead.probing.labels import token_labels
@@ -135,7 +135,7 @@ class _Looker:
             return evaluation_batches(len(self.data.split(name)), batch_size=size)
         order = order_of(self.learned, batch_size=size, seed=self.seed)
         first_epoch = takewhile(lambda read: read[0] == 0, map(order.step, count()))
-        numbers = self.learned.rows if isinstance(self.learned, FewerRows) else None
+        numbers = self.learned.rows if isinstance(self.learned, SomeRows) else None
         return (rows if numbers is None else numbers[rows] for _, rows in first_epoch)
 
     def view(self, name: SplitName, rows: np.ndarray, *, augmented: bool = True) -> Batch:

@@ -19,8 +19,8 @@ from headtohead.building.build import build_data, build_task, fitted, make_model
 from headtohead.building.view import View
 from headtohead.data.batch import IGNORED
 from headtohead.data.contracts import Split
-from headtohead.data.fewer import learned_rows
 from headtohead.data.order import evaluation_batches, order_of
+from headtohead.data.sampling import learned_rows
 from headtohead.training.seeds import seeds_of
 
 Figure = Literal[
