@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import yaml
 
 import headtohead as h2h
-from headtohead.building.build import build_augmentation, build_data
+from headtohead.building import build
+from headtohead.building.build import build_augmentation, build_data, build_task
 from headtohead.building.errors import ConfigurationError
 from headtohead.data.augmentation import back_translation
 from headtohead.data.contracts import DataError
+from headtohead.examining.probe.seeing import see
+from headtohead.training.data_module import rows_to_learn
+from headtohead.training.parts import Settings
+from headtohead.training.seeds import seeds_of
 
 SMALL = [
     "model/size=tiny", "model.d_model=32", "model.num_heads=2", "model.num_layers=1", "trainer.accelerator=cpu",
@@ -95,6 +103,83 @@ def test_labelled_texts_go_there_and_back_once(
     monkeypatch.setattr(back_translation.BackTranslation, "_made", None)
     again = build_augmentation(config, build_data(config)).in_loader(before, seed=0, epoch=0)
     assert (again.tokens == first.tokens).all()
+
+
+class Backwards:
+    """Writes each text from its end to its beginning, and counts."""
+
+    def __init__(self, field: str) -> None:
+        self.digest, self.asked = field, 0
+
+    def __call__(self, texts: Sequence[str]) -> list[str]:
+        self.asked += len(texts)
+        return [text[::-1] for text in texts]
+
+
+@pytest.fixture
+def translators(monkeypatch: pytest.MonkeyPatch) -> list[Backwards]:
+    """All that were opened, the last one last."""
+    opened: list[Backwards] = []
+
+    def open_translator(config: Mapping[str, Any], folder: str, field: str, beams: int) -> Backwards:
+        opened.append(Backwards(field + folder))
+        return opened[-1]
+
+    monkeypatch.setattr(build, "_translator", open_translator)
+    return opened
+
+
+def learning_from(folder: Path, count: int | None, *more: str) -> dict[str, Any]:
+    steps = ["augmentation=back_translation", "augmentation.steps.back_translation.rate=0.99"]
+    rows = [f"trainer.train_rows={count}" if count else "trainer.train_rows=null"]
+    run = f"augmentation.steps.back_translation.run={folder}"
+    return h2h.compose("train", [*pairs(folder, "en", "de"), *steps, run, *rows, *more])
+
+
+def test_only_rows_that_a_run_learns_from_are_translated(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, translators: list[Backwards]
+) -> None:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path))
+    for count, asked in ((10, 10), (30, 30), (None, 108), (10, 0)):
+        config = learning_from(folder, count)
+        data = build_data(config)
+        augmentation = build_augmentation(config, data)
+        augmentation.prepare()
+        assert translators[-1].asked == asked
+        learned = rows_to_learn(data, Settings(train_rows=count), seeds_of(config["seed"]).data_order)
+        before = learned.batch(np.arange(len(learned)))
+        for steps in (augmentation, pickle.loads(pickle.dumps(augmentation))):
+            after = steps.in_loader(before, seed=0, epoch=0)
+            changed = 0
+            for old, new, target in zip(before.tokens, after.tokens, before.decoder_tokens, strict=True):
+                written = data.decode(target.tolist())[::-1][: data.spec().max_length]
+                assert data.decode(new.tolist()) in (written, data.decode(old.tolist()))
+                changed += data.decode(new.tolist()) == written
+            assert changed > 0.9 * len(learned)
+
+
+def test_another_seed_translates_its_own_rows(folder: Path, tmp_path: Path, translators: list[Backwards]) -> None:
+    """Of 108 rows, two draws of 10 are not the same."""
+    for seed, asked in ((0, 10), (1, 10), (0, 0)):
+        config = learning_from(folder, 10, f"seed={seed}", "data.seed=5")
+        build_augmentation(config, build_data(config)).prepare()
+        assert translators[-1].asked == asked
+
+
+def test_a_probe_of_data_shows_translations_of_rows_that_the_run_learns_from(
+    folder: Path, translators: list[Backwards]
+) -> None:
+    config = learning_from(folder, 12, "data.seed=6")
+    data = build_data(config)
+    task, augmentation = build_task(config, data.spec()), build_augmentation(config, data)
+    seen = see(data, task, config["seed"], augmentation=augmentation, train_rows=12)
+    assert translators[-1].asked == 12
+    assert len(seen.samples) == 8
+    for sample in seen.samples:
+        assert sample.original is not None
+        target = data.decode(data.split("train").batch(np.array([sample.row])).decoder_tokens[0].tolist())
+        shown = "".join(token.text for token in sample.sides["tokens"] if not token.padding)
+        assert shown.replace("\N{OPEN BOX}", " ") == target[::-1][: data.spec().max_length]
 
 
 @pytest.mark.parametrize(

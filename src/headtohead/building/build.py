@@ -54,12 +54,12 @@ def build_task(config: Mapping[str, Any], spec: DataSpec) -> Task:
 
 def _learned(config: Mapping[str, Any], spec: DataSpec) -> Callable[[], Split] | None:
     """Configurations written before there was a choice learn from all rows."""
-    opened, count, seed = spec.open_train, config["trainer"].get("train_rows"), seeds_of(config["seed"]).data_order
-    return opened if opened is None or count is None else partial(_learned_of, opened, count, seed)
+    opened = spec.open_train
+    return None if opened is None else partial(_learned_of, config, opened)
 
 
-def _learned_of(opened: Callable[[], Split], count: int, seed: int) -> Split:
-    return learned_rows(opened(), count, seed)
+def _learned_of(config: Mapping[str, Any], opened: Callable[[], Split]) -> Split:
+    return learned_rows(opened(), config["trainer"].get("train_rows"), seeds_of(config["seed"]).data_order)
 
 
 def build_augmentation(config: Mapping[str, Any], data: DataSource) -> Augmentations:
@@ -67,7 +67,7 @@ def build_augmentation(config: Mapping[str, Any], data: DataSource) -> Augmentat
     made: Augmentations = _make(config["augmentation"]) if "augmentation" in config else NO_AUGMENTATION
     for step in made.steps.values():
         if isinstance(step, BackTranslation):
-            step.take(partial(_translator, config))
+            step.take(partial(_translator, config), partial(_learned_of, config, partial(data.split, "train")))
     return made.bind(data)
 
 

@@ -33,6 +33,11 @@ class SomeRows(Split):
         return None if facts is None else facts[self.rows]
 
 
+def numbers_of(split: Split) -> np.ndarray:
+    """Those of its rows in the whole split."""
+    return split.rows if isinstance(split, SomeRows) else np.arange(len(split))
+
+
 def learned_rows(train: Split, count: int | None, seed: int) -> Split:
     """The train split, or so many rows of it; `seed` is that of the run's order."""
     if count is None:

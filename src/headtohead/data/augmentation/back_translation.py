@@ -7,7 +7,8 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar, Protocol
 
@@ -18,8 +19,9 @@ from headtohead.data.augmentation.rewriting import Rewriting
 from headtohead.data.bars import bar
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.caching import Prepared, prepared
-from headtohead.data.contracts import DataError, DataSource
-from headtohead.data.storage import Ragged, Table, ragged, slices
+from headtohead.data.contracts import DataError, DataSource, Split
+from headtohead.data.sampling import numbers_of
+from headtohead.data.storage import Ragged, Table, digest_of, ragged, slices
 
 _log = logging.getLogger(__name__)
 _ROWS = 64
@@ -43,7 +45,8 @@ OpenTranslator = Callable[[str, str, int], Translator]
 
 
 class BackTranslation(Rewriting):
-    """Each row is replaced with this probability. All are translated once, before training, and kept in the cache."""
+    """Each row is replaced with this probability. Those that the run learns from are translated once, before training,
+    and kept in the cache; others stay as they are."""
 
     data_kinds: ClassVar[tuple[str, ...]] = ("labelled_text", "pairs_of_text")
     cannot: ClassVar[dict[str, str]] = {
@@ -59,10 +62,12 @@ class BackTranslation(Rewriting):
             raise DataError(f"{_FIELD}.run is missing: give the folder of a finished run that translates.")
         self.run, self.back, self.beams = run, back, beams
         self._open: OpenTranslator | None = None
+        self._open_learned: Callable[[], Split] | None = None
 
-    def take(self, open_translator: OpenTranslator) -> None:
-        """What makes translators of runs; called before `bind`."""
-        self._open = open_translator
+    def take(self, open_translator: OpenTranslator, open_learned: Callable[[], Split]) -> None:
+        """What makes translators of runs, and the rows of the train split that the run learns from; called before
+        `bind`."""
+        self._open, self._open_learned = open_translator, open_learned
 
     def bind(self, source: DataSource) -> None:
         super().bind(source)
@@ -81,10 +86,9 @@ class BackTranslation(Rewriting):
         self._translators = [
             self._open(folder, f"{_FIELD}.{field}", self.beams) for field, folder in given.items() if folder
         ]
-        self._source = source
 
     def prepare(self) -> None:
-        _ = self._again_by_row
+        _ = self._translations
 
     def rewritten(self, tokens: np.ndarray, draws: np.random.Generator) -> np.ndarray:
         """Rows are looked up whole: of what `part` does not find, nothing changes."""
@@ -95,33 +99,36 @@ class BackTranslation(Rewriting):
         """Both texts of a row, or none."""
         if number == 0:
             self._replaces = bool(draws.random() < self.rate)
-        again = self._again_by_row[number][int(batch.rows[row])]
+        again = self._translations.of(int(batch.rows[row]), number)
         return again.astype(np.int64) if self._replaces and len(again) else tokens
 
     @cached_property
-    def _again_by_row(self) -> list[Ragged]:
-        """For each text of a row, its tokens after the journey."""
+    def _translations(self) -> _Translations:
+        """From the cache, where the same rows went the same journey before."""
+        assert self._open_learned is not None, "take is called first"
+        split = self._open_learned()
+        rows = numbers_of(split)
         key = {
             "data": self.spec.data_hash,
+            "rows": digest_of(rows),
             "runs": [translator.digest for translator in self._translators],
             "beams": self.beams,
             "code": hashlib.sha256(Path(__file__).read_bytes()).hexdigest(),
         }
-        table = prepared("back_translation", key, self._made).tables["train"]
-        return [ragged(table, column) for column in sorted(table)]
+        table = prepared("back_translation", key, partial(self._made, split)).tables["train"]
+        return _Translations(rows, [ragged(table, column) for column in sorted(table)])
 
-    def _made(self) -> Prepared:
-        split = self._source.split("train")
+    def _made(self, split: Split) -> Prepared:
         texts: list[list[str]] = []
         with bar("translating there and back", len(split)) as tell:
             for rows in slices(len(split), _ROWS):
-                numbers = np.arange(rows.start, rows.stop)
-                for column, own in enumerate(self._texts(split.batch(numbers))):
+                places = np.arange(rows.start, rows.stop)
+                for column, own in enumerate(self._texts(split.batch(places))):
                     for translate in self._translators:
                         own = translate(own)
                     texts += [[]] if len(texts) == column else []
                     texts[column] += own
-                tell(len(numbers))
+                tell(len(places))
         empty = sum(not text for own in texts for text in own)
         _log.info("%d texts translated; %d came back empty and stay as they are", sum(map(len, texts)), empty)
         table: Table = {f"text_{column}": self.tokenizer.encode(own) for column, own in enumerate(texts)}
@@ -138,5 +145,19 @@ class BackTranslation(Rewriting):
 
     def __getstate__(self) -> dict[str, object]:
         """Another process reads the cache itself: models do not travel."""
-        made = self._again_by_row
-        return {**self.__dict__, "_again_by_row": made, "_open": None, "_translators": []}
+        made = self._translations
+        return {**self.__dict__, "_translations": made, "_open": None, "_open_learned": None, "_translators": []}
+
+
+@dataclass(frozen=True)
+class _Translations:
+    """Of the rows with these numbers, in ascending order: for each text of a row, its tokens after the journey."""
+
+    rows: np.ndarray
+    texts: list[Ragged]
+
+    def of(self, row: int, number: int) -> np.ndarray:
+        """Empty where nothing was written, or the row was not asked for."""
+        place = int(np.searchsorted(self.rows, row))
+        is_there = place < len(self.rows) and self.rows[place] == row
+        return self.texts[number][place] if is_there else self.rows[:0]
