@@ -8,9 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
+from headtohead.building.build import build_data
+from headtohead.building.rerunning import rerun
+from headtohead.building.sources import find_target
 from headtohead.cli import main
+from headtohead.tracking.moved import as_named_now
 from headtohead.tracking.record import SCHEMA_VERSION, from_json, to_json
+from headtohead.tracking.store import RunFolder
 
 OLD = sorted((Path(__file__).parent / "records" / "version_1").glob("*.json"))
 
@@ -59,3 +65,37 @@ def test_a_record_of_a_newer_version_is_refused_by_name_and_the_others_compared(
     data = json.loads(told.out)
     assert any("from_tomorrow" in remark for remark in data["remarks"])
     assert data["verdicts"][0]["seeds"] == [0, 1, 2]
+
+
+CHOICES = Path(__file__).parents[2] / "conf" / "data"
+FOLDERS = ("headtohead.data.generated.", "headtohead.data.tables.")
+
+
+@pytest.mark.parametrize("file", OLD, ids=lambda file: file.stem)
+def test_a_run_is_run_again_though_its_classes_have_moved_since(file: Path) -> None:
+    data = json.loads(file.read_text(encoding="utf-8"))["config"]["data"]
+    assert find_target(data["_target_"]) is None, "a record that tells nothing of a move shows nothing"
+    assert build_data(rerun(file)).spec().kind == "language"
+
+
+def test_a_kept_configuration_is_opened_though_its_classes_have_moved_since(tmp_path: Path) -> None:
+    config = {
+        "data": {"_target_": "headtohead.data.text_to_text.TextToText", "of": {}},
+        "tags": ["headtohead.data.dyck"],
+    }
+    config["data"]["of"] = {"_target_": "headtohead.data.dyck.Dyck", "depths": [{"_target_": "a.b"}]}
+    run = RunFolder.create(tmp_path, name="old")
+    run.write_config(yaml.safe_dump(config))
+    found = run.read_config()
+    assert found["data"]["of"].pop("_target_") == "headtohead.data.generated.dyck.Dyck"
+    del config["data"]["of"]["_target_"]
+    assert found == config
+
+
+def test_all_data_of_one_s_own_and_all_generated_data_is_known_by_its_first_place() -> None:
+    targets = [yaml.safe_load(file.read_text(encoding="utf-8")).get("_target_", "") for file in CHOICES.glob("*.yaml")]
+    moved = [target for target in targets if target.startswith(FOLDERS)]
+    assert len(moved) > 20
+    for target in moved:
+        first = f"headtohead.data.{target.split('.', 3)[-1]}"
+        assert as_named_now({"_target_": first}) == {"_target_": target}

@@ -19,6 +19,7 @@ from headtohead.building.naming import renamed
 from headtohead.building.overrides import key_of
 from headtohead.building.published import PREFIX
 from headtohead.building.slots import slot_of
+from headtohead.tracking.moved import as_named_now
 from headtohead.tracking.secrets import MASK
 
 _REFUSED = {
@@ -78,7 +79,7 @@ def _from_yaml(text: str, file: Path) -> Any:
     import yaml
 
     try:
-        return yaml.safe_load(text)
+        return as_named_now(yaml.safe_load(text))
     except yaml.YAMLError as error:
         raise ConfigurationError(f"--from-run {file} is no YAML: {' '.join(str(error).split())}") from None
 

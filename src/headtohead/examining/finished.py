@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-import yaml
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.building.build import build_data, build_task, make_model
@@ -18,7 +17,7 @@ from headtohead.data.contracts import DataSource
 from headtohead.data.tokenizers import is_given
 from headtohead.tasks.contracts import Task
 from headtohead.tracking.record import RunRecord
-from headtohead.tracking.store import load_run
+from headtohead.tracking.store import RunFolder, load_run
 from headtohead.training.checkpoints import load_weights
 
 if TYPE_CHECKING:
@@ -141,5 +140,4 @@ def open_run(path: str | Path) -> FinishedRun:
     """By the folder of the run, or any file in it; raises ValueError or FileNotFoundError with what to do."""
     record = load_run(path)
     assert record.path is not None, "a record that was read knows its folder"
-    config = yaml.safe_load((record.path / "config.yaml").read_text(encoding="utf-8"))
-    return FinishedRun(record=record, folder=record.path, config=config)
+    return FinishedRun(record=record, folder=record.path, config=RunFolder.open(record.path).read_config())

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from headtohead.tracking.moved import as_named_now
 from headtohead.tracking.secrets import mask_secrets
 from headtohead.tracking.strict_json import RecordError, decode, encode
 
@@ -186,7 +187,9 @@ def from_json(text: str, *, where: str = "record") -> RunRecord:
         raise RecordError(f"{where} is not valid JSON: {error}") from None
     if not isinstance(data, dict):
         raise RecordError(f"{where} is {type(data).__name__}; expected an object")
-    return decode(RunRecord, _migrate(data, where), where)
+    record: RunRecord = decode(RunRecord, _migrate(data, where), where)
+    record.config = as_named_now(record.config)
+    return record
 
 
 def _migrate(data: dict[str, Any], where: str) -> dict[str, Any]:

@@ -15,11 +15,13 @@ from typing import Any
 from headtohead.tracking.files import replace_text
 from headtohead.tracking.liveness import Heartbeat
 from headtohead.tracking.metrics import Curve, MetricsFile
+from headtohead.tracking.moved import as_named_now
 from headtohead.tracking.record import Progress, RunRecord, Status, from_json, to_json
 from headtohead.tracking.secrets import mask_yaml
 from headtohead.tracking.strict_json import RecordError
 
 RECORD = "record.json"
+CONFIG = "config.yaml"
 TOKENIZER = "tokenizer.json"
 _ID_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 _SLUG_LENGTH = 40
@@ -142,7 +144,14 @@ class RunFolder:
 
     def write_config(self, text: str) -> None:
         """config.yaml, resolved; values that look like secrets are masked."""
-        replace_text(self.path / "config.yaml", mask_yaml(text))
+        replace_text(self.path / CONFIG, mask_yaml(text))
+
+    def read_config(self) -> dict[str, Any]:
+        """As it was written, with classes where they are today."""
+        import yaml
+
+        config: dict[str, Any] = as_named_now(yaml.safe_load((self.path / CONFIG).read_text(encoding="utf-8")))
+        return config
 
     def write_tokenizer(self, facts: Mapping[str, Any]) -> None:
         """How the run's texts became tokens, for whoever goes on from it."""
