@@ -121,11 +121,11 @@ def translators(monkeypatch: pytest.MonkeyPatch) -> list[Backwards]:
     """All that were opened, the last one last."""
     opened: list[Backwards] = []
 
-    def open_translator(config: Mapping[str, Any], folder: str, field: str, beams: int) -> Backwards:
-        opened.append(Backwards(field + folder))
-        return opened[-1]
+    def open_translators(config: Any, data: Any, folders: Mapping[str, str], beams: int) -> list[Backwards]:
+        opened.append(Backwards(str(folders)))
+        return opened[-1:]
 
-    monkeypatch.setattr(build, "_translator", open_translator)
+    monkeypatch.setattr(build, "_translators", open_translators)
     return opened
 
 
@@ -208,15 +208,32 @@ def fake_run(folder: Path, config: dict[str, object]) -> Path:
     return folder
 
 
-def test_a_run_that_goes_the_same_way_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_of_pairs_a_run_that_goes_the_same_way_is_refused(folder: Path, tmp_path: Path) -> None:
     step = "augmentation.steps.back_translation.run"
     for source, target in (("en", "de"), ("de", "en")):
-        run = fake_run(tmp_path / source, {"data": {"source_column": source, "target_column": target}})
+        run = fake_run(tmp_path / source, h2h.compose("train", pairs(folder, source, target)))
         config = h2h.compose("train", [*pairs(folder, "en", "de"), "augmentation=back_translation", f"{step}={run}"])
         if source == "de":
             build_augmentation(config, build_data(config))
             continue
-        with pytest.raises(ConfigurationError, match="translates from en to de, as this run is to: give one that was"):
+        with pytest.raises(ConfigurationError, match="from en to de, and this run is to translate from en to de: give"):
+            build_augmentation(config, build_data(config))
+
+
+def test_of_labelled_texts_the_second_run_goes_back(folder: Path, tmp_path: Path) -> None:
+    """The first may go any way: only the texts tell in which language they are."""
+    reviews = [*SMALL, "task=classification", "model=encoder_only", "data=csv", f"data.path={folder}/pairs.tsv"]
+    columns = ["data.text_column=en", "data.label_column=label", "augmentation=back_translation"]
+    there = fake_run(tmp_path / "there", h2h.compose("train", pairs(folder, "en", "de")))
+    back = fake_run(tmp_path / "back", h2h.compose("train", pairs(folder, "de", "en")))
+    field = "augmentation.steps.back_translation"
+    for second in (back, there):
+        config = h2h.compose("train", [*reviews, *columns, f"{field}.run={there}", f"{field}.back={second}"])
+        if second == back:
+            build_augmentation(config, build_data(config))
+            continue
+        message = rf"back={there} translates from en to de, and \S+run={there} does so from en to de: give one that was"
+        with pytest.raises(ConfigurationError, match=message):
             build_augmentation(config, build_data(config))
 
 

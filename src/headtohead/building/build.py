@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from headtohead.building.sizes import sample_size
 from headtohead.building.sources import class_value
 from headtohead.building.starting import as_started, check_start, origin_of, tokenizer_to_take
 from headtohead.building.translating import RunTranslator
+from headtohead.building.ways import way_of
 from headtohead.data.augmentation.back_translation import BackTranslation
 from headtohead.data.augmentation.pipeline import NO_AUGMENTATION, Augmentations
 from headtohead.data.contracts import DataSource, DataSpec, Split
@@ -67,15 +69,23 @@ def build_augmentation(config: Mapping[str, Any], data: DataSource) -> Augmentat
     made: Augmentations = _make(config["augmentation"]) if "augmentation" in config else NO_AUGMENTATION
     for step in made.steps.values():
         if isinstance(step, BackTranslation):
-            step.take(partial(_translator, config), partial(_learned_of, config, partial(data.split, "train")))
+            step.take(partial(_translators, config, data), partial(_learned_of, config, partial(data.split, "train")))
     return made.bind(data)
 
 
-def _translator(config: Mapping[str, Any], folder: str, field: str, beams: int) -> RunTranslator:
-    """Of pairs, one that goes the other way."""
-    translator = RunTranslator(folder, field, beams, build_data=build_data, make_model=make_model)
-    translator.check_way(config["data"])
-    return translator
+def _translators(
+    config: Mapping[str, Any], data: DataSource, folders: Mapping[str, str], beams: int
+) -> list[RunTranslator]:
+    """By the fields that name them: of pairs, one that goes the other way; else, the second goes back."""
+    made = [
+        RunTranslator(folder, field, beams, build_data=build_data, make_model=make_model)
+        for field, folder in folders.items()
+    ]
+    if data.spec().kind == "pairs_of_text":
+        made[0].check_goes_back(way_of(config["data"]), "this run is to translate")
+    for there, back in pairwise(made):
+        back.check_goes_back(there.way, f"{there.field} does so")
+    return made
 
 
 def build_model(config: Mapping[str, Any], *, device: torch.device | str | None = None) -> Architecture:

@@ -12,6 +12,7 @@ import torch
 from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.decoding import Decodes
 from headtohead.building.errors import ConfigurationError
+from headtohead.building.ways import Way, way_of
 from headtohead.data.contracts import DataSource
 from headtohead.data.files import content_digest
 from headtohead.generation.beams import search
@@ -38,14 +39,16 @@ class RunTranslator:
         if not self._weights.is_file():
             raise ConfigurationError(f"{self.field} kept no weights: train it with trainer.keep_checkpoints=best")
 
-    def check_way(self, data: Mapping[str, Any]) -> None:
-        """Of pairs that name their sides: a run that goes the same way would write targets for targets."""
-        way, own = _way(data), _way(self.config["data"])
-        if way is not None and way == own:
-            source, target = own
+    @property
+    def way(self) -> Way | None:
+        return way_of(self.config["data"])
+
+    def check_goes_back(self, way: Way | None, of: str) -> None:
+        """What goes the same way would read what it never learned to read, or write what is there already."""
+        if way is not None and self.way is not None and self.way.is_known_to_meet(way):
             raise ConfigurationError(
-                f"{self.field} translates from {source} to {target}, as this run is to: give one that was trained from "
-                f"{target} to {source}"
+                f"{self.field} translates from {self.way}, and {of} from {way}: give one that was trained from "
+                f"{way.back}"
             )
 
     @property
@@ -83,12 +86,3 @@ class RunTranslator:
         for place, best in zip(asked, found, strict=True):
             written[place] = spec.decode([token for token in best[0].tokens if token != spec.eos_id]).strip()
         return written
-
-
-def _way(data: Mapping[str, Any]) -> tuple[str, str] | None:
-    """From what to what: endings of files, or columns; None where the data names none."""
-    for pair in (("source", "target"), ("source_column", "target_column")):
-        source, target = (data.get(name) for name in pair)
-        if source and target:
-            return str(source), str(target)
-    return None

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -40,8 +40,8 @@ class Translator(Protocol):
         """One for each, in order; empty where nothing was written."""
 
 
-OpenTranslator = Callable[[str, str, int], Translator]
-"""From a run's folder, the field that names it, and a number of beams."""
+OpenTranslators = Callable[[Mapping[str, str], int], Sequence[Translator]]
+"""From the folders of runs, by the fields that name them, and a number of beams: those that a text goes through."""
 
 
 class BackTranslation(Rewriting):
@@ -61,13 +61,13 @@ class BackTranslation(Rewriting):
         if run is None:
             raise DataError(f"{_FIELD}.run is missing: give the folder of a finished run that translates.")
         self.run, self.back, self.beams = run, back, beams
-        self._open: OpenTranslator | None = None
+        self._open: OpenTranslators | None = None
         self._open_learned: Callable[[], Split] | None = None
 
-    def take(self, open_translator: OpenTranslator, open_learned: Callable[[], Split]) -> None:
+    def take(self, open_translators: OpenTranslators, open_learned: Callable[[], Split]) -> None:
         """What makes translators of runs, and the rows of the train split that the run learns from; called before
         `bind`."""
-        self._open, self._open_learned = open_translator, open_learned
+        self._open, self._open_learned = open_translators, open_learned
 
     def bind(self, source: DataSource) -> None:
         super().bind(source)
@@ -82,10 +82,8 @@ class BackTranslation(Rewriting):
                 "writes"
             )
         assert self._open is not None, "take is called first"
-        given = {"run": self.run, "back": self.back}
-        self._translators = [
-            self._open(folder, f"{_FIELD}.{field}", self.beams) for field, folder in given.items() if folder
-        ]
+        given = {f"{_FIELD}.{field}": folder for field, folder in (("run", self.run), ("back", self.back)) if folder}
+        self._translators = list(self._open(given, self.beams))
 
     def prepare(self) -> None:
         _ = self._translations
