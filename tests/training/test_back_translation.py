@@ -15,6 +15,7 @@ import headtohead as h2h
 from headtohead.building import build
 from headtohead.building.build import build_augmentation, build_data, build_task
 from headtohead.building.errors import ConfigurationError
+from headtohead.building.translating import RunTranslator
 from headtohead.data.augmentation import back_translation
 from headtohead.data.contracts import DataError
 from headtohead.examining.probe.seeing import see
@@ -100,7 +101,7 @@ def test_labelled_texts_go_there_and_back_once(
     for new, old, again in zip(first.tokens, texts, english, strict=True):
         assert data.decode(new.tolist()) in (old, again[: data.spec().max_length - 2])
     assert (first.targets == before.targets).all()
-    monkeypatch.setattr(back_translation.BackTranslation, "_made", None)
+    monkeypatch.setattr(RunTranslator, "__call__", None)
     again = build_augmentation(config, build_data(config)).in_loader(before, seed=0, epoch=0)
     assert (again.tokens == first.tokens).all()
 
