@@ -63,6 +63,16 @@ def test_what_is_fitted_at_once_is_planned_as_one_fit(tmp_path: Path) -> None:
     assert "about 20 s on 1 worker" in shown.getvalue()
 
 
+def test_of_fits_alone_no_time_and_no_flops_are_told(tmp_path: Path) -> None:
+    base = ["data=sentence_grammar", "data.num_train=40", "data.num_validation=4", "data.num_test=4", "tracking=none"]
+    base += ["task=classification", "model=bag_of_words", f"output_dir={tmp_path}"]
+    arms = {"few": ["trainer.train_rows=20"], "many": []}
+    plan = planned(tmp_path, base=base, arms=arms, baseline="few", metric="test/accuracy", direction="max", seeds=2)
+    shown = StringIO()
+    Console(width=160, file=shown).print(show_plan(plan, estimate(plan, timer=ten_seconds), workers=2))
+    assert "4 of 4 runs to do, no time known, on 2 workers\n" in shown.getvalue()
+
+
 def test_a_share_of_the_budget_is_no_shorter_fit(tmp_path: Path) -> None:
     base = ["data=sentence_grammar", "data.num_train=40", "tracking=none", f"output_dir={tmp_path}"]
     arms = {"words": ["model=bag_of_words"], "net": []}

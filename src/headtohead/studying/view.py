@@ -30,18 +30,27 @@ def show_plan(plan: Plan, estimate: Estimate, workers: int) -> RenderableType:
     """What would be run, at what cost."""
     study = plan.study
     table = Fitted(_planned_table(estimate, _PLANNED), [_planned_table(estimate, part) for part in _APART])
-    total = f"{estimate.missing} of {estimate.runs} runs to do, {count(estimate.flops)} FLOPs"
-    if estimate.missing:
-        at_once = max(1, min(workers, estimate.missing))
-        where = f"on {at_once} worker{'s' if at_once > 1 else ''}"
-        fits = [arm for arm in estimate.arms if arm.missing and not arm.takes_steps]
-        known = all(arm.seconds is not None for arm in estimate.arms if arm.missing and arm.takes_steps)
-        total += f", about {duration(estimate.seconds / at_once)} {where}" if known else f", no time known, {where}"
-        if any(arm.source == "calibration" for arm in estimate.arms):
-            fitted = ", fits" if any(arm.seconds is None for arm in fits) else ""
-            total += f", and what starts{fitted}, validations and tests add"
     told = (Text(study.question, style="bold"), Text(f"hypothesis: {study.hypothesis}"))
-    return Group(*told, table, *_matched(plan), *_aside(plan), Text(total), *_disk(estimate))
+    return Group(*told, table, *_matched(plan), *_aside(plan), Text(_total(estimate, workers)), *_disk(estimate))
+
+
+def _total(estimate: Estimate, workers: int) -> str:
+    """Nobody knows beforehand how long a fit takes, nor of how many FLOPs it is: where nothing else is left to do,
+    neither is said."""
+    left = [arm for arm in estimate.arms if arm.missing]
+    told = f"{estimate.missing} of {estimate.runs} runs to do"
+    if not left:
+        return told
+    timed = [arm for arm in left if arm.seconds is not None]
+    flops = f", {count(estimate.flops)} FLOPs" if any(arm.flops is not None for arm in left) else ""
+    at_once = max(1, min(workers, estimate.missing))
+    where = f"on {at_once} worker{'s' if at_once > 1 else ''}"
+    if not timed or any(arm.seconds is None for arm in left if arm.takes_steps):
+        return f"{told}{flops}, no time known, {where}"
+    fits = ", fits" if len(timed) < len(left) else ""
+    calibrated = any(arm.source == "calibration" for arm in estimate.arms)
+    added = f", and what starts{fits}, validations and tests add" if calibrated else ""
+    return f"{told}{flops}, about {duration(estimate.seconds / at_once)} {where}{added}"
 
 
 def _matched(plan: Plan) -> Iterator[RenderableType]:
