@@ -122,6 +122,33 @@ def test_bits_per_byte_of_other_texts_are_refused() -> None:
         refuse_unlike([char, pairs], metric="bits_per_byte")
 
 
+def test_validations_that_read_other_parts_of_the_same_texts_are_refused() -> None:
+    """Rows that a tokenizer cut were sampled; the test read all."""
+    both = readers()
+    for one in both:
+        one.metrics["validation"] = {"bits_per_byte": 2.5}
+        one.data["validation_texts"] = f"rows of {one.name}"
+    _, remark = refuse_unlike(both, metric="test/bits_per_byte")
+    assert remark.startswith("the weights of each were selected on other texts: trainer.validation_batches samples")
+    with pytest.raises(NotComparable, match="differ in their tokenizer"):
+        refuse_unlike(both, metric="validation/bits_per_byte")
+    for one in both:
+        del one.metrics["test"]  # what has no test is compared by its validation
+    with pytest.raises(NotComparable, match="differ in their tokenizer"):
+        refuse_unlike(both, metric="bits_per_byte")
+
+
+def test_answers_to_questions_are_compared_as_texts_and_exact_matches_of_tokens_are_not() -> None:
+    both = readers()
+    for one in both:
+        one.metrics["test"] |= {"exact_match": 0.5, "f1": 0.6}
+    for metric in ("f1", "test/exact_match"):
+        assert len(refuse_unlike(both, metric=metric)) == 1
+    del both[1].metrics["test"]["f1"]
+    with pytest.raises(NotComparable, match="differ in their tokenizer"):
+        refuse_unlike(both, metric="test/exact_match")
+
+
 def test_other_rows_of_the_same_tokenizer_are_refused_by_any_metric() -> None:
     char, pairs = readers()
     other = record("long", texts="tales", evaluation="longer rows")

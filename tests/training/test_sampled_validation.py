@@ -10,6 +10,7 @@ import pytest
 from runs import NUM_ROWS, Rows, TinyData, parts
 
 import headtohead as h2h
+from headtohead.comparing.comparability import NotComparable
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import Split, SplitName
 from headtohead.data.generated.qa_grammar import QaGrammar
@@ -157,10 +158,27 @@ def test_runs_whose_tokens_cut_the_texts_are_compared_with_a_word_of_it(reviews:
     assert f"{cut}; pieces had each whole" in told
 
 
-def test_of_texts_that_a_tokenizer_cuts_to_rows_a_sample_is_other_text(reviews: Path, tmp_path: Path) -> None:
+def test_a_test_of_a_whole_corpus_is_compared_and_validations_of_other_parts_of_it_are_not(
+    reviews: Path, tmp_path: Path
+) -> None:
+    tokenizers = {"letters": ["data.tokenizer=char"], "pieces": ["data.tokenizer=bpe", "data.vocab_size=300"]}
+    sampled = [*CORPUS, "trainer.validation_batches=1"]
+    runs = [record_of(reviews, tmp_path, *sampled, *own, f"name={name}") for name, own in tokenizers.items()]
+    letters, pieces = runs
+    assert letters.comparability.texts == pieces.comparability.texts is not None
+    assert letters.data["validation_texts"] != pieces.data["validation_texts"]
+    folders = [run.path for run in runs]
+    contest = h2h.compare(folders, against="letters", metric="test/bits_per_byte")
+    assert any("the weights of each were selected on other texts" in remark for remark in contest.remarks)
+    with pytest.raises(NotComparable, match="differ in their tokenizer"):
+        h2h.compare(folders, against="letters", metric="validation/bits_per_byte")
+
+
+def test_whole_validations_of_a_corpus_are_the_same_texts(reviews: Path, tmp_path: Path) -> None:
     whole = record_of(reviews, tmp_path, *CORPUS)
     part = record_of(reviews, tmp_path, *CORPUS, "trainer.validation_batches=1")
-    assert whole.comparability.texts is not None and part.comparability.texts is None
+    assert "validation_texts" not in whole.data
+    assert None is not whole.comparability.texts != part.comparability.texts is not None
 
 
 def test_questions_are_sampled_with_all_of_their_windows() -> None:

@@ -12,6 +12,7 @@ from headtohead.comparing.readings import (
     is_per_byte,
     read_in_part,
     read_the_same,
+    selected_apart,
     selected_by,
     told_apart,
 )
@@ -52,15 +53,15 @@ def refuse_unlike(
     _check_allowed(allowed)
     known = [record for record in given if record.comparability != Comparability()]
     told = list(_unknown(given, known))
-    by_texts = is_of_texts(metric or selected_by(known))
-    is_by_the_byte = is_per_byte(metric or selected_by(known))
+    compared_by = metric or selected_by(known)
     for name in _BUDGET if measured_apart(known, metric) else ALIKE:
         for group in _groups(known, name):
             found = [(record, _value(record, name)) for record in group]
             if len({value for _, value in found}) < 2:
                 continue
-            if by_texts and name in _OF_TOKENS and read_the_same(group):
-                remarks = [told_apart(group), "" if is_by_the_byte else read_in_part(group)]
+            if is_of_texts(compared_by, group) and name in _OF_TOKENS and read_the_same(group, compared_by):
+                in_part = "" if is_per_byte(compared_by) else read_in_part(group)
+                remarks = [told_apart(group), selected_apart(group), in_part]
                 told += [remark for remark in remarks if remark and remark not in told]
                 continue
             sentence = _sentence(found, ALIKE[name])

@@ -4,24 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headtohead.tracking.record import RunRecord
+from headtohead.tracking.record import VALIDATION_TEXTS, RunRecord
 
 PER_BYTE = "bits_per_byte"
 OF_TEXTS = (PER_BYTE, "accuracy", "precision_macro", "recall_macro", "f1_macro")
 """Metrics that no tokenizer changes: they are a mean over bytes or over whole texts, not over tokens."""
+_OF_ANSWERS = ("exact_match", "f1")
+"""Of questions, both compare texts; by itself, an exact match may be one of tokens."""
 
 
-def read_the_same(records: Sequence[RunRecord]) -> bool:
+def read_the_same(records: Sequence[RunRecord], metric: str | None) -> bool:
     """Whether these runs were measured on the same texts, and on the same rows wherever tokenizers are the same."""
-    texts = {record.comparability.texts for record in records}
+    texts = {_measured_on(record, metric) for record in records}
     rows = {(record.comparability.tokenizer, record.comparability.evaluation) for record in records}
     tokenizers = {record.comparability.tokenizer for record in records}
     return len(texts) == 1 and None not in texts and len(tokenizers) > 1 and len(rows) == len(tokenizers)
 
 
-def is_of_texts(metric: str | None) -> bool:
+def _measured_on(record: RunRecord, metric: str | None) -> str | None:
+    texts = record.comparability.texts
+    return record.data.get(VALIDATION_TEXTS, texts) if _is_of_validation(record, metric) else texts
+
+
+def _is_of_validation(record: RunRecord, metric: str | None) -> bool:
+    """Without a stage, a metric is the test's wherever that has it."""
+    stage, _, name = (metric or "").rpartition("/")
+    return stage == "validation" if stage else name not in record.metrics.get("test", {})
+
+
+def selected_apart(records: Sequence[RunRecord]) -> str:
+    """Empty where the validations that chose the weights of each read the same texts."""
+    if not any(VALIDATION_TEXTS in record.data for record in records):
+        return ""
+    return (
+        "the weights of each were selected on other texts: trainer.validation_batches samples rows, and their "
+        "tokenizers cut the same texts to other rows; whole validations (null) would be the same for all"
+    )
+
+
+def is_of_texts(metric: str | None, records: Sequence[RunRecord]) -> bool:
     """With or without its stage."""
-    return metric is not None and metric.rpartition("/")[2] in OF_TEXTS
+    stage, _, name = (metric or "").rpartition("/")
+    if name not in _OF_ANSWERS:
+        return name in OF_TEXTS
+    return all(set(_OF_ANSWERS) <= record.metrics.get(stage or "test", {}).keys() for record in records)
 
 
 def is_per_byte(metric: str | None) -> bool:
@@ -38,7 +64,7 @@ def selected_by(records: Sequence[RunRecord]) -> str | None:
 def instead(records: Sequence[RunRecord]) -> str:
     """The way out of a comparison that tokenizers forbid, where there is one."""
     measured = all(PER_BYTE in record.metrics.get("test", {}) for record in records)
-    if not (measured and read_the_same(records)):
+    if not (measured and read_the_same(records, f"test/{PER_BYTE}")):
         return ""
     return f"compare them by {PER_BYTE}, which no tokenizer changes (--metric test/{PER_BYTE}), or "
 

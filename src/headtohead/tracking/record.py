@@ -124,6 +124,11 @@ class Comparability:
     precision: str | None = None
 
 
+VALIDATION_TEXTS = "validation_texts"
+"""Among the facts of a record's data, only where validations sampled rows that the run's own tokenizer cut: what stands
+for the texts that they read, in place of comparability.texts."""
+
+
 @dataclass
 class WandbLink:
     """Where the run is in Weights & Biases."""

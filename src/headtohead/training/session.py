@@ -10,10 +10,9 @@ from pathlib import Path
 import torch
 import yaml
 
-from headtohead.data.contracts import DataSpec
 from headtohead.data.order import OrderedSplit
 from headtohead.tracking.environment import collect_environment
-from headtohead.tracking.record import Comparability, RunRecord, Selection, Status
+from headtohead.tracking.record import VALIDATION_TEXTS, Comparability, RunRecord, Selection, Status
 from headtohead.tracking.stopping import why_ended_early
 from headtohead.tracking.store import RunFolder
 from headtohead.tracking.tracker import Tracker
@@ -111,7 +110,13 @@ def _new_record(run_id: str, parts: Parts) -> RunRecord:
         seed=identity.seed,
         seeds=seeds_of(identity.seed),
         config=dict(parts.config),
-        data={**parts.data.provenance(), **parts.data.reading(), **_rows(parts), **_classes(parts)},
+        data={
+            **parts.data.provenance(),
+            **parts.data.reading(),
+            **_rows(parts),
+            **_classes(parts),
+            **_validation_texts(parts),
+        },
         costs=dict(parts.costs),
         budget=dict(parts.budget),
         place=identity.place,
@@ -163,24 +168,29 @@ def _reopened(run: Path, seed: int, max_steps: int) -> tuple[RunFolder, RunRecor
 
 
 def _comparability(parts: Parts, precision: str) -> Comparability:
-    spec, task, batches = parts.data.spec(), parts.task.measured_how(), parts.settings.validation_batches
-    sampled: list[object] | None = None if batches is None else ["sampled rows", batches * parts.data.batch_size]
+    spec, task, sampled = parts.data.spec(), parts.task.measured_how(), _sampled(parts)
     return Comparability(
         data=spec.data_hash or None,
         tokenizer=spec.tokenizer_hash or None,
         evaluation=_hash([spec.data_hash, spec.tokenizer_hash, task, sampled]),
-        texts=_texts(spec, task, sampled),
+        texts=_hash([spec.texts_hash, task, *(sampled or ())]) if spec.texts_hash else None,
         loss_normalisation=f"{task}: mean over everything scored in a batch",
         precision=precision,
     )
 
 
-def _texts(spec: DataSpec, task: str, sampled: list[object] | None) -> str | None:
-    """None where there are no texts, or a validation reads some rows alone and which texts are in them follows from
-    the tokenizer."""
-    if not spec.texts_hash or (sampled is not None and spec.rows_follow_tokens):
-        return None
-    return _hash([spec.texts_hash, task, *(sampled or ())])
+def _sampled(parts: Parts) -> list[object] | None:
+    """How many rows a validation reads; None where it reads all."""
+    batches = parts.settings.validation_batches
+    return None if batches is None else ["sampled rows", batches * parts.data.batch_size]
+
+
+def _validation_texts(parts: Parts) -> dict[str, str]:
+    """Only where a validation reads some rows, and which texts are in them follows from the tokenizer."""
+    spec, sampled = parts.data.spec(), _sampled(parts)
+    if not spec.texts_hash or sampled is None or not spec.rows_follow_tokens:
+        return {}
+    return {VALIDATION_TEXTS: _hash([spec.texts_hash, spec.data_hash, spec.tokenizer_hash, *sampled])}
 
 
 def _hash(content: object) -> str:
