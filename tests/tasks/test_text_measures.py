@@ -16,7 +16,7 @@ from headtohead.data.written_forms import entities_in_words, entities_of
 from headtohead.tasks.seq2seq import SequenceToSequence
 from headtohead.tasks.sums import Arrays
 from headtohead.tasks.text_measures.bleu import Bleu
-from headtohead.tasks.text_measures.choosing import measures_of
+from headtohead.tasks.text_measures.choosing import measures_of, told_of_row
 from headtohead.tasks.text_measures.chrf import Chrf
 from headtohead.tasks.text_measures.contracts import TextMeasure
 from headtohead.tasks.text_measures.entities import WrittenEntities
@@ -166,6 +166,19 @@ def test_written_entities_are_right_by_type_and_words_each_as_often_as_there() -
     # Right: Oslo once, Anna, A B. Written: three, one, two. There: three, none, one.
     found = figures(WrittenEntities(), written, truths, parts=2)
     assert found == pytest.approx({"entity_precision": 3 / 6, "entity_recall": 3 / 4, "entity_f1": 6 / 10})
+
+
+@pytest.mark.parametrize(
+    ("written", "truth", "f1"),
+    [
+        ("none", "none", "1.000"),
+        ("none", "LOC: Oslo", "0.000"),
+        ("LOC: Oslo", "none", "0.000"),
+        ("LOC: Oslo ; LOC: Rome", "LOC: Oslo", "0.667"),
+    ],
+)
+def test_a_text_without_entities_is_right_where_none_is_written(written: str, truth: str, f1: str) -> None:
+    assert told_of_row([WrittenEntities()], written, truth) == {"entity_f1": f1}
 
 
 def test_what_is_measured_is_what_is_named_or_what_the_data_calls_for() -> None:
