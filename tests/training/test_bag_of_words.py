@@ -16,8 +16,10 @@ import headtohead as h2h
 from headtohead.architectures.bag_of_words import BagOfWords
 from headtohead.data.contracts import DataSource
 from headtohead.data.generated.sentence_grammar import SentenceGrammar
-from headtohead.data.sampling import fewer_rows
+from headtohead.data.sampling import fewer_rows, sampled_rows
 from headtohead.tasks.classification import Classification
+from headtohead.training import run as run_module
+from headtohead.training.seeds import EVALUATION_SEED
 from headtohead.training.solving import solve
 
 STRENGTHS = [0.1, 10.0]
@@ -120,6 +122,40 @@ def test_a_run_leaves_a_record_like_any_other(tmp_path: Path) -> None:
     batch = again.data.split("test").batch(np.arange(40))
     with torch.no_grad():
         assert again.model(**batch.inputs()).argmax(1).numpy().tolist() == said.tolist()
+
+
+def test_the_strength_is_chosen_by_the_rows_that_validations_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal conditions: networks are selected by a sample, and the rest of validation is nobody's to learn from."""
+    judged = []
+
+    def noting(*given: Any, **more: Any) -> Any:
+        judged.append(solve(*given, **more))
+        return judged[-1]
+
+    monkeypatch.setattr(run_module, "solve", noting)
+    overrides = [
+        "data=sentence_grammar", "data.num_train=120", "data.num_validation=40", "data.num_test=40",
+        "data.batch_size=3", "task=classification", "model=bag_of_words", "model.ngrams=1",
+        f"model.strengths={STRENGTHS}",
+        "trainer=cpu", "trainer.progress_bar=false", "probe=none", "tracking=none", f"output_dir={tmp_path}",
+    ]  # fmt: skip
+    data = SentenceGrammar(num_train=120, num_validation=40, num_test=40)
+    train, labels = token_lists(data, "train")
+    checked, truth = token_lists(data, "validation")
+    vectorizer = TfidfVectorizer(analyzer=grams_up_to(1), max_df=119).fit(train)
+    for batches, size in ((2, 6), (None, 40)):
+        record = h2h.train(h2h.compose("train", [*overrides, f"trainer.validation_batches={batches or 'null'}"]))
+        sample = sampled_rows(data.split("validation"), size, EVALUATION_SEED)
+        rows = np.arange(40) if batches is None else sample.batch(np.arange(size)).rows.numpy()
+        losses = {}
+        for strength in STRENGTHS:
+            solver = LogisticRegression(C=strength, max_iter=1000).fit(vectorizer.transform(train), labels)
+            said = solver.predict_proba(vectorizer.transform([checked[row] for row in rows]))
+            losses[strength] = log_loss(truth[rows], said, labels=[0, 1])
+        assert judged[-1].judged == pytest.approx(losses, rel=1e-3)
+        assert record.selection.value == pytest.approx(min(losses.values()), rel=1e-3)
 
 
 def test_fewer_rows_are_a_part_of_more_of_them_and_none_is_read_beyond() -> None:

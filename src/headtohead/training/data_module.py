@@ -66,6 +66,15 @@ def rows_to_learn(source: DataSource, settings: Settings, seed: int) -> Split:
     return learned_rows(source.split("train"), settings.train_rows, seed)
 
 
+def rows_to_validate(source: DataSource, settings: Settings, rows_at_once: int | None = None) -> Split:
+    """The validation split, or a sample of it of so many batches: the same at each validation and in every run on this
+    data. `rows_at_once` are a batch's; None means as many as in training."""
+    split, batches = source.split("validation"), settings.validation_batches
+    if batches is None:
+        return split
+    return sampled_rows(split, batches * (rows_at_once or source.batch_size), EVALUATION_SEED)
+
+
 def _num_scored(part: Batch) -> int:
     return 0 if part.targets is None else int((part.targets != IGNORED).sum())
 
@@ -217,7 +226,9 @@ class RunData(LightningDataModule):
 
     def _evaluation(self, name: SplitName) -> DataLoader[StepBatch]:
         replicas = self._replicas
-        split = self._rows_to_validate if name == "validation" else self._source.split(name)
+        split = self._source.split(name)
+        if name == "validation":
+            split = rows_to_validate(self._source, self._settings, self._rows_at_once)
         if len(split) < replicas.size:
             raise ValueError(f"the {name} split has {len(split)} rows for {replicas.size} devices: use fewer devices")
         batches = EvaluationBatches(
@@ -228,12 +239,6 @@ class RunData(LightningDataModule):
             world_size=replicas.size,
         )
         return self._loader(batches, None)
-
-    @property
-    def _rows_to_validate(self) -> Split:
-        """The same at each validation and in every run on this data."""
-        split, batches = self._source.split("validation"), self._settings.validation_batches
-        return split if batches is None else sampled_rows(split, batches * self._rows_at_once, EVALUATION_SEED)
 
     def _loader(self, dataset: Dataset[StepBatch], sampler: Sampler[int] | None) -> DataLoader[StepBatch]:
         assert self.trainer is not None

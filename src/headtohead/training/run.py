@@ -18,7 +18,7 @@ from headtohead.tracking.files import write_each
 from headtohead.tracking.record import RunRecord, Status
 from headtohead.training.checkpoints import LAST, drop, load
 from headtohead.training.checks import check_model, check_settings
-from headtohead.training.data_module import RunData, rows_to_learn
+from headtohead.training.data_module import RunData, rows_to_learn, rows_to_validate
 from headtohead.training.devices import device_name, number_format, peak_flops, threads
 from headtohead.training.distributed import is_main_process, own_process_group
 from headtohead.training.keeper import Keeper
@@ -127,10 +127,12 @@ class Run:
                 trainer.fit(module, datamodule=data, ckpt_path=checkpoint)
 
     def _solve(self, module: TrainingModule, model: BagOfWords) -> None:
-        """All rows are read once, whatever trainer.max_steps says."""
+        """All rows are read once, whatever trainer.max_steps says; the strength is chosen by the rows of validation by
+        which networks are selected."""
         task, started = self.parts.task, time.perf_counter()
         rows = rows_to_learn(self.parts.data, self.parts.settings, self.session.record.seeds.data_order)
-        solved = solve(model, rows, self.parts.data.split("validation"), monitor=task.monitor, direction=task.direction)
+        checked = rows_to_validate(self.parts.data, self.parts.settings)
+        solved = solve(model, rows, checked, monitor=task.monitor, direction=task.direction)
         module.state.samples, module.state.tokens = solved.samples, solved.tokens
         module.state.seconds = time.perf_counter() - started
 
