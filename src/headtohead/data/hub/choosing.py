@@ -19,11 +19,12 @@ UNLABELLED = -1
 def chosen_splits(
     published: Published, given: Mapping[SplitName, str | None], splits: Splits
 ) -> dict[SplitName, str | None]:
-    """The published split of each of ours, None where it is a share of the train rows. What training reads is no
-    other split by its name alone: of a set that only has a test, all three are parts of it."""
+    """The published split of each of ours, None where it is a share of the train rows. What training reads, or what is
+    given to another, is no split by its name alone: of a set that only has a test, all three are parts of it, and where
+    test_split=validation, validation is a share."""
     names = list(splits)
     train = _chosen(published, "train", given["train"], names)
-    left = [name for name in names if name != train]
+    left = [name for name in names if name != train and name not in given.values()]
     others = (ours for ours in SPLIT_NAMES if ours != "train")
     chosen: dict[SplitName, str | None] = {"train": train}
     chosen |= {ours: _chosen(published, ours, given[ours], names, left) for ours in others}
