@@ -50,6 +50,44 @@ def test_file_of_articles_is_read_as_its_questions(tmp_path: Path) -> None:
         ]
 
 
+def articles_in(path: Path, *, titled: bool = True) -> Path:
+    """Ten articles of three paragraphs with two questions each, whose ids tell the article."""
+    articles = []
+    for article in range(10):
+        paragraphs: list[dict[str, Any]] = [
+            {
+                "context": f"a b c {article} {paragraph}",
+                "qas": [
+                    {"question": f"q{number}", "id": f"{article}", "answers": [{"text": "b", "answer_start": 2}]}
+                    for number in range(2)
+                ],
+            }
+            for paragraph in range(3)
+        ]
+        articles.append({**({"title": f"Article {article}"} if titled else {}), "paragraphs": paragraphs})
+    path.write_text(json.dumps({"version": "1.1", "data": articles}))
+    return path
+
+
+def test_questions_of_an_article_stand_in_the_same_split_where_they_share_its_title(tmp_path: Path) -> None:
+    path, shares = articles_in(tmp_path / "squad.json"), {"validation_share": 0.2, "test_share": 0.3}
+    for seed in range(3):
+        samples = source_of(path, share_by="title", seed=seed, **shares).samples()
+        assert [len(samples[name]) for name in SPLIT_NAMES] == [30, 12, 18]
+        articles = [{asked.id for asked in samples[name]} for name in SPLIT_NAMES]
+        assert sum(map(len, articles)) == len(set.union(*articles)) == 10
+    apart = source_of(path, **shares).samples()
+    assert sum(len({asked.id for asked in apart[name]}) for name in SPLIT_NAMES) > 10, "paragraphs fall on all sides"
+
+
+def test_titles_change_nothing_but_by_what_rows_can_be_shared_out(tmp_path: Path) -> None:
+    with_titles = source_of(articles_in(tmp_path / "titled.json"))
+    without = source_of(articles_in(tmp_path / "plain.json", titled=False))
+    assert with_titles.samples() == without.samples()
+    said = refusal(lambda: source_of(tmp_path / "plain.json", share_by="title").samples())
+    assert "data.share_by=title is no column of" in said
+
+
 @pytest.mark.parametrize("answers", [{"text": [], "answer_start": []}, []])
 def test_question_with_an_empty_list_of_answers_has_none_in_its_context(tmp_path: Path, answers: Any) -> None:
     path = write(tmp_path / "data.jsonl", [{"question": "q", "context": "a b c", "answers": answers}] * 30)

@@ -98,7 +98,9 @@ def _rows_within(found: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _questions(article: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """SQuAD's articles have paragraphs, which have questions."""
+    """SQuAD's articles have paragraphs, which have questions. The title of the article is a column too, as in the
+    published tables of them."""
+    titled = {"title": article["title"]} if "title" in article else {}
     for paragraph in article["paragraphs"]:
         for asked in paragraph["qas"]:
-            yield {"context": paragraph["context"], **asked}
+            yield {**titled, "context": paragraph["context"], **asked}
