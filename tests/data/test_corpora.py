@@ -60,11 +60,11 @@ def test_titles_have_one_sign_on_each_side(line: str, begins: bool) -> None:
 
 
 def test_what_stands_before_the_first_title_is_a_document_too() -> None:
-    assert articles([" before . \n", " = A = \n", " x . \n", " = = b = = \n"]) == [
+    assert list(articles([" before . \n", " = A = \n", " x . \n", " = = b = = \n"])) == [
         " before . \n",
         " = A = \n x . \n = = b = = \n",
     ]
-    assert articles([]) == []
+    assert list(articles([])) == []
 
 
 def test_enwik8_is_cut_by_bytes_and_no_character_is_split(tmp_path: Path) -> None:

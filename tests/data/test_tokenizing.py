@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -57,9 +58,9 @@ def test_a_single_long_text_is_shared_out_too(two_processes: None, kind: str, mo
     alone = language.encoded(tokenizer, texts)
     taken: list[int] = []
 
-    def seen(work: tokenizing.Work, pieces: Sequence[str], *, doing: str) -> Table:
-        taken.extend(map(len, pieces))
-        return shared_out(work, pieces, doing=doing)
+    def seen(work: tokenizing.Work, pieces: Any, *, doing: str, size_of: tokenizing.Size) -> Table:
+        taken.extend(map(size_of, pieces))
+        return shared_out(work, pieces, doing=doing, size_of=size_of)
 
     monkeypatch.setattr(language, "shared_out", seen)
     together = language.tokenized(tokenizer, texts, doing="tokenizing")
@@ -136,9 +137,10 @@ def test_a_process_that_is_killed_is_told_with_the_way_out(two_processes: None) 
 
 
 def test_pieces_hold_every_text_once_in_order() -> None:
-    pieces = list(pieces_of(TEXTS, 100))
+    pieces, sizes = zip(*pieces_of(TEXTS, 100), strict=True)
     assert [text for piece in pieces for text in piece] == TEXTS
     assert all(sum(map(len, piece[:-1])) < 100 for piece in pieces) and len(pieces) > 10
+    assert list(sizes) == [sum(map(len, piece)) for piece in pieces]
 
 
 @pytest.mark.parametrize("wrong", ["0", "many", "-1", ""])

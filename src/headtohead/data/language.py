@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -14,8 +14,9 @@ from headtohead.data.batch import Batch
 from headtohead.data.byte_counting import byte_counter, framed_with_bytes
 from headtohead.data.caching import Prepared
 from headtohead.data.contracts import DataError, DataSpec, Split, SplitName
+from headtohead.data.keeping import Keeps, KeptTexts
 from headtohead.data.rows import PackedRows, PaddedRows
-from headtohead.data.storage import Ragged, Table, ragged
+from headtohead.data.storage import Ragged, Table, numbers, ragged
 from headtohead.data.texts import Decode, Form, Place, TextSource
 from headtohead.data.tokenizers import UNK, SpecialIds, Tokenizer, TokenizerName
 from headtohead.data.tokenizers.cutting import cut
@@ -45,6 +46,9 @@ class LanguageForm(Form[str]):
 
     def texts(self, sample: str) -> Iterable[str]:
         return (sample,)
+
+    def keeping(self) -> Keeps:
+        return KeptTexts()
 
     def prepared(self, samples: Mapping[SplitName, Sequence[str]], tokenizer: Tokenizer, place: Place) -> Prepared:
         del place
@@ -133,11 +137,43 @@ def tokenized(tokenizer: Tokenizer, texts: Sequence[str], *, doing: str) -> Tabl
     """`encoded` by several processes, which share a single long text too."""
     if not tokenizer.is_exact:
         return shared_out(partial(framed_with_bytes, tokenizer), texts, doing=doing)
-    pieces = [list(cut(text)) for text in texts]
-    table = shared_out(partial(_bare, tokenizer), list(chain.from_iterable(pieces)), doing=doing)
-    ends = np.cumsum([0, *map(len, pieces)])
-    whole = {name: Ragged(rows.values, rows.offsets[ends]) for name in table for rows in (ragged(table, name),)}
-    return {**whole, "tokens": tokenizer.framed(whole["tokens"])}
+    table = shared_out(partial(_encoded_pieces, tokenizer), _Pieces(texts), doing=doing, size_of=_size)
+    ends = np.append(0, np.flatnonzero(numbers(table, "is_last")) + 1)
+    columns = {name: ragged(table, name) for name in ("tokens", "unknown_bytes")}
+    return {name: Ragged(rows.values, rows.offsets[ends]) for name, rows in columns.items()}
+
+
+Piece = tuple[str, bool, bool]
+"""Of a text; whether it is the first one, and whether it is the last."""
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """Those of all texts, as often as they are asked for."""
+
+    texts: Iterable[str]
+
+    def __iter__(self) -> Iterator[Piece]:
+        for text in self.texts:
+            *others, last = cut(text)
+            for number, piece in enumerate(others):
+                yield piece, number == 0, False
+            yield last, not others, True
+
+
+def _size(piece: Piece) -> int:
+    return len(piece[0])
+
+
+def _encoded_pieces(tokenizer: Tokenizer, pieces: Sequence[Piece]) -> Table:
+    """As `encoded`, but that a start and an end token are only where the text has them."""
+    texts, *borders = zip(*pieces, strict=True)
+    bare, edges = _bare(tokenizer, texts), np.array(borders).T
+    tokens = ragged(bare, "tokens")
+    places = np.stack([tokens.offsets[:-1], tokens.offsets[1:]], axis=1)[edges]
+    special = np.broadcast_to([tokenizer.special.bos, tokenizer.special.eos], edges.shape)[edges]
+    framed = Ragged.of_lengths(np.insert(tokens.values, places, special), tokens.lengths + edges.sum(axis=1))
+    return {**bare, "tokens": framed, "is_last": edges[:, 1]}
 
 
 def encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ import torch
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.caching import Prepared
 from headtohead.data.contracts import DataSpec, SplitName
-from headtohead.data.reading_facts import cutting_facts, share_cut
+from headtohead.data.keeping import Keeps, KeptPairs
+from headtohead.data.reading_facts import are_cut, cutting_facts
 from headtohead.data.rows import as_tensor, padded
 from headtohead.data.source import CachedSource, CachedSplit
-from headtohead.data.storage import Ragged, Table, ragged
+from headtohead.data.storage import Ragged, Table, numbers, ragged
 from headtohead.data.texts import Decode, Form, Place, TextSource, check_text, longest
 from headtohead.data.tokenizers import Tokenizer, shortened
+from headtohead.data.tokenizing import shared_out
 
 Pair = tuple[str, str]
 
@@ -35,6 +38,9 @@ class PairForm(Form[Pair]):
     def texts(self, sample: Pair) -> Iterable[str]:
         return sample
 
+    def keeping(self) -> Keeps:
+        return KeptPairs()
+
     def prepared(self, samples: Mapping[SplitName, Sequence[Pair]], tokenizer: Tokenizer, place: Place) -> Prepared:
         tables: dict[str, Table] = {}
         cut: dict[str, float] = {}
@@ -42,10 +48,10 @@ class PairForm(Form[Pair]):
             for row, pair in enumerate(pairs):
                 for what, text in zip(("source", "target"), pair, strict=True):
                     check_text(text, what, place, name, row)
-            whole = [tokenizer.encode(texts) for texts in zip(*pairs, strict=True)]
-            (sources,), (targets,) = (shortened([side], self.max_length) for side in whole)
-            cut[name] = share_cut(whole, [sources, targets])
-            tables[str(name)] = {"source": sources, "target": tokenizer.framed(targets)}
+            work = partial(tokenized_pairs, tokenizer, self.max_length)
+            table = shared_out(work, pairs, doing=f"tokenizing {name}", size_of=_size)
+            cut[name] = float(np.mean(numbers(table, "is_cut")))
+            tables[str(name)] = {side: table[side] for side in ("source", "target")}
         return Prepared(tables, cutting_facts(self.max_length, cut))
 
     def spec(self, content: Prepared) -> DataSpec:
@@ -66,6 +72,17 @@ class PairForm(Form[Pair]):
             {"row": int(row), "source": decode(source.tolist()), "target": decode(target.tolist())}
             for row, source, target in sides
         ]
+
+
+def tokenized_pairs(tokenizer: Tokenizer, max_length: int | None, pairs: Sequence[Pair]) -> Table:
+    """Both sides, each cut for itself, and whether one was."""
+    whole = [tokenizer.encode(texts) for texts in zip(*pairs, strict=True)]
+    (sources,), (targets,) = (shortened([side], max_length) for side in whole)
+    return {"source": sources, "target": tokenizer.framed(targets), "is_cut": are_cut(whole, [sources, targets])}
+
+
+def _size(pair: Pair) -> int:
+    return sum(map(len, pair))
 
 
 class PairSource(TextSource):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ _LONGEST = 2**20
 """Characters of one text that are looked at."""
 
 
-def reading_facts(tokenizer: Tokenizer, texts: Mapping[SplitName, Sequence[str]]) -> dict[str, Any]:
+def reading_facts(tokenizer: Tokenizer, texts: Mapping[SplitName, Iterable[str]]) -> dict[str, Any]:
     """By split: bytes and tokens looked at, how many of the tokens are unknown, and the digest of all texts."""
     return {str(name): _facts(tokenizer, own) for name, own in texts.items()}
 
@@ -41,11 +42,15 @@ def cutting_facts(max_length: int | None, cut: Mapping[str, float]) -> dict[str,
 
 def share_cut(whole: Sequence[Ragged], kept: Sequence[Ragged]) -> float:
     """Of rows whose parts these are; where one of two parts is cut, the row is."""
-    are_cut = [after.lengths < before.lengths for before, after in zip(whole, kept, strict=True)]
-    return float(np.mean(np.any(are_cut, axis=0)))
+    return float(np.mean(are_cut(whole, kept)))
 
 
-def _facts(tokenizer: Tokenizer, texts: Sequence[str]) -> dict[str, Any]:
+def are_cut(whole: Sequence[Ragged], kept: Sequence[Ragged]) -> np.ndarray:
+    """Row by row."""
+    return np.any([after.lengths < before.lengths for before, after in zip(whole, kept, strict=True)], axis=0)
+
+
+def _facts(tokenizer: Tokenizer, texts: Iterable[str]) -> dict[str, Any]:
     seen = _some(texts)
     tokens = tokenizer.encode(seen).values
     return {
@@ -56,8 +61,8 @@ def _facts(tokenizer: Tokenizer, texts: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _some(texts: Sequence[str]) -> Sequence[str]:
+def _some(texts: Iterable[str]) -> Sequence[str]:
     size = sum(map(len, texts))
     if size <= _MOST:
-        return texts
-    return [text[:_LONGEST] for text in texts[:: -(-size // _MOST)]]
+        return list(texts)
+    return [text[:_LONGEST] for text in islice(texts, 0, None, -(-size // _MOST))]

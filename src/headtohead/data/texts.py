@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 from headtohead.data.batch import Batch
 from headtohead.data.caching import Prepared, fingerprint
 from headtohead.data.contracts import SPLIT_NAMES, DataError, DataKind, DataSpec, Split, SplitName
+from headtohead.data.keeping import Keeps
 from headtohead.data.reading_facts import reading_facts, told
 from headtohead.data.source import CachedSource
 from headtohead.data.storage import Table, ragged
@@ -40,6 +41,10 @@ class Form(ABC, Generic[Sample]):
     @abstractmethod
     def texts(self, sample: Sample) -> Iterable[str]:
         """What the tokenizer learns from."""
+
+    def keeping(self) -> Keeps:
+        """What samples are gathered in: a list, unless they are nothing but texts."""
+        return []
 
     @abstractmethod
     def prepared(self, samples: Mapping[SplitName, Sequence[Sample]], tokenizer: Tokenizer, place: Place) -> Prepared:
@@ -73,6 +78,17 @@ class Form(ABC, Generic[Sample]):
     def view_parameters(self) -> Mapping[str, Any]:
         """What of the form changes rows without changing the content."""
         return {}
+
+
+@dataclass(frozen=True)
+class TextsOf(Generic[Sample]):
+    """All texts of samples, one by one, as often as they are asked for."""
+
+    form: Form[Sample]
+    samples: Sequence[Sample]
+
+    def __iter__(self) -> Iterator[str]:
+        return (text for sample in self.samples for text in self.form.texts(sample))
 
 
 class TextSource(CachedSource):
@@ -118,11 +134,8 @@ class TextSource(CachedSource):
                 raise DataError(f"the {name} split of data={self.name} is empty: give it at least one sample.")
         tokenizer = self._known() or self._learned(samples["train"])
         made = self.form.prepared(samples, tokenizer, self.place)
-        reading = reading_facts(tokenizer, {name: self._texts_of(samples[name]) for name in SPLIT_NAMES})
+        reading = reading_facts(tokenizer, {name: TextsOf(self.form, samples[name]) for name in SPLIT_NAMES})
         return Prepared(made.tables, {**made.facts, "tokenizer": tokenizer.to_dict(), "reading": reading})
-
-    def _texts_of(self, samples: Sequence[Any]) -> list[str]:
-        return [text for sample in samples for text in self.form.texts(sample)]
 
     def _known(self) -> Tokenizer | None:
         """Another run's, or the one that data.tokenizer names; None where one is to be learned."""
@@ -131,7 +144,7 @@ class TextSource(CachedSource):
         return self._taken
 
     def _learned(self, samples: Sequence[Any]) -> Tokenizer:
-        return learned_tokenizer(self.tokenizer_name, self._texts_of(samples), self.vocab_size)
+        return learned_tokenizer(self.tokenizer_name, TextsOf(self.form, samples), self.vocab_size)
 
     def reading(self) -> Mapping[str, Any]:
         facts, cutting = self.content.facts.get("reading"), self.content.facts.get("cutting", {})

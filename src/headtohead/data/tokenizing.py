@@ -7,19 +7,23 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait
+from typing import Any, TypeVar
 
 import numpy as np
 
 from headtohead.data.bars import Tell, bar
 from headtohead.data.contracts import DataError
-from headtohead.data.storage import Ragged, Table, ragged
+from headtohead.data.storage import Column, Ragged, Table
 
-Work = Callable[[Sequence[str]], Table]
-"""From texts to columns of a row each; it must be picklable."""
+Sample = TypeVar("Sample")
+Work = Callable[[Sequence[Any]], Table]
+"""From texts, or samples of texts, to columns of a row each; it must be picklable."""
+Size = Callable[[Any], int]
+"""Of a sample, in characters."""
 PROCESSES = "HEADTOHEAD_PROCESSES"
 _PIECE = 2**19
 """Characters that a process gets at once."""
@@ -29,14 +33,15 @@ _WAITING = 3
 """Pieces per process that are under way, so that memory stays small."""
 
 
-def shared_out(work: Work, texts: Sequence[str], *, doing: str) -> Table:
-    """What `work` gives for all texts, in their order, made by as many processes as there are processors."""
-    size, processes = sum(map(len, texts)), num_processes()
+def shared_out(work: Work, samples: Iterable[Any], *, doing: str, size_of: Size = len) -> Table:
+    """What `work` gives for all samples, in their order, made by as many processes as there are processors. They are
+    walked through twice, and no more of them are in memory than are worked on."""
+    size, processes = sum(map(size_of, samples)), num_processes()
     if size < _WORTH_IT:
-        return work(texts)
+        return work(list(samples))
+    pieces = pieces_of(samples, _PIECE, size_of)
     with bar(doing, size, "characters") as tell:
-        made = _made_here(work, texts, tell) if processes == 1 else _made(work, texts, processes, tell)
-        return _joined(list(made))
+        return _joined(_made_here(work, pieces, tell) if processes == 1 else _made(work, pieces, processes, tell))
 
 
 def num_processes() -> int:
@@ -49,18 +54,21 @@ def num_processes() -> int:
     return int(chosen)
 
 
-def _made_here(work: Work, texts: Sequence[str], tell: Tell) -> Iterator[Table]:
-    for piece in pieces_of(texts, _PIECE):
+Pieces = Iterator[tuple[Sequence[Any], int]]
+
+
+def _made_here(work: Work, pieces: Pieces, tell: Tell) -> Iterator[Table]:
+    for piece, size in pieces:
         yield work(piece)
-        tell(sum(map(len, piece)))
+        tell(size)
 
 
-def _made(work: Work, texts: Sequence[str], processes: int, tell: Tell) -> Iterator[Table]:
+def _made(work: Work, pieces: Pieces, processes: int, tell: Tell) -> Iterator[Table]:
     with ProcessPoolExecutor(processes, initializer=_begin, initargs=(work,)) as pool:
         under_way: deque[tuple[Future[Table], int]] = deque()
         try:
-            for piece in pieces_of(texts, _PIECE):
-                under_way.append((pool.submit(_work_on, piece), sum(map(len, piece))))
+            for piece, size in pieces:
+                under_way.append((pool.submit(_work_on, piece), size))
                 if len(under_way) > _WAITING * processes:
                     yield _taken(*under_way.popleft(), tell)
             while under_way:
@@ -80,16 +88,18 @@ def _taken(future: Future[Table], size: int, tell: Tell) -> Table:
     return made
 
 
-def pieces_of(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    """Neighbouring texts of about `size` characters together."""
-    start = length = 0
-    for place, text in enumerate(texts, 1):
-        length += len(text)
+def pieces_of(samples: Iterable[Sample], size: int, size_of: Size = len) -> Iterator[tuple[list[Sample], int]]:
+    """Neighbouring samples of about `size` characters together, and how many these have."""
+    piece: list[Sample] = []
+    length = 0
+    for sample in samples:
+        piece.append(sample)
+        length += size_of(sample)
         if length >= size:
-            yield texts[start:place]
-            start, length = place, 0
-    if start < len(texts):
-        yield texts[start:]
+            yield piece, length
+            piece, length = [], 0
+    if piece:
+        yield piece, length
 
 
 _WORK: list[Work] = []
@@ -110,15 +120,40 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _work_on(texts: Sequence[str]) -> Table:
-    return _WORK[0](texts)
+def _work_on(samples: Sequence[Any]) -> Table:
+    return _WORK[0](samples)
 
 
-def _joined(tables: Sequence[Table]) -> Table:
-    """One below the other; every column holds rows of any length."""
-    joined = {}
-    for column in tables[0]:
-        parts = [ragged(table, column) for table in tables]
-        lengths = np.concatenate([part.lengths for part in parts])
-        joined[column] = Ragged.of_lengths(np.concatenate([part.values for part in parts]), lengths)
-    return joined
+def _joined(tables: Iterable[Table]) -> Table:
+    """One below the other, as they come; none has two axes."""
+    joined: dict[str, _Below] = {}
+    for table in tables:
+        for name, column in table.items():
+            joined.setdefault(name, _Below()).add(column)
+    return {name: column.whole() for name, column in joined.items()}
+
+
+class _Below:
+    """A column that grows, without a second copy of it at its end."""
+
+    def __init__(self) -> None:
+        self._values, self._lengths, self._type = bytearray(), bytearray(), np.dtype(np.bool_)
+        self._is_ragged = False
+
+    def add(self, column: Column) -> None:
+        values = column.values if isinstance(column, Ragged) else column
+        wider = np.promote_types(self._type, values.dtype)
+        if wider != self._type:
+            self._values, self._type = bytearray(self._grown().astype(wider).data), wider
+        self._values += values.astype(wider).data
+        if isinstance(column, Ragged):
+            self._is_ragged = True
+            self._lengths += column.lengths.astype(np.int64).data
+
+    def whole(self) -> Column:
+        if not self._is_ragged:
+            return self._grown()
+        return Ragged.of_lengths(self._grown(), np.frombuffer(self._lengths, np.int64))
+
+    def _grown(self) -> np.ndarray:
+        return np.frombuffer(self._values, self._type)

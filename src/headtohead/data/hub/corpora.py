@@ -3,12 +3,13 @@ in three where the field has agreed on places."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, ClassVar, Literal, get_args
 
 from headtohead.data.contracts import SPLIT_NAMES, DataError, SplitName
 from headtohead.data.hub.tables import HubTables
+from headtohead.data.keeping import KeptTexts
 from headtohead.data.language import Packing
 from headtohead.data.tokenizers import TokenizerName
 
@@ -78,13 +79,17 @@ class HubCorpus(HubTables):
     def sample_parameters(self) -> Mapping[str, Any]:
         return {**super().sample_parameters(), "documents": self.documents, "cut": self.cut}
 
-    def samples(self) -> Mapping[SplitName, list[str]]:
+    def samples(self) -> Mapping[SplitName, Sequence[str]]:
         samples = super().samples() if self.cut is None else self._cut_by_bytes(self._whole_text())
         if self.documents == "row":
             return samples
-        return {
-            name: articles(line for text in texts for line in text.splitlines(True)) for name, texts in samples.items()
-        }
+        return {name: self._articles(texts) for name, texts in samples.items()}
+
+    def _articles(self, texts: Sequence[str]) -> Sequence[str]:
+        kept = KeptTexts()
+        for article in articles(line for text in texts for line in text.splitlines(True)):
+            kept.append(article)
+        return kept
 
     def _whole_text(self) -> str:
         return "".join(sample for file in self.files["train"] for sample, _ in self.read(file))
@@ -103,14 +108,16 @@ class HubCorpus(HubTables):
         return {name: [part] for name, part in zip(SPLIT_NAMES, parts, strict=True)}
 
 
-def articles(lines: Iterable[str]) -> list[str]:
+def articles(lines: Iterable[str]) -> Iterator[str]:
     """Lines put together to articles: each begins with a line ` = Title = `, sections with more signs are within."""
-    found: list[list[str]] = [[]]
+    article: list[str] = []
     for line in lines:
-        if is_title(line) and found[-1]:
-            found.append([])
-        found[-1].append(line)
-    return ["".join(article) for article in found if article]
+        if is_title(line) and article:
+            yield "".join(article)
+            article = []
+        article.append(line)
+    if article:
+        yield "".join(article)
 
 
 def is_title(line: str) -> bool:

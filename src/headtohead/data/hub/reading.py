@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,11 @@ def column_names(file: Path) -> Sequence[str]:
 def columns_of(file: Path, names: Sequence[str]) -> Columnar:
     """These columns, whole; a dot goes into a nested one. For the names that `column_names` gives."""
     return _reader(file).columns_of(file, names)
+
+
+def pieces_of(file: Path, names: Sequence[str]) -> Iterator[Columnar]:
+    """The same, some rows after others where a file can be read so."""
+    return _reader(file).pieces_of(file, names)
 
 
 def features_of(file: Path) -> Mapping[str, Any]:

@@ -186,8 +186,18 @@ class HubTables(TableFiles):
         return reading.column_names(file)
 
     def columns_of(self, file: Path, names: Sequence[str]) -> Columnar:
-        """Without the rows that say nothing; classes by their names."""
-        table = reading.columns_of(file, names)
+        return reading.columns_of(file, names)
+
+    def pieces_of(self, file: Path, names: Sequence[str]) -> Iterator[Columnar]:
+        """Without the rows that say nothing. Of labels, all are looked at to see whether some are kept back."""
+        self._left_out.pop(file.name, None)
+        whole = "label" in self.chosen[1]
+        pieces = [self.columns_of(file, names)] if whole else reading.pieces_of(file, names)
+        for piece in pieces:
+            yield self._speaking(file, piece)
+
+    def _speaking(self, file: Path, table: Columnar) -> Columnar:
+        """Classes by their names."""
         parts = self.chosen[1]
         columns: dict[str, Sequence[Any]] = dict(table.columns)
         class_names = self.names_of_numbers
@@ -207,7 +217,7 @@ class HubTables(TableFiles):
         ]
         if len(kept) == len(table.numbers):
             return Columnar(columns, table.numbers)
-        self._left_out[file.name] = len(table.numbers) - len(kept)
+        self._left_out[file.name] = self._left_out.get(file.name, 0) + len(table.numbers) - len(kept)
         return Columnar(
             {name: [values[place] for place in kept] for name, values in columns.items()},
             [table.numbers[place] for place in kept],

@@ -13,6 +13,7 @@ import numpy as np
 from headtohead.data.caching import Prepared
 from headtohead.data.contracts import SPLIT_NAMES, DataError, SplitName
 from headtohead.data.files import TO_BE_APART, content_digest, existing, files_below, split_of
+from headtohead.data.keeping import Origins, chosen
 from headtohead.data.sharing import Keys, groups_of
 from headtohead.data.texts import TextSource, check_max_length
 from headtohead.data.tokenizers import TokenizerName
@@ -46,7 +47,7 @@ class FileSamples(TextSource):
         )
         self.paths, self.shares, self.seed = dict(paths), dict(shares), seed
         self.max_length = check_max_length(max_length)
-        self._origins: dict[SplitName, list[tuple[str, int]]] = {}
+        self._origins: dict[SplitName, Sequence[tuple[str, int]]] = {}
 
     @abstractmethod
     def read(self, file: Path) -> Iterator[tuple[Any, int]]:
@@ -96,20 +97,24 @@ class FileSamples(TextSource):
         """What tells these files from others, and from what they were before."""
         return {name: [content_digest(file) for file in files] for name, files in self.files.items()}
 
-    def samples(self) -> Mapping[SplitName, list[Any]]:
-        samples: dict[SplitName, list[Any]] = {}
+    def samples(self) -> Mapping[SplitName, Sequence[Any]]:
+        samples: dict[SplitName, Sequence[Any]] = {}
         for name in SPLIT_NAMES:
-            samples[name], self._origins[name] = [], []
-            for file in self.files.get(name, []):
-                for sample, number in self.read(file):
-                    samples[name].append(sample)
-                    self._origins[name].append((str(file), number))
+            samples[name], self._origins[name] = self._gathered(self.files.get(name, []))
             if self.files.get(name) and not samples[name]:
                 raise self.nothing_in(name)
         self._share_out(samples)
         return samples
 
-    def _share_out(self, samples: dict[SplitName, list[Any]]) -> None:
+    def _gathered(self, files: Sequence[Path]) -> tuple[Sequence[Any], Origins]:
+        samples, origins = self.form.keeping(), Origins()
+        for file in files:
+            for sample, number in self.read(file):
+                samples.append(sample)
+                origins.append((str(file), number))
+        return samples, origins
+
+    def _share_out(self, samples: dict[SplitName, Sequence[Any]]) -> None:
         """Missing splits are drawn from the train samples, which keep their order."""
         size = len(samples["train"])
         if all(samples[name] for name in SPLIT_NAMES):
@@ -120,36 +125,37 @@ class FileSamples(TextSource):
             if not samples[name]:
                 wanted = start + max(round(self.shares[name] * size), 1)
                 stop = int(begins[np.searchsorted(begins, wanted)])
-                drawn = np.sort(order[start:stop]).tolist()
+                drawn = np.sort(order[start:stop])
                 start = stop
-                samples[name] = [samples["train"][place] for place in drawn]
-                self._origins[name] = [self._origins["train"][place] for place in drawn]
+                samples[name] = chosen(samples["train"], drawn)
+                self._origins[name] = chosen(self._origins["train"], drawn)
         if start >= size:
             groups = self._told_groups(min(len(begins) - 2, size), size)
             raise DataError(
                 f"{self.told_source()} has {size} samples{groups}, too few to share out to three splits: give more, "
                 f"or files for validation and test (data.validation_path, data.test_path)."
             )
-        kept = np.sort(order[start:]).tolist()
-        samples["train"] = [samples["train"][place] for place in kept]
-        self._origins["train"] = [self._origins["train"][place] for place in kept]
+        kept = np.sort(order[start:])
+        samples["train"] = chosen(samples["train"], kept)
+        self._origins["train"] = chosen(self._origins["train"], kept)
 
     def _drawn(self, samples: Sequence[Any], origins: Sequence[tuple[str, int]]) -> tuple[np.ndarray, np.ndarray]:
         """Samples in an order of the seed's, and where this order may be cut: those that belong together stay so."""
         generator, size = np.random.default_rng(self.seed), len(samples)
-        form = self.form
-        keys = [
-            (form.together(sample), *self.shared_of(origin)) for sample, origin in zip(samples, origins, strict=True)
-        ]
-        if not any(key is not None for own in keys for key in own):
+        if not any(key is not None for own in self._keys(samples, origins) for key in own):
             return generator.permutation(size), np.arange(2 * size + 1)
-        group_of = groups_of(keys)
+        group_of = groups_of(list(self._keys(samples, origins)))
         if group_of.max() + 1 < len(SPLIT_NAMES) and not self.share_by:
             return generator.permutation(size), np.arange(2 * size + 1)
         places = generator.permutation(group_of.max() + 1) + self._too_large(group_of) * size
         order = np.argsort(places[group_of], kind="stable")
         begins = np.flatnonzero(np.diff(group_of[order], prepend=-1))
         return order, np.append(begins, [size, 2 * size])
+
+    def _keys(self, samples: Sequence[Any], origins: Sequence[tuple[str, int]]) -> Iterator[Keys]:
+        form = self.form
+        for sample, origin in zip(samples, origins, strict=True):
+            yield form.together(sample), *self.shared_of(origin)
 
     def _told_groups(self, groups: int, size: int) -> str:
         if self.share_by:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,9 +10,12 @@ from headtohead.data.contracts import DataError
 from headtohead.data.tables.nesting import split_name, within
 from headtohead.data.tables.table_files import Columnar, TableFiles
 
+_ROWS = 2**14
+"""Read at once."""
+
 
 class ParquetFiles(TableFiles):
-    """Only the columns that are needed are read."""
+    """Only the columns that are needed are read, and some of their rows at once."""
 
     name: ClassVar[str] = "parquet"
     suffixes = (".parquet",)
@@ -21,16 +24,24 @@ class ParquetFiles(TableFiles):
         return [name for field in schema_of(file) for name in _names_of(field)]
 
     def columns_of(self, file: Path, names: Sequence[str]) -> Columnar:
+        pieces = list(self.pieces_of(file, names))
+        columns = {name: [value for piece in pieces for value in piece.columns[name]] for name in names}
+        return Columnar(columns, range(1, sum(len(piece.numbers) for piece in pieces) + 1))
+
+    def pieces_of(self, file: Path, names: Sequence[str]) -> Iterator[Columnar]:
         import pyarrow as pa
 
         opened = opened_file(file)
         ways = {name: split_name(name, opened.schema_arrow.names) for name in names}
+        read = list(dict.fromkeys(column for column, _ in ways.values()))
+        first = 1
         try:
-            table = opened.read(columns=list(dict.fromkeys(column for column, _ in ways.values())))
+            for rows in opened.iter_batches(_ROWS, columns=read):
+                columns = {name: _values(rows.column(column), way) for name, (column, way) in ways.items()}
+                yield Columnar(columns, range(first, first + len(rows)))
+                first += len(rows)
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(file, error) from error
-        columns = {name: _values(table.column(column), way) for name, (column, way) in ways.items()}
-        return Columnar(columns, range(1, len(table) + 1))
 
     def where(self, file: Path | str, number: int) -> str:
         return f"{file}, row {number}"

@@ -107,6 +107,10 @@ class TableFiles(FileSamples):
     def columns_of(self, file: Path, names: Sequence[str]) -> Columnar:
         """These columns of a file."""
 
+    def pieces_of(self, file: Path, names: Sequence[str]) -> Iterator[Columnar]:
+        """The same, some rows after others where files of this kind can be read so."""
+        yield self.columns_of(file, names)
+
     @cached_property
     def chosen(self) -> tuple[DataKind, dict[str, str]]:
         """The kind of data, and the column of each part."""
@@ -141,14 +145,14 @@ class TableFiles(FileSamples):
         kind, parts = self.chosen
         kind_of(Columns(**parts), self.column_names(file), file=str(file))
         shared = self._columns_to_share_by(file)
-        table = self.columns_of(file, list(dict.fromkeys([*parts.values(), *shared])))
-        for place, number in enumerate(table.numbers):
-            row = {part: table.columns[name][place] for part, name in parts.items()}
-            sample = sample_of(kind, row, partial(self.where, file, number))
-            if kind != "language" or sample.strip():
-                if shared:
-                    self._shared[str(file), number] = [_key(table.columns[name][place]) for name in shared]
-                yield sample, number
+        for table in self.pieces_of(file, list(dict.fromkeys([*parts.values(), *shared]))):
+            for place, number in enumerate(table.numbers):
+                row = {part: table.columns[name][place] for part, name in parts.items()}
+                sample = sample_of(kind, row, partial(self.where, file, number))
+                if kind != "language" or sample.strip():
+                    if shared:
+                        self._shared[str(file), number] = [_key(table.columns[name][place]) for name in shared]
+                    yield sample, number
 
     def _columns_to_share_by(self, file: Path) -> Sequence[str]:
         """None of files that nothing is drawn from."""
@@ -166,7 +170,7 @@ class TableFiles(FileSamples):
     def shared_of(self, origin: tuple[str, int]) -> Keys:
         return self._shared.get(origin, ())
 
-    def samples(self) -> Mapping[SplitName, list[Any]]:
+    def samples(self) -> Mapping[SplitName, Sequence[Any]]:
         found = super().samples()
         self._shared.clear()
         return found

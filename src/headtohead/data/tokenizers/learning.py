@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,8 +15,9 @@ _QUICK = ("byte", "char")
 """Kinds that are learned faster than they are found."""
 
 
-def learned_tokenizer(kind: TokenizerName, texts: Sequence[str], vocab_size: int | None = None) -> Tokenizer:
-    """`train_tokenizer`, from the cache where the same was learned from the same texts before."""
+def learned_tokenizer(kind: TokenizerName, texts: Iterable[str], vocab_size: int | None = None) -> Tokenizer:
+    """`train_tokenizer`, from the cache where the same was learned from the same texts before; they are walked through
+    several times."""
     if kind in _QUICK:
         return train_tokenizer(kind, texts, vocab_size)
     learned_from = {
@@ -31,7 +32,7 @@ def learned_tokenizer(kind: TokenizerName, texts: Sequence[str], vocab_size: int
     return Tokenizer.from_dict(made.facts)
 
 
-def digest_of_texts(texts: Sequence[str]) -> str:
+def digest_of_texts(texts: Iterable[str]) -> str:
     """The same for the same texts in the same order, and for no others."""
     hashed = hashlib.blake2b(digest_size=16)
     for text in texts:

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from typing import Any, get_args
-
-import numpy as np
 
 from headtohead.data.bars import Tell, bar
 from headtohead.data.contracts import DataError
@@ -21,7 +19,7 @@ from headtohead.data.tokenizers.cutting import cut
 from headtohead.data.tokenizers.given import is_given
 from headtohead.data.tokenizers.letters import NUM_BYTES, letter_bytes
 from headtohead.data.tokenizers.special import SPECIAL_TOKENS
-from headtohead.data.tokenizers.tokenizer import Tokenizer, TokenizerKind, TokenizerName, code_points
+from headtohead.data.tokenizers.tokenizer import Tokenizer, TokenizerKind, TokenizerName
 from headtohead.data.tokenizers.wordpiece import SMALLEST as SMALLEST_WORDPIECE
 from headtohead.data.tokenizers.wordpiece import train_wordpiece
 
@@ -63,15 +61,17 @@ def check_tokenizer(kind: TokenizerName, vocab_size: int | None) -> None:
         )
 
 
-def train_tokenizer(kind: TokenizerName, texts: Sequence[str], vocab_size: int | None = None) -> Tokenizer:
+def train_tokenizer(kind: TokenizerName, texts: Iterable[str], vocab_size: int | None = None) -> Tokenizer:
     """Learn from these texts alone; where the size is chosen, at most so many tokens, fewer where little recurs."""
     check_tokenizer(kind, vocab_size)
     special = (b"",) * len(SPECIAL_TOKENS)
     if kind == "byte":
         return Tokenizer("byte", special + tuple(bytes([value]) for value in range(NUM_BYTES)))
     if kind == "char":
-        alphabet = np.unique(np.concatenate([code_points(text) for text in texts]))
-        return Tokenizer("char", special + tuple(chr(point).encode() for point in alphabet))
+        alphabet: set[str] = set()
+        for text in texts:
+            alphabet.update(text)
+        return Tokenizer("char", special + tuple(sign.encode() for sign in sorted(alphabet)))
     if kind not in _SMALLEST:
         raise DataError(
             "data.tokenizer=published comes with a checkpoint, init_from=hf:NAME; without one choose "
@@ -91,7 +91,7 @@ def _silent(_: int) -> None:
     """Nobody is told."""
 
 
-def _told(texts: Sequence[str], tell: Tell) -> Iterator[str]:
+def _told(texts: Iterable[str], tell: Tell) -> Iterator[str]:
     """The texts in pieces, as they are taken."""
     for text in texts:
         for piece in cut(text, _TAKEN):
@@ -99,7 +99,7 @@ def _told(texts: Sequence[str], tell: Tell) -> Iterator[str]:
             tell(len(piece))
 
 
-def _train_on_bytes(is_unigram: bool, texts: Sequence[str], vocab_size: int, tell: Tell) -> Tokenizer:
+def _train_on_bytes(is_unigram: bool, texts: Iterable[str], vocab_size: int, tell: Tell) -> Tokenizer:
     """Pieces of UTF-8, so that nothing is unknown and every text comes back: pairs merged by frequency, or pieces that
     make the texts likeliest (Kudo 2018, https://arxiv.org/abs/1804.10959)."""
     from tokenizers import Tokenizer as Library

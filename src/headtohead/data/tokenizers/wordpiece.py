@@ -8,7 +8,7 @@ texts did not have, or hardly ever, is unknown as a whole.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ _SHARE_OF_LETTERS = 0.5
 """Of the vocabulary; the rarest of more letters are left out."""
 
 
-def train_wordpiece(texts: Sequence[str], vocab_size: int, tell: Tell) -> Tokenizer:
+def train_wordpiece(texts: Iterable[str], vocab_size: int, tell: Tell) -> Tokenizer:
     """Pairs are merged by frequency; for one word each time it occurs, a line of letters that tell where they stand is
     learned from, so that ties are broken by letters and never by chance."""
     from tokenizers import Tokenizer as Library
@@ -60,7 +60,7 @@ def train_wordpiece(texts: Sequence[str], vocab_size: int, tell: Tell) -> Tokeni
     return Tokenizer("wordpiece", (b"",) * len(SPECIAL_TOKENS) + tuple(pieces), library.to_str())
 
 
-def _letters(texts: Sequence[str], library: Any, most: int) -> list[str]:
+def _letters(texts: Iterable[str], library: Any, most: int) -> list[str]:
     """The most frequent ones, normalised, in the order of their code points."""
     counts: Counter[str] = Counter()
     for text in texts:
@@ -75,7 +75,7 @@ def _letters(texts: Sequence[str], library: Any, most: int) -> list[str]:
     return sorted(frequent)
 
 
-def _words(texts: Sequence[str], library: Any, tell: Tell) -> Counter[str]:
+def _words(texts: Iterable[str], library: Any, tell: Tell) -> Counter[str]:
     words: Counter[str] = Counter()
     for text in texts:
         for piece in cut(text):
