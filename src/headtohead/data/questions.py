@@ -15,7 +15,7 @@ from headtohead.data.asked import Asked
 from headtohead.data.batch import Batch
 from headtohead.data.caching import Prepared
 from headtohead.data.contracts import DataError, DataSpec, SplitName
-from headtohead.data.labelled import second_part
+from headtohead.data.judged import second_part
 from headtohead.data.question_windows import FRAME, Windows, character_ends
 from headtohead.data.rows import as_tensor, padded
 from headtohead.data.source import CachedSplit

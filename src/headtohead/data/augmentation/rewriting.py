@@ -14,7 +14,7 @@ import torch
 from headtohead.data.augmentation.contracts import Draws
 from headtohead.data.augmentation.token_rows import OfTokens
 from headtohead.data.batch import IGNORED, Batch
-from headtohead.data.labelled import second_part
+from headtohead.data.judged import second_part
 from headtohead.data.rows import as_tensor, padded
 from headtohead.data.storage import Ragged
 from headtohead.data.tokenizers import framed, shortened

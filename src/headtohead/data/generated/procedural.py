@@ -15,7 +15,8 @@ from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.caching import Prepared
 from headtohead.data.contracts import SPLIT_NAMES, DataError, DataSpec, Split, SplitName
 from headtohead.data.generated.problems import FIRST_ID, Layout, ProblemForm, Problems, rendered
-from headtohead.data.labelled import LabelledForm, LabelledRows
+from headtohead.data.judged import JudgedRows
+from headtohead.data.labelled import LabelledForm
 from headtohead.data.pairs import PairForm, PairRows
 from headtohead.data.rows import as_tensor, padded
 from headtohead.data.source import CachedSource, CachedSplit
@@ -86,7 +87,7 @@ class ProceduralSource(CachedSource):
         if self.form == "pairs":
             return PairRows(self, name, ragged(table, "source"), ragged(table, "target"), bucket_by_length=True)
         if self.form == "labelled":
-            return LabelledRows(self, name, ragged(table, "tokens"), numbers(table, "label"), bucket_by_length=True)
+            return JudgedRows(self, name, ragged(table, "tokens"), numbers(table, "label"), bucket_by_length=True)
         return AskedRows(self, name, ragged(table, "tokens"), ragged(table, "targets"))
 
     def decode(self, ids: Sequence[int]) -> str:

@@ -11,7 +11,7 @@ import torch
 from headtohead.architectures.heads import Classifier, Regressor
 from headtohead.architectures.vocabulary_heads import MaskedLanguageModelAndPair
 from headtohead.building.errors import ConfigurationError, nearest
-from headtohead.data.labelled import second_part
+from headtohead.data.judged import second_part
 from headtohead.data.rows import as_tensor, padded
 from headtohead.examining.retrieval.embedder import BATCH_SIZE
 from headtohead.examining.retrieval.rows import RowMaker
