@@ -9,6 +9,7 @@ from io import BytesIO
 from itertools import pairwise
 from tempfile import TemporaryFile
 from typing import IO, Any, TypeVar
+from weakref import finalize
 
 import numpy as np
 
@@ -22,7 +23,7 @@ _AT_ONCE = 128
 
 
 class KeptTexts(Sequence[str]):
-    """End to end in a file without a name, which is gone with the process; where each ends is in memory."""
+    """End to end in a file without a name, which is gone with them; where each ends is in memory."""
 
     def __init__(self) -> None:
         self._ends = array("q", [0])
@@ -34,6 +35,7 @@ class KeptTexts(Sequence[str]):
         self._ends.append(self._ends[-1] + len(content))
         if self._ends[-1] > _IN_MEMORY and isinstance(self._file, BytesIO):
             self._file = _on_disk(self._file.getvalue())
+            finalize(self, self._file.close)
 
     def __len__(self) -> int:
         return len(self._ends) - 1
