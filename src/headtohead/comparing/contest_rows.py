@@ -8,7 +8,7 @@ from typing import Any
 
 from headtohead.comparing.arms import Arm, Costs
 from headtohead.comparing.contest import Contest
-from headtohead.comparing.statistics.means import interval_of
+from headtohead.comparing.intervals import mean_interval
 from headtohead.comparing.verdict import Kind
 
 _ALPHA = 0.05
@@ -22,7 +22,7 @@ class Row:
     is_baseline: bool
     mean: float | None
     interval: tuple[float, float] | None
-    """Of the mean, after Student."""
+    """Of the mean, after Student, and not beyond what the metric can be."""
     seeds: int
     diverged: int
     left_out: int
@@ -68,7 +68,7 @@ def _row(contest: Contest, arm: Arm) -> Row:
         arm=arm.name,
         is_baseline=is_baseline,
         mean=fmean(arm.values) if arm.values else None,
-        interval=interval_of(arm.values, _ALPHA),
+        interval=mean_interval(arm.values, _ALPHA, contest.metric),
         seeds=len(arm.outcomes),
         diverged=arm.diverged,
         left_out=arm.left_out,

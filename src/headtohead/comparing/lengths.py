@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from headtohead.comparing.statistics.means import interval_of
+from headtohead.comparing.intervals import mean_interval
 from headtohead.tracking.record import RunRecord
 from headtohead.tracking.stages import multiple_of, stage_at
 
@@ -78,7 +78,7 @@ def _point(runs: Sequence[RunRecord], multiple: int, metric: str, alpha: float) 
     found = [record.metrics.get(stage, {}).get(metric) for record in runs]
     values = [value for value in found if value is not None and math.isfinite(value)]
     if values and len(values) == len(runs):
-        return LengthPoint(multiple, fmean(values), interval_of(values, alpha), len(runs))
+        return LengthPoint(multiple, fmean(values), mean_interval(values, alpha, metric), len(runs))
     reasons = Counter(record.cannot[stage] for record in runs if stage in record.cannot)
     if reasons:
         return LengthPoint(multiple, None, None, len(runs), reasons.most_common(1)[0][0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rich.table import Table
 from rich.text import Text
 
@@ -36,4 +38,6 @@ def _cell(point: LengthPoint) -> str:
         return "cannot"
     if point.interval is None:
         return number(point.mean)
-    return f"{number(point.mean)} ±{(point.interval[1] - point.interval[0]) / 2:.2g}"
+    low, high = point.interval
+    is_cut = not math.isclose(point.mean - low, high - point.mean, rel_tol=1e-6)
+    return f"{number(point.mean)} " + (f"[{number(low)}, {number(high)}]" if is_cut else f"±{(high - low) / 2:.2g}")

@@ -11,7 +11,7 @@ from typing import Any
 
 from headtohead.comparing.comparability import seed_of
 from headtohead.comparing.findings import Findings, FoundArm
-from headtohead.comparing.statistics.means import interval_of
+from headtohead.comparing.intervals import mean_interval
 from headtohead.tracking.record import RunRecord
 
 FIELD = "train_rows"
@@ -61,14 +61,17 @@ def over_rows(findings: Findings) -> list[RowsCurve]:
                 family.append(arm)
     if all(len({_rows(arm.records[0]) for arm in arms}) == 1 for arms in families):
         return []
-    levels = [RowsCurve(arm.name, (), fmean(arm.values), interval_of(arm.values, findings.alpha)) for arm in untrained]
-    return [_curve(arms, findings.alpha) for arms in families] + levels
+    levels = [RowsCurve(arm.name, (), fmean(arm.values), _around(arm, findings)) for arm in untrained]
+    return [_curve(arms, findings) for arms in families] + levels
 
 
-def _curve(arms: Sequence[FoundArm], alpha: float) -> RowsCurve:
+def _around(arm: FoundArm, findings: Findings) -> tuple[float, float] | None:
+    return mean_interval(arm.values, findings.alpha, findings.metric)
+
+
+def _curve(arms: Sequence[FoundArm], findings: Findings) -> RowsCurve:
     points = [
-        RowsPoint(_rows(arm.records[0]) or 0, fmean(arm.values), interval_of(arm.values, alpha), arm.name)
-        for arm in arms
+        RowsPoint(_rows(arm.records[0]) or 0, fmean(arm.values), _around(arm, findings), arm.name) for arm in arms
     ]
     name = _common([arm.name for arm in arms]) if len(arms) > 1 else ""
     return RowsCurve(name or arms[0].name, tuple(sorted(points, key=lambda point: point.rows)))

@@ -12,8 +12,8 @@ from typing import Literal
 
 import numpy as np
 
+from headtohead.comparing.intervals import mean_interval
 from headtohead.comparing.statistics.crossings import Crossing, crossings
-from headtohead.comparing.statistics.means import paired
 from headtohead.comparing.verdict import Values
 
 _FEWEST = 2
@@ -98,7 +98,9 @@ def ranking_of(
 ) -> Ranking:
     """values by share, arm and seed; None is a run that diverged, and ranks last."""
     shares = sorted(values)
-    ranked = tuple(ShareRanking(share, tuple(_standings(values[share], arms, direction, alpha))) for share in shares)
+    ranked = tuple(
+        ShareRanking(share, tuple(_standings(values[share], arms, direction, alpha, metric))) for share in shares
+    )
     diverged = [arm for arm in arms if any(None in values[share].get(arm, {}).values() for share in shares)]
     found = [
         pair
@@ -110,7 +112,7 @@ def ranking_of(
 
 
 def _standings(
-    values: Values, arms: Sequence[str], direction: Literal["min", "max"], alpha: float
+    values: Values, arms: Sequence[str], direction: Literal["min", "max"], alpha: float, metric: str
 ) -> Iterator[Standing]:
     sign = 1.0 if direction == "min" else -1.0
     means = {arm: _mean(list(values.get(arm, {}).values())) for arm in arms}
@@ -119,7 +121,7 @@ def _standings(
     for place, arm in enumerate(order, start=1):
         runs = list(values.get(arm, {}).values())
         rank = min(place, known + 1)
-        yield Standing(arm, rank, means[arm], _interval(runs, alpha), len(runs), runs.count(None))
+        yield Standing(arm, rank, means[arm], _interval(runs, alpha, metric), len(runs), runs.count(None))
 
 
 def _mean(runs: Sequence[float | None]) -> float | None:
@@ -127,12 +129,9 @@ def _mean(runs: Sequence[float | None]) -> float | None:
     return fmean(finished) if finished and len(finished) == len(runs) else None
 
 
-def _interval(runs: Sequence[float | None], alpha: float) -> tuple[float, float] | None:
+def _interval(runs: Sequence[float | None], alpha: float, metric: str) -> tuple[float, float] | None:
     finished = [value for value in runs if value is not None]
-    if len(finished) < max(_FEWEST, len(runs)):
-        return None
-    low, high = (float(bound) for bound in paired(finished, [0.0] * len(finished)).interval(alpha))
-    return (low, high) if np.isfinite([low, high]).all() else None
+    return None if len(finished) < max(_FEWEST, len(runs)) else mean_interval(finished, alpha, metric)
 
 
 def _pair(

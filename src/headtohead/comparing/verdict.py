@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 from headtohead.comparing.evidence import Evidence, Method, Outcomes, Question, evidence_of
+from headtohead.comparing.intervals import difference_interval
 from headtohead.comparing.statistics.adjusting import Adjustment, adjusted
 from headtohead.comparing.statistics.looks import levels
 from headtohead.comparing.statistics.shapes import Scale
@@ -191,9 +192,11 @@ def _case(
         )
         return one, other
 
+    found = evidence_of(first, second, question, timed)
+    shown = difference_interval(found.interval, registration.metric, [*first.values(), *second.values()])
     return _Case(
         contrast,
-        evidence_of(first, second, question, timed),
+        replace(found, interval=shown),
         seeds,
         (len(first), len(second)),
         question.level,

@@ -7,9 +7,9 @@ from statistics import fmean
 
 from headtohead.comparing.arms import Costs, costs_of, speed_in
 from headtohead.comparing.findings import Findings, FoundArm
+from headtohead.comparing.intervals import mean_interval
 from headtohead.comparing.report.parts import ArmName, Badge, Cell, Code, Column, Section, Stacked, Table
 from headtohead.comparing.report.words import UNKNOWN, aim, between, level, metric_words, signed, signed_between
-from headtohead.comparing.statistics.means import interval_of
 from headtohead.comparing.table import count, memory, number
 from headtohead.comparing.wording import OF_WHAT
 
@@ -69,7 +69,7 @@ def _row(findings: Findings, arm: FoundArm, told: Iterable[Callable[[Costs], str
     yield ArmName(arm.name)
     values = arm.values
     mean = number(fmean(values)) if values else UNKNOWN
-    yield Stacked(mean, between(interval_of(values, findings.alpha)))
+    yield Stacked(mean, between(mean_interval(values, findings.alpha, findings.metric)))
     verdict = findings.verdict_on(arm.name)
     if verdict is None:
         yield UNKNOWN

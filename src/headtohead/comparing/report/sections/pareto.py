@@ -8,10 +8,10 @@ from statistics import fmean
 from typing import Any
 
 from headtohead.comparing.findings import Findings, FoundArm
+from headtohead.comparing.intervals import mean_interval
 from headtohead.comparing.report.parts import Control, Figure, Section
 from headtohead.comparing.report.theme import MUTED, Style, faint, styles_of
 from headtohead.comparing.report.words import aim, level, metric_words
-from headtohead.comparing.statistics.means import interval_of
 from headtohead.tracking.record import RunRecord
 
 _WIDE = 8
@@ -58,10 +58,10 @@ def section(findings: Findings) -> Section | None:
 
 
 def _points(findings: Findings, of: Callable[[RunRecord], float | None]) -> list[_Point]:
-    return [point for arm in findings.arms if (point := _point(arm, of, findings.alpha))]
+    return [point for arm in findings.arms if (point := _point(arm, of, findings))]
 
 
-def _point(arm: FoundArm, of: Callable[[RunRecord], float | None], alpha: float) -> _Point | None:
+def _point(arm: FoundArm, of: Callable[[RunRecord], float | None], findings: Findings) -> _Point | None:
     seeds = tuple(
         (run.seed, cost, run.value)
         for run in arm.runs
@@ -70,7 +70,8 @@ def _point(arm: FoundArm, of: Callable[[RunRecord], float | None], alpha: float)
     if not seeds:
         return None
     values = [value for _, _, value in seeds]
-    return _Point(arm.name, fmean(c for _, c, _ in seeds), fmean(values), interval_of(values, alpha), seeds)
+    around = mean_interval(values, findings.alpha, findings.metric)
+    return _Point(arm.name, fmean(c for _, c, _ in seeds), fmean(values), around, seeds)
 
 
 def _differ(points: list[_Point]) -> bool:

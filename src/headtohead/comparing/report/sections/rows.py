@@ -31,7 +31,10 @@ def _figure(findings: Findings, curves: Sequence[RowsCurve]) -> Figure:
             line: dict[str, Any] = {"color": style.colour, "dash": "dot", "width": 2}
             data.append({"type": "scatter", "name": curve.name, "line": line, "hovertemplate": "%{y:.4g}", **across})
             continue
-        bars = [(point.mean - point.interval[0]) if point.interval else 0.0 for point in curve.points]
+        ends = [point.interval or (point.mean, point.mean) for point in curve.points]
+        above = [high - point.mean for (_, high), point in zip(ends, curve.points, strict=True)]
+        below = [point.mean - low for (low, _), point in zip(ends, curve.points, strict=True)]
+        bars = {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
         data.append(
             {
                 "type": "scatter",
@@ -39,7 +42,7 @@ def _figure(findings: Findings, curves: Sequence[RowsCurve]) -> Figure:
                 "mode": "lines+markers" if len(curve.points) > 1 else "markers",
                 "x": [point.rows for point in curve.points],
                 "y": [point.mean for point in curve.points],
-                "error_y": {"type": "data", "array": bars, "visible": any(bars), "thickness": 1},
+                "error_y": {**bars, "visible": any(above + below), "thickness": 1},
                 "line": {"color": style.colour, "dash": style.dash, "width": 2},
                 "marker": {"color": style.colour, "symbol": style.symbol, "size": 8},
                 "hovertemplate": "%{y:.4g}",
