@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from headtohead.comparing.effects import Effects, Factors, FoundEffect, Reading, effects_of
 from headtohead.comparing.effects_words import certainty
@@ -171,3 +172,19 @@ def test_a_seed_that_an_exploratory_arm_lacks_makes_all_effects_exploratory() ->
     del values["post"][3]
     effects = effects_of(factors, values, Reading("test/loss", "min", exploratory=["post"]))
     assert all(effect.exploratory for effect in effects.effects)
+
+
+def test_effects_on_accuracies_are_shown_as_far_as_accuracies_reach() -> None:
+    """Three seeds that disagree: a main effect ends at 1, an interaction, a difference of two, at 2."""
+    cells = {"layer+pre": [0.1, 0.2, 0.5], "layer+post": [0.3, 0.3, 0.4], "rms+pre": [0.0, 0.7, 0.05]}
+    values = {arm: dict(enumerate(own)) for arm, own in {**cells, "rms+post": [1.0, 0.2, 0.95]}.items()}
+    shown, whole = (effects_of(crossed(TWO), values, Reading(f"test/{name}", "max")) for name in ("accuracy", "reward"))
+    matrix = np.array([list(own.values()) for own in values.values()])
+    residual = (matrix[1] + matrix[3] - matrix[0] - matrix[2]) / 2
+    both = matrix[3] - matrix[2] - matrix[1] + matrix[0]
+    for name, seeds, reach in (("residual=post", residual, 1.0), ("norm=rms x residual=post", both, 2.0)):
+        low, high = stats.ttest_1samp(seeds, 0).confidence_interval(0.95)
+        assert found(whole, name).interval == pytest.approx((low, high))
+        assert high > reach
+        assert found(shown, name).interval == pytest.approx((max(low, -reach), reach))
+        assert found(shown, name).p == pytest.approx(stats.ttest_1samp(seeds, 0).pvalue)

@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from headtohead.comparing.intervals import difference_interval
 from headtohead.comparing.statistics.adjusting import adjusted
 from headtohead.comparing.statistics.factorial import Cell, Design, Effect, Estimator
 from headtohead.comparing.statistics.means import Estimate, paired
@@ -151,11 +152,21 @@ def _found(factors: Factors, kept: Sequence[str], matrix: np.ndarray, reading: R
         explores = _explores(estimator, kept, reading)
         family = explored if explores else holm
         effect = _effect(estimator, estimate, family.get(place), len(matrix), reading)
-        yield replace(effect, exploratory=explores)
+        yield replace(effect, exploratory=explores, interval=_shown(effect, estimator, matrix, reading))
     for factor, (_, *others) in factors.levels.items():
         for level in others:
             if level not in design.factors[factor]:
                 yield FoundEffect(((factor, level),), "not estimable")
+
+
+def _shown(
+    effect: FoundEffect, estimator: Estimator, matrix: np.ndarray, reading: Reading
+) -> tuple[float, float] | None:
+    """An interaction is a difference of two differences, and reaches twice as far as an effect."""
+    if estimator.weights is None:
+        return None
+    times = float(np.clip(estimator.weights, 0.0, None).sum())
+    return difference_interval(effect.interval, reading.metric, matrix.ravel().tolist(), times=times)
 
 
 def _explores(estimator: Estimator, kept: Sequence[str], reading: Reading) -> bool:

@@ -27,10 +27,13 @@ def mean_interval(values: Sequence[float], alpha: float, metric: str) -> Ends | 
     return _cut(interval_of(values, alpha), _ends(metric, values))
 
 
-def difference_interval(found: Ends | None, metric: str, values: Iterable[float | None]) -> Ends | None:
-    """An interval of a difference of two means, whose values these are; None is a run that diverged."""
+def difference_interval(
+    found: Ends | None, metric: str, values: Iterable[float | None], *, times: float = 1.0
+) -> Ends | None:
+    """An interval of a difference of two means, whose values these are; None is a run that diverged. `times` is how
+    many such differences it is a sum of."""
     least, most = _ends(metric, [value for value in values if value is not None])
-    return _cut(found, (least - most, most - least))
+    return _cut(found, (times * (least - most), times * (most - least)))
 
 
 def _ends(metric: str, values: Sequence[float]) -> Ends:
