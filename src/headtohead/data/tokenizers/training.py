@@ -7,10 +7,12 @@ kept (learning.py), and every run keeps its own.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import sys
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import suppress
 from typing import Any, get_args
 
 from headtohead.data.bars import Tell, bar
@@ -31,7 +33,7 @@ _SMALLEST: dict[str, int] = {
 }
 """Of the kinds whose size is chosen."""
 _LONG = 2**23
-"""Characters from which on learning takes so long that a bar is drawn."""
+"""Characters from which on learning takes so long that a bar is drawn, and so much memory that it is given back."""
 _TAKEN = 2**13
 """Characters that the library takes at once, of which it takes 256 before it looks at any."""
 _DIGITS = 4
@@ -80,11 +82,25 @@ def train_tokenizer(kind: TokenizerName, texts: Iterable[str], vocab_size: int |
     # Said once, so that loader processes forked later do not warn about it.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     size, length = vocab_size or DEFAULT_SIZE, sum(map(len, texts))
-    doing = f"learning {size:,} tokens of a {kind} tokenizer"
-    with bar(doing, length, "characters", then="choosing") if length >= _LONG else nullcontext(_silent) as tell:
-        if kind == "wordpiece":
-            return train_wordpiece(texts, size, tell)
-        return _train_on_bytes(kind == "unigram", texts, size, tell)
+    if length < _LONG:
+        return _learned(kind, texts, size, _silent)
+    with bar(f"learning {size:,} tokens of a {kind} tokenizer", length, "characters", then="choosing") as tell:
+        tokenizer = _learned(kind, texts, size, tell)
+    _give_back_memory()
+    return tokenizer
+
+
+def _learned(kind: TokenizerName, texts: Iterable[str], size: int, tell: Tell) -> Tokenizer:
+    if kind == "wordpiece":
+        return train_wordpiece(texts, size, tell)
+    return _train_on_bytes(kind == "unigram", texts, size, tell)
+
+
+def _give_back_memory() -> None:
+    """A gigabyte for a million different words is free again, but glibc keeps it for this process until it is told."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # of another C library, which has no such function
+            ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 def _silent(_: int) -> None:
