@@ -101,6 +101,23 @@ def test_examples_are_among_the_rows_that_a_run_learns_from(tmp_path: Path) -> N
         evaluate(open_run(record.path), Question(shots=(7,)))
 
 
+@pytest.mark.usefixtures("own_cache")
+def test_rows_of_the_train_split_are_evaluated_without_their_answers_in_the_prompt(tmp_path: Path) -> None:
+    overrides = [*DATA, *SHOWN, *QUIET, "data.num_train=8", "data.num_test=1", "trainer.max_steps=0"]
+    record = h2h.train(h2h.compose("train", [*overrides, f"output_dir={tmp_path}"]))
+    assert record.path is not None
+    run = open_run(record.path)
+    [point] = evaluate(run, Question(split="train")).points
+    data = build_data(run.config)
+    task = build_task(run.config, data.spec())
+    batch = data.split("train").batch(np.arange(8))
+    found = []
+    for view in (task.view_to_learn, task.view):
+        task.measure("test", run.model, view(batch, seed=0, epoch=0))
+        found.append(task.results("test")["loss"])
+    assert point.metrics["loss"] == pytest.approx(found[0], rel=1e-6) != found[1]
+
+
 @pytest.mark.parametrize(
     ("overrides", "rows"),
     [([], 6), (["data.num_test=30"], 6), (["data=sst2"], None), (["data=sst2", "trainer.train_rows=9"], 9)],

@@ -22,6 +22,8 @@ from headtohead.examining.probe.files import write_data
 from headtohead.examining.probe.seeing import DataSeen, TokenSeen, see
 from headtohead.examining.probe.seeing_page import as_data, content_of, show
 from headtohead.tasks.contracts import Task
+from headtohead.tasks.examples import drawn_examples
+from headtohead.tasks.prompting import texts_of
 from headtohead.training.seeds import seeds_of
 
 ENCODER = "model=encoder_only"
@@ -35,6 +37,7 @@ CHOICES = {
     "tags": [ENCODER, "task=tagging", "data=tagging_grammar"],
     "questions": [ENCODER, "task=span_qa", "data=qa_grammar"],
     "answers": ["data=associative_recall", "data.length=16", "data.num_pairs=2"],
+    "prompts": ["task=multiple_choice", "task.shots=4", "data=sentence_grammar", "data.tokenizer=byte"],
     "copies": ["data=copy"],
     "images": ["model=vision_transformer", "task=image_classification", "data=digits", "data.num_train=60"],
 }
@@ -170,3 +173,14 @@ def test_of_fewer_rows_to_learn_from_those_are_seen_in_the_order_of_training() -
     assert [sample.row for sample in seen.samples] == learned.batch(order.step(0)[1]).rows.tolist()
     assert seen.splits[0].name == "train" and seen.splits[0].rows == 6
     assert see(data, task, 3).splits[0].rows == len(data.split("train")) > 6
+
+
+@pytest.mark.usefixtures("cache")
+def test_no_row_that_is_learned_from_is_seen_as_an_example_to_itself() -> None:
+    data, task, _ = parts("prompts")
+    shown = [example.row for example in drawn_examples(task.spec, 4, 0).shown]
+    seen = see(data, task, 0, rows=shown)
+    batch = data.split("train").batch(np.array(shown))
+    for sample, (text,) in zip(seen.samples, texts_of(batch, task.spec), strict=True):
+        prompt = "".join(token.text for token in sample.sides["tokens"] if not token.special)
+        assert prompt.count(text.replace(" ", "␣")) == 1, prompt
