@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from headtohead.comparing.fitting import Fitted
 from headtohead.examining.evaluation.findings import Evaluation, Point
+
+Cell = Callable[[Evaluation, Point], str]
+Column = tuple[str, Cell]
+_PART = 5
+"""Metrics that have room beside each other in a terminal of 80 columns."""
 
 
 def show(evaluations: Sequence[Evaluation], recorded: Sequence[dict[str, float]]) -> RenderableType:
@@ -20,25 +26,55 @@ def show(evaluations: Sequence[Evaluation], recorded: Sequence[dict[str, float]]
     return _many(evaluations)
 
 
-def _by_shots(evaluations: Sequence[Evaluation]) -> Table:
+def _by_shots(evaluations: Sequence[Evaluation]) -> Fitted:
     """One line for each run and number of examples."""
-    metrics = list(evaluations[0].points[0].metrics)
-    table = Table(title=evaluations[0].split, title_justify="left")
-    table.add_column("run")
-    for column in ("shots", "rows", *metrics, "chance"):
-        table.add_column(column, justify="right")
+    columns: dict[str, Cell] = {
+        "rows": lambda _, point: f"{point.samples:,}",
+        **{name: _measured(name, with_interval=True) for name in evaluations[0].points[0].metrics},
+        "chance": lambda _, point: _number(point.baseline.get("accuracy")),
+    }
+    caption = "accuracy with its 95 % interval; chance is that of the largest class"
+    asked: Column = ("shots", lambda _, point: str(point.shots))
+    return _fitted(evaluations, evaluations[0].split, asked, columns, ("rows", "loss", "accuracy", "chance"), caption)
+
+
+def _fitted(
+    evaluations: Sequence[Evaluation],
+    title: str,
+    asked: Column,
+    columns: Mapping[str, Cell],
+    first: Collection[str],
+    caption: str,
+) -> Fitted:
+    """All columns, and for a narrow terminal the `first` and the others apart, each with what was asked."""
+    others = [name for name in columns if name not in first]
+    apart = [[name for name in columns if name in first]]
+    apart += [others[start : start + _PART] for start in range(0, len(others), _PART)]
+
+    def table(names: Sequence[str], title: str | None, caption: str | None) -> Table:
+        return _lines(evaluations, dict([asked, *((name, columns[name]) for name in names)]), title, caption)
+
+    parts = [table(names, None if place else title, None) for place, names in enumerate(apart)]
+    return Fitted(table(list(columns), title, caption), [*parts, Text(caption, style="dim italic")])
+
+
+def _lines(
+    evaluations: Sequence[Evaluation], columns: Mapping[str, Cell], title: str | None, caption: str | None
+) -> Table:
+    table = Table(title=title, title_justify="left", caption=caption)
+    table.add_column("run", overflow="fold")
+    for name in columns:
+        table.add_column(name.replace("_", "\n"), justify="right", no_wrap=True)
     for found in evaluations:
         for place, point in enumerate(found.points):
-            table.add_row(
-                found.name if place == 0 else "",
-                str(point.shots),
-                f"{point.samples:,}",
-                *(_number(point.metrics.get(metric)) + _interval(point, metric) for metric in metrics),
-                _number(point.baseline.get("accuracy")),
-                end_section=place == len(found.points) - 1,
-            )
-    table.caption = "accuracy with its 95 % interval; chance is that of the largest class"
+            cells = [cell(found, point) for cell in columns.values()]
+            name = Text(found.name if place == 0 else "")
+            table.add_row(name, *cells, end_section=place == len(found.points) - 1)
     return table
+
+
+def _measured(name: str, *, with_interval: bool = False) -> Cell:
+    return lambda _, point: _number(point.metrics.get(name)) + (_interval(point, name) if with_interval else "")
 
 
 def _one(evaluation: Evaluation, point: Point, recorded: dict[str, float]) -> Group:
@@ -91,29 +127,23 @@ def _how(evaluation: Evaluation, point: Point) -> str:
     return ", ".join(words)
 
 
-def _many(evaluations: Sequence[Evaluation]) -> Table:
+def _many(evaluations: Sequence[Evaluation]) -> Fitted:
     """One line for each run and length; the length of training is marked."""
-    metrics = list(dict.fromkeys(name for found in evaluations for point in found.points for name in point.metrics))
+    metrics = dict.fromkeys(name for found in evaluations for point in found.points for name in point.metrics)
     strides = {found.stride for found in evaluations} - {None}
     title = f"{evaluations[0].split}{f', windows {strides.pop()} apart' if len(strides) == 1 else ''}"
-    table = Table(title=title, title_justify="left")
-    table.add_column("run")
-    for column in ("length", "in sight", "targets", *metrics, "chance"):
-        table.add_column(column, justify="right")
-    for found in evaluations:
-        for place, point in enumerate(found.points):
-            mark = "*" if point.length == found.trained_length else ""
-            table.add_row(
-                found.name if place == 0 else "",
-                f"{mark}{point.length or ''}",
-                "" if point.mean_context is None else f"{point.mean_context:.1f}",
-                f"{point.scored:,}",
-                *(_number(point.metrics.get(metric)) for metric in metrics),
-                _number(point.baseline.get(found.monitor)),
-                end_section=place == len(found.points) - 1,
-            )
-    table.caption = "* the length of training"
-    return table
+    columns: dict[str, Cell] = {
+        "in sight": lambda _, point: "" if point.mean_context is None else f"{point.mean_context:.1f}",
+        "targets": lambda _, point: f"{point.scored:,}",
+        **{name: _measured(name) for name in metrics},
+        "chance": lambda found, point: _number(point.baseline.get(found.monitor)),
+    }
+    first = {"in sight", "targets", "chance", *(found.monitor for found in evaluations)}
+    return _fitted(evaluations, title, ("length", _length), columns, first, "* the length of training")
+
+
+def _length(evaluation: Evaluation, point: Point) -> str:
+    return f"{'*' if point.length == evaluation.trained_length else ''}{point.length or ''}"
 
 
 def _number(value: float | None) -> str:
