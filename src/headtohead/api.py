@@ -11,6 +11,7 @@ from headtohead.building.configuration import compose_checked
 from headtohead.data.contracts import SplitName
 from headtohead.examining.evaluation.findings import Evaluation
 from headtohead.examining.inspection import Inspection
+from headtohead.tracking.moved import as_named_now
 from headtohead.tracking.record import RunRecord
 
 if TYPE_CHECKING:
@@ -30,10 +31,11 @@ def compose(root: str = "train", overrides: Sequence[str] = (), config_dir: str 
 
 
 def train(config: Mapping[str, Any]) -> RunRecord:
-    """Trains, and gives the record of the run; `record.path` is its folder."""
+    """Trains, and gives the record of the run; `record.path` is its folder. A run's config.yaml is such a configuration
+    too, wherever its classes have moved since."""
     from headtohead.training.run import train as train_parts
 
-    return train_parts(build_parts(config))
+    return train_parts(build_parts(as_named_now(dict(config))))
 
 
 def inspect(config: Mapping[str, Any]) -> Inspection:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import headtohead as h2h
 from headtohead.building.build import build_data
 from headtohead.building.rerunning import rerun
 from headtohead.building.sources import find_target
@@ -90,6 +91,19 @@ def test_a_kept_configuration_is_opened_though_its_classes_have_moved_since(tmp_
     assert found["data"]["of"].pop("_target_") == "headtohead.data.generated.dyck.Dyck"
     del config["data"]["of"]["_target_"]
     assert found == config
+
+
+def test_a_kept_configuration_trains_as_it_stands_though_its_classes_have_moved_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
+    sizes = ["data.num_train=20", "data.num_validation=4", "data.num_test=4", "trainer.max_steps=0", "probe=none"]
+    config = h2h.compose("train", [*sizes, "trainer=cpu", "tracking=none", f"output_dir={tmp_path}"])
+    now = config["data"]["_target_"]
+    config["data"]["_target_"] = now.replace(".generated.", ".")
+    assert find_target(config["data"]["_target_"]) is None
+    record = h2h.train(config)
+    assert record.status == "finished" and record.config["data"]["_target_"] == now
 
 
 def test_all_data_of_one_s_own_and_all_generated_data_is_known_by_its_first_place() -> None:
