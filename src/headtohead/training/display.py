@@ -9,6 +9,8 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from headtohead.data.bars import short
+
 REFRESH_SECONDS = 0.25
 """A refresh takes half a millisecond."""
 _PACKAGE = "headtohead"
@@ -34,7 +36,7 @@ class Display:
 
     def tell(self, *, loss: float, rate: float | None, unit: str) -> None:
         """What the next refresh shows beside the bar."""
-        self._facts = f"loss {loss:.4f}" + (f"  {_short(rate)} {unit}/s" if rate else "")
+        self._facts = f"loss {loss:.4f}" + (f"  {short(rate)} {unit}/s" if rate else "")
 
     def step(self, step: int) -> bool:
         """One more step; whether it was time for a refresh."""
@@ -57,7 +59,7 @@ class Display:
             return
         if self._unit is not None:
             rate = (step - self._start) / max(time.perf_counter() - self._began, 1e-3)
-            self._facts = self._unit + (f", {_short(rate)}/s" if rate else "")
+            self._facts = self._unit + (f", {short(rate)}/s" if rate else "")
         self._bar.update(self._task, completed=step, facts=self._facts, refresh=True)
 
 
@@ -96,10 +98,3 @@ def _bar() -> Progress:
 
 def _shortened(name: str) -> str:
     return name if len(name) <= _NAME_WIDTH else f"{name[: _NAME_WIDTH - 1]}…"
-
-
-def _short(rate: float) -> str:
-    for size, letter in ((1e6, "M"), (1e3, "k")):
-        if rate >= size:
-            return f"{rate / size:.1f}{letter}"
-    return f"{rate:.0f}"
