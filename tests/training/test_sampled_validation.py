@@ -142,6 +142,14 @@ def test_runs_that_sample_the_same_texts_say_so_whatever_their_tokenizers(review
         assert other.comparability.evaluation != char.comparability.evaluation
 
 
+def test_a_sample_of_no_fewer_rows_than_there_are_is_a_whole_validation(reviews: Path, tmp_path: Path) -> None:
+    """Sixty rows, four at once."""
+    whole = record_of(reviews, tmp_path, *CLASSES).comparability
+    for batches, is_whole in ((14, False), (15, True), (16, True)):
+        sampled = record_of(reviews, tmp_path, *CLASSES, f"trainer.validation_batches={batches}").comparability
+        assert (sampled == whole) is is_whole
+
+
 def test_runs_whose_tokens_cut_the_texts_are_compared_with_a_word_of_it(reviews: Path, tmp_path: Path) -> None:
     """Letters of which 20 fit, and pairs of them and more, of which all do."""
     sampled = [*CLASSES, "trainer.validation_batches=2", "data.max_length=22"]

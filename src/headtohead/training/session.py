@@ -181,8 +181,10 @@ def _comparability(parts: Parts, precision: str) -> Comparability:
 
 def _sampled(parts: Parts) -> list[object] | None:
     """How many rows a validation reads; None where it reads all."""
-    batches = parts.settings.validation_batches
-    return None if batches is None else ["sampled rows", batches * parts.data.batch_size]
+    if (batches := parts.settings.validation_batches) is None:
+        return None
+    count = batches * parts.data.batch_size
+    return ["sampled rows", count] if count < len(parts.data.split("validation")) else None
 
 
 def _validation_texts(parts: Parts) -> dict[str, str]:
