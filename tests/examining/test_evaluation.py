@@ -228,6 +228,8 @@ def test_rows_of_made_up_data_get_longer_too(folder: Path) -> None:
         (["model/position=t5_bias"], "do not fit the changed model"),
         (["data.pth=x"], "did you mean"),
         (["data.path=nowhere.txt"], "does not exist"),
+        (["data.tokenizer=bpe"], "data.tokenizer=bpe cannot be changed: every text is read with"),
+        (["data.tokenizer=bpe", "data.vocab_size=300"], "data.tokenizer=bpe cannot be changed"),
         (["data=number_words"], "reads data of kind"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",

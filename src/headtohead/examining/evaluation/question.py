@@ -20,6 +20,7 @@ from headtohead.data.contracts import DataKind, DataSource, DataSpec, SplitName
 from headtohead.examining.finished import FinishedRun
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.contracts import Task
+from headtohead.tracking.store import TOKENIZER
 
 _log = logging.getLogger(__name__)
 _LENGTH_FIELDS = ("context_length", "length")
@@ -95,9 +96,21 @@ def at_length(config: Mapping[str, Any], question: Question, length: int | None,
 
 def data_of(run: FinishedRun, config: Mapping[str, Any], question: Question) -> DataSource:
     """Other texts are read with the run's own tokenizer."""
+    _check_tokenizer(run, config["data"], question)
     if question.has_other_data or run.config.get("init_from"):
         return build_data({**config, "init_from": str(run.folder), "resume_from": None})
     return build_data(config)
+
+
+def _check_tokenizer(run: FinishedRun, data: Mapping[str, Any], question: Question) -> None:
+    """Refuses another one, which no text would be read with."""
+    for field in ("tokenizer", "vocab_size"):
+        asked, own = data.get(field), run.config["data"].get(field)
+        if question.gives(f"data.{field}") and asked != own and (run.folder / TOKENIZER).exists():
+            raise ConfigurationError(
+                f"data.{field}={asked} cannot be changed: every text is read with the tokenizer that the run was "
+                "trained with; leave it out, or train a run with the other one (compared in bits per byte)"
+            )
 
 
 def check_data(run: FinishedRun, config: Mapping[str, Any], spec: DataSpec) -> None:

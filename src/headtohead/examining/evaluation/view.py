@@ -68,8 +68,8 @@ def _lines(
     for found in evaluations:
         for place, point in enumerate(found.points):
             cells = [cell(found, point) for cell in columns.values()]
-            name = Text(found.name if place == 0 else "")
-            table.add_row(name, *cells, end_section=place == len(found.points) - 1)
+            run = Text(found.name if place == 0 else "")
+            table.add_row(run, *cells, end_section=place == len(found.points) - 1)
     return table
 
 
