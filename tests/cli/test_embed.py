@@ -189,6 +189,26 @@ def test_an_index_is_built_then_found(place: Path, capsys: pytest.CaptureFixture
     assert main(["embed", run, "fresh.txt"]) == 0 and "was there" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("texts", "advised"),
+    [
+        (["long"], "--unit paragraph makes shorter ones"),
+        (["long", "--unit", "paragraph"], "--unit line makes shorter ones"),
+        (["long", "--unit", "line"], None),
+        (["long/a.txt"], None),
+    ],
+    ids=str,
+)
+def test_shorter_documents_are_advised_where_there_are_any(
+    place: Path, capsys: pytest.CaptureFixture[str], texts: list[str], advised: str | None
+) -> None:
+    (place / "long").mkdir(exist_ok=True)
+    (place / "long" / "a.txt").write_text("anna bought a violin . " * 40 + "\n\nbirds sleep .\n")
+    assert main(["embed", str(run_of(place, "one").folder), *texts]) == 0
+    [told] = [line for line in capsys.readouterr().err.splitlines() if "are cut" in line]
+    assert told.partition("are cut")[2] == (f": {advised}" if advised else "")
+
+
 def test_a_cross_encoder_reads_what_others_found(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     judge = str(run_of(place, "two").folder)
     shown = measured(place, capsys, "--cross-encoder", judge, "--relevant-class", "random", "--rerank", "4")

@@ -145,7 +145,7 @@ def _measure(given: argparse.Namespace, chosen: Chosen, judged: Any, path: str) 
         out(json.dumps({**files, **as_data(found)}, indent=2, ensure_ascii=False))
     else:
         show_table(show_comparison(found))
-    _tell_cut(chosen)
+    _tell_cut(chosen, given)
     for file in written:
         note(os.path.relpath(file))
     return 0
@@ -171,7 +171,7 @@ def _search(given: argparse.Namespace, chosen: Chosen) -> int:
     for number, query in enumerate(given.query):
         for one, rankings in found:
             show_table(show_hits(one.name, query, rankings[number], chosen.collection, width))
-    _tell_cut(chosen)
+    _tell_cut(chosen, given)
     return 0
 
 
@@ -204,18 +204,21 @@ def _index(given: argparse.Namespace, chosen: Chosen) -> int:
         out(json.dumps(told, indent=2, ensure_ascii=False))
     elif dense:
         show_table(show_indexes(dense))
-    _tell_cut(chosen)
+    _tell_cut(chosen, given)
     note('search it with --query "...", measure it with --queries FILE --relevant FILE')
     return 0
 
 
-def _tell_cut(chosen: Chosen) -> None:
+def _tell_cut(chosen: Chosen, given: argparse.Namespace) -> None:
+    unit = given.unit or ("file" if Path(given.given[-1]).is_dir() else "line")
+    smaller = {"file": "paragraph", "paragraph": "line"}.get(unit)
+    advice = f": --unit {smaller} makes shorter ones" if smaller else ""
     for one in chosen.plain:
         if cut := one.index.kept.facts["num_cut"]:
             longest = one.embedder.maker.max_length
             note(
                 f"{one.name}: {cut} of {len(one.index)} documents have more than the {longest} tokens that the run "
-                "reads, and are cut: --unit paragraph makes shorter ones"
+                f"reads, and are cut{advice}"
             )
 
 
