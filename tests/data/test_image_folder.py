@@ -118,6 +118,12 @@ def test_folder_without_two_classes_is_refused(tmp_path: Path, folders: list[str
     assert f"data.path={tmp_path} must hold a folder of images" in said and "at least two classes" in said
 
 
+def test_file_instead_of_a_folder_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "images.csv"
+    path.write_text("cat\n", encoding="utf-8")
+    assert f"data.path={path} is a file: give a folder" in refusal(lambda: ImageFolder(path=str(path)))
+
+
 def test_too_few_images_for_three_splits_are_refused(tmp_path: Path) -> None:
     animals(tmp_path, number=2)
     assert "leaves the validation split empty" in refusal(lambda: ImageFolder(path=str(tmp_path)))

@@ -51,7 +51,9 @@ class ImageFolder(CachedSource):
     def files(self) -> dict[SplitName, dict[str, list[Path]]]:
         """Of each split, the files of each class."""
         root = existing(self.path, "data.path", "a folder with a folder of images per class")
-        folders = sorted(folder for folder in root.iterdir() if folder.is_dir()) if root.is_dir() else []
+        if not root.is_dir():
+            raise DataError(f"data.path={root} is a file: give a folder with a folder of images per class.")
+        folders = sorted(folder for folder in root.iterdir() if folder.is_dir())
         by_split = {split: folder for folder in folders if (split := split_of(folder, root)) is not None}
         if "train" not in by_split:
             by_split = {"train": root}
