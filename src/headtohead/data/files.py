@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import re
 import zlib
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Collection
 from pathlib import Path
 
@@ -45,15 +46,20 @@ def _unreadable(file: Path, error: OSError) -> DataError:
     return DataError(f"{file} cannot be read: {error.strerror}.")
 
 
-def decoded(file: Path, encoding: str) -> str:
-    """Its text; of a file that ends in .gz, of what is packed in it."""
+def decoded(file: Path, encoding: str, *, may_differ: bool = True) -> str:
+    """Its text; of a file that ends in .gz, of what is packed in it. `may_differ` where data.encoding can say another
+    encoding."""
     content = bytes_of(file)
     try:
         return (_unpacked(file, content) if file.suffix.lower() == ".gz" else content).decode(encoding)
     except UnicodeDecodeError as error:
+        byte = f"(byte {error.start} is {error.object[error.start]:#04x})"
+        if not may_differ:
+            raise DataError(f"{file} is not text in {encoding} {byte}: save it in that encoding.") from error
+        likely = "utf-16" if error.object.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "latin-1"
         raise DataError(
-            f"{file} is not text in data.encoding={encoding} (byte {error.start} is "
-            f"{error.object[error.start]:#04x}): give its encoding, for instance data.encoding=latin-1."
+            f"{file} is not text in data.encoding={encoding} {byte}: give its encoding, for instance "
+            f"data.encoding={likely}."
         ) from error
     except LookupError as error:
         raise DataError(

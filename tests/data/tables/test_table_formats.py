@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from data.tables.written_tables import refusal, source_of
+from data.tables.written_tables import LABELLED, refusal, source_of, write
 from headtohead.data.contracts import SPLIT_NAMES, DataError
 from headtohead.data.tables.csv_files import CsvFiles
+from headtohead.data.tables.json_files import JsonFiles
+from headtohead.data.tables.table_files import TableFiles
 
 
 def test_first_line_need_not_name_the_columns(tmp_path: Path) -> None:
@@ -55,6 +58,41 @@ def test_file_that_is_not_what_its_name_says_is_named(tmp_path: Path, name: str,
     with pytest.raises(DataError, match=message) as refused:
         source_of(path).prepare()
     assert str(path) in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "way_out"),
+    [
+        ("data.csv", b"so dull,0\nso good,1\n", "data.column_names=[text,label]"),
+        ("data.csv", b"text,text,label\na,b,c\n", "has two columns 'text': give each its own name"),
+        ("data.csv", "text,label\na,b\n".encode("utf-16"), "data.encoding=utf-16."),
+        ("data.jsonl", '{"text": "a"}\n'.encode("utf-16"), "is not text in utf-8 .*: save it in that encoding"),
+    ],
+)
+def test_refused_file_says_the_way_out(tmp_path: Path, name: str, content: bytes, way_out: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(DataError) as refused:
+        source_of(path).prepare()
+    assert re.search(way_out if ".*" in way_out else re.escape(way_out), str(refused.value))
+
+
+@pytest.mark.parametrize(
+    ("source", "ending", "other"), [(CsvFiles, "jsonl", "data=json"), (JsonFiles, "csv", "data=csv")]
+)
+def test_file_of_another_format_is_told_its_reader(
+    tmp_path: Path, source: type[TableFiles], ending: str, other: str
+) -> None:
+    path = write(tmp_path / f"data.{ending}", LABELLED)
+    assert other in refusal(lambda: source(path=str(path)))
+
+
+def test_encoding_that_is_advised_reads_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_bytes("".join(["text,label\n", *(f"né {row},{row % 2}\n" for row in range(40))]).encode("utf-16"))
+    advised = refusal(lambda: source_of(path)).rpartition("data.encoding=")[2].rstrip(".")
+    samples = source_of(path, encoding=advised).samples()
+    assert ("né 0", "0") in [one for name in SPLIT_NAMES for one in samples[name]]
 
 
 @pytest.mark.parametrize(

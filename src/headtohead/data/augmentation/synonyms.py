@@ -48,7 +48,7 @@ def read_table(path: str | None) -> dict[str, tuple[str, ...]]:
     if not file.is_file():
         raise DataError(f"{field}={path} does not exist (from {Path.cwd()}): correct the path.")
     table: dict[str, tuple[str, ...]] = {}
-    for number, line in enumerate(decoded(file, "utf-8").removeprefix("\ufeff").splitlines(), 1):
+    for number, line in enumerate(decoded(file, "utf-8", may_differ=False).removeprefix("\ufeff").splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
         word, *synonyms = (part.strip() for part in line.split("\t"))

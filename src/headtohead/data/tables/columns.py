@@ -57,14 +57,18 @@ _USUAL_NAMES: tuple[tuple[DataKind, Columns], ...] = (
 """Names that leave no doubt, the first match counts."""
 
 
-def kind_of(columns: Columns, found: Sequence[str], *, file: str) -> tuple[DataKind, dict[str, str]]:
-    """The kind of data, and the column of each part; `found` are the columns that the file has."""
+def kind_of(
+    columns: Columns, found: Sequence[str], *, file: str, otherwise: str = ""
+) -> tuple[DataKind, dict[str, str]]:
+    """The kind of data, and the column of each part; `found` are the columns that the file has, and `otherwise` what
+    may help besides naming them, as it ends a sentence."""
     if not columns.given:
-        return _guessed(found, file)
+        return _guessed(found, file, otherwise)
     for part, name in columns.given.items():
         if name not in found:
             raise DataError(
-                f"{file} has no column {name!r}, it has {', '.join(map(repr, found))}: correct data.{part}_column."
+                f"{file} has no column {name!r}, it has {', '.join(map(repr, found))}: correct data.{part}_column"
+                f"{otherwise}."
             )
     if (kind := kind_of_parts(columns.given)) is not None:
         return kind, columns.given
@@ -72,18 +76,19 @@ def kind_of(columns: Columns, found: Sequence[str], *, file: str) -> tuple[DataK
     raise DataError(f"{named} do not make a kind of data together: {ways()}.")
 
 
-def _guessed(found: Sequence[str], file: str) -> tuple[DataKind, dict[str, str]]:
+def _guessed(found: Sequence[str], file: str, otherwise: str) -> tuple[DataKind, dict[str, str]]:
     for kind, usual in _USUAL_NAMES:
         if set(usual.given.values()) <= set(found):
             return kind, usual.given
-    raise DataError(f"{file} has the columns {', '.join(map(repr, found))}, which do not say what they are: {ways()}.")
+    names = ", ".join(map(repr, found))
+    raise DataError(f"{file} has the columns {names}, which do not say what they are: {ways()}{otherwise}.")
 
 
 def ways() -> str:
     found = []
     for kind, (needed, optional) in PARTS.items():
         names = [f"data.{part}_column" for part in sorted(needed)]
-        found.append(f"{' '.join(names)}{''.join(f' [data.{part}_column]' for part in optional)} for {kind}")
+        found.append(f"{' '.join(names)}{''.join(f' [data.{part}_column]' for part in sorted(optional))} for {kind}")
     return "give " + "; ".join(found)
 
 

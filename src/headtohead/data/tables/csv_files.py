@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from headtohead.data.contracts import DataError
 from headtohead.data.files import decoded
 from headtohead.data.language import Packing
+from headtohead.data.tables.json_files import JsonFiles
 from headtohead.data.tables.table_files import Columnar, TableFiles
 from headtohead.data.tokenizers import TokenizerName
 
@@ -119,13 +120,26 @@ class CsvFiles(TableFiles):
                 columns[name].append(fields[place])
         return Columnar(columns, numbers)
 
+    def otherwise(self, file: Path) -> str:
+        if file.suffix.lower() in JsonFiles.suffixes:
+            return "; or read it by data=json"
+        if self.header is not None:
+            return ""
+        return "; or, where its first line is a row already, name its columns, data.column_names=[text,label]"
+
     def _header(self, file: Path, lines: Iterator[tuple[int, list[str]]]) -> Sequence[str]:
         if self.header is not None:
             return self.header
         first = next(lines, None)
         if first is None:
             raise DataError(f"{file} is empty: it must begin with a line that names its columns.")
-        return [name.strip() for name in first[1]]
+        names = [name.strip() for name in first[1]]
+        if twice := next((name for place, name in enumerate(names) if name in names[:place]), None):
+            raise DataError(
+                f"{file} has two columns {twice!r}: give each its own name in the first line, or, where that is a row "
+                "already, name them by data.column_names."
+            )
+        return names
 
     def _lines(self, file: Path) -> Iterator[tuple[int, list[str]]]:
         """Where each line of the table begins in the file, and its fields; blank lines are left out."""

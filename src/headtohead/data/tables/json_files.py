@@ -49,7 +49,7 @@ class JsonFiles(TableFiles):
 
 def _objects(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """With their numbers, from 1: of the line in a file of lines, else of the object."""
-    text = decoded(file, _ENCODING).removeprefix("\ufeff")
+    text = decoded(file, _ENCODING, may_differ=False).removeprefix("\ufeff")
     for number, found in _of_lines(file, text) if _has_lines(text) else enumerate(_of_whole(file, text), 1):
         if not isinstance(found, dict):
             raise DataError(f"{file}: entry {number} is no object with named values, but {str(found)[:60]!r}.")
@@ -72,7 +72,12 @@ def _of_lines(file: Path, text: str) -> Iterator[tuple[int, Any]]:
             try:
                 yield number, json.loads(line)
             except json.JSONDecodeError as error:
-                raise DataError(f"{file}, line {number} is not JSON ({error.msg}, column {error.colno}).") from error
+                raise _no_json(file, number, error) from error
+
+
+def _no_json(file: Path, line: int, error: json.JSONDecodeError) -> DataError:
+    otherwise = ", or read the file by data=csv" if file.suffix.lower() in (".csv", ".tsv", ".txt") else ""
+    return DataError(f"{file}, line {line} is not JSON ({error.msg}, column {error.colno}): correct it{otherwise}.")
 
 
 def _of_whole(file: Path, text: str) -> Sequence[Any]:
@@ -81,7 +86,7 @@ def _of_whole(file: Path, text: str) -> Sequence[Any]:
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
-        raise DataError(f"{file}, line {error.lineno} is not JSON ({error.msg}, column {error.colno}).") from error
+        raise _no_json(file, error.lineno, error) from error
     if isinstance(found, list):
         return found
     rows = _rows_within(found) if isinstance(found, dict) else []

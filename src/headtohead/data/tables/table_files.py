@@ -103,6 +103,11 @@ class TableFiles(FileSamples):
     def column_names(self, file: Path) -> Sequence[str]:
         """Those of a file, read as little of it as that takes."""
 
+    def otherwise(self, file: Path) -> str:
+        """What else may help where the columns of a file are not those that are needed, as it ends a sentence."""
+        del file
+        return ""
+
     @abstractmethod
     def columns_of(self, file: Path, names: Sequence[str]) -> Columnar:
         """These columns of a file."""
@@ -115,7 +120,7 @@ class TableFiles(FileSamples):
     def chosen(self) -> tuple[DataKind, dict[str, str]]:
         """The kind of data, and the column of each part."""
         file = self.files["train"][0]
-        return kind_of(self.columns, self.column_names(file), file=str(file))
+        return kind_of(self.columns, self.column_names(file), file=str(file), otherwise=self.otherwise(file))
 
     @property
     def form(self) -> Form[Any]:

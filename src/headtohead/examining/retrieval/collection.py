@@ -133,7 +133,7 @@ def _texts(path: Path, unit: Unit | None) -> Iterator[tuple[str, str]]:
         if not file.is_file():
             continue
         name = file.name if path.is_file() else file.relative_to(path).as_posix()
-        text = decoded(file, "utf-8").removeprefix("\ufeff")
+        text = decoded(file, "utf-8", may_differ=False).removeprefix("\ufeff")
         for line, part in _parts(text, unit or ("line" if path.is_file() else "file")):
             yield (name if line is None else f"{name}:{line}"), part
 

@@ -113,5 +113,5 @@ def _of_fields(fields: Sequence[str], file: Path, number: int) -> tuple[str, str
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    text = decoded(file, "utf-8").removeprefix("\ufeff")
+    text = decoded(file, "utf-8", may_differ=False).removeprefix("\ufeff")
     return ((number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip())
