@@ -7,7 +7,7 @@ import hashlib
 import re
 import zlib
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from headtohead.data.contracts import DataError, SplitName
@@ -81,6 +81,19 @@ def content_digest(file: Path) -> str:
             return hashlib.file_digest(opened, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
     except OSError as error:
         raise _unreadable(file, error) from error
+
+
+def twins(ours: Iterable[Path], others: Iterable[Path]) -> tuple[Path, Path] | None:
+    """A file of ours and another one that holds the same; None where there is none."""
+    by_size: dict[int, list[Path]] = {}
+    for other in others:
+        by_size.setdefault(other.stat().st_size, []).append(other)
+    by_size.pop(0, None)
+    for file in ours:
+        for other in by_size.get(file.stat().st_size, ()):
+            if content_digest(file) == content_digest(other):
+                return file, other
+    return None
 
 
 def files_below(folder: Path, suffixes: Collection[str], field: str) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -74,6 +75,17 @@ def test_file_of_a_folder_that_is_given_for_another_split_is_told_by_the_field_t
     (tmp_path / "dev.csv").symlink_to(tmp_path / "train.csv")
     said = refusal(lambda: source_of(tmp_path))
     assert f"data.path={tmp_path} has {tmp_path / 'dev.csv'} for validation and for train" in said
+
+
+@pytest.mark.parametrize(("first", "second"), [("train", "test"), ("train", "validation"), ("validation", "test")])
+def test_copy_of_a_file_is_refused_for_another_split(tmp_path: Path, first: str, second: str) -> None:
+    for place, name in enumerate(("train", "validation", "test")):
+        write(tmp_path / f"{name}.csv", LABELLED[20 * place : 20 * place + 20])
+    source_of(tmp_path).samples()
+    shutil.copy(tmp_path / f"{first}.csv", tmp_path / f"{second}.csv")
+    said = refusal(lambda: source_of(tmp_path))
+    copy, original = tmp_path / f"{second}.csv", tmp_path / f"{first}.csv"
+    assert f"{copy}, which is read for {second}, holds the same as {original}, which is read for {first}" in said
 
 
 def test_shares_follow_from_the_seed_and_changed_files_are_read_anew(tmp_path: Path) -> None:

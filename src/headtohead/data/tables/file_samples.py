@@ -12,7 +12,7 @@ import numpy as np
 
 from headtohead.data.caching import Prepared
 from headtohead.data.contracts import SPLIT_NAMES, DataError, SplitName
-from headtohead.data.files import TO_BE_APART, content_digest, existing, files_below, split_of
+from headtohead.data.files import TO_BE_APART, content_digest, existing, files_below, split_of, twins
 from headtohead.data.keeping import Origins, chosen
 from headtohead.data.sharing import Keys, groups_of
 from headtohead.data.texts import TextSource, check_max_length
@@ -73,6 +73,7 @@ class FileSamples(TextSource):
                 field = f"data.{name}_path"
                 files[name] = files_below(existing(self.paths[name], field, example), self.suffixes, field)
         self._check_apart(files)
+        _check_unlike(files)
         return files
 
     def _check_apart(self, files: Mapping[SplitName, Sequence[Path]]) -> None:
@@ -186,6 +187,15 @@ class FileSamples(TextSource):
         content = super().make()
         self._origins.clear()
         return content
+
+
+def _check_unlike(files: Mapping[SplitName, Sequence[Path]]) -> None:
+    for ours, other in TO_BE_APART:
+        if found := twins(files.get(ours, ()), files.get(other, ())):
+            raise DataError(
+                f"{found[0]}, which is read for {ours}, holds the same as {found[1]}, which is read for {other}: give "
+                "other rows, or leave it out for rows that are drawn from those of train."
+            )
 
 
 def _those_of(files: Mapping[SplitName, list[Path]]) -> str:
