@@ -26,6 +26,7 @@ from headtohead.data.tokenizers import (
     learning,
     train_tokenizer,
 )
+from headtohead.tracking.store import RunFolder
 
 ENGLISH = [
     f"The {who} {does} the {what}, and then the {what} {does} it again; {number} times."
@@ -195,6 +196,16 @@ def test_any_tokenizer_json_is_read_by_its_path_or_its_folder(tmp_path: Path) ->
         assert tokenizer.encode(["The cats sat."]).values.tolist() == [5, 6, 8, 7, 9]
         special = tokenizer.special
         assert (special.pad, special.bos, special.eos, special.mask, special.unk) == (0, 2, 3, 4, 1)
+
+
+@pytest.mark.parametrize("kind", ["char", "byte", "bpe", "unigram", "wordpiece"])
+def test_a_runs_tokenizer_is_read_by_its_path_or_the_runs_folder(tmp_path: Path, kind: TokenizerName) -> None:
+    RunFolder(tmp_path).write_tokenizer(learned(kind).to_dict())
+    for place in (tmp_path, tmp_path / "tokenizer.json"):
+        tokenizer = given_tokenizer(str(place))
+        assert tokenizer.digest == learned(kind).digest
+        for text in ENGLISH[:4]:
+            assert tokenizer.encode_one(text) == learned(kind).encode_one(text)
 
 
 def test_names_in_files_beside_it_come_before_usual_ones(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""A tokenizer named on the command line: data.tokenizer=FOLDER, =tokenizer.json, or =hf:NAME@REVISION of the hub."""
+"""A tokenizer named on the command line: data.tokenizer=FOLDER, =tokenizer.json, a run's too, or =hf:NAME@REVISION
+of the hub."""
 
 from __future__ import annotations
 
@@ -60,7 +61,17 @@ def _read(opened: Open, origin: str) -> Tokenizer:
         config = _json(opened(_CONFIG))
     except (OSError, ValueError) as error:
         raise DataError(f"{origin}: its files cannot be read ({error})") from None
-    return published_tokenizer(text, named=named, config=config, origin=origin)
+    return _of_a_run(text) or published_tokenizer(text, named=named, config=config, origin=origin)
+
+
+def _of_a_run(description: str) -> Tokenizer | None:
+    """The tokenizer that a run has left in its folder, where this is one."""
+    try:
+        told = json.loads(description)
+    except ValueError:
+        return None
+    is_ours = isinstance(told, dict) and {"kind", "pieces", "merges"} <= told.keys()
+    return Tokenizer.from_dict(told) if is_ours else None
 
 
 def _json(path: Path | None) -> dict[str, Any]:
