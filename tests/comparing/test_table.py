@@ -138,6 +138,12 @@ def test_a_translator_is_told_by_its_exact_matches() -> None:
     assert (line.metric, line.value) == ("exact_match", 0.6)
 
 
+@pytest.mark.parametrize("asked", ["bleu", "chrf", "rougeL"])
+def test_a_translator_is_told_by_the_measure_of_texts_that_its_task_asks_for(asked: str) -> None:
+    line = line_of(record(metrics={"test": {"loss": 0.2, "token_accuracy": 0.5, "exact_match": 0.0, asked: 0.31}}))
+    assert (line.metric, line.value) == (asked, 0.31)
+
+
 def test_whereabouts_are_paths_from_here_and_addresses_as_they_are(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

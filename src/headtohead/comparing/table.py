@@ -36,7 +36,7 @@ _RESULTS, _COSTS = ("result", "baseline"), ("parameters", "FLOPs/token", "speed"
 _NAME = 8
 _UNKNOWN = "-"
 _SMALL, _TINY = 0.01, 1e-6
-_TELLING = ("accuracy", "exact_match", "entity_f1", "spearman")
+_TELLING = ("accuracy", "bleu", "chrf", "rougeL", "exact_match", "entity_f1", "spearman")
 """Shown instead of the loss that a run was selected by."""
 
 
