@@ -188,8 +188,8 @@ def test_samples_show_text_or_row_truth_and_prediction() -> None:
 
 
 def test_data_without_classes_are_refused() -> None:
-    with pytest.raises(ValueError, match="1 classes: classification needs at least 2"):
-        Classification().bind(DataSpec(kind="labelled_text", num_classes=1))
+    with pytest.raises(ValueError, match=r"1 classes \(good\): classification needs at least 2; give rows of another"):
+        Classification().bind(DataSpec(kind="labelled_text", num_classes=1, class_names=("good",)))
 
 
 def test_a_batch_without_labels_is_refused_with_the_kind_of_data_to_choose() -> None:

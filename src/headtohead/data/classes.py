@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,9 +44,11 @@ class Classes:
         known = ", ".join(self.names[:20]) + (" ..." if len(self.names) > 20 else "")
         if self.given:
             return DataError(f"{where} has {what} {label!r}, which is none of data.class_names ({known}).")
+        is_grade = what == "label" and _is_broken(label)
+        graded = "; grades are no classes: give data.score_column and task=similarity" if is_grade else ""
         return DataError(
             f"{where} has {what} {label!r}, which the train split does not have ({known}): correct the {what}, or "
-            f"name all classes in data.class_names."
+            f"name all classes in data.class_names{graded}."
         )
 
     @cached_property
@@ -57,6 +60,15 @@ def class_shares(labels: np.ndarray, num_classes: int) -> tuple[float, ...]:
     """How often each class occurs."""
     counts = np.bincount(labels, minlength=num_classes)
     return tuple((counts / max(int(counts.sum()), 1)).tolist())
+
+
+def _is_broken(label: Label) -> bool:
+    """Whether it is a number with digits behind the point that say something, as grades are."""
+    try:
+        number = float(label)
+    except (ValueError, OverflowError):
+        return False
+    return math.isfinite(number) and not number.is_integer()
 
 
 def check_class_names(names: Sequence[str] | None) -> tuple[str, ...] | None:

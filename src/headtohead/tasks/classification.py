@@ -75,7 +75,11 @@ class Classification(Task):
                 f"task.monitor={OF_TWO} judges two classes, and this data has {spec.num_classes}: choose f1_macro."
             )
         if spec.num_classes < 2:
-            raise ValueError(f"the data has {spec.num_classes} classes: classification needs at least 2.")
+            told = f" ({', '.join(spec.class_names)})" if spec.class_names else ""
+            raise ValueError(
+                f"the data has {spec.num_classes} classes{told}: classification needs at least 2; give rows of "
+                "another, or the column that holds the classes, data.label_column."
+            )
         self.scores = PerStage(lambda: _class_metrics(spec.num_classes))
         return super().bind(spec)
 

@@ -52,6 +52,13 @@ def test_unknown_label_in_validation_is_named_with_its_own_file(tmp_path: Path) 
     assert "name all classes in data.class_names" in said
 
 
+@pytest.mark.parametrize(("label", "is_grade"), [("0.37", True), ("meh", False), ("7", False), ("nan", False)])
+def test_grades_that_are_taken_for_classes_are_told_their_column(tmp_path: Path, label: str, is_grade: bool) -> None:
+    write(tmp_path / "train.csv", LABELLED)
+    write(tmp_path / "dev.csv", [{**LABELLED[5], "label": label}])
+    assert ("data.score_column and task=similarity" in refusal(lambda: source_of(tmp_path))) == is_grade
+
+
 def test_tags_of_another_number_than_the_words_are_named_with_their_row(tmp_path: Path) -> None:
     rows = [{"tokens": ["a", "b"], "tags": ["O", "B-X"]}, {"tokens": ["a", "b", "c"], "tags": ["O"]}] * 20
     path = write(tmp_path / "data.parquet", rows)
