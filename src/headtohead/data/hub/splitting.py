@@ -11,6 +11,7 @@ from headtohead.data.contracts import DataError
 from headtohead.data.files import SPLIT_OF_NAME
 from headtohead.data.hub.listing import Listing, RepositoryFile
 from headtohead.data.hub.published import Published
+from headtohead.data.image_folder import SUFFIXES as PICTURES
 
 SUFFIXES = (".parquet", ".jsonl", ".json", ".ndjson", ".csv", ".tsv", ".jsonl.gz", ".json.gz")
 """What can be read, the most exact first."""
@@ -183,7 +184,10 @@ def _nothing_to_read(published: Published, listing: Listing) -> DataError:
     if scripts:
         return DataError(f"{published} holds a script ({scripts[0]}), which is not run: add its {_suffixes()} files.")
     held = ", ".join(file.path for file in listing.files[:5]) or "nothing"
-    return DataError(f"{published} has no {_suffixes()} file, it holds {held}: choose a set of such files.")
+    pictures = any(PurePosixPath(file.path).suffix.lower() in PICTURES for file in listing.files)
+    folder = published.folder if pictures else None
+    otherwise = f", or read folders of images by data=image_folder data.path={folder}" if folder else ""
+    return DataError(f"{published} has no {_suffixes()} file, it holds {held}: choose a set of such files{otherwise}.")
 
 
 def _suffixes() -> str:
