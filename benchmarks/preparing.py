@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -90,19 +88,16 @@ SETS = {"wmt14": write_wmt14, "tinystories": write_tinystories}
 
 
 def prepare(name: str, folder: str) -> str:
-    """In a process of its own, so that no memory of writing is counted."""
     source = build_data(compose("train", [f"data={name}", f"data.folder={folder}"]))
     before, started = peak(), time.perf_counter()
     source.prepare()
-    seconds, children = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    return (
-        f"{seconds:.0f} s; peak {peak():.0f} MB, {before:.0f} MB of it before the first row; {children:.0f} MB of a "
-        f"process it started, most of which is shared; data hash {source.spec().data_hash}"
-    )
+    seconds, most = time.perf_counter() - started, peak()
+    told = f"{seconds:.0f} s; peak {most:.0f} MB, {before:.0f} MB of it before the first row"
+    return f"{told}; data hash {source.spec().data_hash}"
 
 
 def peak() -> float:
-    """MB that this process had at most; what the system tells of resources has that of its parent in it."""
+    """MB that this process had at most, without those it started; getrusage would have its parent's in it, too."""
     status = Path("/proc/self/status").read_text()
     return float(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))) / 1024
 
@@ -112,15 +107,19 @@ def main() -> int:
     parser.add_argument("set", nargs="?", choices=SETS, default="wmt14")
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--words", type=int, default=300_000)
+    parser.add_argument("--folder", help="where such files are already: prepare them and write none")
     chosen = parser.parse_args()
+    if chosen.folder:
+        print(prepare(chosen.set, chosen.folder))
+        return 0
     with tempfile.TemporaryDirectory(dir=os.environ.get("HEADTOHEAD_CACHE")) as root:
         folder, os.environ["HEADTOHEAD_CACHE"] = Path(root) / "set", str(Path(root) / "prepared")
         SETS[chosen.set](folder, chosen.rows, chosen.words)
         size = sum(file.stat().st_size for file in folder.rglob("*.parquet")) / 1e6
-        print(f"{chosen.set}: {chosen.rows:,} rows for training, {size:.0f} MB of Parquet; {os.cpu_count()} processors")
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            print(pool.submit(prepare, chosen.set, str(folder)).result())
-    return 0
+        told = f"{chosen.set}: {chosen.rows:,} rows for training, {size:.0f} MB of Parquet; {os.cpu_count()} processors"
+        print(told, flush=True)
+        own = [sys.executable, __file__, chosen.set, "--folder", str(folder)]  # no memory of writing is counted
+        return subprocess.run(own, check=False).returncode
 
 
 if __name__ == "__main__":
