@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import gc
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +71,27 @@ def test_pairs_and_origins_come_back_row_by_row() -> None:
         origins.append(origin)
     assert list(pairs) == expected and [pairs[row] for row in range(-8, 8)] == 2 * expected
     assert list(origins) == numbered and list(chosen(origins, np.array([1, 3]))) == [("a.csv", 7), ("a.csv", 3)]
+
+
+class Full(BytesIO):
+    """Of a disk without room."""
+
+    def close(self) -> None:
+        super().close()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_is_not_told_again_when_texts_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "_IN_MEMORY", 4)
+    monkeypatch.setattr(keeping, "_on_disk", lambda content: Full(content))
+    told: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    monkeypatch.setattr(sys, "excepthook", lambda *given: told.append(given))
+    texts = KeptTexts()
+    texts.append("longer than memory")
+    del texts
+    gc.collect()
+    assert not told
 
 
 def pair_of(number: int) -> dict[str, Any]:

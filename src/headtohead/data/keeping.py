@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from io import BytesIO
 from itertools import pairwise
 from tempfile import TemporaryFile
@@ -35,7 +36,7 @@ class KeptTexts(Sequence[str]):
         self._ends.append(self._ends[-1] + len(content))
         if self._ends[-1] > _IN_MEMORY and isinstance(self._file, BytesIO):
             self._file = _on_disk(self._file.getvalue())
-            finalize(self, self._file.close)
+            finalize(self, _close, self._file)
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -127,3 +128,9 @@ def _on_disk(content: bytes) -> IO[bytes]:
     file = TemporaryFile(dir=cache_root())  # noqa: SIM115 - open for as long as its texts are kept
     file.write(content)
     return file
+
+
+def _close(file: IO[bytes]) -> None:
+    """What a full disk did not take is tried once more, and was told when it was written first."""
+    with suppress(OSError):
+        file.close()
