@@ -21,7 +21,7 @@ from headtohead.data.keeping import KeptPairs, KeptTexts, Origins, chosen
 from headtohead.data.language import LanguageForm
 from headtohead.data.pairs import PairForm
 from headtohead.data.storage import ragged
-from headtohead.data.tables import parquet_files, table_files
+from headtohead.data.tables import columns, parquet_files, table_files
 from headtohead.data.texts import Form, TextSource
 from published_sets.writing import write_parquet
 
@@ -216,7 +216,7 @@ class Counted(str):
 
 def count_texts(patch: pytest.MonkeyPatch) -> None:
     """Those that are read from files, and those that come back from where they are kept."""
-    read, come_back = table_files.sample_of, KeptTexts._read
+    read, come_back = columns.sample_of, KeptTexts._read
 
     def sample_of(*given: Any) -> Any:
         sample = read(*given)
