@@ -21,7 +21,7 @@ from headtohead.comparing.lengths_table import lengths_table
 from headtohead.comparing.ranking import ranking_of
 from headtohead.comparing.report.parts import Stacked, Table
 from headtohead.comparing.report.sections.arms import section
-from headtohead.comparing.verdict import Contrast, Registration, verdicts_of
+from headtohead.comparing.verdict import Contrast, Registration, Verdict, verdicts_of
 from headtohead.tracking.record import Comparability, RunRecord
 
 NEAR_ONE = [1.0, 1.0, 0.98, 0.92, 0.9, 0.99]
@@ -84,17 +84,17 @@ def test_a_difference_lies_between_all_and_nothing() -> None:
 def test_a_verdict_is_cut_in_what_it_shows_and_in_nothing_else() -> None:
     values = {"a": dict(enumerate([0.9, 0.4, 0.75])), "b": dict(enumerate([0.1, 0.2, 0.15]))}
 
-    def verdict(metric: str) -> object:
+    def verdict(metric: str) -> Verdict:
         return verdicts_of(values, [Contrast("a", "b")], Registration("max", metric=metric))[0]
 
     shown, whole = verdict("accuracy"), verdict("the metric")
     differences = np.array([0.8, 0.2, 0.6])
     low, high = stats.ttest_1samp(differences, 0).confidence_interval(0.95)
     assert high > 1
-    assert whole.interval == pytest.approx((low, high))  # type: ignore[attr-defined]
-    assert shown.interval == pytest.approx((low, 1.0))  # type: ignore[attr-defined]
-    assert "to 1 " in f"{shown.sentence} ".replace(" (", " ")  # type: ignore[attr-defined]
-    same = replace(whole, metric="accuracy", interval=shown.interval, sentence=shown.sentence)  # type: ignore
+    assert whole.interval == pytest.approx((low, high))
+    assert shown.interval == pytest.approx((low, 1.0))
+    assert "to 1 " in f"{shown.sentence} ".replace(" (", " ")
+    same = replace(whole, metric="accuracy", interval=shown.interval, sentence=shown.sentence)
     assert same == shown
 
 
