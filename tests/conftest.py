@@ -1,15 +1,74 @@
-"""Checks the shapes in the signatures of what is made of tensors, in all tests, and lets no probe fail in silence."""
+"""What holds for every test: where shapes are checked, who may start a process, how many cases a drawn law takes."""
 
+from __future__ import annotations
+
+import gc
 import signal
+from collections.abc import Iterator
 
+import pytest
+from jaxtyping import config as shape_checks
 from jaxtyping import install_import_hook
 
+from process_law import noted_processes
 from strict_probe import PROBER, refuse_warnings
 
 # Of the tasks only the functions on tensors: beartype cannot check a method that returns Self on its own.
 CHECKED = ["components", "architectures", "tasks.chunked_cross_entropy", "tasks.vocabulary"]
+SHAPE_FOLDERS = {"contracts", "components", "architectures", "generation", "parity"}
+"""The tests whose calls have their shapes checked; elsewhere the marker `shapes` asks for it."""
+QUICK_DRAWS = 12
+STARTED = pytest.StashKey[list[str]]()
 
 install_import_hook([f"headtohead.{name}" for name in CHECKED], "beartype.beartype")
 PROBER.addFilter(refuse_warnings)
+# Collecting makes millions of objects that live to the end: the collector need not look at them again and again.
+gc.disable()
 # A shell starts what it puts in the background with Ctrl-C ignored, and what tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--draws", type=int, default=QUICK_DRAWS, help="cases that each drawn law tries")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test with the argument `draw_seed` is a drawn law: it is run once for each number below --draws."""
+    if "draw_seed" in metafunc.fixturenames:
+        metafunc.parametrize("draw_seed", range(metafunc.config.getoption("--draws")))
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if "draw_seed" in getattr(item, "fixturenames", ()):
+        item.add_marker("drawn")
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+def checks_shapes(item: pytest.Item) -> bool:
+    """Return whether the calls of a test are type-checked, which makes a training six times as long."""
+    marker = item.get_closest_marker("shapes")
+    if marker is not None:
+        return bool(marker.args[0]) if marker.args else True
+    return bool(SHAPE_FOLDERS & set(item.path.relative_to(item.config.rootpath).parts))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Around the fixtures too: what a module shares is made under the checks of the test that asks first."""
+    shape_checks.update("jaxtyping_disable", not checks_shapes(item))
+    with noted_processes() as item.stash[STARTED]:
+        return (yield)
+
+
+@pytest.fixture(autouse=True)
+def starts_no_process(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test without the marker `process` fails if it, or what it asks for, starts one."""
+    yield
+    started = request.node.stash[STARTED]
+    marked = any(request.node.get_closest_marker(name) for name in ("process", "gpu"))
+    assert marked or not started, f"mark this test `process`: it starts {', '.join(sorted(set(started)))}"

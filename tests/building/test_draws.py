@@ -1,4 +1,4 @@
-"""Hundreds of randomly drawn combinations: each is refused beforehand, or is built and trains a step."""
+"""Randomly drawn combinations: each is refused beforehand, or is built and trains a step."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from headtohead.building.sources import arguments, class_value
 from headtohead.components.stack import Stack
 from headtohead.training.parts import Parts
 
-SEEDS = range(12)
-LEGAL_PER_SEED = 26
+LEGAL_PER_DRAW = 8
 MODEL_GROUPS = ("mixer", "position", "norm", "residual", "feedforward", "initialisation")
 OTHER_GROUPS = ("task", "data", "optimizer", "schedule", "precision", "checkpointing")
 SMALL = {"num_train": 60, "num_validation": 8, "num_test": 8, "context_length": 12, "batch_size": 4}
@@ -77,7 +76,7 @@ def _leaves(group: str) -> dict[str, dict[str, Any]]:
     return nodes
 
 
-def draw(rng: random.Random) -> dict[str, Any]:
+def drawn(rng: random.Random) -> dict[str, Any]:
     """A configuration from all choices; most often with a task that the family can do."""
     family = rng.choice(choice_names("model"))
     config = copy.deepcopy(composed(f"model={family}"))
@@ -159,11 +158,10 @@ def train_a_step(parts: Parts) -> None:
     assert all(p.grad is None or torch.isfinite(p.grad).all() for p in model.parameters())
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_drawn_combination_is_refused_beforehand_or_trains_a_step(seed: int) -> None:
-    rng, legal, refused = random.Random(seed), 0, 0
-    while legal < LEGAL_PER_SEED:
-        config = draw(rng)
+def test_drawn_combination_is_refused_beforehand_or_trains_a_step(draw_seed: int) -> None:
+    rng, legal, refused = random.Random(draw_seed), 0, 0
+    while legal < LEGAL_PER_DRAW:
+        config = drawn(rng)
         try:
             config = schema.check(config)
             compatibility.check(config)
@@ -174,8 +172,8 @@ def test_drawn_combination_is_refused_beforehand_or_trains_a_step(seed: int) -> 
             continue
         legal += 1
         train_a_step(parts)
-    assert refused > LEGAL_PER_SEED / 4, "the draw must reach what is to be refused, too"
+    assert refused, "the draw must reach what is to be refused, too"
 
 
 def test_the_draw_is_the_same_every_time() -> None:
-    assert draw(random.Random(5)) == draw(random.Random(5))
+    assert drawn(random.Random(5)) == drawn(random.Random(5))

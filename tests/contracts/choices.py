@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,12 +30,17 @@ def target(dotted: str) -> Any:
 
 def factory(group: str, name: str, **options: Any) -> partial:
     """What building makes of one YAML file, with options set as on the command line."""
-    content = yaml.safe_load((CONF / group / f"{name}.yaml").read_text())
+    content = dict(_content(group, name))
     constructor = target(content.pop("_target_"))
     assert content.pop("_partial_") is True
     unknown = options.keys() - content.keys()
     assert not unknown, f"{group}={name} has no {unknown}"
     return partial(constructor, **{**content, **options})
+
+
+@cache
+def _content(group: str, name: str) -> dict[str, Any]:
+    return yaml.safe_load((CONF / group / f"{name}.yaml").read_text())
 
 
 def slow_twin(mixer: partial) -> partial | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
 
 from headtohead.data.sharing import Keys, groups_of
 
@@ -29,11 +28,10 @@ def found_by_search(keys: list[Keys]) -> list[int]:
     return [groups[sample] for sample in range(len(keys))]
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_samples_that_are_joined_by_chains_of_shared_keys_are_one_group(seed: int) -> None:
-    draw = random.Random(seed)
-    most = draw.randint(2, 30)
-    keys: list[Keys] = [[draw.choice([None, draw.randrange(most)]) for _ in range(3)] for _ in range(40)]
+def test_samples_that_are_joined_by_chains_of_shared_keys_are_one_group(draw_seed: int) -> None:
+    rng = random.Random(draw_seed)
+    most = rng.randint(2, 30)
+    keys: list[Keys] = [[rng.choice([None, rng.randrange(most)]) for _ in range(3)] for _ in range(40)]
     assert groups_of(keys).tolist() == found_by_search(keys)
 
 
