@@ -7,12 +7,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WORKERS ?= 2
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 FAMILIES := decoder_only encoder_only encoder_decoder vision_transformer
 BASELINES := mlp cnn resnet text_cnn recurrent recurrent_encoder_decoder
 
-.PHONY: help install demo demo-families demo-baselines demo-mixers demo-again test test-slow test-gpu parity known-answers check format bench clean
+.PHONY: help install demo demo-families demo-baselines demo-mixers demo-again test test-all laws-long test-gpu parity known-answers check format bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -58,13 +59,17 @@ demo-again:  ## forget the demo's runs and train them anew
 	@rm -rf outputs/studies/demo
 	@$(MAKE) --no-print-directory demo
 
-test: $(INSTALLED)  ## the tests
+test: $(INSTALLED)  ## every claim that needs no process of its own (four minutes on two cores)
 	@echo "==> pytest on $(WORKERS) processes"
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q
+	@$(PYTEST) -n $(WORKERS) --dist worksteal
 
-test-slow: $(INSTALLED)  ## the tests that take minutes
-	@echo "==> pytest, the slow ones"
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -q -m slow
+test-all: $(INSTALLED)  ## all tests but those of a GPU (twenty minutes on two cores)
+	@echo "==> pytest on $(WORKERS) processes, the tests that start processes or train for long among them"
+	@$(PYTEST) -n $(WORKERS) --dist worksteal -m 'not gpu'
+
+DRAWS ?= 1000
+laws-long: $(INSTALLED)  ## the drawn laws over DRAWS cases each, where the other tests try a dozen
+	@$(PYTEST) -n $(WORKERS) --dist worksteal -m drawn --draws $(DRAWS)
 
 test-gpu: $(INSTALLED)  ## the tests that need a CUDA device
 	@$(BIN)/python -m pytest -q -m gpu

@@ -7,9 +7,8 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from jaxtyping import config as shape_checks
-from jaxtyping import install_import_hook
 
+import shape_checks
 from process_law import noted_processes
 from strict_probe import PROBER, refuse_warnings
 
@@ -20,7 +19,7 @@ SHAPE_FOLDERS = {"contracts", "components", "architectures", "generation", "pari
 QUICK_DRAWS = 12
 STARTED = pytest.StashKey[list[str]]()
 
-install_import_hook([f"headtohead.{name}" for name in CHECKED], "beartype.beartype")
+shape_checks.install([f"headtohead.{name}" for name in CHECKED])
 PROBER.addFilter(refuse_warnings)
 # Collecting makes millions of objects that live to the end: the collector need not look at them again and again.
 gc.disable()
@@ -60,7 +59,7 @@ def checks_shapes(item: pytest.Item) -> bool:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Around the fixtures too: what a module shares is made under the checks of the test that asks first."""
-    shape_checks.update("jaxtyping_disable", not checks_shapes(item))
+    shape_checks.switch(checks_shapes(item))
     with noted_processes() as item.stash[STARTED]:
         return (yield)
 

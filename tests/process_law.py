@@ -9,8 +9,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-FREE = ("git", "ldconfig", "uname", "lscpu")
-"""Programs of a few milliseconds, which a record's account of its environment asks."""
+FREE = ("git", "ldconfig", "uname", "lscpu", "ninja")
+"""Programs of a few milliseconds, which records and libraries ask about the machine."""
 _listeners: list[list[str]] = []
 
 

@@ -29,6 +29,7 @@ def cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         yield
 
 
+@pytest.mark.process
 def test_importing_the_package_imports_nothing_heavy() -> None:
     program = "import sys, headtohead; sys.exit(bool({'torch', 'hydra', 'pytorch_lightning'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

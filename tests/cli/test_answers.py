@@ -33,6 +33,7 @@ def h2h(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
     ],
     ids=" ".join,
 )
+@pytest.mark.process
 def test_answer_without_a_model_imports_no_torch(arguments: list[str]) -> None:
     program = (
         "import atexit, os, sys; from headtohead.cli import main; "
@@ -68,6 +69,7 @@ def test_refusal_is_one_line_on_standard_error(capsys: pytest.CaptureFixture[str
     assert shown.err == "error: optimizer.lr=abc is refused: it must be a number, such as 0.001\n"
 
 
+@pytest.mark.process
 def test_debug_variable_shows_the_traceback() -> None:
     shown = h2h("train", "optimizer.lr=abc", HEADTOHEAD_DEBUG="1")
     assert "Traceback" in shown.stderr and "ConfigurationError" in shown.stderr
@@ -119,6 +121,7 @@ def test_unknown_group_of_list_is_refused(capsys: pytest.CaptureFixture[str]) ->
     assert "model/mixer" in capsys.readouterr().err
 
 
+@pytest.mark.process
 def test_train_help_shows_groups_fields_and_examples() -> None:
     shown = h2h("train", "--help").stdout
     for part in ("model/mixer", "softmax_attention", "seed=0", "resume_from", "h2h train model=encoder_only"):
@@ -149,6 +152,7 @@ def test_users_own_experiment_is_chosen_with_and_without_a_plus_and_overridden(
     assert (config["choices"]["model/norm"], config["model"]["d_model"], config["seed"]) == ("rms_norm", 32, 8)
 
 
+@pytest.mark.process
 def test_a_reader_that_goes_away_early_is_no_error() -> None:
     program = "import sys; from headtohead.cli import main; sys.exit(main(['list']))"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

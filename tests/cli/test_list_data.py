@@ -51,6 +51,7 @@ def test_a_set_is_cached_once_it_was_read(
         assert not told()
 
 
+@pytest.mark.process
 def test_nothing_heavy_is_imported() -> None:
     code = (
         "import sys; from headtohead.cli import main; assert main(['list', 'data']) == 0; "
@@ -60,6 +61,7 @@ def test_nothing_heavy_is_imported() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, timeout=60)
 
 
+@pytest.mark.process
 def test_lines_fit_a_terminal_of_80_columns_and_lose_no_word(capsys: pytest.CaptureFixture[str]) -> None:
     read, written = pty.openpty()
     arguments = [sys.executable, "-m", "headtohead", "list", "data"]

@@ -99,6 +99,7 @@ def test_gpt2_small_counts_as_published(capsys: pytest.CaptureFixture[str]) -> N
     assert "124,439,808" in capsys.readouterr().out
 
 
+@pytest.mark.process
 def test_ctrl_c_ends_with_130_and_the_way_to_go_on() -> None:
     command = [*PROGRAM, "train", *TINY, "trainer.max_steps=100000", "trainer.progress_bar=false"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ) as run:
@@ -118,6 +119,7 @@ def _wait_for_steps(run: subprocess.Popen) -> None:
     time.sleep(0.5)
 
 
+@pytest.mark.process
 def test_ctrl_c_before_training_ends_with_130_and_one_line() -> None:
     program = (
         "import sys, headtohead.cli.listing as listing; from headtohead.cli import main\n"

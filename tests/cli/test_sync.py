@@ -45,6 +45,7 @@ def offline(outputs: Path, **fields: str) -> RunFolder:
     return folder
 
 
+@pytest.mark.process
 def test_offline_run_is_uploaded_once_and_that_is_said(
     tmp_path: Path, server: WandbServer, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,6 +96,7 @@ def test_run_that_lost_its_server_after_a_resume_gets_the_steps_that_are_missing
     assert (run.summary["status"], run.exit_code) == ("finished", 0)
 
 
+@pytest.mark.process
 def test_server_that_cannot_be_used_is_refused_in_one_sentence(
     tmp_path: Path, server: WandbServer, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

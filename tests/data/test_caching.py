@@ -125,6 +125,7 @@ def whole() -> Prepared:
     return Prepared({"train": {"number": np.arange(9)}, "validation": {"number": np.arange(3)}})
 
 
+@pytest.mark.process
 def test_what_a_killed_process_left_is_removed_by_the_next_which_makes_it_anew(own_cache: Path) -> None:
     other = other_process()
     (left,) = (own_cache / "numbers").iterdir()
@@ -137,6 +138,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next_which_makes_it_anew(o
     assert [folder.name for folder in (own_cache / "numbers").iterdir()] == [kept().name]
 
 
+@pytest.mark.process
 def test_of_two_processes_at_once_the_second_waits_and_says_so(
     own_cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -166,6 +168,7 @@ except DataError as error:
 """
 
 
+@pytest.mark.process
 def test_disk_without_room_is_told_in_one_sentence_and_keeps_no_half(own_cache: Path) -> None:
     said = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True, check=True)
     assert said.stdout.startswith("the disk is full (File too large) while ") and said.stdout.count("\n") == 1

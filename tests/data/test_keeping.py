@@ -155,6 +155,7 @@ def in_lists(patch: pytest.MonkeyPatch) -> None:
 
 @both_kinds
 @pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.process
 def test_what_is_prepared_in_pieces_is_what_is_prepared_from_lists_at_once(
     make: Make, processes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +178,7 @@ def test_what_is_prepared_in_pieces_is_what_is_prepared_from_lists_at_once(
     assert {file.name for file in (tmp_path / "in pieces").iterdir()} <= {".locks", "hub", "hub_corpus", "tokenizers"}
 
 
+@pytest.mark.process
 def test_pairs_in_pieces_are_cut_and_counted_as_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Against each pair tokenized by itself; 40 places are for the two borders and 38 tokens."""
     in_small_pieces(monkeypatch)

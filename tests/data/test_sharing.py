@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-
 from headtohead.data.sharing import Keys, groups_of
 
 

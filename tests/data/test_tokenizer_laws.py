@@ -134,6 +134,7 @@ def test_special_tokens_come_first_and_the_size_is_kept(kind: TokenizerName) -> 
     assert Tokenizer.from_dict(json.loads(json.dumps(tokenizer.to_dict()))) == tokenizer
 
 
+@pytest.mark.process
 def test_learning_wordpieces_again_in_another_process_gives_the_same_ones() -> None:
     texts = [f"{number} is {number * number}, {number**3} it said; says, saying" for number in range(300)]
     script = (

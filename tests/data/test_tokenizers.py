@@ -92,6 +92,7 @@ def test_long_line_is_encoded_completely(monkeypatch: pytest.MonkeyPatch) -> Non
     assert trained("bpe").decode(trained("bpe").encode([text]).values.tolist()) == text
 
 
+@pytest.mark.process
 def test_training_again_in_another_process_gives_the_same_pairs() -> None:
     script = (
         "from headtohead.data.tokenizers import train_tokenizer\n"

@@ -37,6 +37,7 @@ def two_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bpe", "char"])
+@pytest.mark.process
 def test_two_processes_give_what_one_gives(two_processes: None, kind: str) -> None:
     tokenizer = train_tokenizer(kind, TEXTS[:50])  # type: ignore[arg-type]
     alone = language.encoded(tokenizer, TEXTS)
@@ -49,6 +50,7 @@ def test_two_processes_give_what_one_gives(two_processes: None, kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", ["bpe", "char"])
+@pytest.mark.process
 def test_a_single_long_text_is_shared_out_too(two_processes: None, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = train_tokenizer(kind, TEXTS[:50])  # type: ignore[arg-type]
     texts = ["\n".join(TEXTS[:60]), "", TEXTS[0] + "\u0416", "\n".join(TEXTS)]
@@ -77,6 +79,7 @@ class Terminal(StringIO):
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.process
 def test_a_bar_tells_what_is_done_of_how_much_and_how_fast(
     two_processes: None, processes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +124,7 @@ def test_few_texts_are_not_worth_a_process(monkeypatch: pytest.MonkeyPatch) -> N
     assert set(ragged(shared_out(of_this_process, TEXTS, doing=""), "process").values) == {os.getpid()}
 
 
+@pytest.mark.process
 def test_many_texts_are_shared_out_to_other_processes(two_processes: None) -> None:
     made_by = set(ragged(shared_out(of_this_process, TEXTS, doing=""), "process").values.tolist())
     assert 1 <= len(made_by) <= 2 and os.getpid() not in made_by
@@ -131,6 +135,7 @@ def killed(texts: Sequence[str]) -> Table:
     return {}
 
 
+@pytest.mark.process
 def test_a_process_that_is_killed_is_told_with_the_way_out(two_processes: None) -> None:
     with pytest.raises(DataError, match="was killed, often for want of memory: set HEADTOHEAD_PROCESSES to fewer"):
         shared_out(killed, TEXTS, doing="")
@@ -162,6 +167,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.process
 def test_processes_end_with_a_parent_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADTOHEAD_PROCESSES", "2")
     (tmp_path / "parent.py").write_text(PARENT)
@@ -177,6 +183,7 @@ def test_processes_end_with_a_parent_that_is_killed(tmp_path: Path, monkeypatch:
     assert not alive
 
 
+@pytest.mark.process
 def test_a_corpus_says_the_same_however_many_processes_read_it(
     two_processes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

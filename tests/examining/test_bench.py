@@ -164,6 +164,7 @@ def test_the_declared_flops_are_those_of_the_length_measured() -> None:
     assert 2 < long.flops / short.flops < 4
 
 
+@pytest.mark.process
 def test_explicit_attention_holds_the_score_matrices_that_fused_attention_does_not() -> None:
     overrides = [
         *TINY,
@@ -177,6 +178,7 @@ def test_explicit_attention_holds_the_score_matrices_that_fused_attention_does_n
     assert explicit.peak_bytes > fused.peak_bytes + 1024**2 * 4
 
 
+@pytest.mark.process
 def test_a_benchmark_is_told_saved_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     lists = ["bench.lengths=[16,32]", "bench.rounds=1", "bench.measures=[step]", "bench.attention=[fused]"]
     code = main(["bench", *TINY, *lists, f"output_dir={tmp_path}", "--json"])
@@ -189,6 +191,7 @@ def test_a_benchmark_is_told_saved_and_drawn(tmp_path: Path, capsys: pytest.Capt
     assert all(row["status"] == "measured" for row in told["measurements"])
 
 
+@pytest.mark.process
 def test_a_case_that_fails_is_a_result_beside_the_others() -> None:
     """A learned table of 32 positions cannot reach 64 tokens."""
     lists = ["bench.lengths=[32,64]", "bench.rounds=1", "bench.measures=[forward]", "bench.precisions=[32-true]"]
@@ -206,6 +209,7 @@ def test_wrong_plans_are_refused_by_name(override: str, capsys: pytest.CaptureFi
     assert "bench.len" in (error := capsys.readouterr().err) or "bench.precisions" in error
 
 
+@pytest.mark.process
 def test_an_interrupted_benchmark_keeps_what_it_measured() -> None:
     lists = ["bench.lengths=[16,32]", "bench.rounds=1", "bench.measures=[forward]", "bench.precisions=[32-true]"]
     begun = []

@@ -23,6 +23,7 @@ def all_ended(launcher: LocalProcesses) -> list[Ended]:
     return found
 
 
+@pytest.mark.process
 def test_one_after_another_and_the_failure_of_one_stops_no_other(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     programs = [
@@ -35,6 +36,7 @@ def test_one_after_another_and_the_failure_of_one_stops_no_other(tmp_path: Path)
     assert [(end.code, end.last_words) for end in ended] == [(n % 2, f"end of {n}") for n in range(4)]
 
 
+@pytest.mark.process
 def test_several_at_once_each_with_its_threads(tmp_path: Path) -> None:
     meet = (
         "import os, pathlib, time; here = pathlib.Path({0!r}); (here / {1!r}).touch()\n"
@@ -47,6 +49,7 @@ def test_several_at_once_each_with_its_threads(tmp_path: Path) -> None:
     assert [end.last_words for end in all_ended(launcher)] == ["3", "3"]
 
 
+@pytest.mark.process
 def test_those_that_run_at_once_have_a_gpu_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     says = "import os; print(os.environ.get('CUDA_VISIBLE_DEVICES'))"
 
@@ -61,6 +64,7 @@ def test_those_that_run_at_once_have_a_gpu_each(tmp_path: Path, monkeypatch: pyt
     assert told(2) == ["0", "0"], "a single one is shared"
 
 
+@pytest.mark.process
 def test_stop_ends_what_runs_and_forgets_what_waits(tmp_path: Path) -> None:
     launcher = LocalProcesses(at_once=1)
     launcher.submit([python("import time; time.sleep(60)", tmp_path / f"{n}.log") for n in range(2)])

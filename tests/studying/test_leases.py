@@ -75,6 +75,7 @@ def _take_all(folder: Path, taken: multiprocessing.Queue[list[str]], start: obje
     start.wait()  # type: ignore[attr-defined]
 
 
+@pytest.mark.process
 def test_of_many_processes_one_gets_each_dead_lease(tmp_path: Path) -> None:
     for run in range(100):
         (tmp_path / f"{run}.1").write_text(OF_A_DEAD_PROCESS)

@@ -30,6 +30,7 @@ def test_a_run_goes_into_its_folder_and_says_what_it_is(cell: Cell, tmp_path: Pa
     assert record.budget == {"kind": "equal_tokens"} and record.config["trainer"]["threads"] == 1
 
 
+@pytest.mark.process
 def test_half_a_run_is_gone_on_with_where_its_checkpoint_is(cell: Cell, tmp_path: Path) -> None:
     whole, half = tmp_path / "whole" / cell.id, tmp_path / "half" / cell.id
     longer = replace(cell, config={**cell.config, "trainer": {**cell.config["trainer"], "max_steps": 60}})

@@ -108,6 +108,7 @@ def test_an_arm_none_of_whose_trials_finishes_keeps_its_own_settings(tmp_path: P
     assert rates(planned.plan()) == {"a": {0.001}, "b": {0.02}}
 
 
+@pytest.mark.process
 def test_two_workers_find_the_same_winners_and_do_every_run_once(tmp_path: Path) -> None:
     planned = planner(tmp_path)
     workers = [started(planned), started(planned)]
@@ -119,6 +120,7 @@ def test_two_workers_find_the_same_winners_and_do_every_run_once(tmp_path: Path)
     assert sorted(calls) == sorted(cell.id for cell in plan.cells) and len(calls) == plan.num_runs
 
 
+@pytest.mark.process
 def test_a_killed_worker_leaves_a_study_that_another_one_ends_as_if_nothing_had_been(tmp_path: Path) -> None:
     whole, broken = planner(tmp_path / "whole"), planner(tmp_path / "broken")
     started(whole).join(60)
@@ -134,6 +136,7 @@ def test_a_killed_worker_leaves_a_study_that_another_one_ends_as_if_nothing_had_
     assert first.verdicts == second.verdicts
 
 
+@pytest.mark.process
 def test_a_trial_whose_process_is_always_killed_counts_as_tried(tmp_path: Path) -> None:
     planned = planner(tmp_path)
 

@@ -65,6 +65,7 @@ def status(plan: Plan, cell: Cell) -> str:
     return "missing" if record is None else record.status
 
 
+@pytest.mark.process
 def test_several_workers_do_every_run_once(tmp_path: Path) -> None:
     plan = plan_without_models(tmp_path, seeds=4)
     workers = [started(plan, trained) for _ in range(3)]
@@ -74,12 +75,14 @@ def test_several_workers_do_every_run_once(tmp_path: Path) -> None:
     assert calls(plan) == sorted(cell.id for cell in plan.cells)
 
 
+@pytest.mark.process
 def test_what_is_done_already_is_not_done_again(tmp_path: Path) -> None:
     plan = plan_without_models(tmp_path, seeds=1)
     write_run(plan.run_folder(plan.cells[0]), "diverged", value=None)
     assert worked(plan, trained) == 0 and calls(plan) == ["b0"]
 
 
+@pytest.mark.process
 def test_half_a_run_is_gone_on_with(tmp_path: Path) -> None:
     plan = plan_without_models(tmp_path, seeds=1)
     write_run(plan.run_folder(plan.cells[0]), "running")
@@ -87,6 +90,7 @@ def test_half_a_run_is_gone_on_with(tmp_path: Path) -> None:
     assert worked(plan, trained) == 0 and calls(plan) == ["a0", "b0"]
 
 
+@pytest.mark.process
 def test_a_process_that_dies_is_tried_again_and_stops_no_other(tmp_path: Path) -> None:
     plan = plan_without_models(tmp_path, seeds=2)
 
@@ -102,6 +106,7 @@ def test_a_process_that_dies_is_tried_again_and_stops_no_other(tmp_path: Path) -
     assert status(plan, plan.cells[0]) == "missing"
 
 
+@pytest.mark.process
 def test_a_run_keeps_the_lease_as_long_as_it_lasts(tmp_path: Path) -> None:
     plan = plan_without_models(tmp_path, seeds=1)
     go = tmp_path / "go"
@@ -136,6 +141,7 @@ def patient(cell: Cell, folder: Path, budget: str | None, threads: int | None) -
     time.sleep(60)
 
 
+@pytest.mark.process
 def test_a_killed_workers_run_ends_and_another_worker_goes_on_with_it(tmp_path: Path) -> None:
     plan = plan_without_models(tmp_path, seeds=1)
     first = started(plan, patient)
@@ -147,6 +153,7 @@ def test_a_killed_workers_run_ends_and_another_worker_goes_on_with_it(tmp_path: 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2])
+@pytest.mark.process
 def test_a_worker_that_is_asked_to_stop_lets_its_run_end_and_gives_the_lease_back(tmp_path: Path, number: int) -> None:
     plan = plan_without_models(tmp_path, seeds=1)
     worker = started(plan, patient)
@@ -158,6 +165,7 @@ def test_a_worker_that_is_asked_to_stop_lets_its_run_end_and_gives_the_lease_bac
     assert not Leases(plan.folder / "leases").is_held("a0")
 
 
+@pytest.mark.process
 def test_a_worker_ends_with_the_process_that_wanted_it(tmp_path: Path) -> None:
     plan = plan_without_models(tmp_path, seeds=1)
     worker = started(plan, trained, parent=os.getpid() + 1)

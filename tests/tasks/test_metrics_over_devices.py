@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
@@ -89,6 +90,7 @@ def one_process(rank: int, folder: str) -> None:
     torch.save(results, Path(folder) / f"{rank}.pt")
 
 
+@pytest.mark.process
 def test_results_of_two_processes_equal_those_of_one(tmp_path: Path) -> None:
     mp.spawn(one_process, args=(str(tmp_path),), nprocs=2)
     expected = measure(0, 8)

@@ -60,10 +60,12 @@ def check(server: WandbServer, folder: RunFolder) -> None:
     assert [what for found, at in runs_with_files(folder.path) for what in pending(found, at)] == []
 
 
+@pytest.mark.process
 def test_what_was_asked_for_arrives_byte_for_byte_with_the_run(tmp_path: Path, server: WandbServer) -> None:
     check(server, ended(tmp_path))
 
 
+@pytest.mark.process
 def test_an_offline_run_brings_its_artifacts_later(tmp_path: Path, server: WandbServer) -> None:
     folder = ended(tmp_path, mode="offline")
     assert server.asked == []
@@ -72,6 +74,7 @@ def test_an_offline_run_brings_its_artifacts_later(tmp_path: Path, server: Wandb
     check(server, folder)
 
 
+@pytest.mark.process
 def test_nothing_is_sent_without_being_asked_for_or_above_the_limit(
     tmp_path: Path, server: WandbServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -86,6 +89,7 @@ def test_nothing_is_sent_without_being_asked_for_or_above_the_limit(
 
 
 @pytest.mark.parametrize("behaviour", ["hangs", "drops"])
+@pytest.mark.process
 def test_server_that_fails_at_the_artifacts_delays_the_end_by_its_time_and_no_more(
     tmp_path: Path, server: WandbServer, caplog: pytest.LogCaptureFixture, behaviour: str
 ) -> None:

@@ -56,6 +56,7 @@ def lines(configs: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(one["xAxis"], one["metrics"][0]) for one in configs if one.get("metrics") and "xAxis" in one]
 
 
+@pytest.mark.process
 def test_a_projects_page_has_four_sections_of_what_its_runs_have_told(project: WandbServer) -> None:
     address = build_project_workspace("headtohead")
 
@@ -80,6 +81,7 @@ def test_a_projects_page_has_four_sections_of_what_its_runs_have_told(project: W
     assert ("_runtime", "system/gpu.0.gpu") in lines(found["system"])
 
 
+@pytest.mark.process
 def test_runs_are_grouped_by_arm_and_trials_are_left_out(project: WandbServer) -> None:
     build_project_workspace()
     (view,) = project.views.of_kind("project-view")
@@ -90,6 +92,7 @@ def test_runs_are_grouped_by_arm_and_trials_are_left_out(project: WandbServer) -
     assert runs["runFeed"]["columnOrder"][:2] == ["run:displayName", "summary:validation/loss"]
 
 
+@pytest.mark.process
 def test_a_second_call_brings_the_same_pages_up_to_date(project: WandbServer) -> None:
     pages = []
     for words in ("| a |", "| b |"):
@@ -105,6 +108,7 @@ def test_a_second_call_brings_the_same_pages_up_to_date(project: WandbServer) ->
     assert [block["content"] for block in report.spec["blocks"] if block["type"] == "markdown-block"] == ["| b |"]
 
 
+@pytest.mark.process
 def test_a_studys_page_and_report_show_its_runs_alone(project: WandbServer) -> None:
     build_study_workspace("norms", TrackingSettings())
     build_report("norms", "words", TrackingSettings())
@@ -123,6 +127,7 @@ def refused(capsys: pytest.CaptureFixture[str], *typed: str) -> str:
     return " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.process
 def test_what_cannot_be_shown_is_refused_with_what_to_do(
     project: WandbServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +142,7 @@ def test_what_cannot_be_shown_is_refused_with_what_to_do(
 
 
 @pytest.mark.parametrize(("behaviour", "told"), [("hangs", "does not answer"), ("refuses", "does not take the key")])
+@pytest.mark.process
 def test_a_server_in_trouble_is_said_soon_and_in_one_line(
     project: WandbServer,
     capsys: pytest.CaptureFixture[str],

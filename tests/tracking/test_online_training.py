@@ -49,6 +49,7 @@ def without_empty(config: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in nested.items() if value != {}}
 
 
+@pytest.mark.process
 def test_a_run_arrives_as_its_record_tells_it(tmp_path: Path, server: WandbServer) -> None:
     home = tmp_path / "somebody"
     account = {**server.environment, **PLANTED, **named_host(home)}

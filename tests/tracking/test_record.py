@@ -242,6 +242,7 @@ def test_the_page_tells_the_version_in_force() -> None:
     assert f"the version of this page: {record_module.SCHEMA_VERSION} |" in PAGE.read_text(encoding="utf-8")
 
 
+@pytest.mark.process
 def test_records_and_tables_are_read_without_torch_lightning_hydra_and_wandb() -> None:
     code = (
         "import sys, headtohead.comparing.table, headtohead.tracking.store, headtohead.tracking.wandb\n"

@@ -76,6 +76,7 @@ def test_runs_that_start_at_the_same_moment_get_folders_of_their_own(tmp_path: P
     assert len({folder.path for folder in folders}) == 200
 
 
+@pytest.mark.process
 def test_processes_that_start_at_the_same_moment_get_folders_of_their_own(tmp_path: Path) -> None:
     """With so few letters that ids do collide."""
     command = [sys.executable, "-c", STARTS_WITH_OTHERS, str(tmp_path), "ab"]
@@ -127,6 +128,7 @@ def test_outputs_that_cannot_be_made_are_named(tmp_path: Path) -> None:
         RunFolder.create(tmp_path / "file", name="tiny")
 
 
+@pytest.mark.process
 def test_a_kill_loses_no_row_and_the_record_reads_as_interrupted(tmp_path: Path) -> None:
     path = killed_run(tmp_path)
 
@@ -141,6 +143,7 @@ def test_a_kill_loses_no_row_and_the_record_reads_as_interrupted(tmp_path: Path)
     assert json.loads((path / "record.json").read_text())["status"] == "running"
 
 
+@pytest.mark.process
 def test_a_process_that_is_dead_but_not_yet_waited_for_counts_as_dead(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     started = liveness._start_of(process.pid)
@@ -212,6 +215,7 @@ def test_a_finished_run_stays_finished_when_its_process_is_gone(tmp_path: Path) 
     assert load_run(folder.path).status == "diverged"
 
 
+@pytest.mark.process
 def test_a_resumed_run_forgets_what_came_after_and_shows_no_step_twice(tmp_path: Path) -> None:
     path = killed_run(tmp_path)
 
@@ -227,6 +231,7 @@ def test_a_resumed_run_forgets_what_came_after_and_shows_no_step_twice(tmp_path:
     assert load_run(path).status == "running"
 
 
+@pytest.mark.process
 def test_a_run_that_another_live_process_writes_cannot_be_resumed(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", WRITES_UNTIL_KILLED, str(tmp_path)], stdout=subprocess.PIPE, text=True

@@ -164,6 +164,7 @@ def test_what_no_run_can_be_is_refused_before_the_server_hears_of_it(
     assert not server.sweeps.by_id
 
 
+@pytest.mark.process
 def test_a_server_that_does_not_take_the_sweep_is_told_of_with_the_way_out(
     tmp_path: Path, server: WandbServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

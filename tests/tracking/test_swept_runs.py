@@ -15,6 +15,7 @@ from wandb_server import WandbServer
 CONFIG = {"schedule": {"warmup": 0.1}, "optimizer": {"lr": 1e-05, "eps": 1e-08}, "choices": {"schedule": "wsd"}}
 
 
+@pytest.mark.process
 def test_no_swept_name_takes_the_place_of_what_the_run_is(
     tmp_path: Path, server: WandbServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -36,6 +37,7 @@ def test_no_swept_name_takes_the_place_of_what_the_run_is(
 
 
 @pytest.mark.parametrize(("reason", "code"), [("Hyperband, bracket 3", 0), (None, 255)])
+@pytest.mark.process
 def test_a_run_that_its_sweep_ended_counts_as_finished(
     tmp_path: Path, server: WandbServer, reason: str | None, code: int
 ) -> None:

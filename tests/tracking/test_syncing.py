@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from headtohead.tracking.store import RunFolder
 from headtohead.tracking.syncing import pending, runs_with_files
 from headtohead.tracking.uploading import upload
@@ -37,6 +39,7 @@ def offline(outputs: Path, steps: range = range(4)) -> RunFolder:
     return folder
 
 
+@pytest.mark.process
 def test_wandbs_own_command_uploads_our_folders_and_neither_sends_what_the_other_sent(
     tmp_path: Path, server: WandbServer
 ) -> None:
@@ -52,6 +55,7 @@ def test_wandbs_own_command_uploads_our_folders_and_neither_sends_what_the_other
         assert (run.steps("train/loss"), run.exit_code, run.summary["status"]) == ([0, 1, 2, 3], 0, "finished")
 
 
+@pytest.mark.process
 def test_of_an_online_run_whose_server_failed_the_rest_is_uploaded(tmp_path: Path, server: WandbServer) -> None:
     record, folder = new_run(tmp_path)
     tracker = start(IMPATIENT, record, folder)
@@ -71,6 +75,7 @@ def test_of_an_online_run_whose_server_failed_the_rest_is_uploaded(tmp_path: Pat
     assert (run.steps("train/loss"), run.exit_code, run.summary["status"]) == (list(range(9)), 0, "finished")
 
 
+@pytest.mark.process
 def test_a_killed_run_that_nobody_resumes_is_uploaded_as_far_as_it_came(tmp_path: Path, server: WandbServer) -> None:
     code = NUMBERS + "print(folder.id, flush=True)\ntime.sleep(60)\n"
     offline = {**os.environ, "WANDB_MODE": "offline"}

@@ -49,6 +49,7 @@ def test_any_number_of_classes_with_any_names_can_be_drawn(size: int) -> None:
     assert min(picture.shape[:2]) > 200
 
 
+@pytest.mark.process
 def test_wandb_holds_the_table_and_the_step_it_is_of(tmp_path: Path) -> None:
     record, folder = new_run(tmp_path)
     tracker = start(OFFLINE, record, folder)

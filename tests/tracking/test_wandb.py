@@ -47,6 +47,7 @@ def test_none_writes_no_wandb_files_and_tells_no_link(tmp_path: Path) -> None:
     assert folder.metrics()["train/loss"].step == [0, 1, 2]
 
 
+@pytest.mark.process
 def test_an_offline_run_says_what_it_is_and_keeps_its_config_nested(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -85,6 +86,7 @@ def test_an_offline_run_says_what_it_is_and_keeps_its_config_nested(
     assert next(line["exit"]["exit_code"] for line in lines if line["type"] == "exit") == 1
 
 
+@pytest.mark.process
 def test_every_chart_is_drawn_against_the_trainers_step(tmp_path: Path) -> None:
     record, folder = new_run(tmp_path)
     tracker = start(OFFLINE, record, folder)
@@ -102,6 +104,7 @@ def test_every_chart_is_drawn_against_the_trainers_step(tmp_path: Path) -> None:
     assert rows[-1]["progress/flops"] == 1e11
 
 
+@pytest.mark.process
 def test_a_map_between_zero_and_one_is_logged_as_a_picture_that_one_can_see(tmp_path: Path) -> None:
     record, folder = new_run(tmp_path)
     tracker = start(OFFLINE, record, folder)
@@ -117,6 +120,7 @@ def test_a_map_between_zero_and_one_is_logged_as_a_picture_that_one_can_see(tmp_
     assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 30
 
 
+@pytest.mark.process
 def test_a_kill_loses_no_more_than_a_second_of_rows(tmp_path: Path) -> None:
     code = NUMBERS + "print(tracker.directory, flush=True)\ntime.sleep(60)\n"
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
@@ -130,6 +134,7 @@ def test_a_kill_loses_no_more_than_a_second_of_rows(tmp_path: Path) -> None:
     assert steps(history(directory)) == list(range(20))
 
 
+@pytest.mark.process
 def test_a_second_run_in_one_process_finishes_the_first(tmp_path: Path) -> None:
     first_record, first_folder = new_run(tmp_path)
     first = start(OFFLINE, first_record, first_folder)
@@ -145,6 +150,7 @@ def test_a_second_run_in_one_process_finishes_the_first(tmp_path: Path) -> None:
     assert any(line["type"] == "exit" for line in written(directory_of(first)))
 
 
+@pytest.mark.process
 def test_the_first_of_two_runs_goes_on_without_wandb_and_without_harm(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -161,6 +167,7 @@ def test_the_first_of_two_runs_goes_on_without_wandb_and_without_harm(
     assert first_folder.metrics()["train/loss"].step == [0, 1, 2]
 
 
+@pytest.mark.process
 def test_an_offline_run_that_is_resumed_leaves_one_file_with_every_step_once(tmp_path: Path) -> None:
     record, folder = new_run(tmp_path)
     tracker = start(OFFLINE, record, folder)
@@ -180,6 +187,7 @@ def test_an_offline_run_that_is_resumed_leaves_one_file_with_every_step_once(tmp
     assert len(list((folder.wandb / "superseded").iterdir())) == 1
 
 
+@pytest.mark.process
 def test_an_online_run_arrives_whole(tmp_path: Path, server: WandbServer) -> None:
     record, folder = new_run(tmp_path, group="study", tags=["a"], config={"model": {"d_model": 64}})
     tracker = start(IMPATIENT, record, folder)
@@ -198,6 +206,7 @@ def test_an_online_run_arrives_whole(tmp_path: Path, server: WandbServer) -> Non
     assert any(name.startswith("media/images/attention/layer_0") for name in run.files)
 
 
+@pytest.mark.process
 def test_nothing_sent_names_the_host_the_user_or_the_environment(
     tmp_path: Path, server: WandbServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +227,7 @@ def test_nothing_sent_names_the_host_the_user_or_the_environment(
     assert not [name for name in run.files if "metadata" in name or "requirements" in name]
 
 
+@pytest.mark.process
 def test_an_online_run_that_is_resumed_continues_the_same_run_with_every_step_once(
     tmp_path: Path, server: WandbServer
 ) -> None:
@@ -236,6 +246,7 @@ def test_an_online_run_that_is_resumed_continues_the_same_run_with_every_step_on
     assert record.wandb.id == folder.id
 
 
+@pytest.mark.process
 def test_rows_that_never_reached_the_server_are_sent_on_a_resume(tmp_path: Path, server: WandbServer) -> None:
     record, folder = new_run(tmp_path)
     tracker = start(IMPATIENT, record, folder)
@@ -252,6 +263,7 @@ def test_rows_that_never_reached_the_server_are_sent_on_a_resume(tmp_path: Path,
     assert server.runs[folder.id].steps("train/loss") == list(range(8))
 
 
+@pytest.mark.process
 def test_a_run_begun_offline_and_resumed_online_arrives_whole(tmp_path: Path, server: WandbServer) -> None:
     record, folder = new_run(tmp_path)
     tracker = start(OFFLINE, record, folder)

@@ -37,6 +37,7 @@ def in_wandb(server: WandbServer, record: RunRecord, *, project: str = "p") -> N
     server.runs[record.wandb.id or record.id] = ServedRun([sent], summary=summary, exit_code=0)
 
 
+@pytest.mark.process
 def test_a_run_that_is_on_disk_and_in_wandb_counts_once_by_its_record(
     tmp_path: Path, server: WandbServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

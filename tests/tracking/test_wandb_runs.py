@@ -73,6 +73,7 @@ def refused(address: str = "me/project", **names: str) -> str:
     return str(raised.value)
 
 
+@pytest.mark.process
 def test_a_run_of_ours_comes_back_as_its_record_was(server: WandbServer) -> None:
     ours(server, "gpt", 1, 2.0)
     (record,) = read()
@@ -84,6 +85,7 @@ def test_a_run_of_ours_comes_back_as_its_record_was(server: WandbServer) -> None
     assert (record.progress.step, record.progress.tokens) == (20, 640)
 
 
+@pytest.mark.process
 def test_what_records_tell_wandb_is_what_is_read_from_there(server: WandbServer) -> None:
     records = {record.id: record for file in RECORDS for record in [from_json(file.read_text(encoding="utf-8"))]}
     for record in records.values():
@@ -98,6 +100,7 @@ def test_what_records_tell_wandb_is_what_is_read_from_there(server: WandbServer)
     assert not records
 
 
+@pytest.mark.process
 def test_runs_of_ours_are_compared_like_records(server: WandbServer) -> None:
     for arm, loss in (("gpt", 2.0), ("lstm", 2.5)):
         for seed in range(3):
@@ -106,6 +109,7 @@ def test_runs_of_ours_are_compared_like_records(server: WandbServer) -> None:
     assert (verdict.arm, verdict.seeds) == ("lstm", (0, 1))
 
 
+@pytest.mark.process
 def test_more_runs_than_a_page_holds_all_arrive_in_order(server: WandbServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wandb_runs, "PAGE", 2)
     for seed in range(5):
@@ -114,6 +118,7 @@ def test_more_runs_than_a_page_holds_all_arrive_in_order(server: WandbServer, mo
     assert [record.id for record in read("me/project/gpt-s3")] == ["gpt-s3"]
 
 
+@pytest.mark.process
 def test_a_sweep_or_a_study_is_found_by_the_address_of_its_page(server: WandbServer) -> None:
     ours(server, "gpt", 0, 1.0)
     hold(server, "a", {"lr": 0.1}, {"loss": 1.0}, sweep="sw1")
@@ -124,6 +129,7 @@ def test_a_sweep_or_a_study_is_found_by_the_address_of_its_page(server: WandbSer
     assert refused("me/project/sweeps/nope").endswith("holds no runs: the project has sweeps/sw1, groups/s")
 
 
+@pytest.mark.process
 def test_a_run_of_another_program_needs_a_metric_and_is_told_which_there_are(server: WandbServer) -> None:
     hold(server, "resnet-seed3", {"lr": 0.1}, {"eval/acc": 0.5, "_step": 7, "note": "hi", "loss": {"min": 0.2}})
     assert "made by another program: --metric names one of its results, _step, eval/acc, loss.min, note" in refused()
@@ -134,6 +140,7 @@ def test_a_run_of_another_program_needs_a_metric_and_is_told_which_there_are(ser
     assert record.metrics == {"given": {"loss.min": 0.2}}
 
 
+@pytest.mark.process
 def test_runs_of_another_program_are_judged_by_the_arm_and_the_seed_that_are_named(server: WandbServer) -> None:
     for arm, loss, spread in (("cnn", 2.0, 0.01), ("vit", 1.0, 0.02)):
         for seed in range(3):
@@ -148,6 +155,7 @@ def test_runs_of_another_program_are_judged_by_the_arm_and_the_seed_that_are_nam
     assert "model.name of cnn0 is cnn; --seed must name a whole number" in refused(metric="loss", seed="model.name")
 
 
+@pytest.mark.process
 def test_runs_of_another_program_without_a_finite_metric_or_an_end_have_no_outcome(server: WandbServer) -> None:
     hold(server, "nan", {"seed": 0}, {"loss": "NaN"})
     hold(server, "none", {"seed": 0}, {"loss": None})
@@ -163,6 +171,7 @@ def test_runs_of_another_program_without_a_finite_metric_or_an_end_have_no_outco
     }
 
 
+@pytest.mark.process
 def test_what_wandb_does_not_have_is_said_in_a_sentence(server: WandbServer) -> None:
     ours(server, "gpt", 0, 1.0)
     for address, lacking in (("me/other", "me/other"), ("you/project", "you/project"), ("me/project/x", "x")):
@@ -173,6 +182,7 @@ def test_what_wandb_does_not_have_is_said_in_a_sentence(server: WandbServer) -> 
     ("behaviour", "told"),
     [("refuses", "W&B does not take the key in use"), ("hangs", "server does not answer"), ("fails", "not answer")],
 )
+@pytest.mark.process
 def test_a_server_in_trouble_is_told_soon_and_for_what_it_is(
     server: WandbServer, monkeypatch: pytest.MonkeyPatch, behaviour: Behaviour, told: str
 ) -> None:

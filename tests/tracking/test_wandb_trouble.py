@@ -18,6 +18,7 @@ from wandb_server import WandbServer
 
 
 @pytest.mark.parametrize("behaviour", ["refuses", "fails", "hangs", "gone"])
+@pytest.mark.process
 def test_a_server_in_trouble_at_the_start_means_an_offline_run_with_every_row(
     tmp_path: Path, server: WandbServer, caplog: pytest.LogCaptureFixture, behaviour: str
 ) -> None:
@@ -41,6 +42,7 @@ def test_a_server_in_trouble_at_the_start_means_an_offline_run_with_every_row(
 
 
 @pytest.mark.parametrize("behaviour", ["hangs", "fails"])
+@pytest.mark.process
 def test_a_server_in_trouble_at_the_end_delays_the_process_by_no_more_than_the_timeout(
     tmp_path: Path, server: WandbServer, behaviour: str
 ) -> None:
@@ -65,6 +67,7 @@ def test_a_server_in_trouble_at_the_end_delays_the_process_by_no_more_than_the_t
     assert [row["item"]["trainer/global_step"] for row in rows] == list(range(20))
 
 
+@pytest.mark.process
 def test_a_run_whose_server_was_lost_is_resumed_offline_with_every_step(tmp_path: Path, server: WandbServer) -> None:
     record, folder = new_run(tmp_path)
     tracker = start(IMPATIENT, record, folder)
@@ -82,6 +85,7 @@ def test_a_run_whose_server_was_lost_is_resumed_offline_with_every_step(tmp_path
     assert [row["item"]["trainer/global_step"] for row in history(tracker.directory)] == list(range(7))
 
 
+@pytest.mark.process
 def test_an_offline_run_asks_no_server_for_anything_and_waits_for_none(
     tmp_path: Path, server: WandbServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +99,7 @@ def test_an_offline_run_asks_no_server_for_anything_and_waits_for_none(
     assert server.asked == []
 
 
+@pytest.mark.process
 def test_the_death_of_wandbs_service_does_not_stop_the_run(tmp_path: Path) -> None:
     code = NUMBERS + (
         "import psutil\n"
@@ -132,6 +137,7 @@ def test_without_room_for_wandbs_files_the_record_goes_on_alone(
     assert folder.metrics()["train/loss"].step == [0, 1]
 
 
+@pytest.mark.process
 def test_no_service_of_wandb_outlives_its_process(tmp_path: Path) -> None:
     code = NUMBERS + "import psutil\nprint(*[c.pid for c in psutil.Process().children(recursive=True)])\n"
     done = subprocess.run(

@@ -51,6 +51,7 @@ def same(first: StepBatch, second: StepBatch) -> bool:
     return one.tokens.shape == other.tokens.shape and torch.equal(one.tokens, other.tokens)
 
 
+@pytest.mark.process
 def test_a_step_reads_the_same_rows_whenever_and_wherever_it_is_made() -> None:
     steps, again = steps_of(SEVERAL), steps_of(SEVERAL)
     in_order = [steps[step] for step in range(8)]

@@ -214,6 +214,7 @@ def test_a_task_whose_count_is_not_its_number_of_targets_is_refused(tmp_path: Pa
         train(parts(tmp_path, task=Miscounting()))
 
 
+@pytest.mark.process
 def test_a_resumed_run_keeps_its_wandb_run(tmp_path: Path) -> None:
     def tracked(**changes: object) -> Parts:
         return parts(tmp_path, tracking=TrackingSettings(mode="offline", system_metrics=False), **changes)

@@ -96,6 +96,7 @@ def test_gradient_checkpointing_changes_no_loss(tmp_path: Path, kind) -> None:
     assert losses(tmp_path, checkpointing=Checkpointing(kind)) == pytest.approx(losses(tmp_path), rel=1e-6)
 
 
+@pytest.mark.process
 def test_batches_made_by_other_processes_are_the_same(tmp_path: Path) -> None:
     assert losses(tmp_path, num_workers=1, max_steps=6) == losses(tmp_path, max_steps=6)
 

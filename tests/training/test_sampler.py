@@ -180,6 +180,7 @@ def test_a_sample_that_fails_is_told_once_and_costs_no_run(tmp_path: Path, caplo
     assert told == ["no samples at step 5 (RuntimeError: no luck); the run goes on without them"]
 
 
+@pytest.mark.process
 def test_wandb_has_the_samples_the_tables_and_the_picture(tmp_path: Path) -> None:
     record = train(of_task("labels", tmp_path, tracking=OFFLINE))
     directory = record.path / (record.wandb.directory or "")

@@ -33,6 +33,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> RunRecord:
     return train(parts(tmp_path_factory.mktemp("one"), make_model=partial(make_model, dropout=0.0)))
 
 
+@pytest.mark.process
 def test_two_processes_have_the_curve_of_one_at_the_same_global_batch(
     records: list[RunRecord], alone: RunRecord
 ) -> None:

@@ -18,7 +18,7 @@ from headtohead.tracking.record import Place, RunRecord
 from headtohead.tracking.store import RunFolder
 from served_runs import served, train, until, written_run
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+pytestmark = [pytest.mark.process, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")]
 NASTY = "<img src=x onerror=document.title='caught'></script><script>document.title='caught'</script>%{x}\"'&lt;b&gt;"
 POINTS = "Math.max(0, ...(document.querySelector('#plot')?.data ?? []).map((trace) => trace.x.length))"
 NUM_TRACES = "document.querySelectorAll('#plot .scatterlayer .trace').length"

@@ -176,6 +176,7 @@ def test_a_file_that_the_browser_has_is_not_sent_again(dashboard: Dashboard) -> 
     assert (again.status, nothing) == (304, b"")
 
 
+@pytest.mark.process
 def test_the_server_imports_nothing_heavy() -> None:
     script = (
         "import sys; import headtohead.cli.dashboard, headtohead.comparing.dashboard.server; "
@@ -187,6 +188,7 @@ def test_the_server_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.process
 def test_the_command_says_where_it_is_and_ends_when_it_is_asked_to(root: Path, number: signal.Signals) -> None:
     """Also where whoever started it had it ignore Ctrl-C."""
     command = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *H2H, "dashboard", str(root), "--port", "0"]
@@ -205,6 +207,7 @@ def test_the_command_says_where_it_is_and_ends_when_it_is_asked_to(root: Path, n
     assert f"--port {port} is in use: --port 0 takes any free one" in taken.stderr
 
 
+@pytest.mark.process
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     command = [*H2H, "dashboard", str(tmp_path / "ouputs")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -17,7 +17,7 @@ from headtohead.comparing.report import write_report
 NASTY = "</script><script>document.title='caught'</script> <img src=x onerror=alert(1)> \"'&amp;\u2028 ü {{body}}"
 DRAWN = "document.documentElement.dataset.drawn"
 NUM_PLOTS = "document.querySelectorAll('.js-plotly-plot .main-svg:first-child').length"
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+pytestmark = [pytest.mark.process, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")]
 
 
 @pytest.fixture(scope="module")

@@ -248,6 +248,7 @@ class Steps(Dataset[tuple[int, int, list[int], list[list[int]]]]):
         return step, self.rank, rows.tolist(), batch.tokens.tolist()
 
 
+@pytest.mark.process
 def test_two_devices_with_two_processes_each_read_what_one_process_reads(
     corpus: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,7 @@ them has its effect."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,10 @@ from headtohead.examining.probe.seeing import see
 from headtohead.examining.probe.subject import of_rows, of_text
 
 NASTY = "</script><script>document.title='caught'</script> <b>&amp; \"'\u2028\n\t<!-- {{script}}"
-needs_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+
+
+def needs_a_browser(test: Callable[..., None]) -> Callable[..., None]:
+    return pytest.mark.process(pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")(test))
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,7 @@ if not starts:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the tests' cluster reads /proc")
+@pytest.mark.process
 def test_a_run_that_is_interrupted_is_queued_again_and_one_that_ends_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
     made.close()
 
 
+@pytest.mark.process
 def test_jobs_are_written_as_asked_warned_preempted_and_go_on_when_they_are_queued_again(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -52,6 +53,7 @@ def test_jobs_are_written_as_asked_warned_preempted_and_go_on_when_they_are_queu
     assert [job.starts for job in cluster.jobs] == [2, 2]
 
 
+@pytest.mark.process
 def test_stop_cancels_jobs_and_waits_for_them(cluster: Cluster, tmp_path: Path) -> None:
     launcher = Slurm()
     launcher.submit([waits_once(tmp_path)])
@@ -68,6 +70,7 @@ def test_a_machine_that_knows_no_cluster_is_told_where_to_go(tmp_path: Path, mon
         Slurm().submit([waits_once(tmp_path)])
 
 
+@pytest.mark.process
 def test_what_sbatch_refuses_is_told_in_one_sentence(cluster: Cluster, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"launcher=slurm: the jobs were not taken: .*nice"):
         Slurm(additional_parameters={"nice": 1}).submit([waits_once(tmp_path)])

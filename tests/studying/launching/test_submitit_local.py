@@ -18,6 +18,7 @@ def tasks() -> list[psutil.Process]:
     return [process for process in below if "submitit.core._submit" in " ".join(process.cmdline())]
 
 
+@pytest.mark.process
 def test_a_job_whose_time_is_up_goes_on_in_the_next_and_its_command_has_its_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -32,6 +33,7 @@ def test_a_job_whose_time_is_up_goes_on_in_the_next_and_its_command_has_its_thre
     assert end.command.log.read_text() == "kept a checkpoint\nwent on with blue 3\n"
 
 
+@pytest.mark.process
 def test_stop_lets_commands_end_gently(tmp_path: Path) -> None:
     launcher = SubmititLocal()
     launcher.submit([waits_once(tmp_path)])

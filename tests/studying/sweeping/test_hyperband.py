@@ -85,6 +85,7 @@ def until_told_to_end(cell: Cell, folder: Path, budget: str | None, threads: int
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs fork")
+@pytest.mark.process
 def test_a_worker_ends_the_run_at_hand_once_and_goes_on_with_the_next(tmp_path: Path) -> None:
     plan = plan_without_models(tmp_path, seeds=1)
 
