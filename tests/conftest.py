@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -69,5 +70,7 @@ def starts_no_process(request: pytest.FixtureRequest) -> Iterator[None]:
     """A test without the marker `process` fails if it, or what it asks for, starts one."""
     yield
     started = request.node.stash[STARTED]
+    if any(program.endswith("wandb-core") for program in started):
+        sys.modules["wandb"].teardown()  # the next test that needs W&B's service starts one, and says so
     marked = any(request.node.get_closest_marker(name) for name in ("process", "gpu"))
     assert marked or not started, f"mark this test `process`: it starts {', '.join(sorted(set(started)))}"

@@ -228,6 +228,7 @@ def with_wandb(whole: Parts) -> Parts:
     return replace(whole, tracking=TrackingSettings(mode="offline", system_metrics=False))
 
 
+@pytest.mark.process
 def test_wandb_gets_the_pictures_and_they_are_not_black(tmp_path: Path) -> None:
     record = train(with_wandb(parts(tmp_path, max_steps=4, probe=ProbeSettings(every=2))))
     assert record.path is not None and record.wandb.directory is not None
