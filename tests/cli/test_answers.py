@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import json
 import os
 import subprocess
@@ -166,3 +168,16 @@ def test_compare_without_records_says_so(tmp_path: Path, capsys: pytest.CaptureF
     assert "holds no record" in capsys.readouterr().err
     assert main(["compare", str(tmp_path / "nowhere")]) == 2
     assert "does not exist" in capsys.readouterr().err
+
+
+def test_the_program_collects_garbage_rarely_and_a_notebook_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = gc.get_threshold()
+    main(["--version"])
+    assert gc.get_threshold() == before
+    monkeypatch.setattr(sys, "argv", ["h2h", "--version"])
+    monkeypatch.setattr(atexit, "register", lambda call: call)
+    try:
+        main()
+        assert gc.get_threshold()[0] >= 100_000
+    finally:
+        gc.set_threshold(*before)
