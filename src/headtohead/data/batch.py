@@ -28,7 +28,7 @@ class Batch:
     """Which row of the split each sample is: fixes every random choice about it."""
     tokens: Int[Tensor, "B L"] | None = None
     targets: Int[Tensor, "..."] | Float[Tensor, "B"] | None = None
-    soft_targets: Float[Tensor, "B C"] | None = None
+    soft_targets: Float[Tensor, "B classes"] | None = None
     """Of mixed images: the share of each class, in place of `targets`, which say whose the image was."""
     labels: Int[Tensor, "B"] | None = None
     """What a second objective reads beside the targets: whether the second sentence follows the first."""
