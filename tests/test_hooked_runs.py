@@ -32,7 +32,7 @@ CHANGED_IMAGES = "augmentation=[resized_crop,horizontal_flip,rand_augment,colour
 RUNS = {
     "decoder": [*DECODER, "data.tokenizer=char"],
     "masked": ENCODER,
-    "next sentence": [*ENCODER, "task=masked_lm_next_sentence", "data=pair_grammar", "data.relation=next"],
+    "next sentence": ["model=encoder_only", "task=masked_lm_next_sentence", "data.relation=next", *PAIRS[2:]],
     "classifier": [*CLASSIFIER, CHANGED_TEXT],
     "pairs": PAIRS,
     "prompts": ["task=multiple_choice", "task.shots=2", "data=sentence_grammar", "data.tokenizer=byte"],
@@ -40,8 +40,8 @@ RUNS = {
     "questions": QUESTIONS,
     "scores": SCORES,
     "translator": TRANSLATOR,
-    "translator in one row": [*TRANSLATOR, "model=decoder_only", "task=seq2seq_one_row"],
-    "translator at once": [*TRANSLATOR, "model=encoder_only", "task=seq2seq_at_once"],
+    "translator in one row": ["model=decoder_only", "task=seq2seq_one_row", *TRANSLATOR[2:]],
+    "translator at once": ["model=encoder_only", "task=seq2seq_at_once", *TRANSLATOR[2:]],
     "images": [*IMAGES, CHANGED_IMAGES],
 }
 ELSEWHERE = ("components", "architectures", "generation", "examining.laws")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torchmetrics import Metric, MetricCollection
 
 
-class Arrays(Metric):
+class Arrays(Metric):  # type: ignore[misc]
     """Adds arrays up by name, in float64, so that a ragged last batch weighs what it holds and no more."""
 
     full_state_update = False
