@@ -35,7 +35,7 @@ RUNS = {
     "next sentence": ["model=encoder_only", "task=masked_lm_next_sentence", "data.relation=next", *PAIRS[2:]],
     "classifier": [*CLASSIFIER, CHANGED_TEXT],
     "pairs": PAIRS,
-    "prompts": ["task=multiple_choice", "task.shots=2", "data=sentence_grammar", "data.tokenizer=byte"],
+    "prompts": ["task=multiple_choice", "task.shots=2", "data.tokenizer=byte", *CLASSIFIER[2:]],
     "tagger": TAGGER,
     "questions": QUESTIONS,
     "scores": SCORES,
