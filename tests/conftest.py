@@ -11,16 +11,15 @@ import pytest
 
 import shape_checks
 from process_law import noted_processes
+from shape_hook import hooked_modules
 from strict_probe import PROBER, refuse_warnings
 
-# Of the tasks only the functions on tensors: beartype cannot check a method that returns Self on its own.
-CHECKED = ["components", "architectures", "tasks.chunked_cross_entropy", "tasks.vocabulary"]
 SHAPE_FOLDERS = {"contracts", "components", "architectures", "generation", "parity"}
 """The tests whose calls have their shapes checked; elsewhere the marker `shapes` asks for it."""
 QUICK_DRAWS = 12
 STARTED = pytest.StashKey[list[str]]()
 
-shape_checks.install([f"headtohead.{name}" for name in CHECKED])
+shape_checks.install(hooked_modules())
 PROBER.addFilter(refuse_warnings)
 # Collecting makes millions of objects that live to the end: the collector need not look at them again and again.
 gc.disable()

@@ -14,7 +14,7 @@ _jaxtyped = jaxtyping.jaxtyped
 def install(modules: Sequence[str]) -> None:
     """Have the signatures of these modules checked, from now on and until `switch` says otherwise."""
     jaxtyping.jaxtyped = _decorator
-    install_import_hook(modules, "beartype.beartype")
+    install_import_hook(modules, "shape_hook.checked")
 
 
 def switch(on: bool) -> None:

@@ -16,7 +16,7 @@ def test_the_wheel_holds_every_page_style_and_configuration_of_the_checkout() ->
     wanted |= {f"headtohead/conf/{file.relative_to(conf)}" for file in conf.rglob("*") if _is_ours(file)}
     assert sorted(wanted - packed) == []
     pages = ("report/files/report.css", "report/files/report.html", "dashboard/pages/app.js", "theme.css")
-    assert {f"headtohead/comparing/{page}" for page in pages} <= packed
+    assert {"headtohead/py.typed", *(f"headtohead/comparing/{page}" for page in pages)} <= packed
 
 
 def _is_ours(file: Path) -> bool:

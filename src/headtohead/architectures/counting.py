@@ -45,7 +45,7 @@ class Counts:
 
 class _Counter(TorchDispatchMode):
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.counts = Counts()
 
     def __torch_dispatch__(
@@ -100,7 +100,8 @@ def saved_bytes(module: nn.Module) -> Iterator[Callable[[], int]]:
 
 
 def _storage_id(tensor: Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    count: int = tensor.untyped_storage()._cdata
+    return count
 
 
 def _num_elements(out: Any) -> int:
@@ -119,7 +120,8 @@ def _product(left: str, right: str) -> Callable[[Bound, Any], int]:
     def flops(bound: Bound, out: Any) -> int:
         del out
         a, b = bound[left], bound[right]
-        return 2 * a.numel() * b.shape[-1]
+        count: int = 2 * a.numel() * b.shape[-1]
+        return count
 
     return flops
 
@@ -139,7 +141,8 @@ def _one_convolution(bound: Bound, output: Tensor) -> int:
     """Every weight of a group meets every place of the output (of the input, where transposed)."""
     places = bound["input"] if bound["transposed"] else output
     per_place = math.prod(bound["weight"].shape[1:])
-    return 2 * places.numel() * per_place
+    count: int = 2 * places.numel() * per_place
+    return count
 
 
 def _convolution(bound: Bound, out: Any) -> int:
@@ -159,7 +162,8 @@ def _transform(real: str) -> Callable[[Bound, Any], int]:
 
     def flops(bound: Bound, out: Any) -> int:
         numbers = out if real == "output" else bound["self"]
-        return round(2.5 * numbers.numel() * math.log2(numbers.shape[bound["dim"][-1]]))
+        count: int = round(2.5 * numbers.numel() * math.log2(numbers.shape[bound["dim"][-1]]))
+        return count
 
     return flops
 
@@ -171,7 +175,8 @@ def _attention(products: int) -> Callable[[Bound, Any], int]:
         del out
         query, value = bound["query"], bound["value"]
         pairs = _allowed_pairs(bound)
-        return products * pairs * (query.shape[-1] + value.shape[-1])
+        count: int = products * pairs * (query.shape[-1] + value.shape[-1])
+        return count
 
     return flops
 
@@ -184,10 +189,12 @@ def _allowed_pairs(bound: Bound) -> int:
     if mask is not None:
         allowed = mask if mask.dtype == torch.bool else mask > float("-inf")
         share = batch * heads * length * num_keys // mask.numel()
-        return int(allowed.sum()) * share
-    if bound.get("is_causal"):
-        return batch * heads * sum(min(place + 1, num_keys) for place in range(length))
-    return batch * heads * length * num_keys
+        count: int = int(allowed.sum()) * share
+    elif bound.get("is_causal"):
+        count = batch * heads * sum(min(place + 1, num_keys) for place in range(length))
+    else:
+        count = batch * heads * length * num_keys
+    return count
 
 
 def _recurrent(products: int) -> Callable[[Bound, Any], int]:
@@ -198,7 +205,8 @@ def _recurrent(products: int) -> Callable[[Bound, Any], int]:
         held = bound["weight"] if "weight" in bound else [bound[name] for name in bound if name.startswith("weight")]
         matrices = sum(weight.numel() for weight in held if weight.ndim == 2)
         tokens = bound["input"].numel() // bound["input"].shape[-1]
-        return 2 * products * tokens * matrices
+        count: int = 2 * products * tokens * matrices
+        return count
 
     return flops
 

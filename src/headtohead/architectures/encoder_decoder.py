@@ -130,7 +130,8 @@ class EncoderDecoder(Decodes):
         initialisation(self)
 
     def encode(self, tokens: Int[Tensor, "B S"], valid: Bool[Tensor, "B S"] | None = None) -> Float[Tensor, "B S D"]:
-        return self.encoder(self.embedding(tokens), Context(valid=valid))
+        y: Tensor = self.encoder(self.embedding(tokens), Context(valid=valid))
+        return y
 
     def features(
         self,
@@ -141,7 +142,8 @@ class EncoderDecoder(Decodes):
     ) -> Float[Tensor, "B T D"]:
         memory = self.encode(tokens, valid)
         context = Context(valid=decoder_valid, memory=memory, memory_valid=valid)
-        return self.decoder(self.decoder_embedding(decoder_tokens), context)
+        y: Tensor = self.decoder(self.decoder_embedding(decoder_tokens), context)
+        return y
 
     @property
     def longest_written(self) -> int | None:
@@ -158,7 +160,8 @@ class EncoderDecoder(Decodes):
     def advance(self, tokens: Int[Tensor, "B L"], state: Decoding) -> Float[Tensor, "B V"]:
         context = state.context(tokens.shape[1])
         features, state.stack = self.decoder.step(self.decoder_embedding(tokens), state.stack, context)
-        return self.head(features[:, -1])
+        y: Tensor = self.head(features[:, -1])
+        return y
 
     def unreadable(self, size: InputSize) -> str | None:
         return self.encoder.unreadable(size.length) or self.decoder.unreadable(size.decoder_length)

@@ -113,7 +113,8 @@ class EncoderOnly(Architecture):
         x = self.embedding(tokens)
         if self.segment_embedding is not None:
             x = x + self.segment_embedding(token_types if token_types is not None else torch.zeros_like(tokens))
-        return self.stack(x, Context(valid=valid, segments=segments, positions=positions))
+        y: Tensor = self.stack(x, Context(valid=valid, segments=segments, positions=positions))
+        return y
 
     def unreadable(self, size: InputSize) -> str | None:
         return self.stack.unreadable(size.length)

@@ -73,7 +73,8 @@ class Classifier(Head):
     ) -> Float[Tensor, "B C"]:
         del token_types
         pooled = pool(features, valid, self.pooling)
-        return self.linear(self.dropout(pooled if self.pooler is None else self.pooler(pooled)))
+        y: Tensor = self.linear(self.dropout(pooled if self.pooler is None else self.pooler(pooled)))
+        return y
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
         """Once per sequence, however long."""
@@ -116,7 +117,8 @@ class Tagger(Head):
         token_types: Int[Tensor, "B L"] | None = None,
     ) -> Float[Tensor, "... C"]:
         del valid, token_types
-        return self.linear(self.dropout(features))
+        y: Tensor = self.linear(self.dropout(features))
+        return y
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
         num_classes, d_model = self.linear.weight.shape
@@ -140,7 +142,7 @@ class Span(Head):
         valid: Bool[Tensor, "B L"] | None = None,
         token_types: Int[Tensor, "B L"] | None = None,
     ) -> Float[Tensor, "B L 2"]:
-        logits = self.linear(features)
+        logits: Tensor = self.linear(features)
         for allowed in (valid, None if token_types is None else token_types == 1):
             if allowed is not None:
                 # Finite, so that a row without any place for an answer makes no NaN.

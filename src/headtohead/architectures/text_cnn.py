@@ -63,7 +63,8 @@ class TextCnn(Architecture):
     ) -> Float[Tensor, "B 1 E"]:
         """One vector for the whole text; which sentence of a pair a token is from, it reads from the tokens."""
         del token_types
-        return self.convolutions(self.embedding(tokens), valid)[:, None]
+        y: Tensor = self.convolutions(self.embedding(tokens), valid)[:, None]
+        return y
 
     def forward(self, *args: Any, **inputs: Any) -> Tensor:
         logits: Tensor = self.head(self.features(*args, **inputs))

@@ -39,7 +39,8 @@ class TokenStack(Decodes):
         """Which sentence of a pair a token is from, it reads from the tokens themselves."""
         del token_types
         context = Context(valid=valid, segments=segments, positions=positions)
-        return self.stack(self.embedding(tokens), context)
+        y: Tensor = self.stack(self.embedding(tokens), context)
+        return y
 
     @property
     def longest_written(self) -> int | None:
@@ -62,7 +63,8 @@ class TokenStack(Decodes):
     ) -> Float[Tensor, "B V"]:
         context = state.context(tokens.shape[1], valid)
         features, state.stack = self.stack.step(self.embedding(tokens), state.stack, context)
-        return self.head(features[:, -1])
+        y: Tensor = self.head(features[:, -1])
+        return y
 
     def unreadable(self, size: InputSize) -> str | None:
         return self.stack.unreadable(size.length)

@@ -99,7 +99,8 @@ class VisionTransformer(Architecture):
 
     def features(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B L D"]:
         x = self.patches(images)
-        return self.stack(x if self.class_token is None else self.class_token(x), Context())
+        y: Tensor = self.stack(x if self.class_token is None else self.class_token(x), Context())
+        return y
 
     def num_tokens(self, size: InputSize) -> int:
         del size

@@ -141,7 +141,8 @@ class MaskedLanguageModelAndPair(MaskedLanguageModel):
     def pair_logits(
         self, features: Float[Tensor, "B L D"], valid: Bool[Tensor, "B L"] | None = None
     ) -> Float[Tensor, "B 2"]:
-        return self.pair(torch.tanh(self.pooler(pool(features, valid, self.pooling))))
+        y: Tensor = self.pair(torch.tanh(self.pooler(pool(features, valid, self.pooling))))
+        return y
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
         """The pair's once per sequence, however many tokens are hidden."""

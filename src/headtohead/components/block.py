@@ -52,7 +52,8 @@ class Block(Component):
         sublayers = [wrapped(mixer) for mixer in (self.mixer, self.cross) if mixer is not None]
         if self.has_feedforward:
             sublayers.append(lambda h: self.feedforward(h, context))
-        return self.wiring(x, sublayers, context)
+        y: Tensor = self.wiring(x, sublayers, context)
+        return y
 
     @property
     def has_feedforward(self) -> bool:

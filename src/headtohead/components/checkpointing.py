@@ -55,5 +55,7 @@ def _contexts() -> tuple[Any, Any]:
 def recompute(function: Callable[..., Tensor], *inputs: Any) -> Tensor:
     """function(*inputs), made again in the backward pass."""
     if torch.compiler.is_compiling():
-        return checkpoint(function, *inputs, use_reentrant=False)
-    return checkpoint(function, *inputs, use_reentrant=False, context_fn=_contexts)
+        y: Tensor = checkpoint(function, *inputs, use_reentrant=False)
+    else:
+        y = checkpoint(function, *inputs, use_reentrant=False, context_fn=_contexts)
+    return y

@@ -129,15 +129,7 @@ class Context:
     """The position encoding in force, for mixers that rotate queries and keys or bias their scores."""
     key_positions: Int[Tensor, "#B M"] | None = None
     """Places of the keys, where they are not the queries' own tokens (in `step`)."""
-    rotation: (
-        Float[
-            Tensor,
-            (
-                two  # B 1 L R
-            ),
-        ]
-        | None
-    ) = None
+    rotation: Float[Tensor, "2 #B 1 L R"] | None = None
     """What `encoding.rotate` needs for these tokens: cosines and sines."""
     allowed: Bool[Tensor, "#B 1 #L M"] | None = None
     """True where a query may look at a key; None means that only the mixer's own causality applies."""
@@ -246,17 +238,7 @@ class Position(Component):
         del positions
         return x
 
-    def rotation(
-        self, positions: Int[Tensor, "#B L"], dtype: torch.dtype
-    ) -> (
-        Float[
-            Tensor,
-            (
-                two  # B 1 L R
-            ),
-        ]
-        | None
-    ):
+    def rotation(self, positions: Int[Tensor, "#B L"], dtype: torch.dtype) -> Float[Tensor, "2 #B 1 L R"] | None:
         """What `rotate` needs for tokens at these positions, made once for all layers."""
         del positions, dtype
         return None
@@ -264,12 +246,7 @@ class Position(Component):
     def rotate(
         self,
         x: Float[Tensor, "B H L K"],
-        rotation: Float[
-            Tensor,
-            (
-                two  # B 1 L R
-            ),
-        ],
+        rotation: Float[Tensor, "2 #B 1 L R"],
     ) -> Float[Tensor, "B H L K"]:
         """Queries or keys, turned."""
         del rotation

@@ -40,7 +40,8 @@ class ImageConvolution(Component):
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D R S"]:
         y = self.conv(x)
-        return self.norm(y.flatten(2).mT, Context()).mT.unflatten(-1, y.shape[2:])
+        output: Tensor = self.norm(y.flatten(2).mT, Context()).mT.unflatten(-1, y.shape[2:])
+        return output
 
     def costs(self, query: CostQuery) -> Costs:
         """Per image, whatever the query's length; images need no gradient, so that backward costs one forward."""

@@ -104,7 +104,8 @@ class PatchEmbedding(Component):
                 f"images have shape {tuple(images.shape[1:])}, the model was built for {self.image_shape}."
             )
         size = self.patch_size
-        return self.projection(rearrange(images, "b c (h p) (w q) -> b (h w) (c p q)", p=size, q=size))
+        y: Tensor = self.projection(rearrange(images, "b c (h p) (w q) -> b (h w) (c p q)", p=size, q=size))
+        return y
 
     def costs(self, query: CostQuery) -> Costs:
         """Per image, whatever the query's length; images need no gradient, so that backward costs one forward."""

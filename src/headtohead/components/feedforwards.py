@@ -82,7 +82,8 @@ class DenseFeedForward(FeedForward):
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         del context
         hidden = self.act(self.up(x)) if self.gate is None else self.act(self.gate(x)) * self.up(x)
-        return self.down(F.dropout(hidden, self.dropout) if self.training else hidden)
+        y: Tensor = self.down(F.dropout(hidden, self.dropout) if self.training else hidden)
+        return y
 
     def division(self) -> Division:
         by_output = ("up",) if self.gate is None else ("gate", "up")

@@ -195,7 +195,8 @@ def _is_installed(package: str) -> bool:
 def _loaded(module: str, name: str) -> Callable[..., Any] | None:
     """The function; None, with a warning, where the installed package cannot give it."""
     try:
-        return getattr(import_module(module), name)
+        result: Callable[..., Any] | None = getattr(import_module(module), name)
+        return result
     except (ImportError, AttributeError) as error:
         package = PROJECTS[module.partition(".")[0]]
         warnings.warn(f"{package} is installed but gives no {module}.{name} ({error}): torch computes", stacklevel=2)

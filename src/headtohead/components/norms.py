@@ -37,7 +37,8 @@ class _RmsFunction(torch.autograd.Function):
 
 def _inverse_rms(x: Float[Tensor, "*any D"], eps: float) -> Float[Tensor, "*any 1"]:
     exact = torch.promote_types(x.dtype, torch.float32)
-    return (torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=exact).square() / x.shape[-1] + eps).rsqrt()
+    y: Tensor = (torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=exact).square() / x.shape[-1] + eps).rsqrt()
+    return y
 
 
 class RmsScale(Component):
@@ -54,7 +55,8 @@ class RmsScale(Component):
     def forward(self, x: Float[Tensor, "*any D"]) -> Float[Tensor, "*any D"]:
         if x.is_cuda:  # a fused kernel exists
             return F.rms_norm(x, (self.width,), self.weight.to(x.dtype), self.eps)
-        return _RmsFunction.apply(x, self.weight, self.eps)
+        y: Tensor = _RmsFunction.apply(x, self.weight, self.eps)  # type: ignore[no-untyped-call]
+        return y
 
     def costs(self, query: CostQuery) -> Costs:
         return Costs.of(self, activation_bytes=query.length * (self.width * query.bytes_per_element + 4))
@@ -95,7 +97,8 @@ class RmsNorm(Norm):
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         del context
-        return self.scale(x)
+        y: Tensor = self.scale(x)
+        return y
 
     def costs(self, query: CostQuery) -> Costs:
         return self.scale.costs(query)

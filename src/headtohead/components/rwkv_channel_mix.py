@@ -54,7 +54,8 @@ class RwkvChannelMix(FeedForward):
     def mix(self, x: Float[Tensor, "B L D"], before: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
         hidden = squared_relu(self.key(shifted(x, before, self.time_mix_key)))
         gate = torch.sigmoid(self.receptance(shifted(x, before, self.time_mix_receptance)))
-        return gate * self.value(F.dropout(hidden, self.dropout) if self.training else hidden)
+        y: Tensor = gate * self.value(F.dropout(hidden, self.dropout) if self.training else hidden)
+        return y
 
     def initial_state(self, batch_size: int, *, device: torch.device, dtype: torch.dtype) -> ChannelMixState:
         return ChannelMixState(latest=torch.zeros(batch_size, self.d_model, device=device, dtype=dtype))

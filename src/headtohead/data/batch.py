@@ -24,13 +24,13 @@ class Batch:
     [B, 2] for the first and last token of an answer; numbers [B] for scores.
     """
 
-    rows: Int[Tensor, B]
+    rows: Int[Tensor, "B"]
     """Which row of the split each sample is: fixes every random choice about it."""
     tokens: Int[Tensor, "B L"] | None = None
-    targets: Int[Tensor, ...] | Float[Tensor, B] | None = None
-    soft_targets: Float[Tensor, "B C"] | None = None
+    targets: Int[Tensor, "..."] | Float[Tensor, "B"] | None = None
+    soft_targets: Float[Tensor, "B classes"] | None = None
     """Of mixed images: the share of each class, in place of `targets`, which say whose the image was."""
-    labels: Int[Tensor, B] | None = None
+    labels: Int[Tensor, "B"] | None = None
     """What a second objective reads beside the targets: whether the second sentence follows the first."""
     lost_tags: Int[Tensor, "B R"] | None = None
     """Tags of words that their rows had no room for, IGNORED behind them: they are not read, and still looked for."""

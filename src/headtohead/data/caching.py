@@ -172,7 +172,8 @@ def _first_difference(described: Mapping[str, Any], tables: Mapping[str, Table])
 def _arrow_error() -> type[Exception]:
     import pyarrow as pa
 
-    return pa.ArrowException
+    result: type[Exception] = pa.ArrowException
+    return result
 
 
 def _corrupt(folder: Path, reason: str) -> DataError:

@@ -113,4 +113,5 @@ def _elsewhere(firsts: np.ndarray, owner: np.ndarray, generator: np.random.Gener
         return drawn + 2 * (drawn >= firsts)
     begins, ends = np.searchsorted(owner, owner[firsts]), np.searchsorted(owner, owner[firsts], side="right")
     drawn = (generator.random(len(firsts)) * (len(owner) - (ends - begins))).astype(np.int64)
-    return np.where(drawn < begins, drawn, drawn + ends - begins)
+    array: np.ndarray = np.where(drawn < begins, drawn, drawn + ends - begins)
+    return array

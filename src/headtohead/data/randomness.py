@@ -16,7 +16,8 @@ def mix(z: np.ndarray) -> np.ndarray:
     """Numbers that look drawn at random from numbers that do not; different ones stay different."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    array: np.ndarray = z ^ (z >> np.uint64(31))
+    return array
 
 
 def uniform(rows: np.ndarray, num_columns: int, *, seed: int, epoch: int, stream: int = 0) -> np.ndarray:

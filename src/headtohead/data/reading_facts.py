@@ -47,7 +47,10 @@ def share_cut(whole: Sequence[Ragged], kept: Sequence[Ragged]) -> float:
 
 def are_cut(whole: Sequence[Ragged], kept: Sequence[Ragged]) -> np.ndarray:
     """Row by row."""
-    return np.any([after.lengths < before.lengths for before, after in zip(whole, kept, strict=True)], axis=0)
+    array: np.ndarray = np.any(
+        [after.lengths < before.lengths for before, after in zip(whole, kept, strict=True)], axis=0
+    )
+    return array
 
 
 def _facts(tokenizer: Tokenizer, texts: Iterable[str]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from headtohead.data.storage import Ragged, smallest_integer
 from headtohead.data.tokenizers import PAD, UNK, SpecialIds
 
 
+@runtime_checkable
 class CountsBytes(Protocol):
     """What rows ask for how many bytes of text their tokens stand for."""
 

@@ -139,5 +139,7 @@ def _from_arrow(array: Any) -> Column:
     if pa.types.is_large_list(array.type):
         return Ragged(array.values.to_numpy(zero_copy_only=True), array.offsets.to_numpy(zero_copy_only=True))
     if pa.types.is_fixed_size_list(array.type):
-        return array.values.to_numpy(zero_copy_only=True).reshape(-1, array.type.list_size)
-    return array.to_numpy(zero_copy_only=True)
+        column: np.ndarray = array.values.to_numpy(zero_copy_only=True).reshape(-1, array.type.list_size)
+    else:
+        column = array.to_numpy(zero_copy_only=True)
+    return column

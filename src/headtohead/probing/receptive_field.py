@@ -85,7 +85,8 @@ def mixer_fields(model: nn.Module, inputs: Mapping[str, Tensor]) -> list[Attenti
 
 
 def _called(part: Mixer, x: Tensor, *, context: Context) -> Tensor:
-    return part(x, context)
+    y: Tensor = part(x, context)
+    return y
 
 
 def model_fields(model: nn.Module, inputs: Mapping[str, Tensor]) -> list[AttentionMaps]:

@@ -113,7 +113,7 @@ class Planner:
         _check_metric(study, self.written)
         _refuse_shares_of_fits(study, self.written)
         self.folder = _folder(study, self.written)
-        self._match = lambda: balanced(
+        self._match: Callable[[], Matching | None] = lambda: balanced(
             self.study, self.written, self.folder, config_dir=config_dir, threads=threads, tell=tell
         )
         self._matching: Matching | None = None

@@ -43,7 +43,8 @@ def _state(optimizer: Config) -> int:
 
 def _metrics(config: Config) -> float:
     trainer = config["trainer"]
-    return _ROW_BYTES * trainer["max_steps"] * (1 / trainer["log_every"] + 1 / trainer["validate_every"])
+    value: float = _ROW_BYTES * trainer["max_steps"] * (1 / trainer["log_every"] + 1 / trainer["validate_every"])
+    return value
 
 
 def _maps(config: Config) -> float:

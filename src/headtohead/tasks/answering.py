@@ -153,4 +153,5 @@ class Answered:
 
 
 def _mean(scores: Sequence[Score], name: str) -> float:
-    return sum(getattr(one, name) for one in scores) / len(scores)
+    value: float = sum(getattr(one, name) for one in scores) / len(scores)
+    return value

@@ -69,9 +69,10 @@ def cross_entropy_sum(
 ) -> Tensor:
     """The sum over rows of F.cross_entropy(features @ weight.T + bias, targets); IGNORED rows count nothing."""
     workspace = workspace or Workspace()
-    return _ChunkedCrossEntropy.apply(
+    y: Tensor = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
         features, weight, bias, targets, label_smoothing, workspace, torch.is_grad_enabled()
     )
+    return y
 
 
 @torch.no_grad()

@@ -17,7 +17,7 @@ class Items:
         self.kept = items
 
 
-class Collected(Metric):
+class Collected(Metric):  # type: ignore[misc]
     """Things kept as they are, of all devices together when they are read; their order tells nothing."""
 
     full_state_update = False

@@ -164,7 +164,8 @@ class SpanQuestionAnswering(Task):
                 f"head={type(model.head).__name__} points at no answer: build the model with the head that the task "
                 "names."
             )
-        return model(**batch.inputs())
+        y: Tensor = model(**batch.inputs())
+        return y
 
 
 def _loss_of(logits: Float[Tensor, "B L 2"], batch: Batch) -> Loss:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torchmetrics import Metric, MetricCollection
 
 
-class Arrays(Metric):
+class Arrays(Metric):  # type: ignore[misc]
     """Adds arrays up by name, in float64, so that a ragged last batch weighs what it holds and no more."""
 
     full_state_update = False
@@ -34,9 +34,9 @@ class Arrays(Metric):
         value: Tensor = getattr(self, name)
         return value
 
-    def _apply(self, fn: Callable, exclude_state: Sequence[str] = "") -> nn.Module:
+    def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Sequence[str] = "") -> nn.Module:
         """Moving a model to a half precision must not round its sums."""
-        moved = super()._apply(fn, exclude_state)
+        moved: nn.Module = super()._apply(fn, exclude_state)
         for name, shape in self.shapes.items():
             setattr(self, name, self._sum(name).to(torch.float64))
             self._defaults[name] = torch.zeros(shape, dtype=torch.float64, device=self._sum(name).device)

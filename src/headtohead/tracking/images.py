@@ -24,4 +24,5 @@ def to_picture(array: Any) -> np.ndarray:
         return values
     if values.dtype.kind != "f" or values.min() < 0 or values.max() > 1:
         raise ValueError(f"a picture of {values.dtype} colours must be uint8, or floats within 0 and 1")
-    return np.rint(values * 255).astype(np.uint8)
+    result: np.ndarray = np.rint(values * 255).astype(np.uint8)
+    return result

@@ -240,7 +240,8 @@ def _settings(settings: TrackingSettings, record: RunRecord, patience: float) ->
 
 def _public_config(record: RunRecord) -> dict[str, Any]:
     config = {**with_swept(record.config), **beside_config(record)}
-    return without_home(mask_secrets(config))
+    result: dict[str, Any] = without_home(mask_secrets(config))
+    return result
 
 
 def _finish_open_run() -> None:

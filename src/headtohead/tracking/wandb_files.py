@@ -71,7 +71,8 @@ def write_rest(file: Path, target: Path, *, held: int, added: Sequence[bytes] = 
 
 
 def _is_held(message: Any, held: int) -> bool:
-    return message.HasField("history") and message.history.step.num <= held
+    holds: bool = message.HasField("history") and message.history.step.num <= held
+    return holds
 
 
 def _message(record: bytes) -> Any:

@@ -45,7 +45,8 @@ def noam(total_steps: int, *, warmup: float = 4000) -> Schedule:
 
     def factor(step: int) -> float:
         t = step + 1
-        return math.sqrt(peak) * min(t**-0.5, t * peak**-1.5)
+        value: float = math.sqrt(peak) * min(t**-0.5, t * peak**-1.5)
+        return value
 
     return factor
 

@@ -21,4 +21,5 @@ def expected_best(values: Sequence[float | None], *, larger_is_better: bool) -> 
     ranks, k = np.arange(1, num_trials + 1), np.arange(1, num_trials + 1)[:, None]
     chances = special.comb(ranks - 1, k - 1) / special.comb(num_trials, k)
     # 0 x infinity counts as nothing: that trial cannot be the best of so many
-    return np.where(chances > 0, chances * np.where(chances > 0, ordered, 0.0), 0.0).sum(axis=1)
+    result: NDArray[np.float64] = np.where(chances > 0, chances * np.where(chances > 0, ordered, 0.0), 0.0).sum(axis=1)
+    return result

@@ -58,7 +58,8 @@ def rank_test(first: Sequence[float | None], second: Sequence[float | None], *, 
         return _p_of_one(float(ranks[0] if split == 1 else ranks[-1]), ranks)
 
     def rank_sum(x: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:  # noqa: ARG001
-        return x.sum(axis=axis)
+        array: np.ndarray = x.sum(axis=axis)
+        return array
 
     test = stats.permutation_test(
         (ranks[:split], ranks[split:]),

@@ -33,10 +33,12 @@ class BahdanauAttention(SingleAttention):
     def scores(self, x: Float[Tensor, "B L D"], state: AnnotationState) -> Float[Tensor, "B L S"]:
         assert state.keys is not None
         pairs = torch.tanh(self.query(x)[:, :, None] + state.keys[:, None])
-        return self.score(pairs).squeeze(-1)
+        y: Tensor = self.score(pairs).squeeze(-1)
+        return y
 
     def join(self, x: Float[Tensor, "B L D"], found: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
-        return self.output(torch.cat((x, found), dim=-1))
+        y: Tensor = self.output(torch.cat((x, found), dim=-1))
+        return y
 
     def costs(self, query: CostQuery) -> Costs:
         n, m, d, a = query.length, query.memory_length, self.d_model, self.score_width

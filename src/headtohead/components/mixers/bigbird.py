@@ -196,7 +196,8 @@ def gathered(x: Float[Tensor, "B H L K"], index: Int[Tensor, "#B N S"], size: in
     tokens = F.pad(x.transpose(1, 2), (0, 0, 0, 0, 0, number * size - x.shape[2]))
     blocks = tokens.unflatten(1, (number, size)).flatten(0, 1)
     rows = index + torch.arange(batch, device=x.device)[:, None, None] * number
-    return blocks.index_select(0, rows.flatten()).unflatten(0, (batch, number, -1)).flatten(2, 3).transpose(2, 3)
+    y: Tensor = blocks.index_select(0, rows.flatten()).unflatten(0, (batch, number, -1)).flatten(2, 3).transpose(2, 3)
+    return y
 
 
 def taken(blocks: Float[Tensor, "B H N C K"], index: Int[Tensor, "B T"]) -> Float[Tensor, "B H T C K"]:

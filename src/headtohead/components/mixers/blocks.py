@@ -50,7 +50,8 @@ class Blocks:
         missing = self.padded_length - self.length
         if missing:  # token by token in memory, as outputs will be too: merging their heads then copies nothing
             x = F.pad(x.transpose(1, 2), (0, 0, 0, 0, 0, missing)).transpose(1, 2)
-        return x.unflatten(2, (self.number, self.size))
+        y: Tensor = x.unflatten(2, (self.number, self.size))
+        return y
 
     def keys(self, x: Float[Tensor, "B G L K"]) -> Float[Tensor, "B G N S K"]:
         """Views into one padded copy: neighbours overlap."""
@@ -59,7 +60,8 @@ class Blocks:
         return padded.unfold(2, self.span, self.size).transpose(-1, -2)
 
     def of_queries(self, x: Shaped[Tensor, "B L"]) -> Shaped[Tensor, "B N C"]:
-        return F.pad(x, (0, self.padded_length - self.length)).unflatten(1, (self.number, self.size))
+        y: Tensor = F.pad(x, (0, self.padded_length - self.length)).unflatten(1, (self.number, self.size))
+        return y
 
     def of_keys(self, x: Shaped[Tensor, "B L"]) -> Shaped[Tensor, "B N S"]:
         left, right = self.before * self.size, self.after * self.size + self.padded_length - self.length
@@ -83,7 +85,8 @@ def unfolded(y: Float[Tensor, "X Y C K"], batch: int, length: int, *, by_row: bo
         blocks = y.unflatten(0, (batch, -1)).transpose(1, 2)
     else:
         blocks = y.unflatten(1, (batch, -1)).permute(1, 2, 0, 3, 4)
-    return blocks.flatten(2, 3)[:, :, :length]
+    output: Tensor = blocks.flatten(2, 3)[:, :, :length]
+    return output
 
 
 def near(
@@ -111,4 +114,5 @@ def attend_blocks(
     bias = bias.unflatten(1, (-1, groups)).flatten(2, 3) if by_head else bias.repeat(1, 1, groups, 1)
     q = q.unflatten(1, (-1, groups)).flatten(2, 3)
     y = attend(q, k, v, bias=bias, causal=False, scale=scale, dropout=dropout)
-    return y.unflatten(2, (groups, -1)).flatten(1, 2)
+    output: Tensor = y.unflatten(2, (groups, -1)).flatten(1, 2)
+    return output

@@ -27,7 +27,8 @@ class BothWays(Mixer):
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         order = reversed_order(context.valid, x.shape[1], x.device)
         y = self.backwards(reordered(x, order), _read_in(order, context))
-        return self.forwards(x, _one_way(context)) + reordered(y, order)
+        output: Tensor = self.forwards(x, _one_way(context)) + reordered(y, order)
+        return output
 
     def initial_state(self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype) -> State:
         del batch_size, max_length, device, dtype

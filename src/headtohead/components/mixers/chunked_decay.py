@@ -51,7 +51,7 @@ def decayed_sums(
             log_decay = F.pad(log_decay.expand(-1, -1, length), (0, missing))
     if starts is not None:
         starts = F.pad(starts, (0, missing))
-    y, last = _DecayedSums.apply(q, k, v, log_decay, state, starts, width)
+    y, last = _DecayedSums.apply(q, k, v, log_decay, state, starts, width)  # type: ignore[no-untyped-call]
     return y[:, :, :length], last
 
 

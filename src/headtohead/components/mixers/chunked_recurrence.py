@@ -53,7 +53,9 @@ def recur(
             return recur_by_doubling(q, k, v, log_decay, reads=reads, writes=writes, state=state, starts=starts)
         queries = (q,) if reads is None else (q, reads)
         keys = (k,) if writes is None else (writes, k)
-        return _in_chunks(queries, keys, v, log_decay, state, starts, chunk_length(q.shape[2], chunk_size))
+        size = chunk_length(q.shape[2], chunk_size)
+        outputs: tuple[Tensor, Tensor] = _in_chunks(queries, keys, v, log_decay, state, starts, size)
+        return outputs
 
 
 def recur_once(
@@ -106,14 +108,15 @@ def _in_chunks(
     if state is None:
         state = v.new_zeros(*rows, queries[0].shape[-1], v.shape[-1])
     given = (*together, _cut(v, chunk).contiguous(), _cut(log_decay, chunk).contiguous())
-    y, state = _Recurrence.apply(*given, state.flatten(0, 1), document)
+    y, state = _Recurrence.apply(*given, state.flatten(0, 1), document)  # type: ignore[no-untyped-call]
     return y.movedim(0, 1).flatten(1, 2)[:, : v.shape[2]].unflatten(0, rows), state.unflatten(0, rows)
 
 
 def _cut(x: Tensor, chunk: int) -> Tensor:
     """x[B, H, L, E] as [N, G, C, E]: the chunks of G = B H sequences one after the other, with zeros behind."""
     missing = -x.shape[2] % chunk
-    return (F.pad(x, (0, 0, 0, missing)) if missing else x).flatten(0, 1).unflatten(1, (-1, chunk)).movedim(1, 0)
+    y: Tensor = (F.pad(x, (0, 0, 0, missing)) if missing else x).flatten(0, 1).unflatten(1, (-1, chunk)).movedim(1, 0)
+    return y
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,8 @@ class _Chunks:
     @property
     def kept(self) -> Float[Tensor, "N G C K"]:
         """Of the keys at which z is written."""
-        return self.decay.kept[:, : self.size].unflatten(0, (self.num, -1))
+        y: Tensor = self.decay.kept[:, : self.size].unflatten(0, (self.num, -1))
+        return y
 
     @cached_property
     def solving(self) -> Float[Tensor, "M C C"]:

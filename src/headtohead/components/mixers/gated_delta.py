@@ -115,7 +115,8 @@ class GatedDelta(MatrixMemory):
 
     def emit(self, y: Float[Tensor, "B H L V"], parts: Parts) -> Float[Tensor, "B L D"]:
         y = merge_heads(self.norm(y))
-        return self.output(y if parts.gate is None else y * F.silu(parts.gate))
+        output: Tensor = self.output(y if parts.gate is None else y * F.silu(parts.gate))
+        return output
 
     def through(
         self, kernel: Callable[..., Any], parts: Parts, begins: Bool[Tensor, "B L"] | None

@@ -76,7 +76,8 @@ class GatedLinearAttention(MatrixMemory):
 
     def emit(self, y: Float[Tensor, "B H L V"], parts: Parts) -> Float[Tensor, "B L D"]:
         assert parts.gate is not None, "project makes it"
-        return self.output(merge_heads(self.norm(y)) * F.silu(parts.gate))
+        output: Tensor = self.output(merge_heads(self.norm(y)) * F.silu(parts.gate))
+        return output
 
     def through(
         self, kernel: Callable[..., Any], parts: Parts, begins: Bool[Tensor, "B L"] | None

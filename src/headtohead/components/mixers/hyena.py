@@ -120,7 +120,8 @@ class Hyena(Mixer, Attends):
             return list(exact(self.filter(length)).unbind(1))
 
     def write(self, y: Float[Tensor, "B L D"], z: Float[Tensor, "B L D"], p: Projections) -> Float[Tensor, "B L D"]:
-        return self.output(p.outer * (y + self.skip.to(z.dtype) * z))
+        output: Tensor = self.output(p.outer * (y + self.skip.to(z.dtype) * z))
+        return output
 
     def attention(
         self, x: Float[Tensor, "B L D"], context: Context, *, causal: bool | None = None
@@ -144,7 +145,8 @@ class Hyena(Mixer, Attends):
         self, weights: Float[Tensor, "B H L M"], x: Float[Tensor, "B L D"], context: Context
     ) -> Float[Tensor, "B L D"]:
         value = self.project(x, context).value
-        return self.output(applied(weights, exact(value)).to(value.dtype))
+        y: Tensor = self.output(applied(weights, exact(value)).to(value.dtype))
+        return y
 
     def initial_state(
         self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype

@@ -81,7 +81,8 @@ class ImplicitFilter(Component):
         h = self.features(place)
         for layer in self.hidden:
             h = layer(h)
-        return self.last(h).unflatten(-1, (self.num_sides, self.d_model)) * self.window(place)
+        y: Tensor = self.last(h).unflatten(-1, (self.num_sides, self.d_model)) * self.window(place)
+        return y
 
     def features(self, place: Float[Tensor, " L"]) -> Float[Tensor, "L F"]:
         """The distance, and its sines and cosines of 1, 2, 3 ... turns to the reach."""

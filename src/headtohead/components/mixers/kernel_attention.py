@@ -63,7 +63,8 @@ class KernelAttention(Mixer, Attends):
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         q, k, v = self.project(x, context)
         y = self.means_before(q, k, v, context) if self.causal else self.means_of_all(q, k, v, context)
-        return self.output(merge_heads(y.to(v.dtype)))
+        output: Tensor = self.output(merge_heads(y.to(v.dtype)))
+        return output
 
     def project(self, x: Float[Tensor, "B L D"], context: Context) -> tuple[Tensor, Tensor, Tensor]:
         """Features of queries and keys, none where a key is padding, in float32 at least; and values."""
@@ -104,7 +105,8 @@ class KernelAttention(Mixer, Attends):
         self, weights: Float[Tensor, "B H L M"], x: Float[Tensor, "B L D"], context: Context
     ) -> Float[Tensor, "B L D"]:
         _, _, v = self.project(x, context)
-        return self.output(merge_heads(weights.to(v.dtype) @ v))
+        y: Tensor = self.output(merge_heads(weights.to(v.dtype) @ v))
+        return y
 
     def initial_state(self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype) -> SumState:
         del max_length

@@ -23,7 +23,7 @@ def convolved(
     back = room.expand_as(ahead[1:]) if behind is None else behind[1:].flip(0)
     circle = torch.cat((ahead, room, back), dim=0)
     with full_precision(x):
-        y: Tensor = _Circular.apply(exact(x).mT, exact(circle).mT)
+        y: Tensor = _Circular.apply(exact(x).mT, exact(circle).mT)  # type: ignore[no-untyped-call]
     return y.mT.to(x.dtype)
 
 
@@ -41,7 +41,8 @@ class _Circular(torch.autograd.Function):
         spectrum, response = torch.fft.rfft(x, n=size), torch.fft.rfft(circle)
         ctx.save_for_backward(spectrum, response)
         ctx.length, ctx.size = x.shape[-1], size
-        return torch.fft.irfft(spectrum * response, n=size)[..., : x.shape[-1]].contiguous()
+        y: Tensor = torch.fft.irfft(spectrum * response, n=size)[..., : x.shape[-1]].contiguous()
+        return y
 
     @staticmethod
     @once_differentiable

@@ -175,7 +175,8 @@ class Longformer(SparseAttention):
             return super().mixed(weights, x, context)
         values = (self.global_keys(x, context)[1], self.project(x, context)[2])
         by_global, by_others = (weights.to(v.dtype) @ v for v in values)
-        return self.output(merge_heads(torch.where(self.is_global(x, context), by_global, by_others)))
+        y: Tensor = self.output(merge_heads(torch.where(self.is_global(x, context), by_global, by_others)))
+        return y
 
     def is_global(self, x: Float[Tensor, "B L D"], context: Context) -> Bool[Tensor, "#B 1 L 1"]:
         return (places_of(context, x)[0] < self.num_global)[:, None, :, None]
@@ -214,7 +215,8 @@ class Longformer(SparseAttention):
         state.read(context, 1)
         bias = score_bias(context.encoding, q, positions, known, there[:, None, None], self.scale)
         y = attend(q, keys, values, bias=bias, causal=False, scale=self.scale, dropout=0.0)
-        return self.output(merge_heads(y))
+        output: Tensor = self.output(merge_heads(y))
+        return output
 
     def num_pairs(self, length: int) -> int:
         first = min(self.num_global, length)

@@ -43,7 +43,8 @@ class LuongAttention(SingleAttention):
             return x @ keys.mT
         # W [x; h] is the sum of two products, and that of h is made once.
         pairs = torch.tanh(self.query(x)[:, :, None] + keys[:, None])
-        return self.weigh(pairs).squeeze(-1)
+        y: Tensor = self.weigh(pairs).squeeze(-1)
+        return y
 
     def join(self, x: Float[Tensor, "B L D"], found: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
         return torch.tanh(self.output(torch.cat((x, found), dim=-1)))

@@ -165,7 +165,8 @@ class Mamba(Accelerated, Attends):
 
     def write(self, y: Float[Tensor, "B L E"], chosen: Selection) -> Float[Tensor, "B L D"]:
         y = y + self.D.to(y.dtype) * chosen.value
-        return self.out_proj(y * F.silu(chosen.gate))
+        output: Tensor = self.out_proj(y * F.silu(chosen.gate))
+        return output
 
     def attention(
         self, x: Float[Tensor, "B L D"], context: Context, *, causal: bool | None = None

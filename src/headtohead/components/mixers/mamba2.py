@@ -69,7 +69,8 @@ class GatedRmsNorm(Component):
         y = y * F.silu(gate.to(y.dtype))
         groups = y.unflatten(-1, (self.num_groups, -1))
         scale = (groups.square().mean(-1, keepdim=True) + self.eps).rsqrt()
-        return (groups * scale).flatten(-2) * self.weight.to(y.dtype)
+        output: Tensor = (groups * scale).flatten(-2) * self.weight.to(y.dtype)
+        return output
 
     def costs(self, query: CostQuery) -> Costs:
         return Costs.of(self, activation_bytes=4 * query.length * (4 * self.width + self.num_groups))
@@ -207,7 +208,8 @@ class Mamba2(Accelerated, Attends):
 
     def write(self, y: Float[Tensor, "B H L P"], chosen: Selection) -> Float[Tensor, "B L D"]:
         y = y + self.D.to(y.dtype)[:, None, None] * chosen.value
-        return self.out_proj(self.norm(merge_heads(y), chosen.gate).to(chosen.gate.dtype))
+        output: Tensor = self.out_proj(self.norm(merge_heads(y), chosen.gate).to(chosen.gate.dtype))
+        return output
 
     def attention(
         self, x: Float[Tensor, "B L D"], context: Context, *, causal: bool | None = None

@@ -55,7 +55,8 @@ class MinGru(GatedRecurrence):
 
     def write(self, h: Float[Tensor, "B L E"], gates: Gates) -> Float[Tensor, "B L D"]:
         del gates
-        return self.output(h)
+        y: Tensor = self.output(h)
+        return y
 
     def costs(self, query: CostQuery) -> Costs:
         n, d, e = query.length, self.d_model, self.width

@@ -150,7 +150,8 @@ class Mlstm(Mixer, Attends):
     def gated(self, h: Float[Tensor, "B H L K"], x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
         normed = merge_heads(F.layer_norm(h, (self.head_width,), eps=self.eps))
         gate = self.output_gate(x).sigmoid()
-        return self.output(gate * (normed * self.norm_weight.to(normed.dtype)).to(gate.dtype))
+        y: Tensor = self.output(gate * (normed * self.norm_weight.to(normed.dtype)).to(gate.dtype))
+        return y
 
     def attention(
         self, x: Float[Tensor, "B L D"], context: Context, *, causal: bool | None = None

@@ -87,10 +87,12 @@ class Performer(KernelAttention):
     def key_features(self, k: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
         """Exponents are near 0 unless a key is of great length."""
         lengths = k.square().sum(-1, keepdim=True) * (0.5 * self.head_width**-0.5)
-        return (self._along(k) - lengths).clamp(-LARGEST_EXPONENT, LARGEST_EXPONENT).exp()
+        y: Tensor = (self._along(k) - lengths).clamp(-LARGEST_EXPONENT, LARGEST_EXPONENT).exp()
+        return y
 
     def _along(self, x: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
-        return x @ (self.directions.to(x.dtype) * self.head_width**-0.25).mT
+        y: Tensor = x @ (self.directions.to(x.dtype) * self.head_width**-0.25).mT
+        return y
 
     def feature_flops(self, length: int) -> int:
         return 4 * length * self.d_model * self.num_features

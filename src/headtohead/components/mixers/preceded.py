@@ -29,7 +29,8 @@ class Preceded(Mixer):
         self.local, self.mixer, self.causal = local, mixer, mixer.causal
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
-        return self.mixer(self.local(x, context), context)
+        y: Tensor = self.mixer(self.local(x, context), context)
+        return y
 
     def initial_state(
         self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype

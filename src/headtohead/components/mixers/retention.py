@@ -115,7 +115,8 @@ class Retention(Accelerated, Attends):
     def gated(self, y: Float[Tensor, "B H L P"], x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
         normed = y * (y.square().mean(-1, keepdim=True) + self.eps).rsqrt()
         gate = F.silu(self.gate(x))
-        return self.output(gate * merge_heads(normed).to(gate.dtype))
+        output: Tensor = self.output(gate * merge_heads(normed).to(gate.dtype))
+        return output
 
     def attention(
         self, x: Float[Tensor, "B L D"], context: Context, *, causal: bool | None = None

@@ -105,7 +105,8 @@ class RgLru(GatedRecurrence):
 
     def write(self, h: Float[Tensor, "B L E"], gates: Gates) -> Float[Tensor, "B L D"]:
         assert gates.output is not None
-        return self.output(gates.output * h)
+        y: Tensor = self.output(gates.output * h)
+        return y
 
     def initial_state(
         self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype

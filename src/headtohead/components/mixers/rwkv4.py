@@ -77,7 +77,8 @@ class Rwkv4(Mixer, Attends):
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         begins = starts(context)
         k, v, r = self.project(x, previous(x, begins))
-        return self.output(r * self.mean(k, v, begins))
+        y: Tensor = self.output(r * self.mean(k, v, begins))
+        return y
 
     def project(
         self, x: Float[Tensor, "B L D"], before: Float[Tensor, "B L D"]
@@ -116,7 +117,8 @@ class Rwkv4(Mixer, Attends):
         self, weights: Float[Tensor, "B H L M"], x: Float[Tensor, "B L D"], context: Context
     ) -> Float[Tensor, "B L D"]:
         _, v, r = self.project(x, previous(x, starts(context)))
-        return self.output(r * applied(weights, exact(v)).to(v.dtype))
+        y: Tensor = self.output(r * applied(weights, exact(v)).to(v.dtype))
+        return y
 
     def initial_state(
         self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype

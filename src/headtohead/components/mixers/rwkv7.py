@@ -27,7 +27,8 @@ SHIFTS = (0.2, 0.9, 0.7, 0.7, 0.9, 0.2)
 
 def low_rank(d_model: int, factor: float) -> int:
     """As published: a multiple of 32 near `factor` times the root of the width."""
-    return max(32, 32 * round(factor * d_model**0.5 / 32))
+    count: int = max(32, 32 * round(factor * d_model**0.5 / 32))
+    return count
 
 
 class Rwkv7(MatrixMemory):
@@ -127,7 +128,8 @@ class Rwkv7(MatrixMemory):
         rows, eps = merge_heads(y), 1e-5 * self.head_width
         normed = F.group_norm(rows.flatten(0, 1), self.num_heads, self.norm_weight, self.norm_bias, eps)
         read = normed.view_as(rows) + merge_heads(parts.bonus * parts.v)
-        return self.output(read * parts.gate)
+        output: Tensor = self.output(read * parts.gate)
+        return output
 
     def through(
         self, kernel: Callable[..., Any], parts: Parts, begins: Bool[Tensor, "B L"] | None

@@ -21,7 +21,8 @@ def scan(
     """All states of the recurrence, whose state before the first token is `start`, or zero."""
     if torch.compiler.is_exporting():
         return _by_doubling(a, b, start)
-    return _in_place(a, b, start)
+    y: Tensor = _in_place(a, b, start)
+    return y
 
 
 def forgetting(a: Float[Tensor, "B L *C"], begins: Bool[Tensor, "B L"] | None) -> Float[Tensor, "B L *C"]:
@@ -42,7 +43,7 @@ def exact(tensor: Tensor) -> Tensor:
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def _in_place(a: Tensor, b: Tensor, start: Tensor | None) -> Tensor:
-    h: Tensor = _Scan.apply(a, b, start)
+    h: Tensor = _Scan.apply(a, b, start)  # type: ignore[no-untyped-call]
     return h
 
 

@@ -52,7 +52,7 @@ def chunks(length: int) -> list[slice]:
 def _chunked(
     x: Tensor, step: Tensor, A: Tensor, B: Tensor, C: Tensor, begins: Tensor | None, state: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    y, last = _SelectiveScan.apply(x, step, A, B, C, begins, state)
+    y, last = _SelectiveScan.apply(x, step, A, B, C, begins, state)  # type: ignore[no-untyped-call]
     return y, last
 
 

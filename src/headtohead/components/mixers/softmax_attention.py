@@ -130,7 +130,8 @@ class SoftmaxAttention(Mixer, Attends):
             scale=self.scale,
             dropout=self.dropout if self.training else 0.0,
         )
-        return self.output(merge_heads(y))
+        output: Tensor = self.output(merge_heads(y))
+        return output
 
     def project(
         self, x: Float[Tensor, "B L D"], context: Context, fused: Fused | None = None
@@ -175,7 +176,8 @@ class SoftmaxAttention(Mixer, Attends):
     ) -> Float[Tensor, "B L D"]:
         _, _, v = self.project(x, context)
         v = v.repeat_interleave(self.num_heads // self.num_kv_heads, dim=1)
-        return self.output(merge_heads(weights.to(v.dtype) @ v))
+        y: Tensor = self.output(merge_heads(weights.to(v.dtype) @ v))
+        return y
 
     def division(self) -> Division | None:
         """Every device has whole heads; the gains of normed queries and keys belong to all, and keep them together."""

@@ -72,7 +72,8 @@ class SoftmaxCrossAttention(CrossMixer, Attends):
         q = split_heads(self.query(x), self.head_width)
         dropout = self.dropout if self.training else 0.0
         y = attend(q, state.keys, state.values, bias=state.bias, causal=False, scale=self.scale, dropout=dropout)
-        return self.output(merge_heads(y))
+        output: Tensor = self.output(merge_heads(y))
+        return output
 
     def attention(
         self, x: Float[Tensor, "B L D"], context: Context, *, causal: bool | None = None
@@ -90,7 +91,8 @@ class SoftmaxCrossAttention(CrossMixer, Attends):
         state = self.read(context)
         assert state.values is not None
         v = state.values.repeat_interleave(self.num_heads // self.num_kv_heads, dim=1)
-        return self.output(merge_heads(weights.to(v.dtype) @ v))
+        y: Tensor = self.output(merge_heads(weights.to(v.dtype) @ v))
+        return y
 
     def costs(self, query: CostQuery) -> Costs:
         n, m, d = query.length, query.memory_length, self.d_model

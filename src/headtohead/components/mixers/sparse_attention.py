@@ -121,7 +121,8 @@ class SparseAttention(SoftmaxAttention):
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         q, k, v = self.project(x, context)
-        return self.output(merge_heads(self.look(q, k, v, context)))
+        y: Tensor = self.output(merge_heads(self.look(q, k, v, context)))
+        return y
 
     def allowed(self, x: Float[Tensor, "B L D"], context: Context, *, causal: bool) -> Bool[Tensor, "#B 1 L L"]:
         """The pattern, under all masks, for looking at."""
@@ -180,7 +181,8 @@ class SparseAttention(SoftmaxAttention):
         bias = score_bias(context.encoding, q, positions, known, allowed, self.scale)
         state.read(context, 1)
         y = attend(q, keys, values, bias=bias, causal=False, scale=self.scale, dropout=0.0)
-        return self.output(merge_heads(y))
+        output: Tensor = self.output(merge_heads(y))
+        return output
 
     def costs(self, query: CostQuery) -> Costs:
         n, d = query.length, self.d_model

@@ -122,7 +122,8 @@ class Strided(SparseAttention):
         places, known = positions.flatten()[:, None], positions[:, of].flatten(0, 1)
         allowed = allowed.expand(rows, -1, -1).flatten(0, 1)[:, None, None]
         bias = score_bias(context.encoding, one_by_one, places, known, allowed, self.scale)
-        return bias[:, :, 0].unflatten(0, (rows, length)).transpose(1, 2)
+        y: Tensor = bias[:, :, 0].unflatten(0, (rows, length)).transpose(1, 2)
+        return y
 
     def is_near(self, at: Tensor, of: Tensor) -> Tensor:
         distance = (at - of).abs()
@@ -139,7 +140,8 @@ class Strided(SparseAttention):
         reach = range(self.dilation, self.back * self.dilation + 1, self.dilation)
         distances = {*reach, *range(self.stride, length, self.stride)}
         apart = sum(length - distance for distance in distances if distance < length)
-        return length + apart * (1 if self.causal else 2)
+        count: int = length + apart * (1 if self.causal else 2)
+        return count
 
     def kept_elements(self, query: CostQuery) -> tuple[int, int]:
         """Of both parts: queries, keys, values, weights, as they are multiplied; all weights in one; outputs."""
@@ -156,11 +158,13 @@ def grouped(x: Float[Tensor, "B H L K"], apart: int) -> Float[Tensor, "X H A K"]
     """Rows of those tokens whose places leave the same remainder."""
     found = -(-x.shape[2] // apart)
     padded = F.pad(x, (0, 0, 0, found * apart - x.shape[2]))
-    return padded.unflatten(2, (found, apart)).permute(0, 3, 1, 2, 4).flatten(0, 1)
+    y: Tensor = padded.unflatten(2, (found, apart)).permute(0, 3, 1, 2, 4).flatten(0, 1)
+    return y
 
 
 def ordered(y: Float[Tensor, "X H N C K"], length: int, apart: int) -> Float[Tensor, "B H L K"]:
     """The way back, from blocks."""
     found = -(-length // apart)
     rows = y.flatten(2, 3)[:, :, :found].unflatten(0, (-1, apart))
-    return rows.permute(0, 2, 3, 1, 4).flatten(2, 3)[:, :, :length]
+    output: Tensor = rows.permute(0, 2, 3, 1, 4).flatten(2, 3)[:, :, :length]
+    return output

@@ -19,7 +19,7 @@ def inverse_of_one_minus(strict: Float[Tensor, "M C C"]) -> Float[Tensor, "M C C
     size, width = strict.shape[-1], min(BASE, strict.shape[-1])
     parts = strict.unflatten(-1, (-1, width)).unflatten(-3, (-1, width))
     power = parts.diagonal(dim1=-4, dim2=-2).movedim(-1, -3).flatten(0, 1)
-    inverse = power + torch.eye(width, dtype=strict.dtype, device=strict.device)
+    inverse: Tensor = power + torch.eye(width, dtype=strict.dtype, device=strict.device)
     for _ in range((width - 1).bit_length() - 1):
         power = power @ power
         inverse = torch.baddbmm(inverse, inverse, power)
@@ -35,4 +35,5 @@ def inverse_of_one_minus(strict: Float[Tensor, "M C C"]) -> Float[Tensor, "M C C
 def corners(square: Float[Tensor, "*any C C"], half: int) -> Float[Tensor, "*any N half half"]:
     """A view of each part of two halves: its late rows in its early columns."""
     blocks = square.unflatten(-1, (-1, 2, half)).unflatten(-4, (-1, 2, half))
-    return blocks[..., 1, :, :, 0, :].diagonal(dim1=-4, dim2=-2).movedim(-1, -3)
+    y: Tensor = blocks[..., 1, :, :, 0, :].diagonal(dim1=-4, dim2=-2).movedim(-1, -3)
+    return y

@@ -56,7 +56,7 @@ def nothing_read(k: Float[Tensor, "B L E"]) -> Sums:
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def _in_place(*inputs: Tensor | None) -> tuple[Tensor, ...]:
-    outputs: tuple[Tensor, ...] = _Wkv.apply(*inputs)
+    outputs: tuple[Tensor, ...] = _Wkv.apply(*inputs)  # type: ignore[no-untyped-call]
     return outputs
 
 

@@ -27,7 +27,8 @@ class Learned(Position):
         self.table = nn.Embedding(max_length, d_model)
 
     def add(self, x: Float[Tensor, "B L D"], positions: Int[Tensor, "#B L"]) -> Float[Tensor, "B L D"]:
-        return x + self.table(positions)
+        y: Tensor = x + self.table(positions)
+        return y
 
     def costs(self, query: CostQuery) -> Costs:
         """Autograd keeps the indices."""

@@ -44,14 +44,7 @@ class Rotary(Position):
         if pairing not in ("half", "interleaved"):
             raise ValueError(f"pairing={pairing} is unknown: choose half or interleaved")
 
-    def rotation(
-        self, positions: Int[Tensor, "#B L"], dtype: torch.dtype
-    ) -> Float[
-        Tensor,
-        (
-            two  # B 1 L R
-        ),
-    ]:
+    def rotation(self, positions: Int[Tensor, "#B L"], dtype: torch.dtype) -> Float[Tensor, "2 #B 1 L R"]:
         angles = turning_angles(positions, self.frequencies(positions.device, dtype), dtype)
         angles = torch.cat((angles, angles), -1) if self.pairing == "half" else angles.repeat_interleave(2, -1)
         waves = torch.stack((angles.cos(), angles.sin()))
@@ -64,12 +57,7 @@ class Rotary(Position):
     def rotate(
         self,
         x: Float[Tensor, "B H L K"],
-        rotation: Float[
-            Tensor,
-            (
-                two  # B 1 L R
-            ),
-        ],
+        rotation: Float[Tensor, "2 #B 1 L R"],
     ) -> Float[Tensor, "B H L K"]:
         return turn(x, rotation.to(x.dtype), interleaved=self.pairing == "interleaved")
 
@@ -103,12 +91,7 @@ def turning_angles(
 
 def turn(
     x: Float[Tensor, "B H L K"],
-    rotation: Float[
-        Tensor,
-        (
-            two  # B 1 L R
-        ),
-    ],
+    rotation: Float[Tensor, "2 #B 1 L R"],
     *,
     interleaved: bool,
 ) -> Float[Tensor, "B H L K"]:

@@ -37,14 +37,7 @@ class Rotary2d(Position):
         self.patches = PatchGrid("rotary_2d", grid, max_length)
         self.max_length = self.patches.max_length
 
-    def rotation(
-        self, positions: Int[Tensor, "#B L"], dtype: torch.dtype
-    ) -> Float[
-        Tensor,
-        (
-            two  # B 1 L R
-        ),
-    ]:
+    def rotation(self, positions: Int[Tensor, "#B L"], dtype: torch.dtype) -> Float[Tensor, "2 #B 1 L R"]:
         rows, columns, is_patch = self.patches.places(positions)
         frequencies = plain_frequencies(self.rotated // 4, self.base, positions.device, dtype)
         angles = torch.cat([turning_angles(place, frequencies, dtype) for place in (rows, columns)], dim=-1)
@@ -54,12 +47,7 @@ class Rotary2d(Position):
     def rotate(
         self,
         x: Float[Tensor, "B H L K"],
-        rotation: Float[
-            Tensor,
-            (
-                two  # B 1 L R
-            ),
-        ],
+        rotation: Float[Tensor, "2 #B 1 L R"],
     ) -> Float[Tensor, "B H L K"]:
         return turn(x, rotation.to(x.dtype), interleaved=False)
 

@@ -90,7 +90,8 @@ class Canvas:
 def between(corners: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """Places along each step of a path, where 0 is its start and 1 its end."""
     start, stop = corners[..., :-1, None, :], corners[..., 1:, None, :]
-    return start + (stop - start) * shares[:, None]
+    array: np.ndarray = start + (stop - start) * shares[:, None]
+    return array
 
 
 def _along(angles: np.ndarray) -> np.ndarray:

@@ -135,4 +135,5 @@ def opening_chances(width: int, max_depth: int) -> np.ndarray:
 def drawn_place(allowed: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """In each row one of the allowed places, each equally likely."""
     rank = (generator.random(len(allowed)) * allowed.sum(1)).astype(np.int64)
-    return np.argmax(np.cumsum(allowed, axis=1) > rank[:, None], axis=1)
+    array: np.ndarray = np.argmax(np.cumsum(allowed, axis=1) > rank[:, None], axis=1)
+    return array

@@ -205,7 +205,8 @@ class PathfinderPixels(Pathfinder):
 def _distance(places: np.ndarray, corners: np.ndarray) -> np.ndarray:
     """From the nearest of some places to a path, picture by picture."""
     path = between(corners, np.array([0.0, 1 / 3, 2 / 3, 1.0])).reshape(len(corners), 1, -1, 2)
-    return np.linalg.norm(places[:, :, None] - path, axis=-1).min((1, 2))
+    array: np.ndarray = np.linalg.norm(places[:, :, None] - path, axis=-1).min((1, 2))
+    return array
 
 
 def _dots(paths: np.ndarray, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -241,4 +242,5 @@ def drawn(paths: np.ndarray, short: np.ndarray, dots: np.ndarray, size: int) -> 
     far = np.hypot(middles[:, None] - dots[:, :, 0, None, None], middles - dots[:, :, 1, None, None]).min(1)
     dashes = _DASH_LEVEL * np.minimum(levels, 1).reshape(count, size, size)
     whole = np.maximum(dashes, np.clip(_DOT_RADIUS + 0.5 - far, 0, 1))
-    return np.round(_BRIGHTEST * whole).astype(np.uint8).reshape(count, -1)
+    array: np.ndarray = np.round(_BRIGHTEST * whole).astype(np.uint8).reshape(count, -1)
+    return array

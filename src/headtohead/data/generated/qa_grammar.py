@@ -108,7 +108,8 @@ class QaGrammar(TextSource):
 
 def _apart(size: int, number: int, generator: np.random.Generator) -> list[list[int]]:
     """In each row different places of a list of this size."""
-    return np.argsort(generator.random((_AT_ONCE, size)), axis=1)[:, :number].tolist()
+    result: list[list[int]] = np.argsort(generator.random((_AT_ONCE, size)), axis=1)[:, :number].tolist()
+    return result
 
 
 def _fact(who: int, what: int, where: int, verb: int) -> dict[str, str]:

@@ -26,7 +26,8 @@ def grey(images: Images) -> Float[Tensor, "B 1 H W"]:
     if images.shape[1] == 1:
         return images
     red, green, blue = images.split(1, dim=1)
-    return _OF_RED * red + _OF_GREEN * green + _OF_BLUE * blue
+    y: Tensor = _OF_RED * red + _OF_GREEN * green + _OF_BLUE * blue
+    return y
 
 
 def blended(plain: Tensor, images: Images, factors: Factors) -> Images:

@@ -25,12 +25,12 @@ def noise(keys: Int[Tensor, " B"], size: int) -> Float[Tensor, "B N"]:
     return _shifted(mixed, _BITS - _KEPT).float() * 2.0**-_KEPT
 
 
-def _mix(z: Int[Tensor, ...]) -> Int[Tensor, ...]:
+def _mix(z: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
     z = (z ^ _shifted(z, 30)) * _FIRST
     z = (z ^ _shifted(z, 27)) * _SECOND
     return z ^ _shifted(z, 31)
 
 
-def _shifted(z: Int[Tensor, ...], by: int) -> Int[Tensor, ...]:
+def _shifted(z: Int[Tensor, "..."], by: int) -> Int[Tensor, "..."]:
     """To the right, with zeros from the left, whatever the sign."""
     return (z >> by) & ((1 << (_BITS - by)) - 1)

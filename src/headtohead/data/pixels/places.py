@@ -11,6 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 Images = Float[Tensor, "B C H W"]
+Resized = Float[Tensor, "B C P Q"]
+"""The same images with other sides."""
 Places = Int[Tensor, " B"]
 Matrices = Float[Tensor, "B 2 3"]
 
@@ -20,7 +22,7 @@ def flipped(images: Images, which: Bool[Tensor, " B"], *, axis: int) -> Images:
     return torch.where(which[:, None, None, None], images.flip(axis), images)
 
 
-def cut_out(images: Images, tops: Places, lefts: Places, *, height: int, width: int) -> Images:
+def cut_out(images: Images, tops: Places, lefts: Places, *, height: int, width: int) -> Resized:
     """A rectangle of each, by whole pixels."""
     device = images.device
     rows = tops[:, None] + torch.arange(height, device=device)
@@ -30,7 +32,7 @@ def cut_out(images: Images, tops: Places, lefts: Places, *, height: int, width: 
     return images[batch[:, None, None], :, rows[:, :, None], columns[:, None, :]].movedim(-1, 1)
 
 
-def bordered(images: Images, margin: int, *, value: float | None = None) -> Images:
+def bordered(images: Images, margin: int, *, value: float | None = None) -> Resized:
     """With a margin on all sides: of one value, or, with None, of what the image mirrors there."""
     edges = (margin,) * 4
     return F.pad(images, edges, mode="reflect") if value is None else F.pad(images, edges, value=value)

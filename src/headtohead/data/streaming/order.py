@@ -87,7 +87,8 @@ class Lane:
 
     def _units_in(self, number: int) -> list[int]:
         in_pass, place = divmod(number, self._per_pass)
-        return self._pass(in_pass)[place * self._window : (place + 1) * self._window].tolist()
+        result: list[int] = self._pass(in_pass)[place * self._window : (place + 1) * self._window].tolist()
+        return result
 
     def _ordered(self, number: int) -> np.ndarray:
         return np.random.default_rng([*self._seed, number, _UNITS_STREAM]).permutation(self._units)

@@ -33,7 +33,7 @@ class SpecialIds:
     def beginnings(self, tokens: np.ndarray) -> np.ndarray:
         """Where documents begin in rows of several: at a start token after an end token; the two may be one and the
         same."""
-        first = tokens == self.bos
+        first: np.ndarray = tokens == self.bos
         first[:, 1:] &= tokens[:, :-1] == self.eos
         return first
 

@@ -43,7 +43,8 @@ class Spread:
 
     @property
     def limit(self) -> float:
-        return max(_TOO_LARGE, self.head_width**0.25)
+        value: float = max(_TOO_LARGE, self.head_width**0.25)
+        return value
 
 
 def attention(patient: Patient) -> Finding:

@@ -31,7 +31,8 @@ class ByPlace(nn.Module):
         self.model, self.names = model, tuple(names)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        return self.model(**dict(zip(self.names, inputs, strict=True)))
+        y: Tensor = self.model(**dict(zip(self.names, inputs, strict=True)))
+        return y
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ _WINDOW = 1024
 
 
 @register_model("headtohead")
-class HeadToHead(LM):
+class HeadToHead(LM):  # type: ignore[misc]
     """A text begins with the start token that rows of the run's data begin with."""
 
     def __init__(

@@ -80,7 +80,8 @@ def _veiled(plain: np.ndarray, weights: np.ndarray, grid: Grid) -> np.ndarray:
     rows, columns = (np.arange(size) * cells // size for size, cells in ((height, grid[0]), (width, grid[1])))
     strength = (0.08 + 0.7 * share[rows][:, columns])[..., None]
     grey = plain.mean(2, keepdims=True) * np.ones(3)
-    return np.rint((1 - strength) * grey + strength * np.array(_VEIL)).astype(np.uint8)
+    array: np.ndarray = np.rint((1 - strength) * grey + strength * np.array(_VEIL)).astype(np.uint8)
+    return array
 
 
 def _framed(tile: np.ndarray) -> np.ndarray:

@@ -55,7 +55,8 @@ class Bm25:
     def num_bytes(self) -> int:
         """Lists and words."""
         spelt = sum(len(word.encode()) for word in self.numbers)
-        return self.texts.nbytes + self.added.nbytes + self.starts.nbytes + spelt
+        count: int = self.texts.nbytes + self.added.nbytes + self.starts.nbytes + spelt
+        return count
 
     def scores(self, query: str) -> np.ndarray:
         """Of every text; a word that the query has twice counts twice."""

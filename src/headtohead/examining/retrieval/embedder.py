@@ -56,7 +56,8 @@ class Embedder:
     @property
     def width(self) -> int:
         """Numbers in a vector."""
-        return self.embed(["a"]).shape[1]
+        count: int = self.embed(["a"]).shape[1]
+        return count
 
     @property
     def fingerprint(self) -> str:

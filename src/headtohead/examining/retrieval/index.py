@@ -40,10 +40,12 @@ class Index:
         """Of unit vectors with these documents."""
         held = np.asarray(self.vectors[documents], dtype=np.float32)
         if self.scales is None:
-            return queries @ held.T
-        if self.kept.facts["scales"] == "vector":
-            return queries @ held.T * self.scales[documents]
-        return (queries * self.scales) @ held.T
+            cosines: np.ndarray = queries @ held.T
+        elif self.kept.facts["scales"] == "vector":
+            cosines = queries @ held.T * self.scales[documents]
+        else:
+            cosines = (queries * self.scales) @ held.T
+        return cosines
 
     def search(self, queries: Vectors, depth: int) -> list[Ranking]:
         """The nearest documents of each query; exact, over all of them."""

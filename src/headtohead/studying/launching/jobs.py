@@ -98,7 +98,8 @@ def _code(command: Command, job: Job[int]) -> int:
     """That of the command; a job that ended without one leaves its reason in the log."""
     trouble = job.exception()
     if trouble is None:
-        return job.result()
+        count: int = job.result()
+        return count
     with command.log.open("a", encoding="utf-8") as log:
         log.write(f"{' '.join(str(trouble).split())}\n")
     return 1

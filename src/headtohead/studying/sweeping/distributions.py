@@ -29,7 +29,8 @@ def _uniform(given: Figures, chance: float) -> float:
 
 
 def _between_logs(given: Figures, chance: float) -> float:
-    return given["min"] * (given["max"] / given["min"]) ** chance
+    value: float = given["min"] * (given["max"] / given["min"]) ** chance
+    return value
 
 
 def _normal(given: Figures, chance: float) -> float:

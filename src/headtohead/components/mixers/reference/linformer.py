@@ -27,4 +27,5 @@ class Linformer(fast.Linformer):
         for place in range(x.shape[1]):
             scores = self.scale * (q[:, :, place, None] @ k.mT)
             seen.append(scores.softmax(-1) @ v)
-        return self.output(merge_heads(torch.cat(seen, dim=2)))
+        y: Tensor = self.output(merge_heads(torch.cat(seen, dim=2)))
+        return y

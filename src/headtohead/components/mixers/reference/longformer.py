@@ -29,4 +29,5 @@ class Longformer(fast.Longformer):
             bias = score_bias(context.encoding, queries, positions[:, at], positions, pairs, self.scale)
             bias = bias.expand(len(x), self.num_heads, -1, -1)
             seen.append(one_by_one(queries, keys, values, bias, pairs[:, 0], self.scale))
-        return self.output(merge_heads(torch.cat(seen, dim=2)))
+        y: Tensor = self.output(merge_heads(torch.cat(seen, dim=2)))
+        return y

@@ -27,7 +27,8 @@ class SoftmaxAttention(fast.SoftmaxAttention):
                 own = bias if bias.shape[2] == 1 else bias[:, :, place, None]
                 scores = scores + own[..., :num_keys]
             rows.append(_softmax(scores) @ v[:, :, :num_keys])
-        return self.output(fast.merge_heads(torch.cat(rows, dim=2)))
+        y: Tensor = self.output(fast.merge_heads(torch.cat(rows, dim=2)))
+        return y
 
 
 def _softmax(scores: Float[Tensor, "B H 1 M"]) -> Float[Tensor, "B H 1 M"]:

@@ -21,7 +21,8 @@ class OneByOne(SparseAttention):
         allowed = self.allowed(x, context, causal=self.causal)
         bias = score_bias(context.encoding, q, positions, positions, allowed, self.scale)
         bias = bias.expand(len(x), self.num_heads, -1, -1)
-        return self.output(merge_heads(one_by_one(q, k[:, heads], v[:, heads], bias, allowed[:, 0], self.scale)))
+        y: Tensor = self.output(merge_heads(one_by_one(q, k[:, heads], v[:, heads], bias, allowed[:, 0], self.scale)))
+        return y
 
 
 def one_by_one(

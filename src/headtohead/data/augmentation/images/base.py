@@ -71,7 +71,8 @@ def between(drawn: np.ndarray, low: float, high: float) -> np.ndarray:
 
 def whole_between(drawn: np.ndarray, low: np.ndarray | int, high: np.ndarray | int) -> np.ndarray:
     """As whole numbers, both ends among them."""
-    return low + np.floor(drawn * (np.asarray(high) - low + 1)).astype(np.int64)
+    array: np.ndarray = low + np.floor(drawn * (np.asarray(high) - low + 1)).astype(np.int64)
+    return array
 
 
 def checked_share(share: float, field: str) -> float:

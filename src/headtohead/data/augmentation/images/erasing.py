@@ -70,7 +70,8 @@ class RandomErasing(ImageAugmentation):
         ratios = np.exp(between(drawn[:, _NUM_TRIES:], -1, 1) * math.log(self.largest_ratio))
         sizes = np.maximum(np.stack([np.sqrt(areas * ratios), np.sqrt(areas / ratios)], axis=-1).round(), 1)
         first = np.argmax((sizes <= (height, width)).all(-1), axis=1)
-        return np.minimum(sizes[np.arange(len(first)), first], (height, width)).astype(np.int64)
+        array: np.ndarray = np.minimum(sizes[np.arange(len(first)), first], (height, width)).astype(np.int64)
+        return array
 
     def _filled(self, images: Images, keys: np.ndarray) -> Images:
         if self.filling == "mean":

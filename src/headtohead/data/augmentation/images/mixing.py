@@ -104,4 +104,5 @@ class CutMix(Mixing):
 
 def _partners(size: int) -> np.ndarray:
     """The neighbour of each; of an odd number, the last is its own."""
-    return np.minimum(np.arange(size) ^ 1, size - 1)
+    array: np.ndarray = np.minimum(np.arange(size) ^ 1, size - 1)
+    return array

@@ -1,0 +1,77 @@
+"""One tiny run of each kind under the shape checks, so that every module that declares shapes is called under them."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+
+import headtohead as h2h
+from doctor_runs import CLASSIFIER, DECODER, ENCODER, IMAGES, PAIRS, QUESTIONS, SCORES, TAGGER, TRANSLATOR, findings
+from headtohead.examining.finished import FinishedRun, open_run
+from headtohead.examining.probe.blocks import Blocks
+from headtohead.examining.probe.placing import fresh_model, placings
+from headtohead.examining.retrieval.collection import Collection
+from headtohead.examining.retrieval.embedder import Embedder
+from headtohead.examining.retrieval.index import build
+from headtohead.probing.receptive_field import mixer_fields
+from headtohead.probing.statistics import head_statistics
+from headtohead.tracking.record import RunRecord
+from shape_hook import CALLED, annotated_modules
+
+TINY = [
+    *("model.d_model=16", "model.num_layers=2", "model.num_heads=2", "model/position=rotary", "tracking=none"),
+    *("trainer.max_steps=1", "trainer.validate_every=1", "trainer.accelerator=cpu", "trainer.threads=1"),
+]
+CHANGED_TEXT = "augmentation=[token_dropping,swapping,span_masking]"
+CHANGED_IMAGES = "augmentation=[resized_crop,horizontal_flip,rand_augment,colour_jitter,random_erasing,mixup]"
+RUNS = {
+    "decoder": [*DECODER, "data.tokenizer=char"],
+    "masked": ENCODER,
+    "next sentence": ["model=encoder_only", "task=masked_lm_next_sentence", "data.relation=next", *PAIRS[2:]],
+    "classifier": [*CLASSIFIER, CHANGED_TEXT],
+    "pairs": PAIRS,
+    "prompts": ["task=multiple_choice", "task.shots=2", "data.tokenizer=byte", *CLASSIFIER[2:]],
+    "tagger": TAGGER,
+    "questions": QUESTIONS,
+    "scores": SCORES,
+    "translator": TRANSLATOR,
+    "translator in one row": ["model=decoder_only", "task=seq2seq_one_row", *TRANSLATOR[2:]],
+    "translator at once": ["model=encoder_only", "task=seq2seq_at_once", *TRANSLATOR[2:]],
+    "images": [*IMAGES, CHANGED_IMAGES],
+}
+ELSEWHERE = ("components", "architectures", "generation", "examining.laws")
+"""Modules whose own tests lie in folders that are always hooked."""
+
+
+def trained(name: str, output: Path) -> RunRecord:
+    tiny = [override for override in TINY if name != "images" or "position" not in override]
+    return h2h.train(h2h.compose("train", [*RUNS[name], *tiny, f"output_dir={output}"]))
+
+
+def use(run: FinishedRun) -> None:
+    """Do with a run of a language what can be done with one that has ended."""
+    assert run.record.path is not None and run.attention("the old teacher")
+    batch = run.data.split("test").batch(np.arange(2))
+    assert head_statistics(mixer_fields(run.model, run.task.view(batch, seed=0, epoch=0).inputs()))
+    found = build(Embedder(run), Collection(("a", "b"), ("the old teacher", "a song"))).search(run.embed("a song"), 1)
+    assert found[0].documents.tolist() == [1]
+    assert h2h.evaluate(run.record.path, stride=4).metrics
+
+
+@pytest.mark.shapes
+def test_every_module_that_declares_shapes_is_called_under_the_hook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
+    runs = {name: trained(name, tmp_path) for name in RUNS}
+    use(open_run(runs["decoder"].path or ""))
+    assert placings(fresh_model(runs["decoder"].config), 8)
+    assert "attention" in findings([*DECODER, *TINY[:3]], "attention")
+    Console(file=StringIO()).print(Blocks(torch.rand(3, 8, 8)))
+    wanted = {name for name in annotated_modules() if not name.removeprefix("headtohead.").startswith(ELSEWHERE)}
+    assert wanted - {module for module, _ in CALLED} == set()
