@@ -31,6 +31,7 @@ CHANGED_TEXT = "augmentation=[token_dropping,swapping,span_masking]"
 CHANGED_IMAGES = "augmentation=[resized_crop,horizontal_flip,rand_augment,colour_jitter,random_erasing,mixup]"
 RUNS = {
     "decoder": [*DECODER, "data.tokenizer=char"],
+    "recurrent": [*DECODER, "model/mixer=lstm", "model/position=none"],
     "masked": ENCODER,
     "next sentence": ["model=encoder_only", "task=masked_lm_next_sentence", "data.relation=next", *PAIRS[2:]],
     "classifier": [*CLASSIFIER, CHANGED_TEXT],
@@ -49,20 +50,24 @@ ELSEWHERE = ("components", "architectures", "generation", "examining.laws")
 
 
 def trained(name: str, output: Path) -> RunRecord:
-    tiny = [override for override in TINY if name != "images" or "position" not in override]
+    tiny = [override for override in TINY if name not in ("images", "recurrent") or "position" not in override]
     return h2h.train(h2h.compose("train", [*RUNS[name], *tiny, f"output_dir={output}"]))
 
 
 def use(run: FinishedRun) -> None:
     """Do with a run of a language what can be done with one that has ended."""
     assert run.record.path is not None and run.attention("the old teacher")
-    batch = run.data.split("test").batch(np.arange(2))
-    assert head_statistics(mixer_fields(run.model, run.task.view(batch, seed=0, epoch=0).inputs()))
     found = build(Embedder(run), Collection(("a", "b"), ("the old teacher", "a song"))).search(run.embed("a song"), 1)
     assert found[0].documents.tolist() == [1]
-    assert h2h.evaluate(run.record.path, stride=4).metrics
+    assert h2h.evaluate(run.record.path, stride=4).points
 
 
+def see_without_attention(run: FinishedRun) -> None:
+    inputs = run.task.view(run.data.split("test").batch(np.arange(2)), seed=0, epoch=0).inputs()
+    assert head_statistics(mixer_fields(run.model, inputs))
+
+
+@pytest.mark.filterwarnings("ignore:.*deprecated by PEP 585")  # the hints of rich
 @pytest.mark.shapes
 def test_every_module_that_declares_shapes_is_called_under_the_hook(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -70,6 +75,7 @@ def test_every_module_that_declares_shapes_is_called_under_the_hook(
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
     runs = {name: trained(name, tmp_path) for name in RUNS}
     use(open_run(runs["decoder"].path or ""))
+    see_without_attention(open_run(runs["recurrent"].path or ""))
     assert placings(fresh_model(runs["decoder"].config), 8)
     assert "attention" in findings([*DECODER, *TINY[:3]], "attention")
     Console(file=StringIO()).print(Blocks(torch.rand(3, 8, 8)))

@@ -120,6 +120,7 @@ def test_what_cannot_be_is_refused_before_anything_runs(
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_a_plan_says_what_it_would_cost_and_trains_nothing() -> None:
     plan = verdict_of_all("--plan")
     assert plan["missing"] == 4 and plan["flops"] > 0 and plan["seconds"] > 0
@@ -127,6 +128,7 @@ def test_a_plan_says_what_it_would_cost_and_trains_nothing() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_a_killed_study_goes_on_and_ends_as_an_undisturbed_one() -> None:
     kill_when("*/checkpoints/last.ckpt")
     assert {status for status, _ in results().values()} == {"interrupted"}
@@ -141,6 +143,7 @@ def test_a_killed_study_goes_on_and_ends_as_an_undisturbed_one() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_two_studies_at_once_on_one_folder_share_the_runs() -> None:
     processes = [subprocess.Popen(command("--workers", "2"), stdout=subprocess.DEVNULL) for _ in range(2)]
     assert [process.wait(300) for process in processes] == [0, 0]
@@ -150,6 +153,7 @@ def test_two_studies_at_once_on_one_folder_share_the_runs() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_shards_together_are_the_study_and_a_failing_run_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     failing = STUDY.replace("arms:\n", "arms:\n  failing: [trainer.accelerator=gpu]\n")

@@ -36,6 +36,7 @@ def server() -> Iterator[WandbServer]:
     assert running.unknown == []
 
 
+@pytest.mark.process
 def test_a_study_has_its_page_and_report_and_is_compared_from_there_and_from_disk_at_once(
     tmp_path: Path, server: WandbServer
 ) -> None:

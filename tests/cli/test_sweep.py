@@ -52,6 +52,7 @@ def test_what_cannot_be_is_refused(arguments: list[str], told: str, capsys: pyte
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_a_killed_sweep_goes_on_where_it_was(capfd: pytest.CaptureFixture[str]) -> None:
     arguments = ["rates.yaml", *TINY]
     process = subprocess.Popen([*PROGRAM, *arguments], start_new_session=True)

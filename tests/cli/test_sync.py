@@ -67,6 +67,7 @@ def test_offline_run_is_uploaded_once_and_that_is_said(
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_run_that_lost_its_server_after_a_resume_gets_the_steps_that_are_missing(
     tmp_path: Path, server: WandbServer, capfd: pytest.CaptureFixture[str]
 ) -> None:

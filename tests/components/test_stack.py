@@ -218,6 +218,7 @@ def test_costs_and_construction_work_on_the_meta_device() -> None:
         ("sinusoidal", "rezero", "none", "full"),
     ],
 )
+@pytest.mark.process
 def test_training_compiles_into_one_graph(position: str, residual: str, norm: str, kind: str) -> None:
     """In a process of its own, since the tests' type checks cannot be compiled."""
     program = (

@@ -94,6 +94,7 @@ def asked(run: Path, tasks: Path, names: str, capsys: pytest.CaptureFixture[str]
     return results
 
 
+@pytest.mark.process
 def test_accuracies_and_bits_are_those_of_one_forward_pass_each(
     run: Path, tasks: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,6 +129,7 @@ def test_long_texts_are_read_in_windows_and_every_token_is_counted_once(run: Pat
     assert windows == pytest.approx([total], rel=1e-5)
 
 
+@pytest.mark.process
 def test_what_is_written_is_what_the_run_writes(run: Path, tasks: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from lm_eval.api.instance import Instance
 

@@ -204,6 +204,7 @@ def test_a_model_without_attention_has_no_maps() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_a_compiled_model_is_seen_through_and_stays_compiled() -> None:
     """In a program of its own: the compiler cannot look through the tests' checks of shapes."""
     program = """

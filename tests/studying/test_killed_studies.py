@@ -90,6 +90,7 @@ def without_times(told: Any) -> Any:
     return [without_times(value) for value in told] if isinstance(told, list) else told
 
 
+@pytest.mark.process
 def test_a_study_whose_conductor_and_workers_are_killed_says_what_it_says_undisturbed(tmp_path: Path) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     finish(whole)

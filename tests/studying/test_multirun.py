@@ -71,6 +71,7 @@ def test_what_makes_no_multirun_is_refused_before_the_first_run(overrides: list[
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_a_failing_run_takes_no_other_along_one_that_was_killed_goes_on_and_what_is_done_is_not_run_again(
     here: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -57,6 +57,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory, terminal: Terminal) -> T
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.process
 def test_trouble_with_the_server_costs_a_run_nothing(
     tmp_path: Path, name: str, reference: Training, terminal: Terminal
 ) -> None:

@@ -70,6 +70,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, terminal: Terminal) ->
     return the_run(home)
 
 
+@pytest.mark.process
 def test_killed_online_run_goes_on_under_its_id_with_every_row_once(
     tmp_path: Path, terminal: Terminal, undisturbed: RunFolder
 ) -> None:

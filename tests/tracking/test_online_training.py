@@ -95,6 +95,7 @@ def test_a_run_arrives_as_its_record_tells_it(tmp_path: Path, server: WandbServe
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_processes_that_train_together_make_one_run(tmp_path: Path, server: WandbServer) -> None:
     together = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2")
     training = train(tmp_path, server.environment, *together)

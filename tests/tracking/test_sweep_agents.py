@@ -48,6 +48,7 @@ def falls_behind(run: ServedRun) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_sweep_files_that_ship_are_taken_as_they_are(tmp_path: Path, server: WandbServer) -> None:
     files = [str(file) for file in sorted(SWEEPS.glob("*.yaml"))]
     assert started(tmp_path, server, "python", "-c", EACH, *files).wait(PATIENCE) == 0, said(tmp_path, "python")
@@ -58,6 +59,7 @@ def test_sweep_files_that_ship_are_taken_as_they_are(tmp_path: Path, server: Wan
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_two_agents_share_a_sweep_its_runs_arrive_as_they_are_and_one_that_falls_behind_ends_well(
     tmp_path: Path, server: WandbServer
 ) -> None:
@@ -103,6 +105,7 @@ def assert_arrived_as_it_is(run: ServedRun, record: RunRecord, steps: int, sweep
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_a_sweep_of_the_server_is_begun_interrupted_and_gone_on_with_by_one_command(
     tmp_path: Path, server: WandbServer
 ) -> None:

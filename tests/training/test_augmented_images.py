@@ -38,6 +38,7 @@ def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(tmp_path: Path)
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_loader_processes_change_nothing(tmp_path: Path) -> None:
     base = [*DIGITS, *SEVERAL, f"output_dir={tmp_path}", "trainer.max_steps=8"]
     alone, helped = (h2h.train(h2h.compose("train", [*base, f"trainer.num_workers={number}"])) for number in (0, 2))

@@ -166,6 +166,7 @@ def test_a_resumed_run_is_bit_equal(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_two_processes_train_what_is_not_frozen_as_one_does(tmp_path: Path) -> None:
     """The model with its last layer alone, which two processes exchange gradients of."""
     program = """

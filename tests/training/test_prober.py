@@ -242,6 +242,7 @@ def test_wandb_gets_the_pictures_and_they_are_not_black(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_two_processes_draw_once_and_train_as_without(tmp_path: Path) -> None:
     program = """
 from headtohead.training.parts import ProbeSettings
@@ -255,6 +256,7 @@ for probe in (ProbeSettings(every=4), ProbeSettings(at_end=False)):
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_a_model_spread_over_two_processes_shows_the_maps_of_one(tmp_path: Path) -> None:
     """Weights sharded, and layers divided so that each process has one of the two heads."""
     program = """
@@ -269,6 +271,7 @@ for parallel in (1, 2):
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_a_compiled_run_is_probed_and_trained_as_without(tmp_path: Path) -> None:
     program = """
 from headtohead.training.parts import ProbeSettings

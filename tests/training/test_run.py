@@ -195,6 +195,7 @@ def test_what_is_not_to_be_kept_of_a_finished_run_is_gone(tmp_path: Path, keep: 
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_compiled_runs_agree_and_leave_no_trace_in_the_names_of_weights(tmp_path: Path) -> None:
     """In a program of its own: the compiler cannot look through the tests' checks of shapes."""
     compiled, plain = records_of(

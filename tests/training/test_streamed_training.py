@@ -112,6 +112,7 @@ def test_a_stream_is_read_over_the_hub_as_from_a_copy_of_it(
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_two_devices_with_two_loader_processes_each_train_on_what_one_process_reads(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

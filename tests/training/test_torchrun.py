@@ -38,6 +38,7 @@ def free_port() -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_two_nodes_of_torchrun_make_one_record_and_one_run_of_wandb(tmp_path: Path) -> None:
     server, port = WandbServer(), free_port()
     try:

@@ -28,8 +28,8 @@ def joined(
     return tokens, real[:, :longest], lengths + torch.arange(second.shape[1])
 
 
-def laid_out(targets: Int[Tensor, "B T"], places: Int[Tensor, "B T"], length: int) -> Int[Tensor, "B L"]:
-    """Targets at their places in rows of this length, IGNORED elsewhere."""
+def laid_out(targets: Int[Tensor, "B T"], places: Int[Tensor, "B P"], length: int) -> Int[Tensor, "B L"]:
+    """Return rows of this length with each target at its place, IGNORED elsewhere; places may outnumber targets."""
     counted = targets != IGNORED
     row, column = counted.nonzero(as_tuple=True)
     laid = torch.full((len(targets), length), IGNORED, dtype=targets.dtype)

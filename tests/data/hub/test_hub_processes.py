@@ -59,6 +59,7 @@ def unfinished(cache: Path) -> list[Path]:
     return [path for pattern in ("*.incomplete", ".unfinished-*") for path in cache.rglob(pattern)]
 
 
+@pytest.mark.process
 def test_two_processes_at_once_fetch_each_file_once_and_read_the_same(hub: HubServer, tmp_path: Path) -> None:
     both = [started(PREPARE) for _ in range(2)]
     told = [process.communicate(timeout=120)[0].strip() for process in both]
@@ -67,6 +68,7 @@ def test_two_processes_at_once_fetch_each_file_once_and_read_the_same(hub: HubSe
     assert len(hub.requests_of("GET", TRAIN)) == 1 and unfinished(tmp_path / "caches") == []
 
 
+@pytest.mark.process
 def test_a_process_killed_while_it_fetches_leaves_nothing_that_counts(hub: HubServer, tmp_path: Path) -> None:
     hub.held.add(TRAIN)
     with started(PREPARE) as process:
@@ -83,6 +85,7 @@ def test_a_process_killed_while_it_fetches_leaves_nothing_that_counts(hub: HubSe
     assert unfinished(cache) == [] and len(list(cache.rglob("train-*.parquet"))) == 1
 
 
+@pytest.mark.process
 def test_a_process_killed_while_it_caches_leaves_nothing_that_counts(hub: HubServer, tmp_path: Path) -> None:
     with started(KILLED_WHILE_CACHING) as process:
         process.communicate(timeout=120)

@@ -20,6 +20,7 @@ STEPS = 400
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the tests' cluster reads /proc")
+@pytest.mark.process
 def test_a_run_on_slurm_whose_job_is_taken_back_goes_on_in_the_requeued_job(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path / "cluster")
     options = (f"trainer.max_steps={STEPS}", "trainer.validate_every=100", "launcher=slurm", "launcher.cpus_per_task=1")

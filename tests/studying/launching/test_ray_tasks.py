@@ -27,6 +27,7 @@ def python(program: str, log: Path) -> Command:
     return Command((sys.executable, "-S", "-c", program), log, threads=2)
 
 
+@pytest.mark.process
 def test_tasks_run_in_the_folder_of_the_command_and_end_gently_when_they_are_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,6 +77,7 @@ def test_what_sbatch_refuses_is_told_in_one_sentence(cluster: Cluster, tmp_path:
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_a_job_that_ends_without_an_answer_leaves_its_reason(cluster: Cluster, tmp_path: Path) -> None:
     launcher = Slurm(setup=("exit 1",))
     launcher.submit([waits_once(tmp_path)])

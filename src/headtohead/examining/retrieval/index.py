@@ -36,7 +36,7 @@ class Index:
     def num_bytes(self) -> int:
         return self.kept.num_bytes
 
-    def cosines(self, queries: Vectors, documents: slice | np.ndarray) -> Float[np.ndarray, "Q N"]:
+    def cosines(self, queries: Float[np.ndarray, "Q D"], documents: slice | np.ndarray) -> Float[np.ndarray, "Q N"]:
         """Of unit vectors with these documents."""
         held = np.asarray(self.vectors[documents], dtype=np.float32)
         if self.scales is None:
