@@ -33,7 +33,8 @@ def records_of(program: str, folder: Path) -> list[RunRecord]:
     """The records that the program tells of."""
     script = folder / "program.py"
     script.write_text(HEADER + program, encoding="utf-8")
-    search = os.pathsep.join(str(path) for path in (Path(__file__).parent, Path(__file__).parents[1]))
+    here, known = Path(__file__).parent, os.environ.get("PYTHONPATH", "")
+    search = os.pathsep.join((str(here), str(here.parent), known))
     done = subprocess.run(
         [sys.executable, str(script), str(folder)],
         env={**os.environ, "PYTHONPATH": search, "OMP_NUM_THREADS": "1"},

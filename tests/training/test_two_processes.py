@@ -56,3 +56,26 @@ def test_samples_are_written_once_and_are_those_of_one_process(records: list[Run
     for record in records:
         assert record.path is not None
         assert (record.path / "tables" / "test" / "samples.csv").read_text() == expected
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_process_that_is_ahead_at_the_next_run_of_a_program_waits_for_the_other(tmp_path: Path) -> None:
+    program = """
+import time
+import torch.distributed as dist
+
+end = dist.destroy_process_group
+
+
+def end_late(*arguments):
+    time.sleep(3 * is_main_process())
+    end(*arguments)
+
+
+dist.destroy_process_group = end_late
+for _ in range(2):
+    tell(train(parts(folder, make_model=still, strategy="ddp", devices=2, max_steps=2)))
+"""
+    curves = [curve(record.path) for record in records_of(program, tmp_path)]
+    assert len(curves) == 2 and curves[0] == curves[1]

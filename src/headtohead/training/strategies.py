@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import torch
@@ -75,23 +76,30 @@ class Spread(ModelParallelStrategy):
 
 
 def _meet(strategy: Copies | Spread) -> None:
-    """The processes of a run find each other, under a name of its own: torch's caches can keep the meeting place of an
-    earlier run of the same processes, where another would read what that one left."""
+    """Have the processes of a run find each other under a name of its own, in the store that they meet in for good."""
     if dist.is_initialized():
         return
     environment = strategy.cluster_environment
     assert environment is not None
     strategy.set_world_ranks()
-    os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = environment.main_address, str(environment.main_port)
     rank, size = environment.global_rank(), environment.world_size()
-    place, _, _ = next(rendezvous("env://", rank=rank, world_size=size))
+    store = _store(environment.main_address, environment.main_port, rank, size)
     dist.init_process_group(
         strategy.process_group_backend,
-        store=dist.PrefixStore(f"run_{next(_MEETINGS)}", place),  # type: ignore[attr-defined]
+        store=dist.PrefixStore(f"run_{next(_MEETINGS)}", store),  # type: ignore[attr-defined]
         rank=rank,
         world_size=size,
         device_id=None if strategy.root_device.type == "cpu" else strategy.root_device,
     )
+
+
+@cache
+def _store(address: str, port: int, rank: int, size: int) -> Any:
+    """Open the store of these processes once for all their runs. Were it closed between two, a process that is ahead
+    would still find the old one open, join it, and lose it."""
+    os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = address, str(port)
+    store, _, _ = next(rendezvous("env://", rank=rank, world_size=size))
+    return store
 
 
 def _whole_values(state: Mapping[str, Any]) -> dict[str, Any]:
