@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
@@ -22,7 +23,6 @@ from headtohead.building.configuration import compose_checked
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.overrides import key_of
 from headtohead.cli import COMMANDS
-from headtohead.cli.match import _arm
 from headtohead.studying.launching.choosing import asked
 from headtohead.studying.reading import read_study
 from headtohead.studying.sweeping.reading import read_sweep
@@ -109,14 +109,13 @@ def _study(given: argparse.Namespace) -> None:
 
 
 def _match(given: argparse.Namespace) -> None:
-    named = [word for word in given.overrides[:1] if "=" not in word]
-    for name in named:
-        read_study(name)
-    own = [word for word in given.overrides if "=" in word]
-    budget = [f"budget={given.budget}"] if given.budget else []
-    _compose("match", [*budget, *(word for word in own if word.startswith("budget."))])
+    if given.overrides and "=" not in given.overrides[0]:
+        read_study(given.overrides.pop(0))
+    budget = [word for word in given.overrides if word.startswith("budget.")]
+    _compose("match", [*([f"budget={given.budget}"] if given.budget else []), *budget])
+    shared = [word for word in given.overrides if word not in budget]
     for arm in given.arm:
-        _compose("train", [*(word for word in own if not word.startswith("budget.")), *_arm(arm)[1]])
+        _compose("train", [*shared, *shlex.split(arm.partition("=")[2])])
 
 
 def _sweep(given: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""A configuration names classes to make; what would run a program instead is refused by Hydra, whatever it is called."""
+"""A configuration names classes to make; what would run a program is refused by Hydra, whatever it is called."""
 
 from __future__ import annotations
 
