@@ -95,8 +95,17 @@ def _root(name: str) -> Callable[[argparse.Namespace], None]:
 
 
 def _after_a_run(given: argparse.Namespace) -> None:
-    """Overrides may stand behind a run, whose configuration is not known here."""
-    _compose("train", [word for word in given.given if "=" in word])
+    """What a run is made of is not known here: behind one, choices compose and fields belong to a part of runs."""
+    overrides = [word for word in given.given if "=" in word]
+    if len(overrides) == len(given.given):
+        _compose("train", overrides)
+        return
+    choices = [word for word in overrides if key_of(word) in groups()]
+    _compose("train", choices)
+    parts = {group.partition("/")[0] for group in groups()}
+    for word in overrides:
+        if word not in choices and key_of(word).partition(".")[0] not in parts:
+            raise ValueError(f"{word}: no part of a run has such a field")
 
 
 def _study(given: argparse.Namespace) -> None:

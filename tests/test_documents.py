@@ -113,6 +113,8 @@ def test_a_dead_link_is_found(link: str) -> None:
         "h2h inspect model.none=1",
         "h2h bench bench.none=1",
         "h2h evaluate RUN data=none",
+        "h2h evaluate RUN none.path=1",
+        "h2h probe --data data.none=1",
         "h2h evaluate RUN --shots many",
         "h2h study none --plan",
         "h2h study norms model.none=1",
