@@ -108,7 +108,7 @@ def test_a_dead_link_is_found(link: str) -> None:
         "h2h train trainer.none=RUN",
         "h2h train none=RUN",
         "h2h train experiment=none",
-        "h2h train -m model/norm=none,rms_norm",
+        "h2h train -m model/norm=missing,rms_norm",
         "h2h train launcher=none",
         "h2h inspect model.none=1",
         "h2h bench bench.none=1",
