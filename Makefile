@@ -13,19 +13,19 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 FAMILIES := decoder_only encoder_only encoder_decoder vision_transformer
 BASELINES := mlp cnn resnet text_cnn recurrent recurrent_encoder_decoder
 
-.PHONY: help install demo demo-families demo-baselines demo-mixers demo-again test test-all laws-long test-gpu parity known-answers check format bench clean
+.PHONY: help install demo demo-families demo-baselines demo-mixers demo-again test test-all laws-long test-gpu test-oldest test-newest parity known-answers check format bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 install: $(INSTALLED)  ## make .venv and install into it
 
-$(INSTALLED): pyproject.toml
+$(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "Head to Head needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@test -d $(VENV) || { echo "==> making $(VENV) with $$($(PYTHON) --version)"; $(PYTHON) -m venv $(VENV); }
 	@echo "==> installing the package and its tools into $(VENV) (about two minutes the first time)"
-	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@$(BIN)/python -m pip install --quiet --no-deps torchscale  # its retention alone is a reference of the tests
 	@touch $(INSTALLED)
 
@@ -73,6 +73,26 @@ laws-long: $(INSTALLED)  ## the drawn laws over DRAWS cases each, where the othe
 
 test-gpu: $(INSTALLED)  ## the tests that need a CUDA device
 	@$(BIN)/python -m pytest -q -m gpu
+
+test-oldest: PYTHON := python3.11
+test-oldest: RESOLUTION := lowest-direct
+test-oldest: .venv-oldest/.installed  ## the tests with the lowest versions that pyproject allows, on Python 3.11
+	@echo "==> pytest with the lowest versions"
+	@OMP_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -n $(WORKERS) --dist worksteal -q
+
+test-newest: PYTHON := python3.13
+test-newest: RESOLUTION := highest
+test-newest: .venv-newest/.installed  ## the tests with the newest versions of everything, on Python 3.13
+	@echo "==> pytest with the newest versions"
+	@OMP_NUM_THREADS=1 .venv-newest/bin/python -m pytest -n $(WORKERS) --dist worksteal -q
+
+.venv-%/.installed: pyproject.toml  # without constraints.txt, so with CUDA where pip's torch comes with it: gigabytes
+	@echo "==> making .venv-$* with $$($(PYTHON) --version), resolution $(RESOLUTION)"
+	@$(PYTHON) -m venv --clear .venv-$*
+	@.venv-$*/bin/python -m pip install --quiet uv
+	@.venv-$*/bin/uv pip install --quiet --python .venv-$*/bin/python --resolution $(RESOLUTION) --editable '.[dev]'
+	@.venv-$*/bin/uv pip install --quiet --python .venv-$*/bin/python --no-deps torchscale
+	@touch $@
 
 parity: $(INSTALLED)  ## compare our models with published implementations, and write docs/parity.md
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/parity -q --write-parity docs/parity.md

@@ -33,7 +33,8 @@ examples:
   h2h probe RUN --fields                                      what each output of the model depends on, by gradients
   h2h probe RUN --data                                        the rows that training read, masks and targets visible
   h2h probe --data task=masked_lm model=encoder_only          the same before any training
-  h2h probe --data data=digits augmentation=[random_crop,mixup] ...   what augmentation makes of them
+  h2h probe --data model=cnn task=image_classification data=digits augmentation=[random_crop,mixup]
+                                                              what augmentation makes of them
   h2h probe RUN --positions                                   its positional encoding, as it was learned
   h2h probe --positions model/position=alibi                  one that was never trained
 

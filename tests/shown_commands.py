@@ -1,0 +1,210 @@
+"""Commands as documents show them, held without being run: they parse, and what they say composes.
+
+One rule for what a reader fills in, which is a word in capitals (RUN, OWNER/SET) or a name of the reader's (my_conf,
+mine, ours): the option or the field that takes it must exist, and the rest of the command must compose, with it or
+without it. A run or a checkpoint that a command starts from is always left out, since composing would open it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any, NoReturn
+from unittest.mock import patch
+
+from documents import ROOT
+from headtohead.building.choices import choice_names, groups
+from headtohead.building.combining import combinations
+from headtohead.building.configuration import compose_checked
+from headtohead.building.errors import ConfigurationError
+from headtohead.building.overrides import key_of
+from headtohead.cli import COMMANDS
+from headtohead.studying.launching.choosing import asked
+from headtohead.studying.reading import read_study
+from headtohead.studying.sweeping.reading import read_sweep
+
+_READERS = re.compile(r"\b(?:[A-Z][A-Z_]*|my_\w+|mine|ours)\b")
+_OPENED = ("init_from", "resume_from")
+_TARGET = re.compile(r"^([a-z][a-z-]*(?: [a-z][a-z-]*)*):(?!=)", re.MULTILINE)
+Overrides = Sequence[str]
+
+
+class _ParsedError(Exception):
+    """Carries what a command was given, before it does anything."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.given = given
+
+
+def hold(words: Sequence[str]) -> None:
+    """Raises ValueError, with the command's own refusal, where the command cannot be right."""
+    program, *rest = words
+    {"h2h": _hold_h2h, "make": _hold_make, "python": _hold_script, "pytest": _hold_pytest}[program](rest)
+
+
+def parsed(command: str, arguments: Sequence[str]) -> argparse.Namespace:
+    """The options and words of a command as its own parser reads them; the command itself is not run."""
+    if command not in COMMANDS:
+        raise ValueError(f"h2h {command} is no command")
+    whole = {"parse_args": argparse.ArgumentParser.parse_args,
+             "parse_intermixed_args": argparse.ArgumentParser.parse_intermixed_args}  # fmt: skip
+
+    def stop(parse: Callable[..., argparse.Namespace]) -> Callable[..., NoReturn]:
+        def parse_and_stop(self: argparse.ArgumentParser, given: Sequence[str]) -> NoReturn:
+            raise _ParsedError(parse(self, given))
+
+        return parse_and_stop
+
+    module = import_module(f"headtohead.cli.{COMMANDS[command][0]}")
+    with patch.multiple(argparse.ArgumentParser, **{name: stop(parse) for name, parse in whole.items()}):
+        try:
+            module.run(list(arguments))
+        except _ParsedError as found:
+            return found.given
+    raise AssertionError(f"h2h {command} has ended without reading its arguments")
+
+
+def is_readers(value: object) -> bool:
+    return isinstance(value, str) and bool(_READERS.search(value))
+
+
+def _hold_h2h(words: Sequence[str]) -> None:
+    command, *arguments = words
+    given = parsed(command, arguments)
+    for option, value in vars(given).items():
+        if is_readers(value):
+            setattr(given, option, None)
+    if command in _COMPOSED:
+        _COMPOSED[command](given)
+
+
+def _train(given: argparse.Namespace) -> None:
+    sorted_out = asked(given.overrides)
+    _compose("launch", sorted_out.of_launcher)
+    points = combinations(sorted_out.of_runs) if given.multirun else [sorted_out.of_runs]
+    for point in points[:1]:
+        _compose("train", point)
+
+
+def _root(name: str) -> Callable[[argparse.Namespace], None]:
+    return lambda given: _compose(name, given.overrides)
+
+
+def _after_a_run(given: argparse.Namespace) -> None:
+    """What a run is made of is not known here: behind one, choices compose and fields belong to a part of runs."""
+    overrides = [word for word in given.given if "=" in word]
+    if len(overrides) == len(given.given):
+        _compose("train", overrides)
+        return
+    choices = [word for word in overrides if key_of(word) in groups()]
+    _compose("train", choices)
+    parts = {group.partition("/")[0] for group in groups()}
+    for word in overrides:
+        if word not in choices and key_of(word).partition(".")[0] not in parts:
+            raise ValueError(f"{word}: no part of a run has such a field")
+
+
+def _study(given: argparse.Namespace) -> None:
+    if given.name is None:
+        return
+    sorted_out = asked(given.overrides)
+    _compose("launch", sorted_out.of_launcher)
+    study = read_study(given.name, sorted_out.of_runs)
+    _compose("train", (*study.base, *study.arms.get(study.baseline, ())))
+
+
+def _match(given: argparse.Namespace) -> None:
+    if given.overrides and "=" not in given.overrides[0]:
+        read_study(given.overrides.pop(0))
+    budget = [word for word in given.overrides if word.startswith("budget.")]
+    _compose("match", [*([f"budget={given.budget}"] if given.budget else []), *budget])
+    shared = [word for word in given.overrides if word not in budget]
+    for arm in given.arm:
+        _compose("train", [*shared, *shlex.split(arm.partition("=")[2])])
+
+
+def _sweep(given: argparse.Namespace) -> None:
+    if given.file is not None:
+        sorted_out = asked(given.overrides)
+        _compose("launch", sorted_out.of_launcher)
+        _compose("train", read_sweep(ROOT / given.file, sorted_out.of_runs).given)
+
+
+def _list(given: argparse.Namespace) -> None:
+    for group in given.groups:
+        choice_names(group)
+
+
+_COMPOSED: Mapping[str, Callable[[argparse.Namespace], None]] = {
+    "train": _train,
+    "inspect": _root("train"),
+    "doctor": _root("train"),
+    "coordinates": _root("train"),
+    "bench": _root("bench"),
+    "probe": _after_a_run,
+    "evaluate": _after_a_run,
+    "study": _study,
+    "match": _match,
+    "sweep": _sweep,
+    "list": _list,
+}
+
+
+def _compose(root: str, overrides: Overrides) -> None:
+    stays = tuple(word for word in overrides if key_of(word) not in _OPENED)
+    sure = tuple(word for word in stays if not is_readers(word.partition("=")[2]))
+    try:
+        config = _composed(root, stays)
+    except ConfigurationError:
+        if sure == stays:
+            raise
+        config = _composed(root, sure)
+    for word in {*overrides} - {*sure}:
+        _find(word, config)
+
+
+@cache
+def _composed(root: str, overrides: tuple[str, ...]) -> Mapping[str, Any]:
+    return compose_checked(root, overrides)
+
+
+def _find(override: str, config: Mapping[str, Any]) -> None:
+    """A group, a field, or one that a plus sign adds."""
+    key = key_of(override)
+    if key in groups() or override.startswith("+"):
+        return
+    inner: Any = config
+    for name in key.split("."):
+        if not isinstance(inner, Mapping) or name not in inner:
+            raise ValueError(f"{override}: {key} is neither a group nor a field")
+        inner = inner[name]
+
+
+def _hold_make(words: Sequence[str]) -> None:
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = {name for line in _TARGET.findall(text) for name in line.split()}
+    for word in words:
+        variable, sign, _ = word.partition("=")
+        if sign and not re.search(rf"^{variable} *[?:]?=", text, re.MULTILINE):
+            raise ValueError(f"make {word}: the Makefile has no variable {variable}")
+        if not sign and word not in targets:
+            raise ValueError(f"make {word}: the Makefile has no such target")
+
+
+def _hold_script(words: Sequence[str]) -> None:
+    script = ROOT / words[0]
+    if not script.is_file():
+        raise ValueError(f"python {words[0]}: there is no such file")
+    for word in words[1:]:
+        if word.startswith("--") and f'"{word}"' not in script.read_text(encoding="utf-8"):
+            raise ValueError(f"python {words[0]} {word}: the script has no such option")
+
+
+def _hold_pytest(words: Sequence[str]) -> None:
+    for word in words:
+        if word.startswith("tests") and not (ROOT / word.partition("::")[0]).exists():
+            raise ValueError(f"pytest {word}: there is no such folder")

@@ -1,0 +1,159 @@
+"""README, docs and --help hold: links lead somewhere, commands parse and compose, blocks of code are what they say."""
+
+from __future__ import annotations
+
+import ast
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import headtohead
+from documents import DOCUMENTS, Block, Shown, blocks, broken_link, command_of, commands, links
+from headtohead.building.choices import choice_names, groups
+from headtohead.building.configuration import compose_checked
+from headtohead.studying.fields import FIELDS
+from headtohead.studying.reading import study_from
+from headtohead.studying.sweeping.reading import sweep_from
+from shown_commands import hold, is_readers
+
+STUDY = {
+    "question": "Is it so?",
+    "hypothesis": "It is.",
+    "tuning": "none",
+    "arms": {"a": [], "b": ["model/norm=rms_norm"]},
+    "seeds": 3,
+    "metric": "test/loss",
+    "direction": "min",
+    "baseline": "a",
+}
+COMMANDS = commands()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_every_link_leads_to_a_file_and_a_heading(document: Path) -> None:
+    assert [why for link in links(document) if (why := broken_link(document, link))] == []
+
+
+@pytest.mark.parametrize("shown", COMMANDS, ids=lambda shown: " ".join(shown.words))
+def test_every_command_parses_and_composes(shown: Shown) -> None:
+    if shown.refusal:
+        with pytest.raises(ValueError, match=re.escape(shown.refusal)):
+            hold(shown.words)
+    else:
+        hold(shown.words)
+
+
+@pytest.mark.parametrize("block", blocks("yaml"), ids=lambda block: block.name)
+def test_every_yaml_block_is_a_study_a_sweep_or_a_choice(block: Block, tmp_path: Path) -> None:
+    hold_yaml(block, tmp_path)
+
+
+@pytest.mark.parametrize("block", blocks("python"), ids=lambda block: block.name)
+def test_every_python_block_compiles_and_names_what_exists(block: Block) -> None:
+    hold_python(block.text)
+
+
+def hold_yaml(block: Block, folder: Path) -> None:
+    content = yaml.safe_load(block.text)
+    if "method" in content or "program" in content:
+        sweep_from("shown", content)
+    elif set(content) & set(FIELDS):
+        made = ("arms", "baseline") if "ablation" in content else ()
+        study_from("shown", {**{key: value for key, value in STUDY.items() if key not in made}, **content})
+    elif "defaults" in content:
+        _hold_choice(block, content, folder)
+    else:
+        assert is_readers(content["_target_"]), f"{block.name} is neither a study, nor a sweep, nor a choice"
+
+
+def _hold_choice(block: Block, content: dict[str, Any], folder: Path) -> None:
+    """A file of the group whose choice it starts from."""
+    start = content["defaults"][0]
+    (group,) = (group for group in groups() if start in choice_names(group))
+    (folder / group).mkdir(parents=True)
+    (folder / group / "shown.yaml").write_text(block.text, encoding="utf-8")
+    root = "launch" if group == "launcher" else "train"
+    assert compose_checked(root, [f"{group}=shown"], folder)["choices"][group] == "shown"
+
+
+def hold_python(text: str) -> None:
+    """Names of the package are looked up, those of the objects that it gives are not."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                getattr(import_module(str(node.module)), alias.name)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                import_module(alias.name)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "h2h":
+            getattr(headtohead, node.attr)
+
+
+@pytest.mark.parametrize("link", ["docs/none.md", "docs/record.md#none", "#none"])
+def test_a_dead_link_is_found(link: str) -> None:
+    assert broken_link(DOCUMENTS[0], link)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "h2h trian",
+        "h2h train --none",
+        "h2h train trainer.none=1",
+        "h2h train trainer.none=RUN",
+        "h2h train none=RUN",
+        "h2h train experiment=none",
+        "h2h train -m model/norm=missing,rms_norm",
+        "h2h train launcher=none",
+        "h2h inspect model.none=1",
+        "h2h bench bench.none=1",
+        "h2h evaluate RUN data=none",
+        "h2h evaluate RUN none.path=1",
+        "h2h probe --data data.none=1",
+        "h2h evaluate RUN --shots many",
+        "h2h study none --plan",
+        "h2h study norms model.none=1",
+        "h2h match none",
+        "h2h match --arm a= --arm b=model/mixer=none",
+        "h2h match --arm a= --arm b= --budget none",
+        "h2h sweep sweeps/none.yaml",
+        "h2h sweep sweeps/schedules.yaml model.none=1",
+        "h2h list none",
+        "srun --ntasks=16 h2h study norms --none",
+        "torchrun --nproc_per_node=2 -m headtohead train --none",
+        "make none",
+        "make NONE=1 test",
+        "python benchmarks/none.py",
+        "python benchmarks/preparing.py wmt14 --none 1",
+        "pytest tests/none",
+    ],
+)
+def test_a_command_that_cannot_be_right_is_found(line: str) -> None:
+    with pytest.raises(ValueError):
+        hold(command_of(line))
+
+
+@pytest.mark.parametrize("text", ["h2h.none()", "from headtohead.tracking.store import none", "import none", "a b"])
+def test_python_that_names_nothing_is_found(text: str) -> None:
+    with pytest.raises((AttributeError, ImportError, SyntaxError)):
+        hold_python(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "question: Is it?\nnone: 1",
+        "tuning: {search: none}",
+        "ablation: {kind: none}",
+        "method: none\nparameters: {}\ncommand: [h2h, train]",
+        "defaults: [hub]\nnone: 1",
+    ],
+)
+def test_yaml_that_means_nothing_is_found(text: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError):
+        hold_yaml(Block(DOCUMENTS[0], 1, "yaml", text), tmp_path)
