@@ -20,8 +20,9 @@ SMALL = [
 def test_pairs_that_were_learned_rank_continuations_that_bm25_cannot_see(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Muon leaves the plateau of this task early; AdamW does so after 400 to 900 steps, as it is rounded."""
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
-    steps = ["trainer.max_steps=800", "trainer.validate_every=800", f"output_dir={tmp_path}"]
+    steps = ["optimizer=muon", "trainer.max_steps=300", "trainer.validate_every=300", f"output_dir={tmp_path}"]
     record = api.train(api.compose("train", ["experiment=sentence_pairs", *SMALL, *steps]))
     assert main(["embed", "--generate", "continuations", str(tmp_path / "set")]) == 0
     capsys.readouterr()
