@@ -61,6 +61,8 @@ def checks_shapes(item: pytest.Item) -> bool:
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Around the fixtures too: what a module shares is made under the checks of the test that asks first."""
     shape_checks.switch(checks_shapes(item))
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)  # whichever test ran before in this process
     with noted_processes() as item.stash[STARTED]:
         return (yield)
 
