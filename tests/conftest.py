@@ -18,6 +18,8 @@ SHAPE_FOLDERS = {"contracts", "components", "architectures", "generation", "pari
 """The tests whose calls have their shapes checked; elsewhere the marker `shapes` asks for it."""
 QUICK_DRAWS = 12
 STARTED = pytest.StashKey[list[str]]()
+"""What the run of a test started, and what fixtures started that it may share with tests before it."""
+STARTED_BY: dict[pytest.FixtureDef[object], list[str]] = {}
 
 shape_checks.install(hooked_modules())
 PROBER.addFilter(refuse_warnings)
@@ -50,7 +52,7 @@ def pytest_collection_finish() -> None:
 
 
 def checks_shapes(item: pytest.Item) -> bool:
-    """Return whether the calls of a test are type-checked, which makes a training six times as long."""
+    """Return whether the calls of a test are type-checked, which makes a training twice as long."""
     marker = item.get_closest_marker("shapes")
     if marker is not None:
         return bool(marker.args[0]) if marker.args else True
@@ -67,11 +69,19 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Iterator[None]:
+    with noted_processes() as STARTED_BY[fixturedef]:
+        return (yield)
+
+
 @pytest.fixture(autouse=True)
 def starts_no_process(request: pytest.FixtureRequest) -> Iterator[None]:
     """A test without the marker `process` fails if it, or what it asks for, starts one."""
     yield
-    started = request.node.stash[STARTED]
+    fixtures = [one for several in request.node._fixtureinfo.name2fixturedefs.values() for one in several]
+    shared = [program for one in fixtures for program in STARTED_BY.get(one, ())]
+    started = request.node.stash[STARTED] + shared
     if any(program.endswith("wandb-core") for program in started):
         sys.modules["wandb"].teardown()  # the next test that needs W&B's service starts one, and says so
     marked = any(request.node.get_closest_marker(name) for name in ("process", "gpu"))

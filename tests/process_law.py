@@ -22,7 +22,7 @@ def noted_processes() -> Iterator[list[str]]:
     try:
         yield started
     finally:
-        _listeners.remove(started)
+        _listeners[:] = [one for one in _listeners if one is not started]
 
 
 def _note(program: str) -> None:

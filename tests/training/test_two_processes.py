@@ -44,12 +44,14 @@ def test_two_processes_have_the_curve_of_one_at_the_same_global_batch(
             assert curve(record.path, name) == pytest.approx(curve(alone.path, name), rel=1e-6)
 
 
+@pytest.mark.process
 def test_work_is_summed_over_processes(records: list[RunRecord], alone: RunRecord) -> None:
     for record in records:
         assert record.environment.device["count"] == 2
         assert replace(record.progress, seconds=0) == replace(alone.progress, seconds=0)
 
 
+@pytest.mark.process
 def test_samples_are_written_once_and_are_those_of_one_process(records: list[RunRecord], alone: RunRecord) -> None:
     assert alone.path is not None
     expected = (alone.path / "tables" / "test" / "samples.csv").read_text()
