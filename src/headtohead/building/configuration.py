@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headtohead.building.choices import config_folder, config_folders
 from headtohead.building.errors import ConfigurationError, unknown
@@ -15,6 +17,9 @@ from headtohead.building.overrides import prepare
 from headtohead.building.published import starts_published, with_its_choices
 from headtohead.building.resuming import continued
 from headtohead.building.suiting import suited
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 Config = dict[str, Any]
 SEVERAL = "augmentation"
@@ -37,27 +42,69 @@ def compose(root: str, overrides: Sequence[str] = (), config_dir: str | Path | N
 def _compose_by_hydra(
     root: str, overrides: Sequence[str], folders: Sequence[Path]
 ) -> tuple[Config, dict[str, str | None]]:
-    from hydra import compose as hydra_compose
-    from hydra import initialize_config_dir
     from hydra.errors import HydraException
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    searched = [f"hydra.searchpath=['{folder}']" for folder in folders[1:]]
+    choices, values = _choices_and_values(overrides)
     try:
-        with warnings.catch_warnings(), initialize_config_dir(str(folders[0]), version_base="1.3"):
-            warnings.filterwarnings("ignore", message="provider=hydra.searchpath")
-            composed = hydra_compose(root, overrides=[*searched, *overrides], return_hydra_config=True)
-        chosen = OmegaConf.to_container(composed.hydra.runtime.choices)
+        composed, chosen = _with_choices(root, tuple(choices), tuple(folders), _state_of(folders))
         config = OmegaConf.masked_copy(composed, [key for key in composed if key != "hydra"])
+        _set_values(config, values)
         plain = OmegaConf.to_container(config, resolve=True)
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         raise ConfigurationError(_one_sentence(error)) from error
-    assert isinstance(plain, dict) and isinstance(chosen, dict)
+    assert isinstance(plain, dict)
     return (
         {str(key): value for key, value in plain.items()},
         dict(sorted({**_lists(overrides), **_of_groups(chosen)}.items())),
     )
+
+
+def _choices_and_values(overrides: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Part choices of groups from values of fields, which Hydra sets after all choices are made; what is taken away
+    (~field) has its place among the values, so that Hydra sees all of them in order."""
+    if any(override.startswith("~") for override in overrides):
+        return list(overrides), []
+    values = [override for override in overrides if override.startswith("++")]
+    return [override for override in overrides if not override.startswith("++")], values
+
+
+def _state_of(folders: Sequence[Path]) -> frozenset[Any]:
+    """Tell the files and the environment of one composition from those of another."""
+    files = (path for folder in folders for path in folder.rglob("*.yaml"))
+    changed = {(str(path), path.stat().st_mtime_ns) for path in files}
+    return frozenset(changed | set(os.environ.items()))
+
+
+@lru_cache(maxsize=64)
+def _with_choices(
+    root: str, choices: tuple[str, ...], folders: tuple[Path, ...], state: frozenset[Any]
+) -> tuple[DictConfig, Mapping[Any, Any]]:
+    """Compose the choices of groups, which is nearly all of the time that a composition takes, once for all values."""
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from omegaconf import OmegaConf
+
+    del state
+    searched = [f"hydra.searchpath=['{folder}']" for folder in folders[1:]]
+    with warnings.catch_warnings(), initialize_config_dir(str(folders[0]), version_base="1.3"):
+        warnings.filterwarnings("ignore", message="provider=hydra.searchpath")
+        composed = hydra_compose(root, overrides=[*searched, *choices], return_hydra_config=True)
+    chosen = OmegaConf.to_container(composed.hydra.runtime.choices)
+    assert isinstance(chosen, dict)
+    return composed, chosen
+
+
+def _set_values(config: DictConfig, values: Sequence[str]) -> None:
+    """Set fields as Hydra does once its groups are composed."""
+    from hydra._internal.config_loader_impl import ConfigLoaderImpl
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.types import RunMode
+
+    parsed = OverridesParser.create().parse_overrides(list(values))
+    ConfigLoaderImpl.validate_sweep_overrides_legal(overrides=parsed, run_mode=RunMode.RUN, from_shell=False)
+    ConfigLoaderImpl._apply_overrides_to_config(parsed, config)
 
 
 def _of_groups(chosen: Mapping[Any, Any]) -> dict[str, str | None]:
