@@ -10,7 +10,7 @@ from statistics import fmean
 
 from headtohead.comparing.intervals import mean_interval
 from headtohead.tracking.record import RunRecord
-from headtohead.tracking.stages import multiple_of, stage_at
+from headtohead.tracking.stages import TEST, multiple_of, stage_at
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def lengths_of(arms: Mapping[str, Sequence[RunRecord]], metric: str, alpha: floa
         for arm, runs in arms.items()
         if runs
     ]
-    chances = {record.baselines.get(metric) for record in records}
+    chances = {record.baseline(TEST, metric) for record in records}
     return LengthCurves(metric, tuple(multiples), tuple(curves), chances.pop() if len(chances) == 1 else None)
 
 
@@ -78,7 +78,9 @@ def _point(runs: Sequence[RunRecord], multiple: int, metric: str, alpha: float) 
     found = [record.metrics.get(stage, {}).get(metric) for record in runs]
     values = [value for value in found if value is not None and math.isfinite(value)]
     if values and len(values) == len(runs):
-        return LengthPoint(multiple, fmean(values), mean_interval(values, alpha, metric), len(runs))
+        return LengthPoint(
+            multiple, fmean(values), mean_interval(values, alpha, runs[0].metric(metric) or metric), len(runs)
+        )
     reasons = Counter(record.cannot[stage] for record in runs if stage in record.cannot)
     if reasons:
         return LengthPoint(multiple, None, None, len(runs), reasons.most_common(1)[0][0])

@@ -12,6 +12,13 @@ from torch import Tensor
 from headtohead.architectures.contracts import Architecture
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
+from headtohead.metrics.bits_per_byte import BITS_PER_BYTE
+from headtohead.metrics.exact_match import EXACT_MATCH
+from headtohead.metrics.last_accuracy import LAST_ACCURACY
+from headtohead.metrics.loss import LOSS
+from headtohead.metrics.metric import Metric
+from headtohead.metrics.perplexity import PERPLEXITY
+from headtohead.metrics.token_accuracy import TOKEN_ACCURACY
 from headtohead.tasks.class_labels import guess_from
 from headtohead.tasks.contracts import Decode, Task
 from headtohead.tasks.sums import PerStage, Sums
@@ -19,7 +26,7 @@ from headtohead.tasks.token_prediction import TokenPrediction, placed, targets_o
 from headtohead.tasks.vocabulary import mean, perplexity
 from headtohead.tasks.writing import continuations
 
-OF_ANSWERS = ("exact_match", "last_accuracy")
+OF_ANSWERS = (EXACT_MATCH.name, LAST_ACCURACY.name)
 
 
 class CausalLanguageModelling(TokenPrediction):
@@ -30,13 +37,13 @@ class CausalLanguageModelling(TokenPrediction):
     head = "language_model"
     families: ClassVar[tuple[str, ...]] = ("decoder_only", "recurrent", "external")
     data_kinds: ClassVar[tuple[str, ...]] = ("language",)
-    metrics: ClassVar[tuple[str, ...]] = (
-        "loss",
-        "perplexity",
-        "token_accuracy",
-        "bits_per_byte",
-        "exact_match",
-        "last_accuracy",
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        LOSS,
+        PERPLEXITY,
+        TOKEN_ACCURACY,
+        BITS_PER_BYTE,
+        EXACT_MATCH,
+        LAST_ACCURACY,
     )
 
     def __init__(self, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
@@ -52,7 +59,7 @@ class CausalLanguageModelling(TokenPrediction):
             raise ValueError(
                 f"task.monitor={self.monitor} judges answers, and this data brings none: choose loss or token_accuracy."
             )
-        if self.monitor == "bits_per_byte" and spec.num_scored is not None:
+        if self.monitor == BITS_PER_BYTE.name and spec.num_scored is not None:
             raise ValueError(
                 "task.monitor=bits_per_byte measures text, and the answers of this data stand for no bytes: choose "
                 "loss, token_accuracy, exact_match or last_accuracy."

@@ -16,6 +16,10 @@ from headtohead.architectures.heads import HeadName
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
 from headtohead.data.randomness import uniform
+from headtohead.metrics.loss import LOSS
+from headtohead.metrics.masked_accuracy import MASKED_ACCURACY
+from headtohead.metrics.metric import Metric
+from headtohead.metrics.perplexity import PERPLEXITY
 from headtohead.tasks.contracts import Decode
 from headtohead.tasks.reading import row_text
 from headtohead.tasks.sums import PerStage, Sums
@@ -33,7 +37,7 @@ class MaskedLanguageModelling(TokenPrediction):
     head: ClassVar[HeadName] = "masked_language_model"
     families: ClassVar[tuple[str, ...]] = ("encoder_only", "recurrent", "external")
     data_kinds: ClassVar[tuple[str, ...]] = ("language", "labelled_text")
-    metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "masked_accuracy")
+    metrics: ClassVar[tuple[Metric, ...]] = (LOSS, PERPLEXITY, MASKED_ACCURACY)
     few_are_scored = True
 
     def __init__(self, mask_rate: float = 0.15, label_smoothing: float = 0.0, monitor: str = "loss") -> None:

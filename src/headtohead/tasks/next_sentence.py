@@ -16,6 +16,8 @@ from headtohead.architectures.heads import HeadName
 from headtohead.architectures.vocabulary_heads import MaskedLanguageModelAndPair
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
+from headtohead.metrics.metric import Metric
+from headtohead.metrics.next_sentence_accuracy import NEXT_SENTENCE_ACCURACY
 from headtohead.tasks.class_labels import class_name, guess, wide
 from headtohead.tasks.contracts import Decode, Loss, Task
 from headtohead.tasks.masked_lm import MaskedLanguageModelling
@@ -35,7 +37,7 @@ class MaskedLanguageModellingWithNextSentence(MaskedLanguageModelling):
     head: ClassVar[HeadName] = "masked_language_model_and_pair"
     families: ClassVar[tuple[str, ...]] = ("encoder_only", "recurrent")
     data_kinds: ClassVar[tuple[str, ...]] = ("labelled_text",)
-    metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "masked_accuracy", "next_sentence_accuracy")
+    metrics: ClassVar[tuple[Metric, ...]] = (*MaskedLanguageModelling.metrics, NEXT_SENTENCE_ACCURACY)
 
     def __init__(self, mask_rate: float = 0.15, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
         super().__init__(mask_rate, label_smoothing, monitor)

@@ -17,12 +17,23 @@ from headtohead.architectures.heads import HeadName
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
 from headtohead.generation.loop import greedy
+from headtohead.metrics.exact_match import EXACT_MATCH
+from headtohead.metrics.loss import LOSS
+from headtohead.metrics.metric import Metric
+from headtohead.metrics.token_accuracy import TOKEN_ACCURACY
 from headtohead.tasks.collecting import CollectedPerStage
 from headtohead.tasks.contracts import Decode, Task
 from headtohead.tasks.reading import row_text
 from headtohead.tasks.searching import Searching, searched
 from headtohead.tasks.sums import Arrays, PerStage, Sums
-from headtohead.tasks.text_measures.choosing import TextMetric, all_sums, check_named, measures_of, told_of_row
+from headtohead.tasks.text_measures.choosing import (
+    TEXT_METRICS,
+    TextMetric,
+    all_sums,
+    check_named,
+    measures_of,
+    told_of_row,
+)
 from headtohead.tasks.text_measures.contracts import TextMeasure
 from headtohead.tasks.token_prediction import TokenPrediction, targets_of
 from headtohead.tasks.vocabulary import mean
@@ -36,10 +47,7 @@ class SequenceToSequence(TokenPrediction):
     head: ClassVar[HeadName] = "language_model"
     families: ClassVar[tuple[str, ...]] = ("encoder_decoder", "recurrent_encoder_decoder")
     data_kinds: ClassVar[tuple[str, ...]] = ("pairs_of_text",)
-    metrics: ClassVar[tuple[str, ...]] = (
-        "loss", "token_accuracy", "exact_match", "bleu", "chrf", "rouge1", "rouge2", "rougeL", "rougeLsum", "accuracy",
-        "f1_macro", "readable", "entity_precision", "entity_recall", "entity_f1", "answer_exact_match", "answer_f1",
-    )  # fmt: skip
+    metrics: ClassVar[tuple[Metric, ...]] = (LOSS, TOKEN_ACCURACY, EXACT_MATCH, *TEXT_METRICS)
     measured_as = "SequenceToSequence"
 
     def __init__(
@@ -65,7 +73,7 @@ class SequenceToSequence(TokenPrediction):
         self.measures = measures_of(self.text_metrics, spec)
         shapes = {name: shape for measure in self.measures for name, shape in measure.shapes.items()}
         self.text_sums = PerStage(lambda: Arrays(shapes))
-        measured = [*SequenceToSequence.metrics[:3], *(name for one in self.measures for name in one.names)]
+        measured = [LOSS.name, TOKEN_ACCURACY.name, EXACT_MATCH.name, *(n for one in self.measures for n in one.names)]
         if self.monitor not in measured:
             raise ValueError(
                 f"task.monitor={self.monitor} is not measured on this data: choose one of {', '.join(measured)}, or "

@@ -13,6 +13,12 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.heads import GivenLogits, Tagger
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
+from headtohead.metrics.entity_f1 import ENTITY_F1
+from headtohead.metrics.entity_precision import ENTITY_PRECISION
+from headtohead.metrics.entity_recall import ENTITY_RECALL
+from headtohead.metrics.loss import LOSS
+from headtohead.metrics.metric import Metric
+from headtohead.metrics.token_accuracy import TOKEN_ACCURACY
 from headtohead.tasks.class_labels import class_loss, class_names, guess
 from headtohead.tasks.contracts import Decode, Loss, Task
 from headtohead.tasks.entities import NOTHING, Scheme, rates
@@ -32,7 +38,7 @@ class Tagging(Task):
     head = "tagger"
     families: ClassVar[tuple[str, ...]] = ("encoder_only", "decoder_only", "recurrent", "external")
     data_kinds: ClassVar[tuple[str, ...]] = ("tagged_text",)
-    metrics: ClassVar[tuple[str, ...]] = ("loss", "token_accuracy", "entity_precision", "entity_recall", "entity_f1")
+    metrics: ClassVar[tuple[Metric, ...]] = (LOSS, TOKEN_ACCURACY, ENTITY_PRECISION, ENTITY_RECALL, ENTITY_F1)
 
     def __init__(self, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
         super().__init__()

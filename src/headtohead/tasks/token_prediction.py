@@ -19,7 +19,6 @@ from headtohead.tasks.vocabulary import checked_smoothing, loss_of_rows, score_r
 class TokenPrediction(Task):
     """The head runs on the rows of features that have a target, and on no others."""
 
-    metrics: ClassVar[tuple[str, ...]]
     few_are_scored: ClassVar[bool] = False
     """True where it pays to make the host wait for an accelerator and then score few rows."""
 
