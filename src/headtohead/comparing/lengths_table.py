@@ -9,7 +9,7 @@ from rich.text import Text
 
 from headtohead.comparing.fitting import Fitted
 from headtohead.comparing.lengths import LengthCurves, LengthPoint
-from headtohead.comparing.table import number
+from headtohead.comparing.table import chance_told, number
 
 
 def lengths_table(found: LengthCurves) -> Fitted:
@@ -22,6 +22,7 @@ def _table(found: LengthCurves, *, with_reasons: bool) -> Table:
     """Names and reasons are the user's own: plain text, never markup."""
     title = f"test {found.metric.replace('_', ' ')} at multiples of the training length"
     table = Table(title=title, title_justify="left", header_style="bold")
+    table.caption, table.caption_justify = chance_told(found.chance), "left"
     table.add_column("arm", overflow="fold")
     for multiple in found.multiples:
         table.add_column(f"{multiple}x", justify="right", no_wrap=True)

@@ -231,6 +231,11 @@ def number(value: float | None) -> str:
     return f"{value + 0.0:.3f}"  # adding 0 takes the sign off -0.0
 
 
+def chance_told(value: float | None) -> str | None:
+    """Return what stands below a table of results; None where nobody knows chance."""
+    return None if value is None else f"chance, what a model that learned nothing gets: {number(value)}"
+
+
 def count(value: float | None) -> str:
     """Three figures and a unit: 124 M."""
     if value is None:

@@ -113,7 +113,12 @@ class Verdict:
     @property
     def answer(self) -> str:
         """Return the kind, and why nothing was shown where that is known."""
-        return f"{self.kind}: {NEITHER_LEARNED}" if self.neither_learned else self.kind
+        return f"{self.kind}: {self.why}" if self.why else self.kind
+
+    @property
+    def why(self) -> str:
+        """Return why nothing was shown, where that is known."""
+        return NEITHER_LEARNED if self.neither_learned else ""
 
     @property
     def implementation_bound(self) -> tuple[str, ...]:
