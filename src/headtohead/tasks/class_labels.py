@@ -52,6 +52,15 @@ def guessed_classes(spec: DataSpec, counts: Sequence[float]) -> dict[str, float]
     return {LOSS.name: cross_entropy(total, spec.class_shares), **figures_of(confusion)}
 
 
+def token_guess(counts: np.ndarray, in_train: np.ndarray) -> Guess:
+    """Return what targets of these counts give one who knows those of the train split; of a token that was not met
+    there as much is expected as of one that was met once less, and where none was met all are alike."""
+    if not in_train.sum():
+        return guess_from((), len(counts))
+    shares = (in_train + 1) / (in_train.sum() + len(in_train))
+    return Guess(loss=cross_entropy(counts, shares), accuracy=float(counts[in_train.argmax()] / counts.sum()))
+
+
 def cross_entropy(counts: np.ndarray, shares: Sequence[float] | np.ndarray) -> float:
     """Return the loss, in nats, of predicting these shares for targets of these counts; where a target has no share,
     which would cost without end, that of predicting all alike."""

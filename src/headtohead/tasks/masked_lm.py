@@ -88,10 +88,12 @@ class MaskedLanguageModelling(TokenPrediction):
         batch: Batch,
     ) -> None:
         scores = self.token_scores(model, features, batch)
+        self.count_targets(stage, batch)
         self.sums.add(stage, loss=scores.loss, correct=scores.correct, tokens=scores.count)
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
         sums = self.sums.read(stage)
+        self.read_targets(stage)
         loss = mean(sums["loss"], sums["tokens"], "masked token")
         return {
             "loss": loss,
@@ -103,6 +105,21 @@ class MaskedLanguageModelling(TokenPrediction):
         """Every token alike."""
         size = spec.vocab_size
         return {"loss": math.log(size), "perplexity": float(size), "masked_accuracy": 1 / size}
+
+    def chance(self) -> dict[str, float]:
+        """Every token alike."""
+        size = self.spec.vocab_size
+        return {LOSS.name: math.log(size), PERPLEXITY.name: float(size), MASKED_ACCURACY.name: 1 / size}
+
+    def measured_baseline(self, stage: Literal["validation", "test"]) -> dict[str, float]:
+        """The frequencies of the train split's tokens, and the most frequent one always."""
+        if (guess := self.guess(stage)) is None:
+            return {}
+        return {
+            LOSS.name: guess.loss,
+            PERPLEXITY.name: perplexity(guess.loss),
+            MASKED_ACCURACY.name: guess.accuracy,
+        }
 
     def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
         """What was hidden, what the model puts there, and what was there."""

@@ -82,7 +82,9 @@ class Similarity(Task):
 
     def measured_baseline(self, stage: Literal["validation", "test"]) -> dict[str, float]:
         """The train split's mean score always, among the scores of the stage."""
-        return {"loss": self._of_mean[stage]} if stage in self._of_mean else {}
+        if stage not in self._of_mean:
+            return {}
+        return {LOSS.name: self._of_mean[stage], PEARSON.name: 0.0, SPEARMAN.name: 0.0}
 
     def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
         assert batch.tokens is not None, "scored texts have tokens"
