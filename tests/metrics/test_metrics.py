@@ -14,6 +14,7 @@ import pytest
 import headtohead
 from headtohead import metrics as package
 from headtohead.building.choices import choices
+from headtohead.building.metric_names import metric_names
 from headtohead.examining.retrieval.quality import MEASURES
 from headtohead.metrics import Metric, guessed, metric_named, metrics, own_metric
 from headtohead.tasks.contracts import Task
@@ -38,6 +39,12 @@ def test_every_metric_is_measured_by_some_task_and_every_task_names_its_own() ->
     for task in tasks():
         assert all(isinstance(metric, Metric) for metric in task.metrics), task
         assert len({metric.name for metric in task.metrics}) == len(task.metrics), task
+
+
+def test_the_source_text_of_every_task_tells_its_metrics() -> None:
+    for choice, task in zip(choices("task"), tasks(), strict=True):
+        named = {metric.name for metric in task.metrics if metric.direction is not None}
+        assert set(metric_names(choice.target)) == named, choice.name
 
 
 @pytest.mark.parametrize("metric", metrics().values(), ids=lambda metric: metric.name)

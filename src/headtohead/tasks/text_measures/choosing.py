@@ -10,7 +10,6 @@ from torch import Tensor
 from headtohead.data.contracts import DataSpec
 from headtohead.metrics.bleu import BLEU
 from headtohead.metrics.chrf import CHRF
-from headtohead.metrics.metric import Metric
 from headtohead.tasks.text_measures.answers import WrittenAnswers
 from headtohead.tasks.text_measures.bleu import Bleu
 from headtohead.tasks.text_measures.chrf import Chrf
@@ -22,12 +21,13 @@ from headtohead.tasks.text_measures.rouge import Rouge
 TextMetric = Literal["bleu", "chrf", "rouge"]
 _NAMED: Mapping[str, Callable[[], TextMeasure]] = dict(zip(get_args(TextMetric), (Bleu, Chrf, Rouge), strict=True))
 _USUAL = (BLEU.name, CHRF.name)
-TEXT_METRICS: tuple[Metric, ...] = tuple(
-    dict.fromkeys(
-        metric
-        for measure in (Bleu, Chrf, Rouge, WrittenLabels, WrittenEntities, WrittenAnswers)
-        for metric in measure.metrics
-    )
+TEXT_METRICS = (
+    *Bleu.metrics,
+    *Chrf.metrics,
+    *Rouge.metrics,
+    *WrittenLabels.metrics,
+    *WrittenEntities.metrics,
+    *WrittenAnswers.metrics,
 )
 """All that some measure of texts gives."""
 
