@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from headtohead.comparing.intervals import mean_interval
+from headtohead.comparing.scales import chance_in
 from headtohead.tracking.record import RunRecord
-from headtohead.tracking.stages import TEST, multiple_of, stage_at
+from headtohead.tracking.stages import multiple_of, stage_at
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,13 @@ class LengthCurves:
     """Without its stage: loss."""
     multiples: tuple[int, ...]
     curves: tuple[LengthCurve, ...]
-    chance: float | None = None
-    """What a model that learned nothing gets, where it is the same for all."""
+    chances: tuple[float | None, ...] = ()
+    """What a model that learned nothing gets, by multiple; None where nobody knows it."""
+
+    @property
+    def chance(self) -> Mapping[float, float]:
+        """Return the chance of each multiple of which it is known."""
+        return {at: value for at, value in zip(self.multiples, self.chances, strict=False) if value is not None}
 
 
 def lengths_of(arms: Mapping[str, Sequence[RunRecord]], metric: str, alpha: float) -> LengthCurves | None:
@@ -69,8 +75,8 @@ def lengths_of(arms: Mapping[str, Sequence[RunRecord]], metric: str, alpha: floa
         for arm, runs in arms.items()
         if runs
     ]
-    chances = {record.baseline(TEST, metric) for record in records}
-    return LengthCurves(metric, tuple(multiples), tuple(curves), chances.pop() if len(chances) == 1 else None)
+    chances = (chance_in(records, stage_at(multiple), metric) for multiple in multiples)
+    return LengthCurves(metric, tuple(multiples), tuple(curves), tuple(chances))
 
 
 def _point(runs: Sequence[RunRecord], multiple: int, metric: str, alpha: float) -> LengthPoint:

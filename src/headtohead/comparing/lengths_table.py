@@ -9,7 +9,7 @@ from rich.text import Text
 
 from headtohead.comparing.fitting import Fitted
 from headtohead.comparing.lengths import LengthCurves, LengthPoint
-from headtohead.comparing.table import chance_told, number
+from headtohead.comparing.table import number
 
 
 def lengths_table(found: LengthCurves) -> Fitted:
@@ -22,15 +22,17 @@ def _table(found: LengthCurves, *, with_reasons: bool) -> Table:
     """Names and reasons are the user's own: plain text, never markup."""
     title = f"test {found.metric.replace('_', ' ')} at multiples of the training length"
     table = Table(title=title, title_justify="left", header_style="bold")
-    table.caption, table.caption_justify = chance_told(found.chance), "left"
     table.add_column("arm", overflow="fold")
     for multiple in found.multiples:
         table.add_column(f"{multiple}x", justify="right", no_wrap=True)
     if with_reasons:
         table.add_column("why not", overflow="fold")
     for curve in found.curves:
-        reason = [Text(curve.why_not)] if with_reasons else []
+        reason: list[str | Text] = [Text(curve.why_not)] if with_reasons else []
         table.add_row(Text(curve.arm), *map(_cell, curve.points), *reason)
+    if found.chance:
+        reason = ["what a model that learned nothing gets"] if with_reasons else []
+        table.add_row(Text("chance", style="dim"), *map(number, found.chances), *reason)
     return table
 
 

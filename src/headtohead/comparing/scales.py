@@ -21,6 +21,8 @@ def chance_in(records: Iterable[RunRecord], stage: str, name: str) -> float | No
     """Return what a model that learned nothing gets in that stage: the best that the record holds of chance and of what
     the train split's targets alone tell, the mean of it over runs."""
     known = [chance for record in records if (chance := _chance(record, stage, name)) is not None]
+    if len(set(known)) == 1:
+        return known[0]  # a mean of equal numbers is another in its last digit
     return fmean(known) if known else None
 
 

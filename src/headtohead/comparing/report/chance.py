@@ -14,19 +14,24 @@ _MOST = 2.0
 _Columns = Mapping[str, Sequence[Any]]
 
 
-def with_chance(form: Mapping[str, Any], value: float | None, columns: _Columns | None = None) -> dict[str, Any]:
-    """Return the form with a level line at chance, or as it is where nobody knows chance, or the line would leave the
-    rest less than half of the figure; `columns` hold what traces name by @."""
+def with_chance(
+    form: Mapping[str, Any], value: float | Mapping[float, float] | None, columns: _Columns | None = None
+) -> dict[str, Any]:
+    """Return the form with a line at chance, which may differ along the figure, or as it is where nobody knows chance,
+    or the line would leave the rest less than half of the figure; `columns` hold what traces name by @."""
     data = list(form["data"])
     across, heights = (list(_drawn(data, axis, columns or {})) for axis in ("x", "y"))
-    if value is None or not across or not is_near(heights, value):
+    if value is None or not across:
+        return {**form, "data": data}
+    points = value if isinstance(value, Mapping) else {min(across): value, max(across): value}
+    if not points or not all(is_near(heights, height) for height in points.values()):
         return {**form, "data": data}
     line = {
         "type": "scatter",
         "name": NAME,
         "mode": "lines",
-        "x": [min(across), max(across)],
-        "y": [value, value],
+        "x": list(points),
+        "y": list(points.values()),
         "line": {"color": MUTED, "dash": "dot", "width": 1},
         "hovertemplate": "chance: %{y:.4g}<extra></extra>",
         "legendrank": 3000,
@@ -40,7 +45,7 @@ def chance_words(form: Mapping[str, Any], value: float | None) -> str:
         return ""
     if any(trace.get("name") == NAME for trace in form["data"]):
         return f" The dotted line is chance, {number(value)}: what a model that learned nothing gets."
-    return f" Chance, {number(value)}, what a model that learned nothing gets, is off the figure."
+    return f" Chance, {number(value)}, is off it."
 
 
 def is_near(heights: Sequence[float], value: float) -> bool:

@@ -49,7 +49,7 @@ def _curves(findings: Findings, found: LengthCurves) -> Figure:
         f"Test {metric_words(found.metric)} over the length of the rows ({aim(findings)}). 1x is the test split as "
         f"in training, on the right are rows so many times as long; the same rows for every arm and seed of the data. "
         f"Lines are means over seeds, areas their {level(findings.alpha)} intervals after Student; a line ends where "
-        f"its arm can read no further.{chance_words(form, found.chance)}"
+        f"its arm can read no further.{chance_words(form, next(iter(found.chance.values()), None))}"
     )
     return figure(form, caption)
 
@@ -89,9 +89,13 @@ def _traces(curve: LengthCurve, style: Style) -> list[dict[str, Any]]:
 def _table(found: LengthCurves) -> Table:
     columns = [Column("arm"), *(Column(f"{multiple}x", numeric=True) for multiple in found.multiples)]
     rows: list[list[Cell]] = [[ArmName(curve.arm), *map(_cell, curve.points)] for curve in found.curves]
+    chance: list[Cell] = ["chance", *map(number, found.chances)]
     if any(curve.why_not for curve in found.curves):
         columns.append(Column("why not", wide=True))
         rows = [[*row, curve.why_not] for row, curve in zip(rows, found.curves, strict=True)]
+        chance.append("")
+    if found.chance:
+        rows.append(chance)
     return Table(columns, rows, f"Test {metric_words(found.metric)} at multiples of the training length.")
 
 
