@@ -112,3 +112,12 @@ def test_arms_at_chance_are_never_called_equivalent_better_or_worse(num_seeds: i
         for one, other in rng.normal(0.5, 0.01, size=(400, 2, num_seeds))
     ]
     assert np.mean([kind != "undecided" for kind in kinds]) <= 0.01
+
+
+def test_a_strict_look_makes_no_arm_that_learned_one_that_did_not() -> None:
+    """The first of many looks spends little error, and its intervals are as wide as the scale."""
+    noise = np.random.default_rng(0).normal(0, 0.02, size=(2, 3))
+    values = {arm: dict(enumerate(0.8 + own)) for arm, own in zip(("arm", "base"), noise, strict=True)}
+    registration = Registration("max", seeds=range(20), looks=(3, 20), scale=Scale(0.5, 1.0))
+    (verdict,) = verdicts_of(values, [Contrast("arm", "base")], registration)
+    assert verdict.level < 0.01 and verdict.kind == "undecided" and not verdict.neither_learned

@@ -336,7 +336,10 @@ class TestNoAnswer:
 
     def test_baselines_are_to_answer_never_or_always_with_the_whole_context(self) -> None:
         found = Answered(joined(windows(), 20), may_say_nothing=True)
-        assert found.blind() == {"exact_match": pytest.approx(1 / 3), "f1": pytest.approx(1 / 3)}
+        blind = found.blind()
+        assert (blind["exact_match"], blind["f1"]) == (pytest.approx(1 / 3), pytest.approx(1 / 3))
+        assert blind["no_answer_accuracy"] == 1.0, "never to answer"
+        assert blind.keys() == found.metrics(0.0).keys()
 
 
 def test_the_question_and_padding_change_no_probability_of_an_answer() -> None:

@@ -75,7 +75,7 @@ def evidence_of(
     if not all(arms):
         return Evidence("none", "no seed has a value of both arms")
     neither_learned = question.scale is not None and all(
-        is_near_chance(arm, question.scale, margin=question.margin, level=question.level) for arm in arms
+        is_near_chance(arm, question.scale, margin=question.margin) for arm in arms
     )
     return replace(_by_shape(arms, (first, second), question, times), neither_learned=neither_learned)
 
