@@ -27,9 +27,9 @@ class Metric:
     task says it."""
     any_tokenizer: bool = False
     """Whether runs that read the same texts with different tokenizers may be compared by it."""
-    title: str = field(default="", metadata={"stored": False})
+    title: str = field(default="", compare=False, metadata={"stored": False})
     """How tables write it; empty: the name in words."""
-    headline: int | None = field(default=None, metadata={"stored": False})
+    headline: int | None = field(default=None, compare=False, metadata={"stored": False})
     """Its rank among those that are shown instead of the loss that a run was selected by."""
 
     @property
