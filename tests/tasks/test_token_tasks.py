@@ -145,7 +145,7 @@ def test_results_hold_the_metrics_that_the_task_names(place: int) -> None:
     model = exact_model(family).eval()
     task.measure("validation", model, task.view(batch, seed=1, epoch=2))
     names = set(task.results("validation"))
-    of_texts = set(SequenceToSequence.metrics[3:])  # measured where tokens can be read as text
+    of_texts = {metric.name for metric in SequenceToSequence.metrics[3:]}  # measured where tokens can be read as text
     unseen = ({"bits_per_byte", "exact_match", "last_accuracy"} | of_texts) - names
     assert names | unseen >= {metric.name for metric in task.metrics} >= names
     assert task.monitor in names
