@@ -125,7 +125,7 @@ def test_a_saturated_arm_is_judged_by_solve_rates() -> None:
 def test_of_arms_that_all_solve_it_the_times_to_solve_decide() -> None:
     solved = outcomes(*[1.0] * 5)
     times = {"mamba": outcomes(100, 110, 105, 102, 99), "attention": outcomes(300, 310, 290, 305, 320)}
-    verdict = judged(solved, ACCURACY, attention=solved, times=lambda at: times if at == pytest.approx(0.991) else {})
+    verdict = judged(solved, ACCURACY, attention=solved, times=lambda at: times if at == pytest.approx(0.91) else {})
     assert "in the median 203 steps sooner" in verdict.sentence
     assert (verdict.method, verdict.kind, verdict.difference) == ("time to solve", "better", -203.0)
     assert verdict.p == pytest.approx(2 / 252)

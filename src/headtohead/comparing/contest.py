@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 from headtohead.comparing.arms import COUNTED, Arm, arm_of, arms_of, counts, set_apart
 from headtohead.comparing.budgets import BudgetCheck, budget_check, refuse_unequal
 from headtohead.comparing.comparability import NotComparable, refuse_other_questions, refuse_unlike, seed_of
+from headtohead.comparing.scales import metric_in, scale_in
 from headtohead.comparing.solving import TimesToSolve, unit_under
 from headtohead.comparing.statistics.shapes import Scale
 from headtohead.comparing.table import GIVEN, TASKS, Line, line_of
 from headtohead.comparing.verdict import Contrast, Registration, Times, Verdict, verdicts_of
-from headtohead.tracking.directions import Direction, direction_of
+from headtohead.metrics import Direction, Metric
 from headtohead.tracking.metrics import Curve
-from headtohead.tracking.record import RunRecord
+from headtohead.tracking.record import Comparability, RunRecord
 
 _FINER = 1.5
 """Times later that one arm is first measured than another, before it is said."""
@@ -55,13 +56,20 @@ class Contest:
     margin: float | None = None
     remarks: list[str] = field(default_factory=list)
     """What is to be known beside the verdicts."""
-    chance: float | None = None
-    """What a model that learned nothing gets, where the values lie between that and the best there is."""
+    scale: Scale | None = None
+    """From what a model that learned nothing gets to the best there is; None where nobody knows it."""
+    measured: Metric | None = None
+    """What the metric is, where a record or its name says so."""
 
     @property
-    def best(self) -> float:
-        """Where the values lie on a scale: no loss, or all right."""
-        return 0.0 if self.direction == "min" else 1.0
+    def chance(self) -> float | None:
+        """Return what a model that learned nothing gets."""
+        return None if self.scale is None else self.scale.chance
+
+    @property
+    def best(self) -> float | None:
+        """Return the best there is."""
+        return None if self.scale is None else self.scale.best
 
     @property
     def told(self) -> str:
@@ -94,16 +102,25 @@ def contest_of(records: Iterable[RunRecord], terms: Terms, curves: Mapping[str, 
     if terms.budget:
         refuse_unequal(check, terms.budget)
     direction = terms.direction or _direction(counted, metric)
-    scale = _scale(lines, direction)
-    contest = Contest(
-        metric, stage, direction, terms.against, arms, [], check, terms.margin, remarks, scale.chance if scale else None
-    )
+    remarks += _guessed(counted, metric, direction, terms)
+    staged = [_staged(record, stage) for record in counted]
+    measured, scale = metric_in(staged, metric), scale_in(staged, stage, metric, direction=direction)
+    contest = Contest(metric, stage, direction, terms.against, arms, [], check, terms.margin, remarks, scale, measured)
     runs = [(arm.name, seed_of(record), record) for arm in arms for record in arm.records]
     unit = unit_under(terms.budget or _one_budget(counted))
     times = TimesToSolve(runs, f"{stage}/{metric}", direction, curves, unit)
-    read = Registration(direction, scale=scale, solved_at=terms.solved_at, time_unit=unit)
+    read = Registration(direction, measured=measured, scale=scale, solved_at=terms.solved_at, time_unit=unit)
     verdicts, why = _judged(contest, read, times)
     return replace(contest, verdicts=verdicts, remarks=[*remarks, *_alone(arms), *why, *_coarse(verdicts, times)])
+
+
+def _guessed(records: Sequence[RunRecord], metric: str, direction: Direction, terms: Terms) -> list[str]:
+    """Return what a name was taken to mean where another program made the runs, and nobody said it."""
+    strangers = [r for r in records if metric not in r.scales and r.comparability == Comparability()]
+    if terms.direction is not None or not strangers:
+        return []
+    way = "less" if direction == "min" else "more"
+    return [f"{way} of {metric} is taken to be better, as its name tells: --direction says otherwise"]
 
 
 def _check_baseline(names: Sequence[str], against: str) -> None:
@@ -195,19 +212,12 @@ def _staged(record: RunRecord, stage: str) -> RunRecord:
 
 
 def _direction(records: Sequence[RunRecord], metric: str) -> Direction:
-    """As the runs were selected, where they were selected by it."""
+    """As the runs were selected, where they were selected by it, else as the metric says."""
     selected = [record.selection.direction for record in records if record.selection.metric == metric]
-    found = selected[0] if selected else direction_of(metric)
+    measured = metric_in(records, metric)
+    found = selected[0] if selected else None if measured is None else measured.direction
     if found is None:
         raise NotComparable(
             f"whether more or less of {metric} is better, its name does not tell: --direction min or max"
         )
     return found
-
-
-def _scale(lines: Sequence[Line], direction: Direction) -> Scale | None:
-    """From what a model that learned nothing gets to 0 or 1, where the values lie on such a scale."""
-    chances = {line.baseline for line in lines if line.baseline is not None}
-    best = 0.0 if direction == "min" else 1.0
-    on_it = all(0 <= line.value <= 1 or direction == "min" for line in lines if line.value is not None)
-    return Scale(min(chances), best) if len(chances) == 1 and best not in chances and on_it else None

@@ -248,7 +248,7 @@ def _remarks(
         lacking = ", ".join(arm for arm in kept if seed not in told[arm])
         yield f"seed {seed} is left out of the effects: it has no value of {lacking}"
     for arm in kept:
-        shape = shape_of([value for value in told[arm].values() if value is not None], reading.scale).shape
+        shape = shape_of([value for value in told[arm].values() if value is not None], reading.scale)
         if shape != "ordinary":
             how = "fall into two groups" if shape == "bimodal" else "press against the best there is"
             yield f"the seeds of {arm} {how}, where means say little: read the verdicts on solve rates instead"

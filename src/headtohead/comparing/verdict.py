@@ -12,7 +12,8 @@ from headtohead.comparing.intervals import difference_interval
 from headtohead.comparing.statistics.adjusting import Adjustment, adjusted
 from headtohead.comparing.statistics.looks import levels
 from headtohead.comparing.statistics.shapes import Scale
-from headtohead.comparing.wording import sentence
+from headtohead.comparing.wording import NEITHER_LEARNED, sentence
+from headtohead.metrics import Metric
 
 Kind = Literal["better", "worse", "equivalent", "undecided"]
 Values = Mapping[str, Outcomes]
@@ -38,6 +39,9 @@ class Registration:
 
     direction: Literal["min", "max"]
     metric: str = "the metric"
+    """In words."""
+    measured: Metric | None = None
+    """What it is, where records say it; else the words tell."""
     margin: float | None = None
     """The smallest difference that matters; without it nothing is called equivalent."""
     seeds: Collection[int] | None = None
@@ -93,6 +97,10 @@ class Verdict:
     """Why it is exploratory."""
     failures: dict[str, int]
     """Diverged runs of either arm."""
+    neither_learned: bool
+    """Both arms are near chance, so that nothing was shown."""
+    chance: float | None
+    """What a model that learned nothing gets, where it is known."""
     solved: tuple[int, int] | None
     of: tuple[int, int] | None
     """Seeds of arm and baseline that solved the task, and all of them, where rates or times to solve decide."""
@@ -103,13 +111,23 @@ class Verdict:
     sentence: str = ""
 
     @property
+    def answer(self) -> str:
+        """Return the kind, and why nothing was shown where that is known."""
+        return f"{self.kind}: {self.why}" if self.why else self.kind
+
+    @property
+    def why(self) -> str:
+        """Return why nothing was shown, where that is known."""
+        return NEITHER_LEARNED if self.neither_learned else ""
+
+    @property
     def implementation_bound(self) -> tuple[str, ...]:
         """Arms, of equal time, that a fused kernel would have helped."""
         return tuple(arm for arm, kernels in (self.kernels or {}).items() if "torch" in kernels)
 
     def as_data(self) -> dict[str, Any]:
         """For JSON."""
-        return {**asdict(self), "implementation_bound": list(self.implementation_bound)}
+        return {**asdict(self), "answer": self.answer, "implementation_bound": list(self.implementation_bound)}
 
 
 def verdict_of(
@@ -193,7 +211,8 @@ def _case(
         return one, other
 
     found = evidence_of(first, second, question, timed)
-    shown = difference_interval(found.interval, registration.metric, [*first.values(), *second.values()])
+    measured = registration.measured or registration.metric
+    shown = difference_interval(found.interval, measured, [*first.values(), *second.values()])
     return _Case(
         contrast,
         replace(found, interval=shown),
@@ -270,6 +289,8 @@ def _verdict(
         exploratory=bool(case.reasons),
         reasons=case.reasons,
         failures=case.failures,
+        neither_learned=found.neither_learned,
+        chance=None if registration.scale is None else registration.scale.chance,
         solved=found.solved,
         of=found.of,
         time_unit=registration.time_unit,
@@ -279,6 +300,8 @@ def _verdict(
 
 def _kind(found: Evidence, p: float | None, p_equivalent: float | None, level: float) -> Kind:
     """A difference that is sure and yet smaller than the margin is equivalent: the margin says what matters."""
+    if found.neither_learned:
+        return "undecided"
     if p_equivalent is not None and p_equivalent < level:
         return "equivalent"
     if p is None or p >= level or not found.lead:

@@ -17,6 +17,7 @@ _TESTS = {
 }
 OF_WHAT = {"solve rates": "in solve rate", "time to solve": "in median time to solve"}
 """By method, where a difference is not one of the metric's means."""
+NEITHER_LEARNED = "neither learned the task"
 _USUAL = 0.05
 _ADJUSTMENTS = {None: "", "holm": " after Holm", "benjamini_hochberg": " after Benjamini and Hochberg"}
 
@@ -31,7 +32,7 @@ def sentence(verdict: Verdict) -> str:
         if count
     ]
     parts = [_answer(verdict), *diverged]
-    if verdict.kind == "undecided":
+    if verdict.kind == "undecided" and not verdict.neither_learned:
         parts += _advice(verdict)
     parts += _kernels(verdict)
     return opening + "; ".join(parts) + "."
@@ -56,6 +57,11 @@ def _answer(verdict: Verdict) -> str:
             f"{subject} are equivalent on {verdict.metric}: they differ by {apart}, and by less than the margin of "
             f"{_figure(verdict.margin)} ({_p(verdict.p_equivalent, verdict)}, two one-sided "
             f"{_tested(verdict).replace('t-test', 't-tests', 1)})"
+        )
+    if verdict.neither_learned:
+        return (
+            f"{subject} are undecided on {verdict.metric}: {NEITHER_LEARNED}, of which knowing nothing gets "
+            f"{_figure(verdict.chance)}; {_seen(verdict)}"
         )
     if verdict.kind == "undecided":
         return f"{subject} are undecided on {verdict.metric}: {_seen(verdict)}"

@@ -11,7 +11,9 @@ from headtohead.studying.scaling import Scaling
 from headtohead.studying.tuning.tuning import Tuning
 
 BUDGETS = ("equal_parameters", "equal_flops", "equal_tokens", "equal_state", "equal_time")
-VERDICTS = ("better", "worse", "equivalent", "undecided")
+FLOOR = "neither_learned"
+"""The expectation of a control, such as one of shuffled labels: undecided, since neither arm learned the task."""
+VERDICTS = ("better", "worse", "equivalent", "undecided", FLOOR)
 UNLIKE = ("tokenizer", "evaluation", "loss_normalisation", "budget")
 """Differences between arms that a study may allow."""
 SET_BY_THE_STUDY = ("seed", "name", "group", "resume_from")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from pytorch_lightning import Trainer
 
@@ -23,11 +24,18 @@ class TooLongError(ValueError):
     """Says why no such rows can be read."""
 
 
+def under(stage: str, values: Mapping[str, float]) -> dict[str, float]:
+    """Return the values by names that say their stage, as records keep baselines of other splits than the test."""
+    return {f"{stage}/{name}": value for name, value in values.items()}
+
+
 class LongerTests:
     """One pass for each multiple of the training length: results, or the reason why there are none."""
 
     def __init__(self, parts: Parts, trainer: Trainer, module: TrainingModule) -> None:
         self._parts, self._trainer, self._module = parts, trainer, module
+        self.baselines: dict[str, float] = {}
+        """What knowing nothing of the inputs gets there, by stage and metric."""
 
     def measure(self) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
         """Metrics by stage, and reasons by stage."""
@@ -37,6 +45,7 @@ class LongerTests:
             stage = stage_at(multiple)
             try:
                 metrics[stage] = self._results(multiple)
+                self.baselines |= under(stage, self._parts.task.measured_baseline("test"))
             except (DataError, TooLongError) as reason:
                 cannot[stage] = str(reason)
             except (RuntimeError, MemoryError) as error:

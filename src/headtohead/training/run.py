@@ -22,7 +22,7 @@ from headtohead.training.data_module import RunData, rows_to_learn, rows_to_vali
 from headtohead.training.devices import device_name, number_format, peak_flops, threads
 from headtohead.training.distributed import is_main_process, own_process_group
 from headtohead.training.keeper import Keeper
-from headtohead.training.longer_tests import LongerTests
+from headtohead.training.longer_tests import LongerTests, under
 from headtohead.training.memory import PeakMemory
 from headtohead.training.meter import Meter
 from headtohead.training.module import TrainingModule
@@ -145,15 +145,19 @@ class Run:
     def test(self) -> None:
         """Once, with the weights that validation selected."""
         assert self._trainer is not None and self._module is not None
+        baselines = self.session.record.baselines
+        baselines |= under("validation", self.parts.task.measured_baseline("validation"))
         self.parts.task.settle(self._module.state.best_metrics)
         self._trainer.test(self._module, datamodule=self._data, verbose=False)
         results = self._module.results
         self.session.record.metrics["test"] = dict(results)
-        self.session.record.baselines |= self.parts.task.measured_baseline("test")
+        baselines |= self.parts.task.measured_baseline("test")
         self._log({"test": results})
         if is_main_process():
             write_each(self.parts.task.files("test"), self.session.folder / PREDICTIONS)
-        longer, cannot = LongerTests(self.parts, self._trainer, self._module).measure()
+        tests = LongerTests(self.parts, self._trainer, self._module)
+        longer, cannot = tests.measure()
+        baselines |= tests.baselines
         self.session.record.metrics |= longer
         self.session.record.cannot |= cannot
         self._log(longer)

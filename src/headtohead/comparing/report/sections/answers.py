@@ -40,7 +40,7 @@ def _at_a_glance(verdicts: Sequence[Verdict]) -> Iterator[Part]:
     rows: list[list[Cell]] = [
         [
             ArmName(verdict.arm),
-            Badge(verdict.kind, verdict.exploratory and not shared),
+            Badge(verdict.kind, verdict.exploratory and not shared, verdict.why),
             sentence(replace(verdict, reasons=()) if shared else verdict),
         ]
         for verdict in verdicts

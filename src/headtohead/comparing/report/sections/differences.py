@@ -65,7 +65,7 @@ def _row(place: int, verdict: Verdict, by_seed: dict[int, float], style: Style) 
     yield {
         "type": "scatter", "mode": "markers", "showlegend": False, **error,
         "x": [verdict.difference], "y": [place], "marker": {"color": style.colour, "symbol": style.symbol, "size": 11},
-        "text": [verdict.kind], "hovertemplate": "%{text}: %{x:+.4g}<extra></extra>",
+        "text": [verdict.answer], "hovertemplate": "%{text}: %{x:+.4g}<extra></extra>",
     }  # fmt: skip
 
 
