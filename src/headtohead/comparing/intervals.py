@@ -24,7 +24,7 @@ _CORRELATIONS = frozenset(("matthews", "mcc", "pearson", "spearman", "kendall"))
 
 def mean_interval(values: Sequence[float], alpha: float, metric: str) -> Ends | None:
     """Of a mean over seeds; None below two seeds, and where they do not differ."""
-    return _cut(interval_of(values, alpha), _ends(metric, values))
+    return _cut(interval_of(values, alpha), bounds_of(metric, values))
 
 
 def difference_interval(
@@ -32,12 +32,13 @@ def difference_interval(
 ) -> Ends | None:
     """An interval of a difference of two means, whose values these are; None is a run that diverged. `times` is how
     many such differences it is a sum of."""
-    least, most = _ends(metric, [value for value in values if value is not None])
+    least, most = bounds_of(metric, [value for value in values if value is not None])
     return _cut(found, (times * (least - most), times * (most - least)))
 
 
-def _ends(metric: str, values: Sequence[float]) -> Ends:
-    """Infinite where the name tells none, or other programs counted otherwise: in percent."""
+def bounds_of(metric: str, values: Sequence[float]) -> Ends:
+    """Return the least and the most that the metric can be, whose values these are: infinite where its name tells none,
+    or other programs counted otherwise, in percent."""
     words = set(re.split(r"[^a-z0-9]+", metric.lower()))
     if words & _CORRELATIONS:
         least, most = -1.0, 1.0
