@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -65,7 +65,7 @@ class Question:
     """Of the family."""
     alpha: float = 0.05
     """The error rate of the study, of which a look spends a part: the level."""
-    shape: Shape = Shape("")
+    shape: Shape = field(default_factory=lambda: Shape(""))
 
     @property
     def strictest(self) -> float:

@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 from headtohead.comparing.departures import departures, level_of
 from headtohead.comparing.evidence import Evidence, Method, Outcomes, Question, evidence_of
 from headtohead.comparing.intervals import difference_interval
-from headtohead.comparing.statistics.adjusting import Adjustment, adjusted
 from headtohead.comparing.shape_guard import Shape
+from headtohead.comparing.statistics.adjusting import Adjustment, adjusted
 from headtohead.comparing.statistics.shapes import Scale
 from headtohead.comparing.statistics.skew import is_skewed
 from headtohead.comparing.wording import sentence

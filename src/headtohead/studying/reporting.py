@@ -13,20 +13,19 @@ from typing import Any
 from headtohead.building.errors import ConfigurationError, unknown
 from headtohead.comparing.arms import Costs, costs_of
 from headtohead.comparing.kernels import with_kernels
+from headtohead.comparing.registered import FILE
 from headtohead.comparing.solving import TimesToSolve, unit_under
 from headtohead.comparing.verdict import Times, Verdict
 from headtohead.studying.auditing import audit
 from headtohead.studying.cells import Cell
 from headtohead.studying.foundations import costs_told
-from headtohead.studying.judging import judged, surprises
+from headtohead.studying.judging import family_asked, judged, surprises
 from headtohead.studying.planning import Plan
 from headtohead.studying.registering import asked_by, registered
 from headtohead.studying.running import DONE, record_of
 from headtohead.studying.study import Study
 from headtohead.tracking.files import replace_text
 from headtohead.tracking.record import RunRecord
-
-FILE = "verdict.json"
 
 
 @dataclass(frozen=True)
@@ -108,6 +107,7 @@ class Report:
             "study": asdict(self.study),
             "complete": self.complete,
             "verdicts": [verdict.as_data() for verdict in self.verdicts],
+            "family": family_asked(self.study).to_dict(),
             "arms": [asdict(arm) for arm in self.arms],
             "remarks": list(self.remarks),
             "runs": [asdict(run) for run in self.runs],

@@ -38,7 +38,7 @@ def test_the_smallest_p_is_that_of_values_that_all_lie_on_one_side() -> None:
 
 
 def test_of_many_seeds_some_ways_are_drawn_and_tell_the_same() -> None:
-    first, second = (np.random.default_rng(3).normal(size=(2, 24)) + [[0.5], [0.0]]).tolist()
+    first, second = (np.random.default_rng(3).normal(size=(2, 24)) + np.array([[0.5], [0.0]])).tolist()
     t = stats.ttest_rel(first, second).pvalue
     assert exact_p(first, second, paired=True) == pytest.approx(t, rel=0.15)
 

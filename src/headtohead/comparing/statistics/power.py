@@ -17,6 +17,7 @@ from headtohead.comparing.statistics import skew
 from headtohead.comparing.statistics.exact import rearrangements
 from headtohead.comparing.statistics.guard import Guard
 
+_Studies = tuple[NDArray[np.float64], NDArray[np.float32], NDArray[np.float32]]
 POWER = 0.8
 MOST_SEEDS = 1000
 """More than anybody trains: beyond it the answer is None."""
@@ -135,8 +136,8 @@ def _guarded_power(effect: float, num_seeds: int, guard: Guard) -> float:
 
 
 @lru_cache(maxsize=4)
-def _simulated(num_seeds: int, *, paired: bool) -> tuple[NDArray[np.float64], NDArray[np.float32], NDArray[np.float32]]:
-    """Return values of studies without effect, their rearranged sums, and how far an effect of 1 shifts each sum; of two
+def _simulated(num_seeds: int, *, paired: bool) -> _Studies:
+    """Return values of studies without effect, their rearranged sums, and how far an effect of 1 shifts each. Of two
     ways that mirror each other one is enough, since sizes alone are compared."""
     values = np.random.default_rng(_DRAWN_WITH).normal(size=(_STUDIES, num_seeds if paired else 2 * num_seeds))
     weights = rearrangements(num_seeds, num_seeds, paired=paired)
