@@ -9,6 +9,7 @@ from headtohead.comparing.arms import COUNTED, Arm, arm_of, arms_of, counts, set
 from headtohead.comparing.budgets import BudgetCheck, budget_check, refuse_unequal
 from headtohead.comparing.comparability import NotComparable, refuse_other_questions, refuse_unlike, seed_of
 from headtohead.comparing.registered import RegisteredAnswer, answers_of, not_registered
+from headtohead.comparing.row_intervals import with_rows
 from headtohead.comparing.solving import TimesToSolve, unit_under
 from headtohead.comparing.statistics.shapes import Scale
 from headtohead.comparing.table import GIVEN, TASKS, Line, line_of
@@ -116,6 +117,7 @@ def contest_of(records: Iterable[RunRecord], terms: Terms, curves: Mapping[str, 
     times = TimesToSolve(runs, f"{stage}/{metric}", direction, curves, unit)
     read = Registration(direction, scale=scale, solved_at=terms.solved_at, time_unit=unit)
     verdicts, why = _judged(contest, read, times, other)
+    verdicts = with_rows(verdicts, [record for arm in arms for record in arm.records], f"{stage}/{metric}")
     told = [*remarks, *_alone(arms), *why, *_coarse(verdicts, times)]
     registered = tuple(verdict for answer in known for verdict in answer.verdicts)
     return replace(contest, verdicts=verdicts, remarks=told, registered=registered)

@@ -111,6 +111,12 @@ class Verdict:
     """What computed the mixers of either arm; told where time was held equal."""
     time_unit: TimeUnit = "steps"
     """Of the difference, where times to solve decide."""
+    num_rows: int | None = None
+    """Of the test set that all seeds share, where runs kept the scores of its rows."""
+    row_interval: tuple[float, float] | None = None
+    """Of the difference over other rows: a paired bootstrap, at the level of the verdict."""
+    row_refusal: str | None = None
+    """Why rows give no interval."""
     sentence: str = ""
 
     @property

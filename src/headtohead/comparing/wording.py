@@ -34,8 +34,23 @@ def sentence(verdict: Verdict) -> str:
     parts = [_answer(verdict), *diverged]
     if verdict.kind == "undecided":
         parts += _advice(verdict)
-    parts += _kernels(verdict)
+    parts += [*_rows(verdict), *_kernels(verdict)]
     return opening + "; ".join(parts) + "."
+
+
+def _rows(verdict: Verdict) -> list[str]:
+    """All of it was seen on one test set, which is a sample too."""
+    if verdict.num_rows is None:
+        return []
+    seen = f"on these {verdict.num_rows} test rows"
+    if verdict.row_interval is None:
+        return [f"{seen}, and what others would say is not known: {verdict.row_refusal}"]
+    low, high = verdict.row_interval
+    told = (
+        f"{seen}; over others like them {_share(verdict)} interval {_figure(low)} to {_figure(high)} (paired bootstrap)"
+    )
+    wide = verdict.margin is not None and high - low > 2 * verdict.margin
+    return [f"{told}, wider than the margin of {_figure(verdict.margin)} to either side" if wide else told]
 
 
 def _kernels(verdict: Verdict) -> list[str]:
@@ -146,8 +161,12 @@ def _interval(verdict: Verdict) -> str:
     if verdict.interval is None:
         return ""
     low, high = verdict.interval
+    return f", {_share(verdict)} interval {_figure(low)} to {_figure(high)}"
+
+
+def _share(verdict: Verdict) -> str:
     share = f"{100 * (1 - verdict.level):.3g}"
-    return f", {'over 99.9' if share == '100' else share} % interval {_figure(low)} to {_figure(high)}"
+    return f"{'over 99.9' if share == '100' else share} %"
 
 
 def _tested(verdict: Verdict) -> str:

@@ -14,6 +14,7 @@ from headtohead.building.errors import ConfigurationError, unknown
 from headtohead.comparing.arms import Costs, costs_of
 from headtohead.comparing.kernels import with_kernels
 from headtohead.comparing.registered import FILE
+from headtohead.comparing.row_intervals import with_rows
 from headtohead.comparing.solving import TimesToSolve, unit_under
 from headtohead.comparing.verdict import Times, Verdict
 from headtohead.studying.auditing import audit
@@ -130,7 +131,8 @@ def report_of(plan: Plan) -> Report:
     verdicts = [] if checked.objections else judged(study, outcomes, written, asked, chance=chance, times=times)
     complete = not plan.is_open and all(run.status in DONE for run in runs)
     verdicts = [verdict for verdict in verdicts if not {verdict.arm, verdict.baseline} & unmeasured.keys()]
-    verdicts = with_kernels(verdicts, [record for record in contest.values() if record is not None])
+    done = [record for record in contest.values() if record is not None]
+    verdicts = with_rows(with_kernels(verdicts, done), done, study.metric)
     told = [f"no verdict on {arm}, which has no {study.metric}: {reason}" for arm, reason in unmeasured.items()]
     told += costs_told(study, records)
     remarks = [*checked.objections, *told, *checked.remarks, *(surprises(study, verdicts) if complete else ())]

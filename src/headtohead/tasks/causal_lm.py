@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar, Literal
 
@@ -38,6 +39,13 @@ class CausalLanguageModelling(TokenPrediction):
         "exact_match",
         "last_accuracy",
     )
+
+    row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "loss": ("loss", "tokens"),
+        "token_accuracy": ("correct", "tokens"),
+        "exact_match": ("exact", "rows"),
+        "last_accuracy": ("last", "rows"),
+    }
 
     def __init__(self, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
         super().__init__(label_smoothing, monitor)
@@ -87,17 +95,19 @@ class CausalLanguageModelling(TokenPrediction):
         self.sums.add(stage, loss=scores.loss, correct=scores.correct, tokens=scores.count)
         if batch.num_bytes is not None:
             self.sums.add(stage, bytes_loss=scores.loss, bytes_tokens=scores.count, bytes=batch.num_bytes)
+        by_row: dict[str, Tensor] = {}
         if self.has_answers:
             targets = targets_of(batch)
             asked, right = targets != IGNORED, placed(scores.predicted, targets) == targets
             last = (asked * torch.arange(1, asked.shape[1] + 1, device=asked.device)).argmax(1, keepdim=True)
             answered = asked.any(1)
-            self.sums.add(
-                stage,
-                exact=(answered & right.all(1)).sum(),
-                last=(answered & right.gather(1, last).squeeze(1)).sum(),
-                rows=answered.sum(),
-            )
+            by_row = {
+                "exact": answered & right.all(1),
+                "last": answered & right.gather(1, last).squeeze(1),
+                "rows": answered,
+            }
+            self.sums.add(stage, **{name: hits.sum() for name, hits in by_row.items()})
+        self.keep_rows(stage, scores, batch, **by_row)
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
         sums = self.sums.read(stage)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torchmetrics import MetricCollection
 from torchmetrics.classification import (
@@ -21,7 +21,15 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.heads import HeadName
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
-from headtohead.tasks.class_labels import class_loss, class_name, class_names, guess, soft_class_loss, wide
+from headtohead.tasks.class_labels import (
+    class_loss,
+    class_name,
+    class_names,
+    guess,
+    losses_of_rows,
+    soft_class_loss,
+    wide,
+)
 from headtohead.tasks.confusion import f1_of, matthews
 from headtohead.tasks.contracts import Decode, Loss, Task
 from headtohead.tasks.monitoring import direction_of
@@ -61,6 +69,11 @@ class Classification(Task):
         "matthews",
         "f1_second_class",
     )
+
+    row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "loss": ("loss", "samples"),
+        "accuracy": ("correct", "samples"),
+    }
 
     def __init__(self, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
         super().__init__()
@@ -102,7 +115,15 @@ class Classification(Task):
         loss = class_loss(logits, labels)
         self.sums.add(stage, loss=loss.total, samples=loss.count)
         scored = labels != IGNORED
+        self.keep_rows(stage, logits, labels, batch)
         self.count(stage, logits[scored].argmax(1), labels[scored])
+
+    def keep_rows(self, stage: str, logits: Float[Tensor, "B C"], labels: Int[Tensor, " B"], batch: Batch) -> None:
+        """Loss and hit of each row of a test."""
+        if stage == "test" and self.rows.wanted:
+            scored = labels != IGNORED
+            right = scored & (logits.argmax(1) == labels)
+            self.rows.add(batch.rows, loss=losses_of_rows(logits, labels), correct=right, samples=scored)
 
     def count(
         self, stage: Literal["validation", "test"], predicted: Int[Tensor, " N"], labels: Int[Tensor, " N"]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar, Literal
 
@@ -36,6 +37,7 @@ class MaskedLanguageModellingWithNextSentence(MaskedLanguageModelling):
     families: ClassVar[tuple[str, ...]] = ("encoder_only", "recurrent")
     data_kinds: ClassVar[tuple[str, ...]] = ("labelled_text",)
     metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "masked_accuracy", "next_sentence_accuracy")
+    row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {"masked_accuracy": ("correct", "tokens")}
 
     def __init__(self, mask_rate: float = 0.15, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
         super().__init__(mask_rate, label_smoothing, monitor)

@@ -41,6 +41,11 @@ class SequenceToSequence(TokenPrediction):
         "f1_macro", "readable", "entity_precision", "entity_recall", "entity_f1", "answer_exact_match", "answer_f1",
     )  # fmt: skip
     measured_as = "SequenceToSequence"
+    row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "loss": ("loss", "tokens"),
+        "token_accuracy": ("correct", "tokens"),
+        "exact_match": ("matches", "samples"),
+    }
 
     def __init__(
         self,
@@ -98,6 +103,7 @@ class SequenceToSequence(TokenPrediction):
             matches=matches.sum(),
             samples=scored.sum(),
         )
+        self.keep_rows(stage, scores, batch, matches=matches, samples=scored)
         if self.measures and (decode := self.spec.decode) is not None:
             rows = scored.nonzero().squeeze(1).tolist()
             all_texts, all_truths = self._texts(written, decode), _truths(truth, decode)
