@@ -14,6 +14,8 @@ BUDGETS = ("equal_parameters", "equal_flops", "equal_tokens", "equal_state", "eq
 VERDICTS = ("better", "worse", "equivalent", "undecided")
 UNLIKE = ("tokenizer", "evaluation", "loss_normalisation", "budget")
 """Differences between arms that a study may allow."""
+VARY = ("split",)
+SPLIT_FIELD = "data.seed"
 SET_BY_THE_STUDY = ("seed", "name", "group", "resume_from")
 
 
@@ -75,6 +77,8 @@ class Study:
     """The verdicts and bounds that would be no surprise, by arm (against the baseline)."""
     seed_offsets: Mapping[str, int] = field(default_factory=dict)
     """Added to the seeds of an arm: makes A against A a comparison of different runs."""
+    vary: tuple[str, ...] = ()
+    """What each seed draws beside its first weights, order and dropout: split, the rows of train, validation and test."""
     alpha: float = 0.05
     best: float | None = None
     """The best value there is: arms that reach it, or split into solved and unsolved, are compared by solve rates."""
