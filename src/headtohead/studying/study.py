@@ -78,7 +78,7 @@ class Study:
     seed_offsets: Mapping[str, int] = field(default_factory=dict)
     """Added to the seeds of an arm: makes A against A a comparison of different runs."""
     vary: tuple[str, ...] = ()
-    """What each seed draws beside its first weights, order and dropout: split, the rows of train, validation and test."""
+    """What each seed draws beside its first weights, order and dropout: split, the rows of all splits."""
     alpha: float = 0.05
     best: float | None = None
     """The best value there is: arms that reach it, or split into solved and unsolved, are compared by solve rates."""

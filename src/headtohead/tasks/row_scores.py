@@ -1,5 +1,5 @@
-"""What single rows of a test add to its metrics: sums of each row, of which such a metric is a ratio over all rows. They
-tell what other rows would say."""
+"""What single rows of a test add to its metrics: sums of each row, of which a metric is a ratio over all rows. They say
+what other rows would say."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RowScores:
         finally:
             self.wanted, self._parts = False, []
 
-    def add(self, rows: Int[Tensor, " B"], **sums: Float[Tensor, " B"] | Int[Tensor, " B"]) -> None:
+    def add(self, rows: Int[Tensor, " B"], /, **sums: Float[Tensor, " B"] | Int[Tensor, " B"]) -> None:
         """One number for each row of a batch, by name."""
         if self.wanted:
             columns = {name: values.detach().float().cpu().numpy() for name, values in sums.items()}

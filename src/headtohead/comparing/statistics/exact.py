@@ -72,4 +72,4 @@ def _signs(number: int) -> Floats:
 def _sums(first: Sequence[float], second: Sequence[float], *, paired: bool) -> Floats:
     weights = rearrangements(len(first), len(second), paired=paired)
     values = np.subtract(first, second) if paired else np.concatenate([first, second])
-    return np.asarray(weights @ values)
+    return np.asarray(weights @ values, dtype=np.float64)

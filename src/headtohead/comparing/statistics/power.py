@@ -142,7 +142,8 @@ def _simulated(num_seeds: int, *, paired: bool) -> _Studies:
     values = np.random.default_rng(_DRAWN_WITH).normal(size=(_STUDIES, num_seeds if paired else 2 * num_seeds))
     weights = rearrangements(num_seeds, num_seeds, paired=paired)
     weights = weights[weights[:, 0] > 0].astype(np.float32)
-    return values, values.astype(np.float32) @ weights.T, weights[:, :num_seeds].sum(axis=1)
+    sums = np.asarray(values.astype(np.float32) @ weights.T, dtype=np.float32)
+    return values, sums, np.asarray(weights[:, :num_seeds].sum(axis=1), dtype=np.float32)
 
 
 @lru_cache(maxsize=2 * MOST_SEEDS)
