@@ -26,6 +26,7 @@ TASKS = {
     "scores": ["task=similarity", "model=encoder_only", "data=similarity_grammar", *MODEL],
     "tags": ["task=tagging", "model=encoder_only", "data=tagging_grammar", *MODEL],
     "pairs": ["task=masked_lm_next_sentence", "model=encoder_only", "data=pair_grammar", "data.relation=next", *MODEL],
+    "questions": ["task=span_qa", "model=encoder_only", "data=qa_grammar", *MODEL],
     "targets": ["task=seq2seq", "model=encoder_decoder", "data=reverse", "data.form=pairs", *MODEL],
 }  # fmt: skip
 

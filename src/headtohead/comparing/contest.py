@@ -125,19 +125,19 @@ def contest_of(records: Iterable[RunRecord], terms: Terms, curves: Mapping[str, 
 
 def _as_registered(terms: Terms, answers: Sequence[RegisteredAnswer | None]) -> Terms:
     """The question of the one study that the runs are of, unless another is asked."""
-    if len(answers) != 1 or answers[0] is None:
+    answer = answers[0] if len(answers) == 1 else None
+    if answer is None:
         return terms
-    (answer,) = answers
     allowed = (*terms.allowed, *(name for name in answer.allow_unlike if name not in terms.allowed))
     return replace(terms, metric=terms.metric or answer.metric, allowed=allowed)
 
 
 def _measurable(
     records: Sequence[RunRecord], answers: Sequence[RegisteredAnswer | None], metric: str | None
-) -> Sequence[RunRecord]:
+) -> list[RunRecord]:
     """Arms that cannot be measured as their study asks have no verdict there, and its remarks say why."""
     if metric not in [answer.metric for answer in answers if answer is not None]:
-        return records
+        return list(records)
     stage = str(metric).partition("/")[0]
     return [record for record in records if stage not in record.cannot]
 
