@@ -112,15 +112,28 @@ def contest_of(records: Iterable[RunRecord], terms: Terms, curves: Mapping[str, 
     known = [answer for answer in answers.values() if answer is not None]
     if other == "":
         return _registered(contest, known[0])
+    found = _explored(contest, counted, scale, terms, curves, other)
+    return replace(found, registered=tuple(verdict for answer in known for verdict in answer.verdicts))
+
+
+def _explored(
+    contest: Contest,
+    counted: Sequence[RunRecord],
+    scale: Scale | None,
+    terms: Terms,
+    curves: Mapping[str, Curve] | None,
+    departure: str | None,
+) -> Contest:
+    """The verdicts on runs for which this question was not registered."""
+    arms, metric = contest.arms, f"{contest.stage}/{contest.metric}"
     runs = [(arm.name, seed_of(record), record) for arm in arms for record in arm.records]
     unit = unit_under(terms.budget or _one_budget(counted))
-    times = TimesToSolve(runs, f"{stage}/{metric}", direction, curves, unit)
-    read = Registration(direction, scale=scale, solved_at=terms.solved_at, time_unit=unit)
-    verdicts, why = _judged(contest, read, times, other)
-    verdicts = with_rows(verdicts, [record for arm in arms for record in arm.records], f"{stage}/{metric}")
-    told = [*remarks, *_alone(arms), *why, *_coarse(verdicts, times)]
-    registered = tuple(verdict for answer in known for verdict in answer.verdicts)
-    return replace(contest, verdicts=verdicts, remarks=told, registered=registered)
+    times = TimesToSolve(runs, metric, contest.direction, curves, unit)
+    read = Registration(contest.direction, scale=scale, solved_at=terms.solved_at, time_unit=unit)
+    verdicts, why = _judged(contest, read, times, departure)
+    verdicts = with_rows(verdicts, [record for arm in arms for record in arm.records], metric)
+    told = [*contest.remarks, *_alone(arms), *why, *_coarse(verdicts, times)]
+    return replace(contest, verdicts=verdicts, remarks=told)
 
 
 def _as_registered(terms: Terms, answers: Sequence[RegisteredAnswer | None]) -> Terms:

@@ -63,7 +63,7 @@ def rearrangements(num_first: int, num_second: int, *, paired: bool) -> Floats:
 def _signs(number: int) -> Floats:
     if 2**number <= _MOST:
         bits = np.arange(2**number)[:, None] >> np.arange(number) & 1
-        return 1.0 - 2.0 * bits
+        return np.asarray(1.0 - 2.0 * bits, dtype=np.float64)
     signs = np.random.default_rng(_DRAWN_WITH).choice([-1.0, 1.0], size=(_MOST, number))
     signs[0] = 1.0
     return signs
