@@ -14,6 +14,7 @@ from rich.text import Text
 from headtohead.comparing.arms import Costs
 from headtohead.comparing.contest import Contest
 from headtohead.comparing.contest_rows import Row, rows_of
+from headtohead.comparing.family import families_in
 from headtohead.comparing.fitting import Fitted
 from headtohead.comparing.table import chance_told, count, memory, number
 from headtohead.comparing.wording import OF_WHAT
@@ -139,7 +140,9 @@ def _notes(contest: Contest) -> list[str]:
         f"{contest.told}: mean and 95 % interval; difference to {contest.baseline}; "
         f"{'less' if contest.direction == 'min' else 'more'} is better; bold: a verdict says better",
         *filter(None, [chance_told(contest.chance)]),
+        *(f"registered: {verdict.sentence}" for verdict in contest.registered),
         *(verdict.sentence for verdict in contest.verdicts),
+        *families_in(contest.verdicts),
         contest.budget.sentence,
         *contest.remarks,
     ]

@@ -59,6 +59,7 @@ def as_data(contest: Contest) -> dict[str, Any]:
         "best": contest.best,
         "arms": [row.as_data() for row in rows_of(contest)],
         "verdicts": [verdict.as_data() for verdict in contest.verdicts],
+        "registered": [verdict.as_data() for verdict in contest.registered],
         "budget": contest.budget.to_dict(),
         "remarks": contest.remarks,
     }

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 
+from headtohead.comparing.shape_guard import Shape, agreement, seeds_that_suffice
 from headtohead.comparing.statistics.floor import is_near_chance
-from headtohead.comparing.statistics.means import paired, welch
-from headtohead.comparing.statistics.power import detectable_effect, seeds_needed
+from headtohead.comparing.statistics.guard import Guard
+from headtohead.comparing.statistics.means import Estimate, paired, welch
+from headtohead.comparing.statistics.power import detectable_effect, range_of_seeds
 from headtohead.comparing.statistics.rates import rank_test, seeds_to_decide, solve_rates
-from headtohead.comparing.statistics.shapes import Scale, Shape, shape_of
+from headtohead.comparing.statistics.shapes import Scale, shape_of
 
 Method = Literal["paired t", "Welch's t", "solve rates", "time to solve", "ranks", "none"]
 Outcomes = Mapping[int, float | None]
@@ -35,11 +37,18 @@ class Evidence:
     """Of the metric's means; of the rates where the method is solve rates, of median times for time to solve."""
     interval: tuple[float, float] | None = None
     p: float | None = None
+    """The larger of both, where an exact test stands beside the t-test."""
+    p_exact: float | None = None
+    """Of that exact test."""
     p_equivalent: float | None = None
+    withheld: str | None = None
+    """Why there are too few seeds for a verdict on means, whatever the tests say."""
     detectable: float | None = None
-    """The smallest difference that this many seeds find in 80 % of studies."""
+    """The smallest difference that this many seeds find in 80 % of studies, in this family."""
     seeds_needed: int | None = None
-    """To find it, or what the margin asks for; of exact tests, the fewest with which they can decide at all."""
+    """The fewest with which an exact test can decide at all, where it is needed."""
+    seeds_range: tuple[int | None, int | None] | None = None
+    """To find what was found, or what the margin asks for; None is more than a thousand."""
     solved: tuple[int, int] | None = None
     of: tuple[int, int] | None = None
     neither_learned: bool = False
@@ -59,11 +68,19 @@ class Question:
     names: tuple[str, str] = ("the first arm", "the second arm")
     num_contrasts: int = 1
     """Of the family."""
+    alpha: float = 0.05
+    """The error rate of the study, of which a look spends a part: the level."""
+    shape: Shape = field(default_factory=lambda: Shape(""))
+
+    @property
+    def strictest(self) -> float:
+        """What a p-value by itself has to stay below, whatever the rest of the family says: Holm's first step."""
+        return self.level / self.num_contrasts
 
     @property
     def seeds_of_exact_tests(self) -> int:
         """With which they decide, where all seeds agree and whatever the rest of the family says."""
-        return seeds_to_decide(self.level / self.num_contrasts)
+        return seeds_to_decide(self.strictest)
 
 
 def evidence_of(
@@ -89,8 +106,8 @@ def _by_shape(
     diverged = any(value is None for arm in arms for value in arm)
     if question.solved_at is not None:
         rates = _solved(arms, question.solved_at, "solved was defined in the registration", question, times)
-        p_equivalent = None if diverged else _by_mean(*outcomes, question).p_equivalent
-        return replace(rates, p_equivalent=p_equivalent)
+        means = None if diverged else _by_mean(*outcomes, question)
+        return replace(rates, p_equivalent=means.p_equivalent if means and means.withheld is None else None)
     shapes = [shape_of([value for value in arm if value is not None], question.scale) for arm in arms]
     if "bimodal" not in shapes and not diverged and _margin_decides(arms, shapes, question):
         means = _by_mean(*outcomes, question)
@@ -110,7 +127,7 @@ def _by_shape(
     return _by_mean(*outcomes, question)
 
 
-def _margin_decides(arms: tuple[list[float | None], ...], shapes: Sequence[Shape], question: Question) -> bool:
+def _margin_decides(arms: tuple[list[float | None], ...], shapes: Sequence[str], question: Question) -> bool:
     """Near the best, means and the margin decide where there are seeds enough to have met one that fails."""
     return question.margin is not None and "saturated" in shapes and min(map(len, arms)) >= _FEWEST_NEAR_BEST
 
@@ -165,8 +182,7 @@ def _by_rank(first: Outcomes, second: Outcomes, question: Question, because: str
 def _by_mean(first: Outcomes, second: Outcomes, question: Question) -> Evidence:
     """Paired arms have the same seeds."""
     a, b = (np.array([value for _, value in sorted(_finished(arm).items())]) for arm in (first, second))
-    fewest = min(len(a), len(b))
-    if fewest < 2:
+    if min(len(a), len(b)) < 2:
         return Evidence("none", "one seed has no spread", difference=float(a.mean() - b.mean()))
     estimate = paired(a, b) if question.paired else welch(a, b)
     difference = float(estimate.difference)
@@ -175,19 +191,35 @@ def _by_mean(first: Outcomes, second: Outcomes, question: Question) -> Evidence:
     if not math.isfinite(float(estimate.error)):
         return Evidence("none", "values are too large to be squared", difference=difference)
     low, high = estimate.interval(question.level)
-    sd, alpha, margin = float(estimate.sd), question.level, question.margin
-    wanted = abs(difference) if margin is None else margin
-    detectable = detectable_effect(fewest, alpha=alpha, paired=question.paired) * sd
+    margin, guard = question.margin, Guard((len(a), len(b)), question.alpha, question.strictest, question.paired)
+    p_equivalent = None if margin is None else float(estimate.p_equivalent(margin))
+    agreed = agreement((a.tolist(), b.tolist()), float(estimate.p()), p_equivalent, margin, guard, question.shape)
+    detectable, seeds_range = _what_seeds_show(estimate, min(len(a), len(b)), question)
     return Evidence(
         method="paired t" if question.paired else "Welch's t",
         lead=int(np.sign(difference)) * (1 if question.larger_is_better else -1),
         difference=difference,
         interval=(float(low), float(high)),
-        p=float(estimate.p()),
-        p_equivalent=None if margin is None else float(estimate.p_equivalent(margin)),
-        detectable=detectable if math.isfinite(detectable) else None,
-        seeds_needed=seeds_needed(wanted / sd, alpha=alpha, paired=question.paired),
+        p=agreed.p,
+        p_exact=agreed.p_exact,
+        p_equivalent=agreed.p_equivalent,
+        withheld=agreed.withheld,
+        detectable=detectable,
+        seeds_needed=seeds_that_suffice(guard) if agreed.withheld else None,
+        seeds_range=seeds_range,
     )
+
+
+def _what_seeds_show(
+    estimate: Estimate, fewest: int, question: Question
+) -> tuple[float | None, tuple[int | None, int | None]]:
+    """Return the effect that these seeds find, and the seeds that a new registration of the family would need."""
+    sd, alpha, is_paired = float(estimate.sd), question.alpha, question.paired
+    found = detectable_effect(fewest, alpha=alpha, level=question.strictest, paired=is_paired) * sd
+    aim = abs(float(estimate.difference)) if question.margin is None else question.margin
+    once = alpha / question.num_contrasts
+    seeds = range_of_seeds(aim, sd, float(estimate.degrees), alpha=alpha, level=once, paired=is_paired)
+    return found if math.isfinite(found) else None, seeds
 
 
 def _finished(outcomes: Outcomes) -> dict[int, float]:

@@ -14,7 +14,7 @@ Ends = tuple[float, float]
 
 def mean_interval(values: Sequence[float], alpha: float, metric: Metric | str) -> Ends | None:
     """Of a mean over seeds; None below two seeds, and where they do not differ."""
-    return _cut(interval_of(values, alpha), _ends(metric, values))
+    return _cut(interval_of(values, alpha), bounds_of(metric, values))
 
 
 def difference_interval(
@@ -22,12 +22,13 @@ def difference_interval(
 ) -> Ends | None:
     """An interval of a difference of two means, whose values these are; None is a run that diverged. `times` is how
     many such differences it is a sum of."""
-    least, most = _ends(metric, [value for value in values if value is not None])
+    least, most = bounds_of(metric, [value for value in values if value is not None])
     return _cut(found, (times * (least - most), times * (most - least)))
 
 
-def _ends(metric: Metric | str, values: Sequence[float]) -> Ends:
-    """Infinite where the metric has none, or other programs counted otherwise: in percent."""
+def bounds_of(metric: Metric | str, values: Sequence[float]) -> Ends:
+    """Return the least and the most that the metric can be, whose values these are: infinite where nobody knows it, or
+    other programs counted otherwise, in percent."""
     known = metric_named(metric) if isinstance(metric, str) else metric
     if known is None or not all(known.low <= value <= known.high for value in values):
         return -math.inf, math.inf

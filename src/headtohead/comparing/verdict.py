@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
+from headtohead.comparing.departures import departures, level_of
 from headtohead.comparing.evidence import Evidence, Method, Outcomes, Question, evidence_of
 from headtohead.comparing.intervals import difference_interval
+from headtohead.comparing.shape_guard import Shape
 from headtohead.comparing.statistics.adjusting import Adjustment, adjusted
-from headtohead.comparing.statistics.looks import levels
 from headtohead.comparing.statistics.shapes import Scale
-from headtohead.comparing.wording import NEITHER_LEARNED, sentence
+from headtohead.comparing.statistics.skew import is_skewed
+from headtohead.comparing.wording import NEITHER_LEARNED, TOO_FEW_SEEDS, sentence
 from headtohead.metrics import Metric
 
 Kind = Literal["better", "worse", "equivalent", "undecided"]
@@ -75,6 +77,9 @@ class Verdict:
     difference: float | None
     interval: tuple[float, float] | None
     p: float | None
+    """The larger of both, where an exact test stands beside the t-test."""
+    p_exact: float | None
+    """Of that exact test."""
     p_adjusted: float | None
     """For the family of contrasts."""
     adjustment: Adjustment | None
@@ -83,15 +88,21 @@ class Verdict:
     """Of the two one-sided tests, adjusted likewise."""
     level: float
     """What p_adjusted has to stay below, at this look."""
+    num_contrasts: int
+    """Of the family; those that are asked no more are among them."""
     margin: float | None
+    withheld: str | None
+    """Why there are too few seeds for this shape, whatever the tests say."""
     detectable_effect: float | None
-    """The smallest difference found in 80 % of studies of this many seeds."""
+    """The smallest difference found in 80 % of studies of this many seeds and as large a family."""
     seeds: tuple[int, ...]
     """Of both arms; unpaired, of either."""
     num_seeds: tuple[int, int]
     """Of arm and baseline."""
     seeds_needed: int | None
-    """For a new registration."""
+    """The fewest with which an exact test can decide at all, where it is needed."""
+    seeds_range: tuple[int | None, int | None] | None
+    """The fewest and the most that a new registration may need, as far as so few seeds tell; None is over 1000."""
     exploratory: bool
     reasons: tuple[str, ...]
     """Why it is exploratory."""
@@ -108,6 +119,12 @@ class Verdict:
     """What computed the mixers of either arm; told where time was held equal."""
     time_unit: TimeUnit = "steps"
     """Of the difference, where times to solve decide."""
+    num_rows: int | None = None
+    """Of the test set that all seeds share, where runs kept the scores of its rows."""
+    row_interval: tuple[float, float] | None = None
+    """Of the difference over other rows: a paired bootstrap, at the level of the verdict."""
+    row_refusal: str | None = None
+    """Why rows give no interval."""
     sentence: str = ""
 
     @property
@@ -118,7 +135,14 @@ class Verdict:
     @property
     def why(self) -> str:
         """Return why nothing was shown, where that is known."""
-        return NEITHER_LEARNED if self.neither_learned else ""
+        if self.neither_learned:
+            return NEITHER_LEARNED
+        return TOO_FEW_SEEDS if self.withheld else ""
+
+    @property
+    def family_level(self) -> float:
+        """What p by itself has to stay below, whatever the rest of the family says: Holm's first step."""
+        return self.level / self.num_contrasts
 
     @property
     def implementation_bound(self) -> tuple[str, ...]:
@@ -127,7 +151,8 @@ class Verdict:
 
     def as_data(self) -> dict[str, Any]:
         """For JSON."""
-        return {**asdict(self), "answer": self.answer, "implementation_bound": list(self.implementation_bound)}
+        also = {"answer": self.answer, "family_level": self.family_level}
+        return {**asdict(self), **also, "implementation_bound": list(self.implementation_bound)}
 
 
 def verdict_of(
@@ -152,7 +177,11 @@ def verdicts_of(
     Where every seed of both arms has solved the task, times decide.
     """
     num_contrasts = len(contrasts) + registration.num_dropped
-    cases = [_case(values, contrast, registration, num_contrasts, times) for contrast in contrasts]
+    shape = Shape(
+        registration.measured or registration.metric, is_skewed([_finite(arm.values()) for arm in values.values()])
+    )
+    family = _Family(registration, num_contrasts, shape)
+    cases = [_case(values, contrast, family, times) for contrast in contrasts]
     dropped = [None] * registration.num_dropped
     p_values = _by_method([*(case.evidence.p for case in cases), *dropped])
     p_equivalent = _by_method([*(case.evidence.p_equivalent for case in cases), *dropped])
@@ -160,13 +189,20 @@ def verdicts_of(
     for place, case in enumerate(cases):
         method: Adjustment = "benjamini_hochberg" if case.reasons else "holm"
         told = method if num_contrasts > 1 else None
-        verdicts.append(_verdict(case, registration, p_values[method][place], p_equivalent[method][place], told))
+        verdicts.append(_verdict(case, family, p_values[method][place], p_equivalent[method][place], told))
     return verdicts
 
 
 def _by_method(p_values: Sequence[float | None]) -> dict[Adjustment, list[float | None]]:
     methods: tuple[Adjustment, ...] = get_args(Adjustment)
     return {method: adjusted(p_values, method) for method in methods}
+
+
+@dataclass(frozen=True)
+class _Family:
+    registration: Registration
+    num_contrasts: int
+    shape: Shape
 
 
 @dataclass(frozen=True)
@@ -180,16 +216,15 @@ class _Case:
     failures: dict[str, int]
 
 
-def _case(
-    values: Values, contrast: Contrast, registration: Registration, num_contrasts: int, times: Times | None
-) -> _Case:
+def _case(values: Values, contrast: Contrast, family: _Family, times: Times | None) -> _Case:
+    registration = family.registration
     names = (contrast.arm, contrast.baseline)
     first, second = (_outcomes(values, name) for name in names)
     shared = tuple(sorted(first.keys() & second.keys()))
     if registration.paired:
         first, second = ({seed: arm[seed] for seed in shared} for arm in (first, second))
     seeds = shared if registration.paired else tuple(sorted(first.keys() | second.keys()))
-    level = _level(registration, len(seeds), num_contrasts)
+    level = level_of(registration, len(seeds), family.num_contrasts)
     question = Question(
         larger_is_better=registration.direction == "max",
         level=level or registration.alpha,
@@ -198,7 +233,9 @@ def _case(
         scale=registration.scale,
         solved_at=registration.solved_at,
         names=names,
-        num_contrasts=num_contrasts,
+        num_contrasts=family.num_contrasts,
+        alpha=registration.alpha,
+        shape=family.shape,
     )
 
     def timed(at: float) -> tuple[Outcomes, Outcomes]:
@@ -219,7 +256,7 @@ def _case(
         seeds,
         (len(first), len(second)),
         question.level,
-        tuple(_departures(seeds, registration, level) if contrast.departure is None else (contrast.departure,)),
+        tuple(departures(seeds, registration, level) if contrast.departure is None else (contrast.departure,)),
         {name: sum(value is None for value in arm.values()) for name, arm in zip(names, (first, second), strict=True)},
     )
 
@@ -230,43 +267,18 @@ def _outcomes(values: Values, name: str) -> dict[int, float | None]:
     return {seed: value if value is not None and math.isfinite(value) else None for seed, value in values[name].items()}
 
 
-def _level(registration: Registration, num_seeds: int, num_contrasts: int) -> float | None:
-    """Of this look, for a family of so many; None where it was not registered."""
-    if not registration.looks:
-        return registration.alpha
-    if num_seeds not in registration.looks:
-        return None
-    spent = levels(registration.looks, alpha=registration.alpha, num_contrasts=num_contrasts)
-    return spent[list(registration.looks).index(num_seeds)]
-
-
-def _departures(seeds: Collection[int], registration: Registration, level: float | None) -> Iterator[str]:
-    if registration.seeds is None:
-        yield "no seeds were registered"
-        return
-    planned = sorted(registration.seeds)[: len(seeds) if registration.looks else None]
-    added = sorted(set(seeds) - set(registration.seeds))
-    missing = sorted(set(planned) - set(seeds))
-    if added:
-        yield f"seeds added after registration: {_listed(added)}"
-    if level is None:
-        yield f"a look at {len(seeds)} seeds was not registered"
-    elif missing:
-        yield f"registered seeds missing: {_listed(missing)}"
-
-
-def _listed(seeds: Sequence[int]) -> str:
-    return ", ".join(map(str, seeds))
+def _finite(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None and math.isfinite(value)]
 
 
 def _verdict(
     case: _Case,
-    registration: Registration,
+    family: _Family,
     p: float | None,
     p_equivalent: float | None,
     adjustment: Adjustment | None,
 ) -> Verdict:
-    found = case.evidence
+    found, registration = case.evidence, family.registration
     verdict = Verdict(
         arm=case.contrast.arm,
         baseline=case.contrast.baseline,
@@ -277,15 +289,19 @@ def _verdict(
         difference=found.difference,
         interval=found.interval,
         p=found.p,
+        p_exact=found.p_exact,
         p_adjusted=p,
         adjustment=adjustment,
         p_equivalent=p_equivalent,
         level=case.level,
+        num_contrasts=family.num_contrasts,
         margin=registration.margin,
+        withheld=found.withheld,
         detectable_effect=found.detectable,
         seeds=case.seeds,
         num_seeds=case.num_seeds,
         seeds_needed=found.seeds_needed,
+        seeds_range=found.seeds_range,
         exploratory=bool(case.reasons),
         reasons=case.reasons,
         failures=case.failures,
@@ -300,7 +316,7 @@ def _verdict(
 
 def _kind(found: Evidence, p: float | None, p_equivalent: float | None, level: float) -> Kind:
     """A difference that is sure and yet smaller than the margin is equivalent: the margin says what matters."""
-    if found.neither_learned:
+    if found.neither_learned or found.withheld:
         return "undecided"
     if p_equivalent is not None and p_equivalent < level:
         return "equivalent"

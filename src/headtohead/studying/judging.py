@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from headtohead.comparing.family import Family, family_of
 from headtohead.comparing.scales import scale_in
 from headtohead.comparing.solving import unit_under
 from headtohead.comparing.statistics.shapes import Scale
@@ -43,6 +44,17 @@ def judged(
             verdicts = verdicts_of(values, contrasts, design, times)
             found |= zip(pairs, verdicts, strict=True)
     return [found[pair] for pair in study.contrasts]
+
+
+def family_asked(study: Study) -> Family:
+    """Return what the study's contrasts can show together."""
+    return family_of(
+        max(1, len(study.contrasts)),
+        len(study.seeds),
+        alpha=study.alpha,
+        looks=study.looks,
+        paired=not study.seed_offsets,
+    )
 
 
 def surprises(study: Study, verdicts: Sequence[Verdict]) -> Iterator[str]:

@@ -14,21 +14,21 @@ from headtohead.building.errors import ConfigurationError, unknown
 from headtohead.comparing.arms import Costs, costs_of
 from headtohead.comparing.intervals import mean_interval
 from headtohead.comparing.kernels import with_kernels
+from headtohead.comparing.registered import FILE
+from headtohead.comparing.row_intervals import with_rows
 from headtohead.comparing.scales import chance_in, metric_in
 from headtohead.comparing.solving import TimesToSolve, unit_under
 from headtohead.comparing.verdict import Times, Verdict
 from headtohead.studying.auditing import audit
 from headtohead.studying.cells import Cell
 from headtohead.studying.foundations import costs_told
-from headtohead.studying.judging import judged, scale_of, surprises
+from headtohead.studying.judging import family_asked, judged, scale_of, surprises
 from headtohead.studying.planning import Plan
 from headtohead.studying.registering import asked_by, registered
 from headtohead.studying.running import DONE, record_of
 from headtohead.studying.study import Study
 from headtohead.tracking.files import replace_text
 from headtohead.tracking.record import RunRecord
-
-FILE = "verdict.json"
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,7 @@ class Report:
             "complete": self.complete,
             "chance": self.chance,
             "verdicts": [verdict.as_data() for verdict in self.verdicts],
+            "family": family_asked(self.study).to_dict(),
             "arms": [asdict(arm) for arm in self.arms],
             "remarks": list(self.remarks),
             "runs": [asdict(run) for run in self.runs],
@@ -140,7 +141,7 @@ def report_of(plan: Plan) -> Report:
     )
     complete = not plan.is_open and all(run.status in DONE for run in runs)
     verdicts = [verdict for verdict in verdicts if not {verdict.arm, verdict.baseline} & unmeasured.keys()]
-    verdicts = with_kernels(verdicts, known)
+    verdicts = with_rows(with_kernels(verdicts, known), known, study.metric)
     told = [f"no verdict on {arm}, which has no {study.metric}: {reason}" for arm, reason in unmeasured.items()]
     told += costs_told(study, records)
     remarks = [*checked.objections, *told, *checked.remarks, *(surprises(study, verdicts) if complete else ())]

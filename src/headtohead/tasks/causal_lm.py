@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar, Literal
 
@@ -48,6 +49,13 @@ class CausalLanguageModelling(TokenPrediction):
         EXACT_MATCH,
         LAST_ACCURACY,
     )
+
+    row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "loss": ("loss", "tokens"),
+        "token_accuracy": ("correct", "tokens"),
+        "exact_match": ("exact", "rows"),
+        "last_accuracy": ("last", "rows"),
+    }
 
     def __init__(self, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
         super().__init__(label_smoothing, monitor)
@@ -99,18 +107,20 @@ class CausalLanguageModelling(TokenPrediction):
         self.sums.add(stage, loss=scores.loss, correct=scores.correct, tokens=scores.count)
         if batch.num_bytes is not None:
             self.sums.add(stage, bytes_loss=scores.loss, bytes_tokens=scores.count, bytes=batch.num_bytes)
+        by_row: dict[str, Tensor] = {}
         if self.has_answers:
             targets = targets_of(batch)
             asked, right = targets != IGNORED, placed(scores.predicted, targets) == targets
             last, answered = _last_of(asked), asked.any(1)
             blind = (targets == int(self.in_train()[_ALL].argmax())) | ~asked
-            self.sums.add(
-                stage,
-                exact=(answered & right.all(1)).sum(),
-                last=(answered & right.gather(1, last).squeeze(1)).sum(),
-                rows=answered.sum(),
-                blind=(answered & blind.all(1)).sum(),
-            )
+            by_row = {
+                "exact": answered & right.all(1),
+                "last": answered & right.gather(1, last).squeeze(1),
+                "rows": answered,
+            }
+            counts = {name: hits.sum() for name, hits in by_row.items()}
+            self.sums.add(stage, **counts, blind=(answered & blind.all(1)).sum())
+        self.keep_rows(stage, scores, batch, **by_row)
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
         sums = self.sums.read(stage)

@@ -78,6 +78,11 @@ def class_loss(logits: Float[Tensor, "N C"], targets: Int[Tensor, " N"], *, labe
     return Loss(total=total, count=(targets != IGNORED).sum())
 
 
+def losses_of_rows(logits: Float[Tensor, "N C"], targets: Int[Tensor, " N"]) -> Float[Tensor, " N"]:
+    """Return the loss of each row by itself; 0 where nothing counts."""
+    return F.cross_entropy(wide(logits), targets, reduction="none", ignore_index=IGNORED)
+
+
 def soft_class_loss(
     logits: Float[Tensor, "N C"],
     soft_targets: Float[Tensor, "N C"],

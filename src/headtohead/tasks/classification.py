@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Literal
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torchmetrics.classification import MulticlassConfusionMatrix
 
@@ -21,7 +21,15 @@ from headtohead.metrics.loss import LOSS
 from headtohead.metrics.metric import Metric
 from headtohead.metrics.precision_macro import PRECISION_MACRO
 from headtohead.metrics.recall_macro import RECALL_MACRO
-from headtohead.tasks.class_labels import class_loss, class_name, class_names, guessed_classes, soft_class_loss, wide
+from headtohead.tasks.class_labels import (
+    class_loss,
+    class_name,
+    class_names,
+    guessed_classes,
+    losses_of_rows,
+    soft_class_loss,
+    wide,
+)
 from headtohead.tasks.confusion import OF_CLASSES, figures_of
 from headtohead.tasks.contracts import Decode, Loss, Task
 from headtohead.tasks.monitoring import direction_of
@@ -53,6 +61,11 @@ class Classification(Task):
     )
     data_kinds: ClassVar[tuple[str, ...]] = ("labelled_text",)
     metrics: ClassVar[tuple[Metric, ...]] = (LOSS, *OF_CLASSES)
+
+    row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "loss": ("loss", "samples"),
+        "accuracy": ("correct", "samples"),
+    }
 
     def __init__(self, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
         super().__init__()
@@ -94,7 +107,15 @@ class Classification(Task):
         loss = class_loss(logits, labels)
         self.sums.add(stage, loss=loss.total, samples=loss.count)
         scored = labels != IGNORED
+        self.keep_rows(stage, logits, labels, batch)
         self.count(stage, logits[scored].argmax(1), labels[scored])
+
+    def keep_rows(self, stage: str, logits: Float[Tensor, "B C"], labels: Int[Tensor, " B"], batch: Batch) -> None:
+        """Loss and hit of each row of a test."""
+        if stage == "test" and self.rows.wanted:
+            scored = labels != IGNORED
+            right = scored & (logits.argmax(1) == labels)
+            self.rows.add(batch.rows, loss=losses_of_rows(logits, labels), correct=right, samples=scored)
 
     def count(
         self, stage: Literal["validation", "test"], predicted: Int[Tensor, " N"], labels: Int[Tensor, " N"]

@@ -14,6 +14,7 @@ from headtohead.architectures.heads import HeadName
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import DataSpec
 from headtohead.metrics import Direction, Metric
+from headtohead.tasks.row_scores import RowScores
 from headtohead.tasks.tables import Table
 
 Stage = Literal["train", "validation", "test"]
@@ -51,8 +52,15 @@ class Task(nn.Module, ABC):
     monitor: str
     """The metric that selects the best checkpoint, without its stage: "loss"."""
     direction: Direction
+    row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    """By metric the sums of single rows that are above and below the line; metrics of the whole set have none."""
     measured_as: ClassVar[str | None] = None
     """The task whose metrics these are, where several tasks measure the same; None: those of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = RowScores()
+        """Sums of single rows of a test, where they are wanted."""
 
     def bind(self, spec: DataSpec) -> Task:
         """Learn what the data holds; called once, before anything else. Tasks that need more build it here."""

@@ -4,6 +4,7 @@ the mask, 10 % a random token, 10 % stay."""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar, Literal
 
@@ -39,6 +40,10 @@ class MaskedLanguageModelling(TokenPrediction):
     data_kinds: ClassVar[tuple[str, ...]] = ("language", "labelled_text")
     metrics: ClassVar[tuple[Metric, ...]] = (LOSS, PERPLEXITY, MASKED_ACCURACY)
     few_are_scored = True
+    row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "loss": ("loss", "tokens"),
+        "masked_accuracy": ("correct", "tokens"),
+    }
 
     def __init__(self, mask_rate: float = 0.15, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
         super().__init__(label_smoothing, monitor)
@@ -90,6 +95,7 @@ class MaskedLanguageModelling(TokenPrediction):
         scores = self.token_scores(model, features, batch)
         self.count_targets(stage, batch)
         self.sums.add(stage, loss=scores.loss, correct=scores.correct, tokens=scores.count)
+        self.keep_rows(stage, scores, batch)
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
         sums = self.sums.read(stage)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar, Literal
 
@@ -41,6 +42,7 @@ class MaskedLanguageModellingWithNextSentence(MaskedLanguageModelling):
     families: ClassVar[tuple[str, ...]] = ("encoder_only", "recurrent")
     data_kinds: ClassVar[tuple[str, ...]] = ("labelled_text",)
     metrics: ClassVar[tuple[Metric, ...]] = (*MaskedLanguageModelling.metrics, NEXT_SENTENCE_ACCURACY)
+    row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {"masked_accuracy": ("correct", "tokens")}
 
     def __init__(self, mask_rate: float = 0.15, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
         super().__init__(mask_rate, label_smoothing, monitor)

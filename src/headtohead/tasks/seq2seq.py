@@ -51,6 +51,11 @@ class SequenceToSequence(TokenPrediction):
     data_kinds: ClassVar[tuple[str, ...]] = ("pairs_of_text",)
     metrics: ClassVar[tuple[Metric, ...]] = (LOSS, TOKEN_ACCURACY, EXACT_MATCH, *TEXT_METRICS)
     measured_as = "SequenceToSequence"
+    row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "loss": ("loss", "tokens"),
+        "token_accuracy": ("correct", "tokens"),
+        "exact_match": ("matches", "samples"),
+    }
 
     def __init__(
         self,
@@ -113,6 +118,7 @@ class SequenceToSequence(TokenPrediction):
             samples=scored.sum(),
             blind=float(sum(tuple(row[row != IGNORED].tolist()) == usual for row in truth[scored])) if usual else 0.0,
         )
+        self.keep_rows(stage, scores, batch, matches=matches, samples=scored)
         if self.measures and (decode := self.spec.decode) is not None:
             rows = scored.nonzero().squeeze(1).tolist()
             all_texts, all_truths = self._texts(written, decode), _truths(truth, decode)

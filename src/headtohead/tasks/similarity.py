@@ -3,6 +3,7 @@ https://arxiv.org/abs/1708.00055): squared error, and correlations with what peo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -37,6 +38,7 @@ class Similarity(Task):
     families: ClassVar[tuple[str, ...]] = ("encoder_only", "decoder_only", "recurrent", "text_cnn")
     data_kinds: ClassVar[tuple[str, ...]] = ("scored_text",)
     metrics: ClassVar[tuple[Metric, ...]] = (LOSS, PEARSON, SPEARMAN)
+    row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {"loss": ("loss", "samples")}
 
     def __init__(self, monitor: str = "loss") -> None:
         super().__init__()
@@ -67,6 +69,8 @@ class Similarity(Task):
         loss = _loss_of(said, true)
         of_mean = (true.double() - self.spec.score_mean).square().sum()
         self.sums.add(stage, loss=loss.total, samples=loss.count, of_mean=of_mean)
+        if stage == "test":
+            self.rows.add(batch.rows, loss=(said - true).square(), samples=torch.ones_like(true))
         self.pairs.add(stage, *zip(said.tolist(), true.tolist(), strict=True))
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:

@@ -58,6 +58,10 @@ class SpanQuestionAnswering(Task):
         NO_ANSWER_ACCURACY,
         NO_ANSWER_THRESHOLD,
     )
+    row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "exact_match": ("exact", "questions"),
+        "f1": ("f1", "questions"),
+    }
 
     def __init__(self, max_answer_length: int = 30, num_candidates: int = 20, monitor: str = "loss") -> None:
         super().__init__()
@@ -114,8 +118,20 @@ class SpanQuestionAnswering(Task):
             self.threshold = found.threshold()
         metrics = found.metrics(self.threshold)
         self._found[stage], self._places[stage] = found, sums["places"] / sums["windows"]
+        if stage == "test" and self.rows.wanted:
+            self._keep_questions(found)
         told = {THRESHOLD: self.threshold} if self.spec.has_unanswerable else {}
         return {"loss": loss, **metrics, **told}
+
+    def _keep_questions(self, found: Answered) -> None:
+        """A row is a question, whatever the number of its windows."""
+        scores = found.scores(self.threshold)
+        self.rows.add(
+            torch.tensor([question.number for question in found.questions]),
+            exact=torch.tensor([score.exact_match for score in scores]),
+            f1=torch.tensor([score.f1 for score in scores]),
+            questions=torch.ones(len(scores)),
+        )
 
     def settle(self, selected: Mapping[str, float]) -> None:
         self.threshold = selected.get(THRESHOLD, 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
@@ -21,10 +22,11 @@ from headtohead.metrics.entity_recall import ENTITY_RECALL
 from headtohead.metrics.loss import LOSS
 from headtohead.metrics.metric import Metric
 from headtohead.metrics.token_accuracy import TOKEN_ACCURACY
-from headtohead.tasks.class_labels import class_loss, class_names, guess, guessed_classes
+from headtohead.tasks.class_labels import class_loss, class_names, guess, guessed_classes, losses_of_rows
 from headtohead.tasks.contracts import Decode, Loss, Task
 from headtohead.tasks.entities import NOTHING, Scheme, rates
 from headtohead.tasks.monitoring import direction_of
+from headtohead.tasks.row_scores import summed_by_row
 from headtohead.tasks.sums import Arrays, PerStage
 from headtohead.tasks.tables import Table
 from headtohead.tasks.token_prediction import placed, targets_of
@@ -41,6 +43,10 @@ class Tagging(Task):
     families: ClassVar[tuple[str, ...]] = ("encoder_only", "decoder_only", "recurrent", "external")
     data_kinds: ClassVar[tuple[str, ...]] = ("tagged_text",)
     metrics: ClassVar[tuple[Metric, ...]] = (LOSS, TOKEN_ACCURACY, ENTITY_PRECISION, ENTITY_RECALL, ENTITY_F1)
+    row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "loss": ("loss", "tokens"),
+        "token_accuracy": ("correct", "words"),
+    }
 
     def __init__(self, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
         super().__init__()
@@ -76,6 +82,11 @@ class Tagging(Task):
         predicted, loss = logits.argmax(1), class_loss(logits, tags)
         true, guessed = _with_lost(batch, placed(predicted, targets_of(batch)))
         counted = true != IGNORED
+        if stage == "test" and self.rows.wanted:
+            targets = targets_of(batch)
+            hits, tokens = (placed(predicted, targets) == targets) & (targets != IGNORED), targets != IGNORED
+            losses = summed_by_row(losses_of_rows(logits, tags), targets)
+            self.rows.add(batch.rows, loss=losses, correct=hits.sum(1), tokens=tokens.sum(1), words=counted.sum(1))
         rows = counted.nonzero()[:, 0]
         usual = torch.where(guessed == NOTHING, guessed, self._usual_tag())
         said, there, blind = (self.scheme.entities(of[counted], rows) for of in (guessed, true, usual))

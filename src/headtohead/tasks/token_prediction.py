@@ -16,6 +16,7 @@ from headtohead.tasks.chunked_cross_entropy import Scores, Workspace
 from headtohead.tasks.class_labels import Guess, token_guess
 from headtohead.tasks.contracts import Loss, Task
 from headtohead.tasks.monitoring import direction_of
+from headtohead.tasks.row_scores import summed_by_row
 from headtohead.tasks.sums import Arrays, PerStage
 from headtohead.tasks.train_rows import train_batches
 from headtohead.tasks.vocabulary import checked_smoothing, loss_of_rows, score_rows, scored_rows, vocabulary_head
@@ -90,6 +91,14 @@ class TokenPrediction(Task):
     def predicted(self, model: Architecture, batch: Batch) -> Int[Tensor, "B L"]:
         """The likeliest token wherever there is a target, IGNORED elsewhere."""
         return placed(self.token_scores(model, model.features(**batch.inputs()), batch).predicted, targets_of(batch))
+
+    def keep_rows(self, stage: str, scores: Scores, batch: Batch, **more: Tensor) -> None:
+        """Loss, hits and number of targets of each row of a test, and what else the task counts by row."""
+        if stage == "test" and self.rows.wanted:
+            targets = targets_of(batch)
+            right = (targets != IGNORED) & (placed(scores.predicted, targets) == targets)
+            loss, tokens = summed_by_row(scores.losses, targets), (targets != IGNORED).sum(1)
+            self.rows.add(batch.rows, loss=loss, correct=right.sum(1), tokens=tokens, **more)
 
     def _rows(self, features: Float[Tensor, "B L D"], batch: Batch) -> tuple[Tensor, Tensor]:
         return scored_rows(features, targets_of(batch), wait=self.few_are_scored)

@@ -16,6 +16,8 @@ from headtohead.components.kernels import kernels_in_use
 from headtohead.components.stack import Stack
 from headtohead.tracking.files import write_each
 from headtohead.tracking.record import RunRecord, Status
+from headtohead.tracking.row_file import write_rows
+from headtohead.tracking.stages import TEST
 from headtohead.training.checkpoints import LAST, drop, load
 from headtohead.training.checks import check_model, check_settings
 from headtohead.training.data_module import RunData, rows_to_learn, rows_to_validate
@@ -148,14 +150,17 @@ class Run:
         baselines = self.session.record.baselines
         baselines |= under("validation", self.parts.task.measured_baseline("validation"))
         self.parts.task.settle(self._module.state.best_metrics)
-        self._trainer.test(self._module, datamodule=self._data, verbose=False)
+        with self.parts.task.rows.collecting() as rows:
+            self._trainer.test(self._module, datamodule=self._data, verbose=False)
+            columns = rows.columns()
         results = self._module.results
         self.session.record.metrics["test"] = dict(results)
         baselines |= self.parts.task.measured_baseline("test")
         self._log({"test": results})
         if is_main_process():
             write_each(self.parts.task.files("test"), self.session.folder / PREDICTIONS)
-        tests = LongerTests(self.parts, self._trainer, self._module)
+            write_rows(self.session.folder, TEST, columns, self.parts.task.row_ratios)
+        tests = LongerTests(self.parts, self._trainer, self._module, self.session.folder)
         longer, cannot = tests.measure()
         baselines |= tests.baselines
         self.session.record.metrics |= longer
