@@ -69,6 +69,7 @@ def test_no_two_headlines_have_one_rank() -> None:
     assert sorted(ranks) == list(range(1, len(ranks) + 1))
 
 
+@pytest.mark.process
 def test_metrics_are_read_without_torch() -> None:
     code = "import sys, headtohead.metrics as m; m.metrics(); assert not {'torch', 'numpy'} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", code], check=True)
