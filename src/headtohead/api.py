@@ -88,17 +88,18 @@ def compare(
     """Runs against each other, arms of studies else by name: `compare(["outputs/a", "outputs/b"], metric="test/loss")`.
 
     Paths are run folders, folders of them, .csv files or wandb:ENTITY/PROJECT. `.verdicts` has one for each arm against
-    `against` (default: the arm of the first path), each with its `.sentence`. `columns` name those of .csv files:
-    {"arm": "model", "seed": "seed", "step": "epoch"}. Raises NotComparable, a ValueError.
+    `against` (default: a study's own baseline, else the arm of the first path), each with its `.sentence`. The runs of
+    one study are judged as it was registered; of another question `.registered` has the study's own verdicts. `columns`
+    name those of .csv files: {"arm": "model", "seed": "seed", "step": "epoch"}. Raises NotComparable, a ValueError.
     """
     from headtohead.comparing.arms import arm_of
     from headtohead.comparing.contest import Terms
     from headtohead.comparing.foreign.columns import Columns
+    from headtohead.comparing.registered import registered_baseline
     from headtohead.comparing.task_contest import compared
     from headtohead.examining.contenders import contenders
 
     found = contenders(paths, Columns(metric=metric, **(columns or {})))
-    terms = Terms(
-        against or arm_of(found.records[0]), metric, direction, margin, tuple(allow_unlike), budget, solved_at
-    )
+    baseline = against or registered_baseline(found.records) or arm_of(found.records[0])
+    terms = Terms(baseline, metric, direction, margin, tuple(allow_unlike), budget, solved_at)
     return compared(found.records, terms, remarks=(*found.remarks, *found.unread), curves=found.curves)

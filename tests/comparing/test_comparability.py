@@ -7,6 +7,7 @@ from collections.abc import Collection
 import pytest
 
 from headtohead.comparing.comparability import NotComparable, refuse_unlike
+from headtohead.metrics.exact_match import EXACT_MATCH, OF_QUESTIONS
 from headtohead.tracking.record import Comparability, Place, RunRecord
 
 
@@ -142,9 +143,10 @@ def test_answers_to_questions_are_compared_as_texts_and_exact_matches_of_tokens_
     both = readers()
     for one in both:
         one.metrics["test"] |= {"exact_match": 0.5, "f1": 0.6}
+        one.scales = {"exact_match": OF_QUESTIONS}
     for metric in ("f1", "test/exact_match"):
         assert len(refuse_unlike(both, metric=metric)) == 1
-    del both[1].metrics["test"]["f1"]
+    both[1].scales = {"exact_match": EXACT_MATCH}
     with pytest.raises(NotComparable, match="differ in their tokenizer"):
         refuse_unlike(both, metric="test/exact_match")
 

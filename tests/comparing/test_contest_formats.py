@@ -13,7 +13,7 @@ from headtohead.comparing.comparability import NotComparable
 from headtohead.comparing.contest import Contest, Terms, contest_of
 from headtohead.comparing.contest_formats import contest_csv, contest_latex, contest_table, escaped
 from headtohead.comparing.contest_rows import as_data
-from headtohead.tracking.directions import direction_of
+from headtohead.metrics import metric_named
 from headtohead.tracking.record import Progress, RunRecord
 
 NASTY = r"50%_mamba & {x}\~^#$"
@@ -126,7 +126,8 @@ def test_a_baseline_that_alone_differs_is_the_odd_one() -> None:
     ],
 )
 def test_a_metric_tells_its_direction_by_whole_words_alone(metric: str, told: str | None) -> None:
-    assert direction_of(metric) == told
+    found = metric_named(metric)
+    assert (None if found is None else found.direction) == told
 
 
 def test_a_run_without_a_partner_that_diverged_is_not_left_out() -> None:

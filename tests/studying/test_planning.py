@@ -10,6 +10,7 @@ from small_studies import TINY, plan_without_models, small_study
 from headtohead.building.errors import ConfigurationError
 from headtohead.studying.cells import overrides_of, run_id
 from headtohead.studying.planning import Plan, plan_of, shard_of
+from headtohead.studying.registering import Registered
 
 
 def planned(**changes: object) -> Plan:
@@ -80,3 +81,27 @@ def test_a_metric_that_no_arm_measures_is_refused_before_the_first_run() -> None
     tuning = {"search": "grid", "trials": 2, "metric": "validation/los", "direction": "min"}
     with pytest.raises(ConfigurationError, match=r"tuning.metric=validation/los is not .* did you mean loss"):
         plan_of(small_study(tuning=tuning))
+
+
+def test_splits_are_drawn_by_the_seed_where_the_study_says_so() -> None:
+    """The same in every arm, whatever offset its own seed has; else the data has one split for all."""
+    study = small_study(vary=["split"], seed_offsets={"b": 1000})
+    for seed in study.seeds:
+        for arm in study.arms:
+            assert f"data.seed={seed}" in overrides_of(study, arm, seed)
+    assert not any("data.seed" in override for override in overrides_of(small_study(), "a", 1))
+    assert "data.seed=7" in overrides_of(study, "a", 7, trial=3), "trials draw by the seed of the tuning"
+
+
+def test_a_split_that_is_fixed_cannot_be_drawn() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"vary=\[split\] draws the splits by the seeds, and data.seed=3 fixes"
+    ):
+        small_study(vary=["split"], base=["data.seed=3"])
+    with pytest.raises(ConfigurationError, match="vary"):
+        small_study(vary=["data"])
+
+
+def test_splits_that_vary_are_part_of_what_is_registered() -> None:
+    once, drawn = (Registered.of(small_study(vary=vary)) for vary in ([], ["split"]))
+    assert once.changed_in(drawn) == ["vary"]

@@ -195,3 +195,14 @@ def test_a_narrow_terminal_has_the_costs_in_a_table_of_their_own_and_loses_no_na
         shown[width] = console.export_text()
     assert [text.count("│ b ") for text in shown.values()] == [2, 1]
     assert all("tokens/s" in text and "failures" in text for text in shown.values())
+
+
+def test_the_report_tells_what_its_family_can_show(tmp_path: Path) -> None:
+    plan = filled(
+        plan_without_models(tmp_path, arms={"a": [], "b": [], "c": []}), {"a": A, "b": B, "c": (1.1, 1.05, 1.15)}
+    )
+    told = report_of(plan).to_dict()["family"]
+    assert (told["num_contrasts"], told["num_seeds"], told["level"]) == (2, 3, 0.025)
+    assert told["effect"] > 3.5 and list(told["effects"]) == ["5", "8", "10"] and told["power"] == 0.8
+    text = " ".join(text_of(plan).split())
+    assert "2 contrasts are one family: by itself each is sure to be decided by p < 0.025 (Holm's first step)" in text

@@ -191,9 +191,12 @@ def test_no_run_of_the_study_has_the_seed_of_a_trial(seed: int, offsets: tuple[i
 
 
 def test_another_metric_says_what_is_better_where_its_name_does_not() -> None:
-    accuracy, loss = (Tuning("grid", 3, metric=f"validation/{name}") for name in ("accuracy", "loss"))
-    assert "tuning.direction" in next(misfits(accuracy, seeds=(0,), offsets=(), metric="test/loss"))
-    assert not list(misfits(loss, seeds=(0,), offsets=(), metric="test/accuracy"))
+    own, accuracy, loss = (Tuning("grid", 3, metric=f"validation/{name}") for name in ("tidiness", "accuracy", "loss"))
+    assert "tuning.direction" in next(misfits(own, seeds=(0,), offsets=(), metric="test/loss"))
+    for known, direction in ((accuracy, "max"), (loss, "min")):
+        assert not list(misfits(known, seeds=(0,), offsets=(), metric="test/perplexity"))
+        arm = for_arm(known, metric="test/perplexity", direction="min", config={"optimizer": {"lr": 0.001}})
+        assert arm.direction == direction
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def test_metrics_and_table_equal_a_plain_conlleval_over_ragged_batches(family: s
         },
         abs=1e-9,
     )
-    assert set(results) == set(task.metrics) == set(task.baseline(TAGS))
+    assert set(results) == {metric.name for metric in task.metrics} == set(task.baseline(TAGS))
     table = task.tables("test")["entities"]
     assert table.columns[:4] == ("type", "precision", "recall", "f1")
     for name, *figures in table.rows:

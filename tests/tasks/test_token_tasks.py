@@ -145,11 +145,11 @@ def test_results_hold_the_metrics_that_the_task_names(place: int) -> None:
     model = exact_model(family).eval()
     task.measure("validation", model, task.view(batch, seed=1, epoch=2))
     names = set(task.results("validation"))
-    of_texts = set(SequenceToSequence.metrics[3:])  # measured where tokens can be read as text
+    of_texts = {metric.name for metric in SequenceToSequence.metrics[3:]}  # measured where tokens can be read as text
     unseen = ({"bits_per_byte", "exact_match", "last_accuracy"} | of_texts) - names
-    assert names | unseen >= set(task.metrics) >= names
+    assert names | unseen >= {metric.name for metric in task.metrics} >= names
     assert task.monitor in names
-    assert names <= set(task.baseline(spec)) <= set(task.metrics)
+    assert names <= set(task.baseline(spec)) <= {metric.name for metric in task.metrics}
 
 
 def test_sums_survive_a_cast_of_the_model_to_bf16() -> None:

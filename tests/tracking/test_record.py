@@ -7,13 +7,17 @@ import math
 import re
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from headtohead.metrics import metrics
+from headtohead.metrics.exact_match import OF_QUESTIONS
+from headtohead.metrics.f1 import F1
+from headtohead.metrics.recall import RECALL
 from headtohead.tracking import record as record_module
 from headtohead.tracking.record import (
     Comparability,
@@ -251,3 +255,25 @@ def test_records_and_tables_are_read_without_torch_lightning_hydra_and_wandb() -
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_record_of_version_3_knows_what_its_results_are_by_their_names() -> None:
+    written = json.loads(
+        to_json(RunRecord(id="a-1", metrics={"validation": {}, "test": {"exact_match": 0.5, "f1": 0.6}}))
+    )
+    del written["scales"]
+    record = from_json(json.dumps({**written, "schema_version": 3}))
+    assert record.metric("exact_match") == OF_QUESTIONS, "beside an F1 it compares texts"
+    assert record.metric("f1") == F1 and record.metric("recall@10") == RECALL
+    assert record.metric("top1_acc") is not None and record.metric("speed") is None
+
+
+def test_a_metric_comes_back_from_a_record_as_it_was() -> None:
+    kept = {metric.name: replace(metric, chance=0.25) for metric in metrics().values()}
+    assert from_json(to_json(RunRecord(id="a-1", scales=kept))).scales == kept
+
+
+def test_the_baseline_of_a_stage_is_its_own_and_else_that_of_the_test() -> None:
+    record = RunRecord(id="a-1", baselines={"loss": 3.0, "validation/loss": 3.1})
+    assert (record.baseline("test", "loss"), record.baseline("validation", "loss")) == (3.0, 3.1)
+    assert record.baseline("test_4x", "loss") == 3.0 and record.baseline("test", "accuracy") is None

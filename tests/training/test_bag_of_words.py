@@ -86,7 +86,7 @@ def test_only_the_most_frequent_features_are_kept() -> None:
     assert model.grams.tolist() == sorted(int(token) for token in telling[:5])
 
 
-@pytest.mark.parametrize("monitor", Classification.metrics)
+@pytest.mark.parametrize("monitor", [metric.name for metric in Classification.metrics])
 def test_whatever_a_run_may_be_selected_by_is_judged_as_the_task_measures_it(monitor: str) -> None:
     data = source()
     spec, split = data.spec(), data.split("validation")

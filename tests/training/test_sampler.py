@@ -121,6 +121,9 @@ def test_every_task_trains_and_leaves_its_tables(of: Callable[[str], RunRecord],
         assert set(files) == OF_TASKS[name][3]
         assert len(rows_of(files["samples.csv"])) == (7 if folder == "test" else 8), "all rows of a small split"
     assert set(record.metrics["test"]) <= set(record.baselines), "every metric has its baseline"
+    told = {f"validation/{metric}" for metric in record.metrics["validation"]}
+    assert told <= set(record.baselines), "on the split that is shown"
+    assert set(record.metrics["test"]) <= set(record.scales), "the record says what each result is"
 
 
 def test_a_confusion_matrix_counts_the_rows_of_its_split_and_is_a_picture(of: Callable[[str], RunRecord]) -> None:
@@ -137,7 +140,7 @@ def test_a_confusion_matrix_counts_the_rows_of_its_split_and_is_a_picture(of: Ca
 def test_baselines_that_rows_alone_tell_are_those_of_the_test_split(of: Callable[[str], RunRecord]) -> None:
     record = of("questions")
     assert record.baselines["loss"] < np.log(QUESTIONS.max_length), "fewer places than the longest row has"
-    assert 0 < record.baselines["f1"] < 1 and record.baselines["exact_match"] == 0
+    assert 0 < record.baselines["exact_match"] < record.baselines["f1"] < 1, "the whole text is some of the answers"
 
 
 def test_samples_change_nothing_of_a_run(tmp_path: Path) -> None:

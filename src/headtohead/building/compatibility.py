@@ -13,6 +13,7 @@ from typing import Any
 from headtohead.building import augmenting, baselines, parametrising, spreading
 from headtohead.building.choices import choices
 from headtohead.building.errors import ConfigurationError
+from headtohead.building.metric_names import metric_names
 from headtohead.building.published import PREFIX
 from headtohead.building.sources import class_value
 from headtohead.building.view import Side, View
@@ -68,7 +69,7 @@ def _path(view: View) -> Iterator[str]:
 
 
 def _monitor(view: View) -> Iterator[str]:
-    metrics, monitor = view.task_value("metrics"), view.task.get("monitor")
+    metrics, monitor = metric_names(view.task["_target_"]), view.task.get("monitor")
     if metrics and monitor is not None and monitor not in metrics:
         yield f"task.monitor={monitor} is no metric of {view.chosen('task')}: choose {', '.join(metrics)}"
 

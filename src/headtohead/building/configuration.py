@@ -49,7 +49,7 @@ def _compose_by_hydra(
     choices, values = _choices_and_values(overrides)
     try:
         composed, chosen = _with_choices(root, tuple(choices), tuple(folders), _state_of(folders))
-        config = OmegaConf.masked_copy(composed, [key for key in composed if key != "hydra"])
+        config = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
         _set_values(config, values)
         plain = OmegaConf.to_container(config, resolve=True)
     except (HydraException, OmegaConfBaseException, ValueError) as error:

@@ -118,6 +118,7 @@ def _margin(text: str) -> float:
 
 
 def _side_by_side(found: Contenders, given: Namespace) -> None:
+    from headtohead.comparing.registered import answers_of
     from headtohead.comparing.table import as_csv, as_data, as_table, lines_of, whereabouts
 
     lines = lines_of(found.records, metric=given.metric)
@@ -136,6 +137,9 @@ def _side_by_side(found: Contenders, given: Namespace) -> None:
     show_table(as_table(lines))
     if given.where:
         show_table(whereabouts(lines))
+    for answer in answers_of(found.records).values():
+        for verdict in () if answer is None else answer.verdicts:
+            out(f"registered: {verdict.sentence}")
     for remark in found.remarks:
         out(remark)
     if len({line.arm for line in lines}) > 1 and len(lines) > len({line.arm for line in lines}):
@@ -188,10 +192,15 @@ def _show(contest: Contest | TaskContest) -> None:
 
 def _show_one(contest: Contest) -> None:
     from headtohead.comparing.contest_formats import contest_table
+    from headtohead.comparing.family import families_in
 
+    for verdict in contest.registered:
+        out(f"registered: {verdict.sentence}")
     show_table(contest_table(contest))
     for verdict in contest.verdicts:
         out(verdict.sentence)
+    for told in families_in(contest.verdicts):
+        out(told)
     out(contest.budget.sentence)
     for remark in contest.remarks:
         out(remark)

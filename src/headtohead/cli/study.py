@@ -104,12 +104,14 @@ def _work(given: argparse.Namespace, planned: Again) -> int:
 def _planned(given: argparse.Namespace, plan: Plan) -> bool:
     """Whether there is more to do than to show the plan."""
     from headtohead.studying.estimating import estimate
+    from headtohead.studying.judging import family_asked
     from headtohead.studying.view import show_plan
 
     estimated = estimate(plan, threads=given.threads)
     if given.plan and given.json:
         matching = None if plan.matching is None else plan.matching.to_dict()
-        asked = {"matching": matching, "left_out": dict(plan.left_out)}
+        family = family_asked(plan.study).to_dict()
+        asked = {"matching": matching, "left_out": dict(plan.left_out), "family": family}
         out(json.dumps({"study": plan.study.name, **estimated.to_dict(), **asked}, indent=2))
     elif given.plan or (estimated.missing and not given.json):
         show_table(show_plan(plan, estimated, given.workers))

@@ -126,13 +126,12 @@ def _outcomes(contest: Contest) -> dict[str, dict[int, float | None]]:
 
 def _scales(contests: Mapping[str, Contest]) -> tuple[tuple[TaskScale, ...], str]:
     """One rule for all tasks, so that their scores may be averaged."""
-    chances = {task: contest.chance for task, contest in contests.items()}
-    if all(chance is not None and chance != contests[task].best for task, chance in chances.items()):
-        scales = [
-            TaskScale(task, contests[task].metric, chance, contests[task].best)
-            for task, chance in chances.items()
-            if chance is not None
-        ]
+    scales = [
+        TaskScale(task, contest.metric, contest.chance, contest.best)
+        for task, contest in contests.items()
+        if contest.chance is not None and contest.best is not None
+    ]
+    if len(scales) == len(contests):
         return tuple(scales), "score 0 is what a model that learned nothing gets, 1 the best there is"
     return _by_baseline(contests)
 

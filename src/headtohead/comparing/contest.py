@@ -8,13 +8,16 @@ from dataclasses import dataclass, field, replace
 from headtohead.comparing.arms import COUNTED, Arm, arm_of, arms_of, counts, set_apart
 from headtohead.comparing.budgets import BudgetCheck, budget_check, refuse_unequal
 from headtohead.comparing.comparability import NotComparable, refuse_other_questions, refuse_unlike, seed_of
+from headtohead.comparing.registered import RegisteredAnswer, answers_of, not_registered
+from headtohead.comparing.row_intervals import with_rows
+from headtohead.comparing.scales import metric_in, scale_in
 from headtohead.comparing.solving import TimesToSolve, unit_under
 from headtohead.comparing.statistics.shapes import Scale
 from headtohead.comparing.table import GIVEN, TASKS, Line, line_of
 from headtohead.comparing.verdict import Contrast, Registration, Times, Verdict, verdicts_of
-from headtohead.tracking.directions import Direction, direction_of
+from headtohead.metrics import Direction, Metric
 from headtohead.tracking.metrics import Curve
-from headtohead.tracking.record import RunRecord
+from headtohead.tracking.record import Comparability, RunRecord
 
 _FINER = 1.5
 """Times later that one arm is first measured than another, before it is said."""
@@ -55,13 +58,22 @@ class Contest:
     margin: float | None = None
     remarks: list[str] = field(default_factory=list)
     """What is to be known beside the verdicts."""
-    chance: float | None = None
-    """What a model that learned nothing gets, where the values lie between that and the best there is."""
+    scale: Scale | None = None
+    """From what a model that learned nothing gets to the best there is; None where nobody knows it."""
+    measured: Metric | None = None
+    """What the metric is, where a record or its name says so."""
+    registered: tuple[Verdict, ...] = ()
+    """What the runs' studies say of their own questions, where this is another."""
 
     @property
-    def best(self) -> float:
-        """Where the values lie on a scale: no loss, or all right."""
-        return 0.0 if self.direction == "min" else 1.0
+    def chance(self) -> float | None:
+        """Return what a model that learned nothing gets."""
+        return None if self.scale is None else self.scale.chance
+
+    @property
+    def best(self) -> float | None:
+        """Return the best there is."""
+        return None if self.scale is None else self.scale.best
 
     @property
     def told(self) -> str:
@@ -70,20 +82,26 @@ class Contest:
         return name if self.stage in ("test", GIVEN, TASKS) else f"{name} on {self.stage.replace('_', ' ')}"
 
     def verdict_on(self, arm: str) -> Verdict | None:
-        return next((verdict for verdict in self.verdicts if verdict.arm == arm), None)
+        """The one against the baseline."""
+        against = (verdict for verdict in self.verdicts if verdict.baseline == self.baseline)
+        return next((verdict for verdict in against if verdict.arm == arm), None)
 
 
 def contest_of(records: Iterable[RunRecord], terms: Terms, curves: Mapping[str, Curve] | None = None) -> Contest:
-    """Nothing was registered for records that are merely found, so every verdict is exploratory.
+    """What a study registered is judged by its own verdicts. Nothing was registered for records that are merely found,
+    or for another question about a study's runs: every such verdict is exploratory.
 
     `curves` of runs without a folder of their own, by run id, tell how soon they solved their task.
     """
     given = list(records)
     counted = [record for record in given if counts(record)]
+    answers = answers_of(counted)
+    terms = _as_registered(terms, list(answers.values()))
     remarks = [told for told in (set_apart(given),) if told]
     with_outcome = [record for record in counted if record.status in COUNTED]
     remarks += refuse_unlike(with_outcome, allowed=terms.allowed, metric=terms.metric)
     _check_baseline(sorted({arm_of(record) for record in counted}), terms.against)
+    everything, counted = counted, _measurable(counted, list(answers.values()), terms.metric)
     lines = [line_of(record, metric=terms.metric) for record in counted]
     stage, metric = _one_metric(lines)
     refuse_other_questions(counted, stage)
@@ -94,16 +112,77 @@ def contest_of(records: Iterable[RunRecord], terms: Terms, curves: Mapping[str, 
     if terms.budget:
         refuse_unequal(check, terms.budget)
     direction = terms.direction or _direction(counted, metric)
-    scale = _scale(lines, direction)
-    contest = Contest(
-        metric, stage, direction, terms.against, arms, [], check, terms.margin, remarks, scale.chance if scale else None
-    )
+    staged = [_staged(record, stage) for record in counted]
+    measured, scale = metric_in(staged, metric), scale_in(staged, stage, metric, direction=direction)
+    contest = Contest(metric, stage, direction, terms.against, arms, [], check, terms.margin, remarks, scale, measured)
+    other = not_registered(answers, everything, terms, f"{stage}/{metric}")
+    known = [answer for answer in answers.values() if answer is not None]
+    if other == "":
+        return _registered(contest, known[0])
+    contest = replace(contest, remarks=[*remarks, *_guessed(counted, metric, direction, terms)])
+    found = _explored(contest, counted, terms, curves, other)
+    return replace(found, registered=tuple(verdict for answer in known for verdict in answer.verdicts))
+
+
+def _explored(
+    contest: Contest,
+    counted: Sequence[RunRecord],
+    terms: Terms,
+    curves: Mapping[str, Curve] | None,
+    departure: str | None,
+) -> Contest:
+    """The verdicts on runs for which this question was not registered."""
+    arms, metric = contest.arms, f"{contest.stage}/{contest.metric}"
     runs = [(arm.name, seed_of(record), record) for arm in arms for record in arm.records]
     unit = unit_under(terms.budget or _one_budget(counted))
-    times = TimesToSolve(runs, f"{stage}/{metric}", direction, curves, unit)
-    read = Registration(direction, scale=scale, solved_at=terms.solved_at, time_unit=unit)
-    verdicts, why = _judged(contest, read, times)
-    return replace(contest, verdicts=verdicts, remarks=[*remarks, *_alone(arms), *why, *_coarse(verdicts, times)])
+    times = TimesToSolve(runs, metric, contest.direction, curves, unit)
+    read = Registration(
+        contest.direction, measured=contest.measured, scale=contest.scale, solved_at=terms.solved_at, time_unit=unit
+    )
+    verdicts, why = _judged(contest, read, times, departure)
+    verdicts = with_rows(verdicts, [record for arm in arms for record in arm.records], metric)
+    told = [*contest.remarks, *_alone(arms), *why, *_coarse(verdicts, times)]
+    return replace(contest, verdicts=verdicts, remarks=told)
+
+
+def _as_registered(terms: Terms, answers: Sequence[RegisteredAnswer | None]) -> Terms:
+    """The question of the one study that the runs are of, unless another is asked."""
+    answer = answers[0] if len(answers) == 1 else None
+    if answer is None:
+        return terms
+    allowed = (*terms.allowed, *(name for name in answer.allow_unlike if name not in terms.allowed))
+    return replace(terms, metric=terms.metric or answer.metric, allowed=allowed)
+
+
+def _measurable(
+    records: Sequence[RunRecord], answers: Sequence[RegisteredAnswer | None], metric: str | None
+) -> list[RunRecord]:
+    """Arms that cannot be measured as their study asks have no verdict there, and its remarks say why."""
+    if metric not in [answer.metric for answer in answers if answer is not None]:
+        return list(records)
+    stage = str(metric).partition("/")[0]
+    return [record for record in records if stage not in record.cannot]
+
+
+def _registered(contest: Contest, answer: RegisteredAnswer) -> Contest:
+    """All contrasts of the study, those among its other arms too."""
+    remarks = [*contest.remarks, *(remark for remark in answer.remarks if remark not in contest.remarks)]
+    return replace(
+        contest,
+        direction=answer.direction,
+        margin=answer.margin,
+        verdicts=list(answer.verdicts),
+        remarks=[*remarks, *_alone(contest.arms)],
+    )
+
+
+def _guessed(records: Sequence[RunRecord], metric: str, direction: Direction, terms: Terms) -> list[str]:
+    """Return what a name was taken to mean where another program made the runs, and nobody said it."""
+    strangers = [r for r in records if metric not in r.scales and r.comparability == Comparability()]
+    if terms.direction is not None or not strangers:
+        return []
+    way = "less" if direction == "min" else "more"
+    return [f"{way} of {metric} is taken to be better, as its name tells: --direction says otherwise"]
 
 
 def _check_baseline(names: Sequence[str], against: str) -> None:
@@ -113,12 +192,14 @@ def _check_baseline(names: Sequence[str], against: str) -> None:
         raise NotComparable(f"all runs are named {against}: runs of another name are needed to compare it with")
 
 
-def _judged(contest: Contest, read: Registration, times: Times) -> tuple[list[Verdict], list[str]]:
+def _judged(
+    contest: Contest, read: Registration, times: Times, departure: str | None
+) -> tuple[list[Verdict], list[str]]:
     """Paired wherever the seeds allow it, one way for the whole family."""
     base, *others = contest.arms
     apart = [arm.name for arm in others if not _pairs(arm, base)]
     registration = replace(read, metric=contest.told, margin=contest.margin, paired=not apart)
-    contrasts = [Contrast(arm.name, base.name) for arm in others]
+    contrasts = [Contrast(arm.name, base.name, departure) for arm in others]
     verdicts = verdicts_of({arm.name: arm.outcomes for arm in contest.arms}, contrasts, registration, times)
     if not apart:
         return verdicts, [told for arm in others for told in _unpaired(arm, base)]
@@ -195,19 +276,12 @@ def _staged(record: RunRecord, stage: str) -> RunRecord:
 
 
 def _direction(records: Sequence[RunRecord], metric: str) -> Direction:
-    """As the runs were selected, where they were selected by it."""
+    """As the runs were selected, where they were selected by it, else as the metric says."""
     selected = [record.selection.direction for record in records if record.selection.metric == metric]
-    found = selected[0] if selected else direction_of(metric)
+    measured = metric_in(records, metric)
+    found = selected[0] if selected else None if measured is None else measured.direction
     if found is None:
         raise NotComparable(
             f"whether more or less of {metric} is better, its name does not tell: --direction min or max"
         )
     return found
-
-
-def _scale(lines: Sequence[Line], direction: Direction) -> Scale | None:
-    """From what a model that learned nothing gets to 0 or 1, where the values lie on such a scale."""
-    chances = {line.baseline for line in lines if line.baseline is not None}
-    best = 0.0 if direction == "min" else 1.0
-    on_it = all(0 <= line.value <= 1 or direction == "min" for line in lines if line.value is not None)
-    return Scale(min(chances), best) if len(chances) == 1 and best not in chances and on_it else None

@@ -29,7 +29,7 @@ def findings_from(
         found,
         margin=whole.margin,
         command=command,
-        remarks=(whole.budget.sentence, *whole.remarks),
+        remarks=(*(f"registered: {v.sentence}" for v in whole.registered), whole.budget.sentence, *whole.remarks),
         tasks=contest.aggregate if isinstance(contest, TaskContest) else None,
         curves=curves or {},
     )

@@ -14,8 +14,9 @@ from rich.text import Text
 from headtohead.comparing.arms import Costs
 from headtohead.comparing.contest import Contest
 from headtohead.comparing.contest_rows import Row, rows_of
+from headtohead.comparing.family import families_in
 from headtohead.comparing.fitting import Fitted
-from headtohead.comparing.table import count, memory, number
+from headtohead.comparing.table import chance_told, count, memory, number
 from headtohead.comparing.wording import OF_WHAT
 
 _STYLES = {"better": "green", "worse": "red", "equivalent": "cyan", "undecided": "yellow"}
@@ -52,6 +53,7 @@ def contest_table(contest: Contest) -> Fitted:
 
 def _results_table(contest: Contest, rows: Sequence[Row], more: Sequence[_Column]) -> Table:
     table = _table_of_arms()
+    table.caption, table.caption_justify = chance_told(contest.chance), "left"
     for name in (contest.told, "difference"):
         table.add_column(Text(name), justify="right")
     table.add_column("p", justify="right", no_wrap=True)
@@ -59,7 +61,7 @@ def _results_table(contest: Contest, rows: Sequence[Row], more: Sequence[_Column
     for name, _ in more:
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
-        verdict = Text(row.verdict, style=_STYLES[row.verdict]) if row.verdict else "baseline"
+        verdict = Text(_in_lines(row), style=_STYLES[row.verdict]) if row.verdict else "baseline"
         table.add_row(Text(row.arm), *_figures(row), _p(row), verdict, *(shown(row) for _, shown in more))
     return table
 
@@ -129,7 +131,7 @@ def _latex_row(row: Row, more: Sequence[_Column]) -> list[str]:
     if row.stands_out:
         name, mean = rf"\textbf{{{name}}}", rf"\textbf{{{mean}}}"
     mean += "" if row.interval is None else f" [{number(row.interval[0])}, {number(row.interval[1])}]"
-    cells = [_difference(row), _p(row), row.verdict or "baseline", *(shown(row) for _, shown in more)]
+    cells = [_difference(row), _p(row), row.answer or "baseline", *(shown(row) for _, shown in more)]
     return [name, _minus(mean), *(_minus(escaped(cell)) for cell in cells)]
 
 
@@ -137,7 +139,10 @@ def _notes(contest: Contest) -> list[str]:
     told = [
         f"{contest.told}: mean and 95 % interval; difference to {contest.baseline}; "
         f"{'less' if contest.direction == 'min' else 'more'} is better; bold: a verdict says better",
+        *filter(None, [chance_told(contest.chance)]),
+        *(f"registered: {verdict.sentence}" for verdict in contest.registered),
         *(verdict.sentence for verdict in contest.verdicts),
+        *families_in(contest.verdicts),
         contest.budget.sentence,
         *contest.remarks,
     ]
@@ -152,6 +157,12 @@ def _joined(cells: Sequence[str]) -> str:
 def _minus(cell: str) -> str:
     """A hyphen before a figure is a sign."""
     return re.sub(r"(^|[ \[])-(?=\d)", r"\1$-$", cell)
+
+
+def _in_lines(row: Row) -> str:
+    """Return the verdict, and below it why nothing was shown."""
+    kind, _, why = (row.answer or "").partition(": ")
+    return "\n".join(filter(None, (f"{kind}:" if why else kind, why.replace("learned ", "learned\n", 1))))
 
 
 def _p(row: Row) -> str:

@@ -31,6 +31,8 @@ class Row:
     p: float | None
     """Adjusted for the family of contrasts."""
     verdict: Kind | None
+    answer: str | None
+    """The verdict, and why nothing was shown where that is known."""
     method: str | None
     stands_out: bool
     """A verdict says that it is better than the baseline; of the baseline, that all others are worse."""
@@ -53,8 +55,11 @@ def as_data(contest: Contest) -> dict[str, Any]:
         "direction": contest.direction,
         "baseline": contest.baseline,
         "margin": contest.margin,
+        "chance": contest.chance,
+        "best": contest.best,
         "arms": [row.as_data() for row in rows_of(contest)],
         "verdicts": [verdict.as_data() for verdict in contest.verdicts],
+        "registered": [verdict.as_data() for verdict in contest.registered],
         "budget": contest.budget.to_dict(),
         "remarks": contest.remarks,
     }
@@ -68,7 +73,7 @@ def _row(contest: Contest, arm: Arm) -> Row:
         arm=arm.name,
         is_baseline=is_baseline,
         mean=fmean(arm.values) if arm.values else None,
-        interval=mean_interval(arm.values, _ALPHA, contest.metric),
+        interval=mean_interval(arm.values, _ALPHA, contest.measured or contest.metric),
         seeds=len(arm.outcomes),
         diverged=arm.diverged,
         left_out=arm.left_out,
@@ -76,6 +81,7 @@ def _row(contest: Contest, arm: Arm) -> Row:
         difference_interval=verdict.interval if verdict else None,
         p=verdict.p_adjusted if verdict else None,
         verdict=verdict.kind if verdict else None,
+        answer=verdict.answer if verdict else None,
         method=verdict.method if verdict else None,
         stands_out=unbeaten if is_baseline else verdict is not None and verdict.kind == "better",
         costs=arm.costs,

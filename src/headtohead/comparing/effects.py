@@ -58,7 +58,7 @@ class FoundEffect:
     exploratory: bool = False
     """It rests on an arm or on seeds that were not registered so."""
     detectable: float | None = None
-    """The smallest effect found in 80 % of studies of this many seeds."""
+    """The smallest effect found in 80 % of studies of this many seeds and effects."""
     assuming: tuple[str, ...] = ()
     """Interactions that are taken to be zero, since the cells do not tell them from it."""
     aliases: tuple[str, ...] = ()
@@ -114,6 +114,8 @@ class Reading:
     """Arms whose verdict is: of an effect that rests on one, not the family's error is held but the false discovery
     rate."""
     scale: Scale | None = None
+    num_effects: int = 1
+    """That are tested together."""
 
 
 def effects_of(factors: Factors, values: Values, reading: Reading) -> Effects:
@@ -151,7 +153,7 @@ def _found(factors: Factors, kept: Sequence[str], matrix: np.ndarray, reading: R
     for place, (estimator, estimate) in enumerate(zip(estimators, estimates, strict=True)):
         explores = _explores(estimator, kept, reading)
         family = explored if explores else holm
-        effect = _effect(estimator, estimate, family.get(place), len(matrix), reading)
+        effect = _effect(estimator, estimate, family.get(place), matrix, replace(reading, num_effects=len(told)))
         yield replace(effect, exploratory=explores, interval=_shown(effect, estimator, matrix, reading))
     for factor, (_, *others) in factors.levels.items():
         for level in others:
@@ -194,7 +196,7 @@ def _effect(
     estimator: Estimator,
     estimate: Estimate | None,
     p_adjusted: float | None,
-    num_seeds: int,
+    matrix: np.ndarray,
     reading: Reading,
 ) -> FoundEffect:
     levels, names = estimator.effect.levels, tuple(alias.name for alias in estimator.aliases)
@@ -205,7 +207,8 @@ def _effect(
     p = _p(estimate)
     difference = float(estimate.difference)
     low, high = (float(bound) for bound in estimate.interval(reading.level))
-    detectable = detectable_effect(num_seeds, alpha=reading.level) * float(estimate.sd)
+    strictest = reading.level / max(1, reading.num_effects)
+    detectable = detectable_effect(len(matrix), alpha=reading.level, level=strictest) * float(estimate.sd)
     return FoundEffect(
         levels=levels,
         kind=_kind(difference, p_adjusted, len(levels) > 1, reading),
@@ -248,7 +251,7 @@ def _remarks(
         lacking = ", ".join(arm for arm in kept if seed not in told[arm])
         yield f"seed {seed} is left out of the effects: it has no value of {lacking}"
     for arm in kept:
-        shape = shape_of([value for value in told[arm].values() if value is not None], reading.scale).shape
+        shape = shape_of([value for value in told[arm].values() if value is not None], reading.scale)
         if shape != "ordinary":
             how = "fall into two groups" if shape == "bimodal" else "press against the best there is"
             yield f"the seeds of {arm} {how}, where means say little: read the verdicts on solve rates instead"

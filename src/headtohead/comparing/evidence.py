@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 
-from headtohead.comparing.statistics.means import paired, welch
-from headtohead.comparing.statistics.power import detectable_effect, seeds_needed
+from headtohead.comparing.shape_guard import Shape, agreement, seeds_that_suffice
+from headtohead.comparing.statistics.floor import is_near_chance
+from headtohead.comparing.statistics.guard import Guard
+from headtohead.comparing.statistics.means import Estimate, paired, welch
+from headtohead.comparing.statistics.power import detectable_effect, range_of_seeds
 from headtohead.comparing.statistics.rates import rank_test, seeds_to_decide, solve_rates
 from headtohead.comparing.statistics.shapes import Scale, shape_of
 
 Method = Literal["paired t", "Welch's t", "solve rates", "time to solve", "ranks", "none"]
 Outcomes = Mapping[int, float | None]
 """By seed; None is a run that diverged, or a time that never came."""
+_FEWEST_NEAR_BEST = 6
+"""Seeds; of an arm that fails once in five, five seeds all come out well in a third of studies."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +37,22 @@ class Evidence:
     """Of the metric's means; of the rates where the method is solve rates, of median times for time to solve."""
     interval: tuple[float, float] | None = None
     p: float | None = None
+    """The larger of both, where an exact test stands beside the t-test."""
+    p_exact: float | None = None
+    """Of that exact test."""
     p_equivalent: float | None = None
+    withheld: str | None = None
+    """Why there are too few seeds for a verdict on means, whatever the tests say."""
     detectable: float | None = None
-    """The smallest difference that this many seeds find in 80 % of studies."""
+    """The smallest difference that this many seeds find in 80 % of studies, in this family."""
     seeds_needed: int | None = None
-    """To find it, or what the margin asks for; of exact tests, the fewest with which they can decide at all."""
+    """The fewest with which an exact test can decide at all, where it is needed."""
+    seeds_range: tuple[int | None, int | None] | None = None
+    """To find what was found, or what the margin asks for; None is more than a thousand."""
     solved: tuple[int, int] | None = None
     of: tuple[int, int] | None = None
+    neither_learned: bool = False
+    """Both arms are near chance."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +68,19 @@ class Question:
     names: tuple[str, str] = ("the first arm", "the second arm")
     num_contrasts: int = 1
     """Of the family."""
+    alpha: float = 0.05
+    """The error rate of the study, of which a look spends a part: the level."""
+    shape: Shape = field(default_factory=lambda: Shape(""))
+
+    @property
+    def strictest(self) -> float:
+        """What a p-value by itself has to stay below, whatever the rest of the family says: Holm's first step."""
+        return self.level / self.num_contrasts
 
     @property
     def seeds_of_exact_tests(self) -> int:
         """With which they decide, where all seeds agree and whatever the rest of the family says."""
-        return seeds_to_decide(self.level / self.num_contrasts)
+        return seeds_to_decide(self.strictest)
 
 
 def evidence_of(
@@ -69,28 +91,59 @@ def evidence_of(
     arms = tuple([arm[seed] for seed in sorted(arm)] for arm in (first, second))
     if not all(arms):
         return Evidence("none", "no seed has a value of both arms")
-    solved_at, because = _solved_at(arms, question)
-    if solved_at is not None:
-        rates = _by_rate(arms, solved_at, because, question)
-        timed = times(solved_at) if rates.solved == rates.of else ({}, {})
-        known = any(time is not None for arm in timed for time in arm.values())
-        return _by_time(timed, because, question) if known else rates
-    if any(value is None for arm in arms for value in arm):
-        return _by_rank(first, second, question)
-    return _by_mean(first, second, question)
+    neither_learned = question.scale is not None and all(
+        is_near_chance(arm, question.scale, margin=question.margin) for arm in arms
+    )
+    return replace(_by_shape(arms, (first, second), question, times), neither_learned=neither_learned)
 
 
-def _solved_at(arms: tuple[list[float | None], ...], question: Question) -> tuple[float | None, str | None]:
+def _by_shape(
+    arms: tuple[list[float | None], ...],
+    outcomes: tuple[Outcomes, Outcomes],
+    question: Question,
+    times: Callable[[float], tuple[Outcomes, Outcomes]],
+) -> Evidence:
+    diverged = any(value is None for arm in arms for value in arm)
     if question.solved_at is not None:
-        return question.solved_at, "solved was defined in the registration"
-    finished = [[value for value in arm if value is not None] for arm in arms]
-    splits = [shape_of(values, question.scale) for values in finished]
+        rates = _solved(arms, question.solved_at, "solved was defined in the registration", question, times)
+        means = None if diverged else _by_mean(*outcomes, question)
+        return replace(rates, p_equivalent=means.p_equivalent if means and means.withheld is None else None)
+    shapes = [shape_of([value for value in arm if value is not None], question.scale) for arm in arms]
+    if "bimodal" not in shapes and not diverged and _margin_decides(arms, shapes, question):
+        means = _by_mean(*outcomes, question)
+        if means.p is not None:
+            return means
     for shape, told in (("bimodal", "fall into two groups"), ("saturated", "press against the best there is")):
-        points = [s.solved_at for s in splits if s.shape == shape and s.solved_at is not None]
-        if points:
-            named = [name for name, split in zip(question.names, splits, strict=True) if split.shape == shape]
-            return float(np.mean(points)), f"the seeds of {' and '.join(named)} {told}"
-    return None, None
+        if shape in shapes:
+            named = [name for name, own in zip(question.names, shapes, strict=True) if own == shape]
+            because = f"the seeds of {' and '.join(named)} {told}"
+            if question.scale is None:
+                unknown = "and nothing says from which value on the task is solved"
+                return _by_rank(*outcomes, question, f"{because}, {unknown}")
+            at = question.scale.solved_at
+            return _solved(arms, at, f"{because}; solved is from {at:.3g} on", question, times)
+    if diverged:
+        return _by_rank(*outcomes, question, "runs diverged, which rank worst")
+    return _by_mean(*outcomes, question)
+
+
+def _margin_decides(arms: tuple[list[float | None], ...], shapes: Sequence[str], question: Question) -> bool:
+    """Near the best, means and the margin decide where there are seeds enough to have met one that fails."""
+    return question.margin is not None and "saturated" in shapes and min(map(len, arms)) >= _FEWEST_NEAR_BEST
+
+
+def _solved(
+    arms: tuple[list[float | None], ...],
+    at: float,
+    because: str,
+    question: Question,
+    times: Callable[[float], tuple[Outcomes, Outcomes]],
+) -> Evidence:
+    """Return how many seeds solved the task, or, where all did, how soon."""
+    rates = _by_rate(arms, at, because, question)
+    timed = times(at) if rates.solved == rates.of else ({}, {})
+    known = any(time is not None for arm in timed for time in arm.values())
+    return _by_time(timed, because, question) if known else rates
 
 
 def _by_time(times: tuple[Outcomes, Outcomes], because: str | None, question: Question) -> Evidence:
@@ -116,22 +169,20 @@ def _by_rate(arms: tuple[list[float | None], ...], at: float, because: str | Non
     return Evidence("solve rates", because, lead, difference, p=rates.p, seeds_needed=needed, solved=counted, of=of)
 
 
-def _by_rank(first: Outcomes, second: Outcomes, question: Question) -> Evidence:
+def _by_rank(first: Outcomes, second: Outcomes, question: Question, because: str) -> Evidence:
     a, b = list(first.values()), list(second.values())
     p = rank_test(a, b, larger_is_better=question.larger_is_better)
     finished, others = _finished(first), _finished(second)
     both = [finished[seed] - others[seed] for seed in finished.keys() & others.keys()]
     difference = float(np.mean(both)) if both else None
     lead = _lead(a, b, larger_is_better=question.larger_is_better)
-    because, needed = "runs diverged, which rank worst", question.seeds_of_exact_tests
-    return Evidence("ranks", because, lead, difference, p=p, seeds_needed=needed)
+    return Evidence("ranks", because, lead, difference, p=p, seeds_needed=question.seeds_of_exact_tests)
 
 
 def _by_mean(first: Outcomes, second: Outcomes, question: Question) -> Evidence:
     """Paired arms have the same seeds."""
     a, b = (np.array([value for _, value in sorted(_finished(arm).items())]) for arm in (first, second))
-    fewest = min(len(a), len(b))
-    if fewest < 2:
+    if min(len(a), len(b)) < 2:
         return Evidence("none", "one seed has no spread", difference=float(a.mean() - b.mean()))
     estimate = paired(a, b) if question.paired else welch(a, b)
     difference = float(estimate.difference)
@@ -140,19 +191,35 @@ def _by_mean(first: Outcomes, second: Outcomes, question: Question) -> Evidence:
     if not math.isfinite(float(estimate.error)):
         return Evidence("none", "values are too large to be squared", difference=difference)
     low, high = estimate.interval(question.level)
-    sd, alpha, margin = float(estimate.sd), question.level, question.margin
-    wanted = abs(difference) if margin is None else margin
-    detectable = detectable_effect(fewest, alpha=alpha, paired=question.paired) * sd
+    margin, guard = question.margin, Guard((len(a), len(b)), question.alpha, question.strictest, question.paired)
+    p_equivalent = None if margin is None else float(estimate.p_equivalent(margin))
+    agreed = agreement((a.tolist(), b.tolist()), float(estimate.p()), p_equivalent, margin, guard, question.shape)
+    detectable, seeds_range = _what_seeds_show(estimate, min(len(a), len(b)), question)
     return Evidence(
         method="paired t" if question.paired else "Welch's t",
         lead=int(np.sign(difference)) * (1 if question.larger_is_better else -1),
         difference=difference,
         interval=(float(low), float(high)),
-        p=float(estimate.p()),
-        p_equivalent=None if margin is None else float(estimate.p_equivalent(margin)),
-        detectable=detectable if math.isfinite(detectable) else None,
-        seeds_needed=seeds_needed(wanted / sd, alpha=alpha, paired=question.paired),
+        p=agreed.p,
+        p_exact=agreed.p_exact,
+        p_equivalent=agreed.p_equivalent,
+        withheld=agreed.withheld,
+        detectable=detectable,
+        seeds_needed=seeds_that_suffice(guard) if agreed.withheld else None,
+        seeds_range=seeds_range,
     )
+
+
+def _what_seeds_show(
+    estimate: Estimate, fewest: int, question: Question
+) -> tuple[float | None, tuple[int | None, int | None]]:
+    """Return the effect that these seeds find, and the seeds that a new registration of the family would need."""
+    sd, alpha, is_paired = float(estimate.sd), question.alpha, question.paired
+    found = detectable_effect(fewest, alpha=alpha, level=question.strictest, paired=is_paired) * sd
+    aim = abs(float(estimate.difference)) if question.margin is None else question.margin
+    once = alpha / question.num_contrasts
+    seeds = range_of_seeds(aim, sd, float(estimate.degrees), alpha=alpha, level=once, paired=is_paired)
+    return found if math.isfinite(found) else None, seeds
 
 
 def _finished(outcomes: Outcomes) -> dict[int, float]:

@@ -14,9 +14,11 @@ from headtohead.comparing.comparability import seed_of
 from headtohead.comparing.effects import Effects
 from headtohead.comparing.lengths import LengthCurves, lengths_of
 from headtohead.comparing.ranking import Ranking
+from headtohead.comparing.scales import chance_in, metric_in
 from headtohead.comparing.scaling_fits import ScalingFits
 from headtohead.comparing.tuning import TuningSummary
 from headtohead.comparing.verdict import Verdict
+from headtohead.metrics import Metric
 from headtohead.tracking.metrics import Curve
 from headtohead.tracking.record import RunRecord, to_json
 
@@ -108,6 +110,21 @@ class Findings:
     tasks: TaskAggregate | None = None
     curves: Mapping[str, Curve] = field(default_factory=dict)
     """Of the metric, by run id, where runs of another program came with them instead of a folder."""
+
+    @property
+    def measured(self) -> Metric | str:
+        """Return what the metric is, as records say it, else its name."""
+        return metric_in(self.records, self.metric.partition("/")[2]) or self.metric
+
+    @property
+    def records(self) -> list[RunRecord]:
+        """Return the records of all runs that have one."""
+        return [run.record for run in self.runs if run.record is not None]
+
+    def chance(self, metric: str | None = None) -> float | None:
+        """Return what a model that learned nothing gets, of the metric that is judged or of another stage's."""
+        stage, _, name = (metric or self.metric).partition("/")
+        return chance_in(self.records, stage, name)
 
     @property
     def runs(self) -> list[Found]:

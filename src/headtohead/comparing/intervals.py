@@ -4,48 +4,35 @@ that cutting them loses nothing of what they hold."""
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Sequence
 
 from headtohead.comparing.statistics.means import interval_of
-from headtohead.tracking.directions import direction_of
+from headtohead.metrics import Metric, metric_named
 
 Ends = tuple[float, float]
-_SHARES = frozenset(
-    (
-        "accuracy", "acc", "match", "f1", "auc", "auroc", "bleu", "chrf", "rouge", "rouge1", "rouge2", "rougel",
-        "rougelsum", "readable", "precision", "recall", "iou", "map", "top1", "top5", "mrr", "ndcg",
-    )
-)  # fmt: skip
-"""From 0 to 1, as words of a metric's name."""
-_CORRELATIONS = frozenset(("matthews", "mcc", "pearson", "spearman", "kendall"))
-"""From -1 to 1."""
 
 
-def mean_interval(values: Sequence[float], alpha: float, metric: str) -> Ends | None:
+def mean_interval(values: Sequence[float], alpha: float, metric: Metric | str) -> Ends | None:
     """Of a mean over seeds; None below two seeds, and where they do not differ."""
-    return _cut(interval_of(values, alpha), _ends(metric, values))
+    return _cut(interval_of(values, alpha), bounds_of(metric, values))
 
 
 def difference_interval(
-    found: Ends | None, metric: str, values: Iterable[float | None], *, times: float = 1.0
+    found: Ends | None, metric: Metric | str, values: Iterable[float | None], *, times: float = 1.0
 ) -> Ends | None:
     """An interval of a difference of two means, whose values these are; None is a run that diverged. `times` is how
     many such differences it is a sum of."""
-    least, most = _ends(metric, [value for value in values if value is not None])
+    least, most = bounds_of(metric, [value for value in values if value is not None])
     return _cut(found, (times * (least - most), times * (most - least)))
 
 
-def _ends(metric: str, values: Sequence[float]) -> Ends:
-    """Infinite where the name tells none, or other programs counted otherwise: in percent."""
-    words = set(re.split(r"[^a-z0-9]+", metric.lower()))
-    if words & _CORRELATIONS:
-        least, most = -1.0, 1.0
-    elif words & _SHARES and direction_of(metric) == "max":
-        least, most = 0.0, 1.0
-    else:
+def bounds_of(metric: Metric | str, values: Sequence[float]) -> Ends:
+    """Return the least and the most that the metric can be, whose values these are: infinite where nobody knows it, or
+    other programs counted otherwise, in percent."""
+    known = metric_named(metric) if isinstance(metric, str) else metric
+    if known is None or not all(known.low <= value <= known.high for value in values):
         return -math.inf, math.inf
-    return (least, most) if all(least <= value <= most for value in values) else (-math.inf, math.inf)
+    return known.low, known.high
 
 
 def _cut(found: Ends | None, ends: Ends) -> Ends | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from headtohead.comparing.intervals import mean_interval
+from headtohead.comparing.scales import chance_in
 from headtohead.tracking.record import RunRecord
 from headtohead.tracking.stages import multiple_of, stage_at
 
@@ -53,8 +54,13 @@ class LengthCurves:
     """Without its stage: loss."""
     multiples: tuple[int, ...]
     curves: tuple[LengthCurve, ...]
-    chance: float | None = None
-    """What a model that learned nothing gets, where it is the same for all."""
+    chances: tuple[float | None, ...] = ()
+    """What a model that learned nothing gets, by multiple; None where nobody knows it."""
+
+    @property
+    def chance(self) -> Mapping[float, float]:
+        """Return the chance of each multiple of which it is known."""
+        return {at: value for at, value in zip(self.multiples, self.chances, strict=False) if value is not None}
 
 
 def lengths_of(arms: Mapping[str, Sequence[RunRecord]], metric: str, alpha: float) -> LengthCurves | None:
@@ -69,8 +75,8 @@ def lengths_of(arms: Mapping[str, Sequence[RunRecord]], metric: str, alpha: floa
         for arm, runs in arms.items()
         if runs
     ]
-    chances = {record.baselines.get(metric) for record in records}
-    return LengthCurves(metric, tuple(multiples), tuple(curves), chances.pop() if len(chances) == 1 else None)
+    chances = (chance_in(records, stage_at(multiple), metric) for multiple in multiples)
+    return LengthCurves(metric, tuple(multiples), tuple(curves), tuple(chances))
 
 
 def _point(runs: Sequence[RunRecord], multiple: int, metric: str, alpha: float) -> LengthPoint:
@@ -78,7 +84,9 @@ def _point(runs: Sequence[RunRecord], multiple: int, metric: str, alpha: float) 
     found = [record.metrics.get(stage, {}).get(metric) for record in runs]
     values = [value for value in found if value is not None and math.isfinite(value)]
     if values and len(values) == len(runs):
-        return LengthPoint(multiple, fmean(values), mean_interval(values, alpha, metric), len(runs))
+        return LengthPoint(
+            multiple, fmean(values), mean_interval(values, alpha, runs[0].metric(metric) or metric), len(runs)
+        )
     reasons = Counter(record.cannot[stage] for record in runs if stage in record.cannot)
     if reasons:
         return LengthPoint(multiple, None, None, len(runs), reasons.most_common(1)[0][0])

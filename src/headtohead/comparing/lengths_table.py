@@ -28,8 +28,11 @@ def _table(found: LengthCurves, *, with_reasons: bool) -> Table:
     if with_reasons:
         table.add_column("why not", overflow="fold")
     for curve in found.curves:
-        reason = [Text(curve.why_not)] if with_reasons else []
+        reason: list[str | Text] = [Text(curve.why_not)] if with_reasons else []
         table.add_row(Text(curve.arm), *map(_cell, curve.points), *reason)
+    if found.chance:
+        reason = ["what a model that learned nothing gets"] if with_reasons else []
+        table.add_row(Text("chance", style="dim"), *map(number, found.chances), *reason)
     return table
 
 

@@ -66,7 +66,7 @@ def over_rows(findings: Findings) -> list[RowsCurve]:
 
 
 def _around(arm: FoundArm, findings: Findings) -> tuple[float, float] | None:
-    return mean_interval(arm.values, findings.alpha, findings.metric)
+    return mean_interval(arm.values, findings.alpha, findings.measured)
 
 
 def _curve(arms: Sequence[FoundArm], findings: Findings) -> RowsCurve:

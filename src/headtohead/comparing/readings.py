@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headtohead.metrics.bits_per_byte import BITS_PER_BYTE
 from headtohead.tracking.record import VALIDATION_TEXTS, RunRecord
 
-PER_BYTE = "bits_per_byte"
-OF_TEXTS = (PER_BYTE, "accuracy", "precision_macro", "recall_macro", "f1_macro")
-"""Metrics that no tokenizer changes: they are a mean over bytes or over whole texts, not over tokens."""
-_OF_ANSWERS = ("exact_match", "f1")
-"""Of questions, both compare texts; by itself, an exact match may be one of tokens."""
+PER_BYTE = BITS_PER_BYTE.name
 
 
 def read_the_same(records: Sequence[RunRecord], metric: str | None) -> bool:
@@ -43,11 +40,9 @@ def selected_apart(records: Sequence[RunRecord]) -> str:
 
 
 def is_of_texts(metric: str | None, records: Sequence[RunRecord]) -> bool:
-    """With or without its stage."""
-    stage, _, name = (metric or "").rpartition("/")
-    if name not in _OF_ANSWERS:
-        return name in OF_TEXTS
-    return all(set(_OF_ANSWERS) <= record.metrics.get(stage or "test", {}).keys() for record in records)
+    """Whether no tokenizer changes the metric, which may be named with its stage."""
+    measured = [record.metric((metric or "").rpartition("/")[2]) for record in records]
+    return bool(measured) and all(one is not None and one.any_tokenizer for one in measured)
 
 
 def is_per_byte(metric: str | None) -> bool:

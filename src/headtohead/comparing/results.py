@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.table import Table
 
 from headtohead.comparing.table import number
@@ -20,5 +22,12 @@ def results_table(record: RunRecord) -> Table | None:
         table.add_column(column, justify="right", no_wrap=True)
     for name in names:
         values = [results.get(stage, {}).get(name) for stage in ("test", "validation")]
-        table.add_row(name.replace("_", " "), *map(number, values), number(record.baselines.get(name)))
+        table.add_row(
+            name.replace("_", " "), *map(number, values), number(record.baseline(_shown(results, name), name))
+        )
     return table
+
+
+def _shown(results: Mapping[str, Mapping[str, float]], name: str) -> str:
+    """Return the stage whose baseline stands beside the metric."""
+    return "test" if name in results.get("test", {}) else "validation"

@@ -16,6 +16,8 @@ from rich.text import Text
 from headtohead.comparing.arms import arm_of
 from headtohead.comparing.comparability import seed_of
 from headtohead.comparing.fitting import Fitted
+from headtohead.metrics import own_metric
+from headtohead.metrics.loss import LOSS
 from headtohead.tracking.record import RunRecord, Status
 
 GIVEN = "given"
@@ -36,8 +38,6 @@ _RESULTS, _COSTS = ("result", "baseline"), ("parameters", "FLOPs/token", "speed"
 _NAME = 8
 _UNKNOWN = "-"
 _SMALL, _TINY = 0.01, 1e-6
-_TELLING = ("accuracy", "bleu", "chrf", "rougeL", "exact_match", "entity_f1", "spearman")
-"""Shown instead of the loss that a run was selected by."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def line_of(record: RunRecord, *, metric: str | None = None) -> Line:
         stage=stage,
         metric=name,
         value=value,
-        baseline=record.baselines.get(name) if name else None,
+        baseline=record.baseline(stage, name) if stage and name else None,
         parameters=totals.get("parameters"),
         flops_per_token=totals.get("training_flops_per_token"),
         tokens_per_second=speed.get("tokens_per_second"),
@@ -202,8 +202,9 @@ def _preferred(record: RunRecord, results: Mapping[str, float]) -> str:
     if len(results) == 1:
         return next(iter(results))
     selected = record.selection.metric
-    telling = [name for name in _TELLING if name in results]
-    return telling[0] if selected == "loss" and telling else selected
+    known = ((own.headline, name) for name in results if (own := own_metric(name)) is not None)
+    telling = sorted((rank, name) for rank, name in known if rank is not None)
+    return telling[0][1] if selected == LOSS.name and telling else selected
 
 
 def _result(line: Line) -> str:
@@ -228,6 +229,11 @@ def number(value: float | None) -> str:
     if 0 < abs(value) < _SMALL:
         return f"{value:.{1 - math.floor(math.log10(abs(value)))}f}" if abs(value) >= _TINY else f"{value:.2g}"
     return f"{value + 0.0:.3f}"  # adding 0 takes the sign off -0.0
+
+
+def chance_told(value: float | None) -> str | None:
+    """Return what stands below a table of results; None where nobody knows chance."""
+    return None if value is None else f"chance, what a model that learned nothing gets: {number(value)}"
 
 
 def count(value: float | None) -> str:

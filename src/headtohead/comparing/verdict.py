@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
+from headtohead.comparing.departures import departures, level_of
 from headtohead.comparing.evidence import Evidence, Method, Outcomes, Question, evidence_of
 from headtohead.comparing.intervals import difference_interval
+from headtohead.comparing.shape_guard import Shape
 from headtohead.comparing.statistics.adjusting import Adjustment, adjusted
-from headtohead.comparing.statistics.looks import levels
 from headtohead.comparing.statistics.shapes import Scale
-from headtohead.comparing.wording import sentence
+from headtohead.comparing.statistics.skew import is_skewed
+from headtohead.comparing.wording import NEITHER_LEARNED, TOO_FEW_SEEDS, sentence
+from headtohead.metrics import Metric
 
 Kind = Literal["better", "worse", "equivalent", "undecided"]
 Values = Mapping[str, Outcomes]
@@ -38,6 +41,9 @@ class Registration:
 
     direction: Literal["min", "max"]
     metric: str = "the metric"
+    """In words."""
+    measured: Metric | None = None
+    """What it is, where records say it; else the words tell."""
     margin: float | None = None
     """The smallest difference that matters; without it nothing is called equivalent."""
     seeds: Collection[int] | None = None
@@ -71,6 +77,9 @@ class Verdict:
     difference: float | None
     interval: tuple[float, float] | None
     p: float | None
+    """The larger of both, where an exact test stands beside the t-test."""
+    p_exact: float | None
+    """Of that exact test."""
     p_adjusted: float | None
     """For the family of contrasts."""
     adjustment: Adjustment | None
@@ -79,20 +88,30 @@ class Verdict:
     """Of the two one-sided tests, adjusted likewise."""
     level: float
     """What p_adjusted has to stay below, at this look."""
+    num_contrasts: int
+    """Of the family; those that are asked no more are among them."""
     margin: float | None
+    withheld: str | None
+    """Why there are too few seeds for this shape, whatever the tests say."""
     detectable_effect: float | None
-    """The smallest difference found in 80 % of studies of this many seeds."""
+    """The smallest difference found in 80 % of studies of this many seeds and as large a family."""
     seeds: tuple[int, ...]
     """Of both arms; unpaired, of either."""
     num_seeds: tuple[int, int]
     """Of arm and baseline."""
     seeds_needed: int | None
-    """For a new registration."""
+    """The fewest with which an exact test can decide at all, where it is needed."""
+    seeds_range: tuple[int | None, int | None] | None
+    """The fewest and the most that a new registration may need, as far as so few seeds tell; None is over 1000."""
     exploratory: bool
     reasons: tuple[str, ...]
     """Why it is exploratory."""
     failures: dict[str, int]
     """Diverged runs of either arm."""
+    neither_learned: bool
+    """Both arms are near chance, so that nothing was shown."""
+    chance: float | None
+    """What a model that learned nothing gets, where it is known."""
     solved: tuple[int, int] | None
     of: tuple[int, int] | None
     """Seeds of arm and baseline that solved the task, and all of them, where rates or times to solve decide."""
@@ -100,7 +119,30 @@ class Verdict:
     """What computed the mixers of either arm; told where time was held equal."""
     time_unit: TimeUnit = "steps"
     """Of the difference, where times to solve decide."""
+    num_rows: int | None = None
+    """Of the test set that all seeds share, where runs kept the scores of its rows."""
+    row_interval: tuple[float, float] | None = None
+    """Of the difference over other rows: a paired bootstrap, at the level of the verdict."""
+    row_refusal: str | None = None
+    """Why rows give no interval."""
     sentence: str = ""
+
+    @property
+    def answer(self) -> str:
+        """Return the kind, and why nothing was shown where that is known."""
+        return f"{self.kind}: {self.why}" if self.why else self.kind
+
+    @property
+    def why(self) -> str:
+        """Return why nothing was shown, where that is known."""
+        if self.neither_learned:
+            return NEITHER_LEARNED
+        return TOO_FEW_SEEDS if self.withheld else ""
+
+    @property
+    def family_level(self) -> float:
+        """What p by itself has to stay below, whatever the rest of the family says: Holm's first step."""
+        return self.level / self.num_contrasts
 
     @property
     def implementation_bound(self) -> tuple[str, ...]:
@@ -109,7 +151,8 @@ class Verdict:
 
     def as_data(self) -> dict[str, Any]:
         """For JSON."""
-        return {**asdict(self), "implementation_bound": list(self.implementation_bound)}
+        also = {"answer": self.answer, "family_level": self.family_level}
+        return {**asdict(self), **also, "implementation_bound": list(self.implementation_bound)}
 
 
 def verdict_of(
@@ -134,7 +177,11 @@ def verdicts_of(
     Where every seed of both arms has solved the task, times decide.
     """
     num_contrasts = len(contrasts) + registration.num_dropped
-    cases = [_case(values, contrast, registration, num_contrasts, times) for contrast in contrasts]
+    shape = Shape(
+        registration.measured or registration.metric, is_skewed([_finite(arm.values()) for arm in values.values()])
+    )
+    family = _Family(registration, num_contrasts, shape)
+    cases = [_case(values, contrast, family, times) for contrast in contrasts]
     dropped = [None] * registration.num_dropped
     p_values = _by_method([*(case.evidence.p for case in cases), *dropped])
     p_equivalent = _by_method([*(case.evidence.p_equivalent for case in cases), *dropped])
@@ -142,13 +189,20 @@ def verdicts_of(
     for place, case in enumerate(cases):
         method: Adjustment = "benjamini_hochberg" if case.reasons else "holm"
         told = method if num_contrasts > 1 else None
-        verdicts.append(_verdict(case, registration, p_values[method][place], p_equivalent[method][place], told))
+        verdicts.append(_verdict(case, family, p_values[method][place], p_equivalent[method][place], told))
     return verdicts
 
 
 def _by_method(p_values: Sequence[float | None]) -> dict[Adjustment, list[float | None]]:
     methods: tuple[Adjustment, ...] = get_args(Adjustment)
     return {method: adjusted(p_values, method) for method in methods}
+
+
+@dataclass(frozen=True)
+class _Family:
+    registration: Registration
+    num_contrasts: int
+    shape: Shape
 
 
 @dataclass(frozen=True)
@@ -162,16 +216,15 @@ class _Case:
     failures: dict[str, int]
 
 
-def _case(
-    values: Values, contrast: Contrast, registration: Registration, num_contrasts: int, times: Times | None
-) -> _Case:
+def _case(values: Values, contrast: Contrast, family: _Family, times: Times | None) -> _Case:
+    registration = family.registration
     names = (contrast.arm, contrast.baseline)
     first, second = (_outcomes(values, name) for name in names)
     shared = tuple(sorted(first.keys() & second.keys()))
     if registration.paired:
         first, second = ({seed: arm[seed] for seed in shared} for arm in (first, second))
     seeds = shared if registration.paired else tuple(sorted(first.keys() | second.keys()))
-    level = _level(registration, len(seeds), num_contrasts)
+    level = level_of(registration, len(seeds), family.num_contrasts)
     question = Question(
         larger_is_better=registration.direction == "max",
         level=level or registration.alpha,
@@ -180,7 +233,9 @@ def _case(
         scale=registration.scale,
         solved_at=registration.solved_at,
         names=names,
-        num_contrasts=num_contrasts,
+        num_contrasts=family.num_contrasts,
+        alpha=registration.alpha,
+        shape=family.shape,
     )
 
     def timed(at: float) -> tuple[Outcomes, Outcomes]:
@@ -193,14 +248,15 @@ def _case(
         return one, other
 
     found = evidence_of(first, second, question, timed)
-    shown = difference_interval(found.interval, registration.metric, [*first.values(), *second.values()])
+    measured = registration.measured or registration.metric
+    shown = difference_interval(found.interval, measured, [*first.values(), *second.values()])
     return _Case(
         contrast,
         replace(found, interval=shown),
         seeds,
         (len(first), len(second)),
         question.level,
-        tuple(_departures(seeds, registration, level) if contrast.departure is None else (contrast.departure,)),
+        tuple(departures(seeds, registration, level) if contrast.departure is None else (contrast.departure,)),
         {name: sum(value is None for value in arm.values()) for name, arm in zip(names, (first, second), strict=True)},
     )
 
@@ -211,43 +267,18 @@ def _outcomes(values: Values, name: str) -> dict[int, float | None]:
     return {seed: value if value is not None and math.isfinite(value) else None for seed, value in values[name].items()}
 
 
-def _level(registration: Registration, num_seeds: int, num_contrasts: int) -> float | None:
-    """Of this look, for a family of so many; None where it was not registered."""
-    if not registration.looks:
-        return registration.alpha
-    if num_seeds not in registration.looks:
-        return None
-    spent = levels(registration.looks, alpha=registration.alpha, num_contrasts=num_contrasts)
-    return spent[list(registration.looks).index(num_seeds)]
-
-
-def _departures(seeds: Collection[int], registration: Registration, level: float | None) -> Iterator[str]:
-    if registration.seeds is None:
-        yield "no seeds were registered"
-        return
-    planned = sorted(registration.seeds)[: len(seeds) if registration.looks else None]
-    added = sorted(set(seeds) - set(registration.seeds))
-    missing = sorted(set(planned) - set(seeds))
-    if added:
-        yield f"seeds added after registration: {_listed(added)}"
-    if level is None:
-        yield f"a look at {len(seeds)} seeds was not registered"
-    elif missing:
-        yield f"registered seeds missing: {_listed(missing)}"
-
-
-def _listed(seeds: Sequence[int]) -> str:
-    return ", ".join(map(str, seeds))
+def _finite(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None and math.isfinite(value)]
 
 
 def _verdict(
     case: _Case,
-    registration: Registration,
+    family: _Family,
     p: float | None,
     p_equivalent: float | None,
     adjustment: Adjustment | None,
 ) -> Verdict:
-    found = case.evidence
+    found, registration = case.evidence, family.registration
     verdict = Verdict(
         arm=case.contrast.arm,
         baseline=case.contrast.baseline,
@@ -258,18 +289,24 @@ def _verdict(
         difference=found.difference,
         interval=found.interval,
         p=found.p,
+        p_exact=found.p_exact,
         p_adjusted=p,
         adjustment=adjustment,
         p_equivalent=p_equivalent,
         level=case.level,
+        num_contrasts=family.num_contrasts,
         margin=registration.margin,
+        withheld=found.withheld,
         detectable_effect=found.detectable,
         seeds=case.seeds,
         num_seeds=case.num_seeds,
         seeds_needed=found.seeds_needed,
+        seeds_range=found.seeds_range,
         exploratory=bool(case.reasons),
         reasons=case.reasons,
         failures=case.failures,
+        neither_learned=found.neither_learned,
+        chance=None if registration.scale is None else registration.scale.chance,
         solved=found.solved,
         of=found.of,
         time_unit=registration.time_unit,
@@ -279,6 +316,8 @@ def _verdict(
 
 def _kind(found: Evidence, p: float | None, p_equivalent: float | None, level: float) -> Kind:
     """A difference that is sure and yet smaller than the margin is equivalent: the margin says what matters."""
+    if found.neither_learned or found.withheld:
+        return "undecided"
     if p_equivalent is not None and p_equivalent < level:
         return "equivalent"
     if p is None or p >= level or not found.lead:

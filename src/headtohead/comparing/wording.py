@@ -15,8 +15,11 @@ _TESTS = {
     "time to solve": "permutation test of times to solve",
     "ranks": "permutation test of ranks",
 }
+_EXACT = {"paired t": "exact sign-flip test", "Welch's t": "exact permutation test"}
 OF_WHAT = {"solve rates": "in solve rate", "time to solve": "in median time to solve"}
 """By method, where a difference is not one of the metric's means."""
+NEITHER_LEARNED = "neither learned the task"
+TOO_FEW_SEEDS = "too few seeds for this shape"
 _USUAL = 0.05
 _ADJUSTMENTS = {None: "", "holm": " after Holm", "benjamini_hochberg": " after Benjamini and Hochberg"}
 
@@ -31,10 +34,25 @@ def sentence(verdict: Verdict) -> str:
         if count
     ]
     parts = [_answer(verdict), *diverged]
-    if verdict.kind == "undecided":
+    if verdict.kind == "undecided" and not verdict.neither_learned:
         parts += _advice(verdict)
-    parts += _kernels(verdict)
+    parts += [*_rows(verdict), *_kernels(verdict)]
     return opening + "; ".join(parts) + "."
+
+
+def _rows(verdict: Verdict) -> list[str]:
+    """All of it was seen on one test set, which is a sample too."""
+    if verdict.num_rows is None:
+        return []
+    seen = f"on these {verdict.num_rows} test rows"
+    if verdict.row_interval is None:
+        return [f"{seen}, and what others would say is not known: {verdict.row_refusal}"]
+    low, high = verdict.row_interval
+    told = (
+        f"{seen}; over others like them {_share(verdict)} interval {_figure(low)} to {_figure(high)} (paired bootstrap)"
+    )
+    wide = verdict.margin is not None and high - low > 2 * verdict.margin
+    return [f"{told}, wider than the margin of {_figure(verdict.margin)} to either side" if wide else told]
 
 
 def _kernels(verdict: Verdict) -> list[str]:
@@ -55,7 +73,16 @@ def _answer(verdict: Verdict) -> str:
         return (
             f"{subject} are equivalent on {verdict.metric}: they differ by {apart}, and by less than the margin of "
             f"{_figure(verdict.margin)} ({_p(verdict.p_equivalent, verdict)}, two one-sided "
-            f"{_tested(verdict).replace('t-test', 't-tests', 1)})"
+            f"{_tested(verdict).replace('-test', '-tests', 1).replace('flip test', 'flip tests')})"
+        )
+    if verdict.neither_learned:
+        return (
+            f"{subject} are undecided on {verdict.metric}: {NEITHER_LEARNED}, of which knowing nothing gets "
+            f"{_figure(verdict.chance)}; {_seen(verdict)}"
+        )
+    if verdict.withheld:
+        return (
+            f"{subject} are undecided on {verdict.metric}, with {TOO_FEW_SEEDS} ({verdict.withheld}): {_seen(verdict)}"
         )
     if verdict.kind == "undecided":
         return f"{subject} are undecided on {verdict.metric}: {_seen(verdict)}"
@@ -96,17 +123,35 @@ def _advice(verdict: Verdict) -> list[str]:
 def _advice_on_seeds(verdict: Verdict) -> list[str]:
     if verdict.method in ("solve rates", "time to solve", "ranks"):
         return list(_advice_on_exact_tests(verdict))
-    fewest = min(verdict.num_seeds)
-    seeds = _seeds(fewest)
-    advice = []
+    if verdict.withheld:
+        return [] if verdict.seeds_needed is None else [
+            f"from {_seeds(verdict.seeds_needed)} on an exact test needs no shape, in a new registration"
+        ]  # fmt: skip
+    fewest, advice = min(verdict.num_seeds), []
     if verdict.detectable_effect is not None:
-        advice.append(f"{seeds} find differences of {_figure(verdict.detectable_effect)} and more in 80 % of studies")
-        needed = verdict.seeds_needed
+        found = f"find differences of {_figure(verdict.detectable_effect)} and more in 80 % of studies"
+        advice.append(f"{_seeds(fewest)} {found}{_in_family(verdict)}")
+    if verdict.seeds_range is not None and (verdict.seeds_range[1] is None or verdict.seeds_range[1] > fewest):
         aim = "a difference of this size" if verdict.margin is None else "a difference as large as the margin"
-        how_many = "more than 1000 seeds" if needed is None else f"about {_seeds(needed)}"
-        if needed is None or needed > fewest:
-            advice.append(f"{how_many} would show {aim}, in a new registration")
+        spread = f"as far as the spread of {_seeds(fewest)} tells"
+        advice.append(f"{_range(verdict.seeds_range)} would show {aim} in a new registration, {spread}")
     return advice
+
+
+def _in_family(verdict: Verdict) -> str:
+    """A family's effect is larger than that of a contrast that stands alone."""
+    if verdict.num_contrasts == 1:
+        return ""
+    return f", as one of {verdict.num_contrasts} contrasts (p < {verdict.family_level:.2g} each)"
+
+
+def _range(seeds: tuple[int | None, int | None]) -> str:
+    least, most = seeds
+    if least is None:
+        return "more than 1000 seeds"
+    if most is None:
+        return f"from {least} to more than 1000 seeds"
+    return _seeds(least) if least == most else f"from {least} to {_seeds(most)}"
 
 
 def _advice_on_exact_tests(verdict: Verdict) -> Iterator[str]:
@@ -122,15 +167,20 @@ def _interval(verdict: Verdict) -> str:
     if verdict.interval is None:
         return ""
     low, high = verdict.interval
+    return f", {_share(verdict)} interval {_figure(low)} to {_figure(high)}"
+
+
+def _share(verdict: Verdict) -> str:
     share = f"{100 * (1 - verdict.level):.3g}"
-    return f", {'over 99.9' if share == '100' else share} % interval {_figure(low)} to {_figure(high)}"
+    return f"{'over 99.9' if share == '100' else share} %"
 
 
 def _tested(verdict: Verdict) -> str:
     first, second = verdict.num_seeds
     over = f"over {_seeds(first) if first == second else f'{first} and {_seeds(second)}'}"
     because = f", because {verdict.because}" if verdict.because else ""
-    return f"{_TESTS[verdict.method]} {over}{because}"
+    exact = f" and {_EXACT[verdict.method]}" if verdict.p_exact is not None else ""
+    return f"{_TESTS[verdict.method]}{exact} {over}{because}"
 
 
 def _p(p: float | None, verdict: Verdict) -> str:

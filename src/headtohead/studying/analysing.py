@@ -12,7 +12,7 @@ from headtohead.comparing.verdict import Values
 from headtohead.studying.cells import Cell
 from headtohead.studying.judging import scale_of
 from headtohead.studying.planning import Plan
-from headtohead.studying.reporting import Report, chance_of
+from headtohead.studying.reporting import Report
 from headtohead.studying.scaling import families_of
 from headtohead.tracking.record import RunRecord
 
@@ -27,7 +27,7 @@ def effects_in(plan: Plan, report: Report) -> Effects | None:
         direction=study.direction,
         level=min(verdict.level for verdict in report.verdicts),
         exploratory=[verdict.arm for verdict in report.verdicts if verdict.exploratory],
-        scale=scale_of(study, chance_of(study, _ended(plan, report).values())),
+        scale=scale_of(study, _ended(plan, report).values()),
     )
     return effects_of(factors, _values(plan, report, 1.0), reading)
 

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headtohead.comparing.arms import Costs, speed_in
-from headtohead.comparing.table import count, memory, number
+from headtohead.comparing.table import chance_told, count, memory, number
 from headtohead.comparing.verdict import Verdict
 from headtohead.comparing.wording import OF_WHAT
 from headtohead.studying.reporting import ArmResult, Report
@@ -41,6 +41,8 @@ class ArmsTable:
 
     def _table(self, columns: tuple[str, ...]) -> Table:
         table = named_table("arm", *columns)
+        if columns[0] == self._columns()[0]:
+            table.caption, table.caption_justify = chance_told(self._report.chance), "left"
         for arm in self._report.arms:
             told = dict(
                 zip((*self._columns(), *self._costs), (*self._results(arm), *self._spent(arm.costs)), strict=True)
@@ -83,7 +85,7 @@ def _against(baseline: str, arm: ArmResult, verdict: Verdict | None) -> tuple[st
         return "baseline", _UNKNOWN
     if verdict is None:
         return _UNKNOWN, _UNKNOWN
-    told = verdict.kind + (" (exploratory)" if verdict.exploratory else "")
+    told = verdict.answer + (" (exploratory)" if verdict.exploratory else "")
     return _apart(verdict), Text(told, style=_STYLES[verdict.kind])
 
 

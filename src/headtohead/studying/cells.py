@@ -13,7 +13,7 @@ from headtohead.building.overrides import key_of
 from headtohead.studying.composing import Composer
 from headtohead.studying.foundations import FIELD, Start, without_foundation
 from headtohead.studying.starts import start_content
-from headtohead.studying.study import Study
+from headtohead.studying.study import SPLIT_FIELD, Study
 from headtohead.tracking.record import Place
 
 _NOT_OF_THE_RESULT = (
@@ -85,7 +85,8 @@ class Cells:
 
     def foundation(self, name: str, seed: int) -> Cell:
         """What arms start from; of it they need the best weights."""
-        given = (*self._study.base, *self._study.foundations[name], "trainer.keep_checkpoints=best", f"seed={seed}")
+        made = (*self._study.base, *self._study.foundations[name])
+        given = (*made, "trainer.keep_checkpoints=best", *split_of(self._study, seed), f"seed={seed}")
         last = {key_of(override): override for override in given}
         overrides = (*last.values(), f"name={name_of(name, seed)}", f"group={self._study.name}")
         config = self._composed(name, overrides)
@@ -119,9 +120,15 @@ def overrides_of(
     on longer rows."""
     longer = study.lengths if trial is None else ()
     lengths = [f"evaluation.lengths=[{','.join(map(str, longer))}]"] if longer else []
-    given = (*study.base, *lengths, *study.arms[arm], *added, f"seed={seed + study.seed_offsets.get(arm, 0)}")
+    own = f"seed={seed + study.seed_offsets.get(arm, 0)}"
+    given = (*study.base, *lengths, *study.arms[arm], *added, *split_of(study, seed), own)
     last = {key_of(override): override for override in without_foundation(given)}
     return (*last.values(), f"name={name_of(arm, seed, trial, share)}", f"group={study.name}")
+
+
+def split_of(study: Study, seed: int) -> tuple[str, ...]:
+    """The rows of each split, the same in every arm: drawn by the seed where the study says so."""
+    return (f"{SPLIT_FIELD}={seed}",) if "split" in study.vary else ()
 
 
 def shortened(config: Mapping[str, Any], steps: int) -> tuple[str, ...]:

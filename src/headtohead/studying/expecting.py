@@ -9,7 +9,7 @@ from typing import Any
 
 from headtohead.building.kinds import Kind, OneOf
 from headtohead.comparing.verdict import Verdict
-from headtohead.studying.study import VERDICTS
+from headtohead.studying.study import FLOOR, VERDICTS
 
 _BOUND = re.compile(r"difference ([<>]) (-?\d+(?:\.\d+)?)")
 
@@ -31,13 +31,14 @@ def surprise(verdict: Verdict, expected: Sequence[str]) -> str | None:
     """A sentence where it is not as expected."""
     kinds = [entry for entry in expected if entry in VERDICTS]
     bounds = [entry for entry in expected if entry not in VERDICTS]
-    if (not kinds or verdict.kind in kinds) and all(_holds(bound, verdict.difference) for bound in bounds):
+    is_expected = verdict.kind in kinds or (verdict.neither_learned and FLOOR in kinds)
+    if (not kinds or is_expected) and all(_holds(bound, verdict.difference) for bound in bounds):
         return None
     wanted = [*([f"to be {' or '.join(kinds)}"] if kinds else []), *(f"to have a {bound}" for bound in bounds)]
     size = (
         "" if not bounds else " without a difference" if verdict.difference is None else f" by {verdict.difference:.3g}"
     )
-    return f"not as expected: {verdict.arm} was expected {' and '.join(wanted)}, and is {verdict.kind}{size}"
+    return f"not as expected: {verdict.arm} was expected {' and '.join(wanted)}, and is {verdict.answer}{size}"
 
 
 def _holds(bound: str, difference: float | None) -> bool:

@@ -10,7 +10,7 @@ from headtohead.building.errors import one_of, show, unknown
 from headtohead.building.overrides import key_of
 from headtohead.studying.foundations import foundation_faults
 from headtohead.studying.scaling import scaling_faults
-from headtohead.studying.study import SET_BY_THE_STUDY, Study
+from headtohead.studying.study import SET_BY_THE_STUDY, SPLIT_FIELD, Study
 from headtohead.studying.tuning.tuning import Tuning, misfits
 from headtohead.tracking.stages import multiple_of
 
@@ -45,11 +45,19 @@ def faults(study: Study) -> Iterator[str]:
     yield from scaling_faults(study)
     yield from foundation_faults(study)
     yield from _taken_fields(study)
+    yield from _split_given(study)
 
 
 def taken(overrides: Sequence[str]) -> list[str]:
     """Overrides of what the study sets itself."""
     return [override for override in overrides if key_of(override) in SET_BY_THE_STUDY]
+
+
+def _split_given(study: Study) -> Iterator[str]:
+    given = [*study.base, *(override for arm in study.arms.values() for override in arm)]
+    for override in given if "split" in study.vary else ():
+        if key_of(override) == SPLIT_FIELD:
+            yield f"vary=[split] draws the splits by the seeds, and {override} fixes them: take one out"
 
 
 def _axes(study: Study) -> Iterator[str]:

@@ -20,7 +20,7 @@ from headtohead.building.kinds import (
 from headtohead.studying.ablation.reading import AblationField
 from headtohead.studying.expecting import ExpectationKind
 from headtohead.studying.scaling import ScalingField
-from headtohead.studying.study import BUDGETS, UNLIKE, Study, WantedBudget
+from headtohead.studying.study import BUDGETS, UNLIKE, VARY, Study, WantedBudget
 from headtohead.studying.tuning.reading import TUNING, Figure
 
 _OVERRIDES = ListOf(Text())
@@ -81,6 +81,7 @@ KINDS: dict[str, Kind] = {
     "allow_unlike": ListOf(OneOf(UNLIKE)),
     "expected": ByArm(ListOf(ExpectationKind())),
     "seed_offsets": ByArm(Whole()),
+    "vary": ListOf(OneOf(VARY)),
     "alpha": Figure(),
     "best": Either((Figure(), Null())),
     "solved_at": Either((Figure(), Null())),

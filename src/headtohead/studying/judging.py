@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from headtohead.comparing.family import Family, family_of
+from headtohead.comparing.scales import scale_in
 from headtohead.comparing.solving import unit_under
 from headtohead.comparing.statistics.shapes import Scale
 from headtohead.comparing.verdict import Contrast, Registration, Times, Values, Verdict, verdicts_of
+from headtohead.metrics import Metric
 from headtohead.studying.expecting import surprise
 from headtohead.studying.registering import Registered
 from headtohead.studying.study import Study
+from headtohead.tracking.record import RunRecord
 
 Outcome = tuple[str, int, str, float | None]
 """Arm, seed, status and value of one run."""
@@ -21,7 +25,8 @@ def judged(
     written: Registered | None,
     asked: Registered,
     *,
-    chance: float | None = None,
+    measured: Metric | None = None,
+    scale: Scale | None = None,
     times: Times | None = None,
 ) -> list[Verdict]:
     """Contrasts that were registered are one family, whether or not all of them are still asked, those that were not
@@ -32,13 +37,24 @@ def judged(
     others = [pair for pair in study.contrasts if pair not in ours]
     found: dict[tuple[str, str], Verdict] = {}
     dropped = len(set(written.contrasts) - set(ours)) if written else 0
-    registered, explored = _registration(study, written, dropped, chance), _registration(study, None, 0, chance)
+    registered, explored = (_registration(study, *by, measured, scale) for by in ((written, dropped), (None, 0)))
     for pairs, design in ((ours, registered), (others, explored)):
         if pairs:
             contrasts = [Contrast(*pair, "; ".join(apart[pair] or ()) or None) for pair in pairs]
             verdicts = verdicts_of(values, contrasts, design, times)
             found |= zip(pairs, verdicts, strict=True)
     return [found[pair] for pair in study.contrasts]
+
+
+def family_asked(study: Study) -> Family:
+    """Return what the study's contrasts can show together."""
+    return family_of(
+        max(1, len(study.contrasts)),
+        len(study.seeds),
+        alpha=study.alpha,
+        looks=study.looks,
+        paired=not study.seed_offsets,
+    )
 
 
 def surprises(study: Study, verdicts: Sequence[Verdict]) -> Iterator[str]:
@@ -49,22 +65,25 @@ def surprises(study: Study, verdicts: Sequence[Verdict]) -> Iterator[str]:
             yield told
 
 
-def scale_of(study: Study, chance: float | None) -> Scale | None:
-    """From what a model that learned nothing gets to the best there is; None where the study names no best."""
-    return None if study.best is None or chance is None or chance == study.best else Scale(chance, study.best)
+def scale_of(study: Study, records: Iterable[RunRecord]) -> Scale | None:
+    """From what a model that learned nothing gets to the best there is, of the study or of its metric."""
+    return scale_in(records, *study.stage_and_name, direction=study.direction, best=study.best)
 
 
-def _registration(study: Study, written: Registered | None, num_dropped: int, chance: float | None) -> Registration:
+def _registration(
+    study: Study, written: Registered | None, num_dropped: int, measured: Metric | None, scale: Scale | None
+) -> Registration:
     return Registration(
         direction=study.direction,
         metric=study.metric,
+        measured=measured,
         margin=study.margin,
         seeds=written.seeds if written else None,
         looks=written.looks if written else (),
         num_dropped=num_dropped,
         alpha=study.alpha,
         paired=not study.seed_offsets,
-        scale=scale_of(study, chance),
+        scale=scale,
         solved_at=study.solved_at,
         time_unit=unit_under(study.budget_name),
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from headtohead.comparing.table import count, memory, number
+from headtohead.comparing.table import chance_told, count, memory, number
 from headtohead.studying.planning import Plan
 from headtohead.tracking.connection import TrackingSettings
 
@@ -53,6 +53,7 @@ def as_markdown(told: Mapping[str, Any]) -> str:
         _table(("arm", *heads), rows),
         f"{_plain(study['metric'])}: mean and 95 % interval over seeds, {arrow}; differences are to "
         f"{_plain(study['baseline'])}." + ("" if told["complete"] else " Some runs are not done yet."),
+        chance_told(told["chance"]) or "",
         _listed(verdict["sentence"] for verdict in told["verdicts"]),
         _listed(told["remarks"]),
     ]
@@ -78,7 +79,7 @@ def _row(arm: Mapping[str, Any], verdict: Mapping[str, Any] | None, baseline: st
 
 
 def _kind(verdict: Mapping[str, Any]) -> str:
-    return f"{verdict['kind']}{' (exploratory)' if verdict['exploratory'] else ''}"
+    return f"{verdict['answer']}{' (exploratory)' if verdict['exploratory'] else ''}"
 
 
 def _figure(value: float | None, bounds: Sequence[float] | None) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtohead.building.errors import ConfigurationError, unknown
-from headtohead.building.sources import class_value
+from headtohead.building.metric_names import metric_names
 from headtohead.building.view import View
 from headtohead.comparing.trials import Setting
 from headtohead.studying.ablation.possible import LeftOut, without_the_impossible
@@ -262,7 +262,7 @@ def _check_metric(study: Study, written: Mapping[str, Mapping[str, Any]]) -> Non
     if isinstance(study.tuning, Tuning) and study.tuning.metric is not None:
         asked["tuning.metric"] = study.tuning.metric
     for arm, config in written.items():
-        known = class_value(config["task"]["_target_"], "metrics")
+        known = metric_names(config["task"]["_target_"])
         for key, metric in asked.items():
             name = metric.partition("/")[2]
             if known and name not in known:

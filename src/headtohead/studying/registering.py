@@ -32,6 +32,7 @@ class Registered:
     solved_at: float | None
     contrasts: tuple[tuple[str, str], ...]
     looks: tuple[int, ...] = ()
+    vary: tuple[str, ...] = ()
     tuning: str | None = None
     """Its design in words; None where it is told, not done."""
     arms: Mapping[str, str] = field(default_factory=dict)
@@ -86,7 +87,8 @@ def registered(plan: Plan) -> Registered | None:
     written: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     contrasts = tuple((arm, other) for arm, other in written["contrasts"])
     looks = tuple(written.get("looks", ()))
-    return Registered(**{**written, "seeds": tuple(written["seeds"]), "looks": looks, "contrasts": contrasts})
+    read = {"seeds": tuple(written["seeds"]), "looks": looks, "contrasts": contrasts}
+    return Registered(**{**written, **read, "vary": tuple(written.get("vary", ()))})
 
 
 def _file(plan: Plan) -> Path:

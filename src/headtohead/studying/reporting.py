@@ -12,21 +12,23 @@ from typing import Any
 
 from headtohead.building.errors import ConfigurationError, unknown
 from headtohead.comparing.arms import Costs, costs_of
+from headtohead.comparing.intervals import mean_interval
 from headtohead.comparing.kernels import with_kernels
+from headtohead.comparing.registered import FILE
+from headtohead.comparing.row_intervals import with_rows
+from headtohead.comparing.scales import chance_in, metric_in
 from headtohead.comparing.solving import TimesToSolve, unit_under
 from headtohead.comparing.verdict import Times, Verdict
 from headtohead.studying.auditing import audit
 from headtohead.studying.cells import Cell
 from headtohead.studying.foundations import costs_told
-from headtohead.studying.judging import judged, surprises
+from headtohead.studying.judging import family_asked, judged, scale_of, surprises
 from headtohead.studying.planning import Plan
 from headtohead.studying.registering import asked_by, registered
 from headtohead.studying.running import DONE, record_of
 from headtohead.studying.study import Study
 from headtohead.tracking.files import replace_text
 from headtohead.tracking.record import RunRecord
-
-FILE = "verdict.json"
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ class Report:
     complete: bool
     """Whether every run is done, and none follows."""
     records: Mapping[Cell, RunRecord | None] = field(repr=False)
+    chance: float | None = None
+    """What a model that learned nothing gets, of the study's metric."""
 
     @property
     def failures(self) -> list[RunLine]:
@@ -107,7 +111,9 @@ class Report:
         return {
             "study": asdict(self.study),
             "complete": self.complete,
+            "chance": self.chance,
             "verdicts": [verdict.as_data() for verdict in self.verdicts],
+            "family": family_asked(self.study).to_dict(),
             "arms": [asdict(arm) for arm in self.arms],
             "remarks": list(self.remarks),
             "runs": [asdict(run) for run in self.runs],
@@ -125,16 +131,23 @@ def report_of(plan: Plan) -> Report:
     checked = audit(plan, {cell: record for cell, record in contest.items() if record and record.status == "finished"})
     unmeasured = _unmeasured(study, contest)
     outcomes = [(run.arm, run.seed, run.status, run.value) for run in runs if run.counts and run.arm not in unmeasured]
-    chance, times = chance_of(study, contest.values()), times_to_solve(study, contest)
+    known, times = [record for record in contest.values() if record is not None], times_to_solve(study, contest)
+    measured, scale = metric_in(known, study.stage_and_name[1]), scale_of(study, known)
     written, asked = registered(plan), asked_by(plan)
-    verdicts = [] if checked.objections else judged(study, outcomes, written, asked, chance=chance, times=times)
+    verdicts = (
+        []
+        if checked.objections
+        else judged(study, outcomes, written, asked, measured=measured, scale=scale, times=times)
+    )
     complete = not plan.is_open and all(run.status in DONE for run in runs)
     verdicts = [verdict for verdict in verdicts if not {verdict.arm, verdict.baseline} & unmeasured.keys()]
-    verdicts = with_kernels(verdicts, [record for record in contest.values() if record is not None])
+    verdicts = with_rows(with_kernels(verdicts, known), known, study.metric)
     told = [f"no verdict on {arm}, which has no {study.metric}: {reason}" for arm, reason in unmeasured.items()]
     told += costs_told(study, records)
     remarks = [*checked.objections, *told, *checked.remarks, *(surprises(study, verdicts) if complete else ())]
-    return Report(study, runs, arms, tuple(verdicts), tuple(remarks), complete, records)
+    return Report(
+        study, runs, arms, tuple(verdicts), tuple(remarks), complete, records, chance_in(known, *study.stage_and_name)
+    )
 
 
 def write(told: Mapping[str, Any], folder: Path) -> Path:
@@ -184,7 +197,7 @@ def _arm(study: Study, arm: str, cells: Sequence[tuple[Cell, RunRecord | None]],
     return ArmResult(
         arm=arm,
         mean=fmean(values) if values else None,
-        interval=_interval(values, study.alpha),
+        interval=mean_interval(values, study.alpha, metric_in(done, study.stage_and_name[1]) or study.metric),
         costs=costs_of(done),
         finished=len(done),
         failures=sum(run.status in DONE and run.status != "finished" for run in lines),
@@ -195,20 +208,3 @@ def times_to_solve(study: Study, records: Mapping[Cell, RunRecord | None]) -> Ti
     """As the runs came along."""
     runs = [(cell.arm, cell.seed, record) for cell, record in records.items() if record is not None]
     return TimesToSolve(runs, study.metric, study.direction, unit=unit_under(study.budget_name))
-
-
-def chance_of(study: Study, records: Iterable[RunRecord | None]) -> float | None:
-    """What a model that learned nothing gets."""
-    name = study.stage_and_name[1]
-    told = (record.baselines.get(name) for record in records if record is not None)
-    return next((value for value in told if value is not None), None)
-
-
-def _interval(values: Sequence[float], alpha: float) -> tuple[float, float] | None:
-    """Of the mean, after Student; none below two seeds or where they do not differ."""
-    from headtohead.comparing.statistics.means import paired
-
-    if len(values) < 2:
-        return None
-    low, high = (float(bound) for bound in paired(values, [0.0] * len(values)).interval(alpha))
-    return (low, high) if math.isfinite(low) and math.isfinite(high) else None

@@ -11,9 +11,13 @@ from headtohead.studying.scaling import Scaling
 from headtohead.studying.tuning.tuning import Tuning
 
 BUDGETS = ("equal_parameters", "equal_flops", "equal_tokens", "equal_state", "equal_time")
-VERDICTS = ("better", "worse", "equivalent", "undecided")
+FLOOR = "neither_learned"
+"""The expectation of a control, such as one of shuffled labels: undecided, since neither arm learned the task."""
+VERDICTS = ("better", "worse", "equivalent", "undecided", FLOOR)
 UNLIKE = ("tokenizer", "evaluation", "loss_normalisation", "budget")
 """Differences between arms that a study may allow."""
+VARY = ("split",)
+SPLIT_FIELD = "data.seed"
 SET_BY_THE_STUDY = ("seed", "name", "group", "resume_from")
 
 
@@ -75,6 +79,8 @@ class Study:
     """The verdicts and bounds that would be no surprise, by arm (against the baseline)."""
     seed_offsets: Mapping[str, int] = field(default_factory=dict)
     """Added to the seeds of an arm: makes A against A a comparison of different runs."""
+    vary: tuple[str, ...] = ()
+    """What each seed draws beside its first weights, order and dropout: split, the rows of all splits."""
     alpha: float = 0.05
     best: float | None = None
     """The best value there is: arms that reach it, or split into solved and unsolved, are compared by solve rates."""

@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from headtohead.comparing.family import families_in
 from headtohead.comparing.fitting import Fitted
 from headtohead.comparing.lengths import lengths_of
 from headtohead.comparing.lengths_table import lengths_table
@@ -16,6 +17,7 @@ from headtohead.comparing.table import count, memory
 from headtohead.studying.analysed_view import show_aliases
 from headtohead.studying.arms_view import ArmsTable, named_table
 from headtohead.studying.estimating import ArmEstimate, Estimate
+from headtohead.studying.judging import family_asked
 from headtohead.studying.planning import Plan
 from headtohead.studying.reporting import Report
 from headtohead.studying.tuning.tuning import Tuning
@@ -31,7 +33,8 @@ def show_plan(plan: Plan, estimate: Estimate, workers: int) -> RenderableType:
     study = plan.study
     table = Fitted(_planned_table(estimate, _PLANNED), [_planned_table(estimate, part) for part in _APART])
     told = (Text(study.question, style="bold"), Text(f"hypothesis: {study.hypothesis}"))
-    return Group(*told, table, *_matched(plan), *_aside(plan), Text(_total(estimate, workers)), *_disk(estimate))
+    asked = Text(family_asked(study).sentence)
+    return Group(*told, table, asked, *_matched(plan), *_aside(plan), Text(_total(estimate, workers)), *_disk(estimate))
 
 
 def _total(estimate: Estimate, workers: int) -> str:
@@ -87,8 +90,11 @@ def show_report(report: Report) -> RenderableType:
     study = report.study
     table = ArmsTable(report)
     sentences = [Text(verdict.sentence) for verdict in report.verdicts]
+    families = [Text(sentence) for sentence in families_in(report.verdicts)]
     remarks = [Text(remark, style="yellow") for remark in report.remarks]
-    told: tuple[RenderableType, ...] = (table, *_by_length(report), *sentences, *remarks, *_troubles(report))
+    told: tuple[RenderableType, ...] = (
+        table, *_by_length(report), *sentences, *families, *remarks, *_troubles(report)
+    )  # fmt: skip
     return Group(Text(study.question, style="bold"), *told)
 
 

@@ -8,6 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from headtohead.metrics.exact_match import OF_QUESTIONS
+from headtohead.metrics.f1 import F1
+from headtohead.metrics.has_answer_exact_match import HAS_ANSWER_EXACT_MATCH
+from headtohead.metrics.has_answer_f1 import HAS_ANSWER_F1
+from headtohead.metrics.no_answer_accuracy import NO_ANSWER_ACCURACY
 from headtohead.tasks.squad import Score, score, score_or_nothing
 
 
@@ -125,11 +130,17 @@ class Answered:
     def blind(self) -> dict[str, float]:
         """What one gets who gives the whole context each time or, where that may be right, never an answer."""
         rule = score_or_nothing if self.may_say_nothing else score
-        whole = _mean([rule(question.context, question.answers) for question in self.questions], "f1")
+        scores = [rule(question.context, question.answers) for question in self.questions]
+        whole = {name: _mean(scores, name) for name in (OF_QUESTIONS.name, F1.name)}
         if not self.may_say_nothing:
-            return {"f1": whole}
-        silent = sum(not question.answers for question in self.questions) / len(self.questions)
-        return {"exact_match": silent, "f1": max(whole, silent)}
+            return whole
+        with_answer = [one for one, question in zip(scores, self.questions, strict=True) if question.answers]
+        silent = 1 - len(with_answer) / len(self.questions)
+        found = {name: max(value, silent) for name, value in whole.items()}
+        if with_answer:
+            found[HAS_ANSWER_EXACT_MATCH.name] = _mean(with_answer, OF_QUESTIONS.name)
+            found[HAS_ANSWER_F1.name] = _mean(with_answer, F1.name)
+        return found | ({NO_ANSWER_ACCURACY.name: 1.0} if silent else {})
 
     def files(self, threshold: float) -> Mapping[str, Any]:
         """In the form that SQuAD's scripts read, by the id of each question."""

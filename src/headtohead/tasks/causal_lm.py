@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar, Literal
 
 import torch
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
+from headtohead.metrics.bits_per_byte import BITS_PER_BYTE
+from headtohead.metrics.exact_match import EXACT_MATCH
+from headtohead.metrics.last_accuracy import LAST_ACCURACY
+from headtohead.metrics.loss import LOSS
+from headtohead.metrics.metric import Metric
+from headtohead.metrics.perplexity import PERPLEXITY
+from headtohead.metrics.token_accuracy import TOKEN_ACCURACY
 from headtohead.tasks.class_labels import guess_from
 from headtohead.tasks.contracts import Decode, Task
 from headtohead.tasks.sums import PerStage, Sums
@@ -19,7 +28,8 @@ from headtohead.tasks.token_prediction import TokenPrediction, placed, targets_o
 from headtohead.tasks.vocabulary import mean, perplexity
 from headtohead.tasks.writing import continuations
 
-OF_ANSWERS = ("exact_match", "last_accuracy")
+_ALL, _LAST = "targets", "last"
+OF_ANSWERS = (EXACT_MATCH.name, LAST_ACCURACY.name)
 
 
 class CausalLanguageModelling(TokenPrediction):
@@ -28,22 +38,31 @@ class CausalLanguageModelling(TokenPrediction):
     """
 
     head = "language_model"
+    counted_by: ClassVar[tuple[str, ...]] = (_ALL, _LAST)
     families: ClassVar[tuple[str, ...]] = ("decoder_only", "recurrent", "external")
     data_kinds: ClassVar[tuple[str, ...]] = ("language",)
-    metrics: ClassVar[tuple[str, ...]] = (
-        "loss",
-        "perplexity",
-        "token_accuracy",
-        "bits_per_byte",
-        "exact_match",
-        "last_accuracy",
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        LOSS,
+        PERPLEXITY,
+        TOKEN_ACCURACY,
+        BITS_PER_BYTE,
+        EXACT_MATCH,
+        LAST_ACCURACY,
     )
+
+    row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "loss": ("loss", "tokens"),
+        "token_accuracy": ("correct", "tokens"),
+        "exact_match": ("exact", "rows"),
+        "last_accuracy": ("last", "rows"),
+    }
 
     def __init__(self, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
         super().__init__(label_smoothing, monitor)
-        names = ("loss", "correct", "tokens", "bytes_loss", "bytes_tokens", "bytes", "exact", "last", "rows")
+        names = ("loss", "correct", "tokens", "bytes_loss", "bytes_tokens", "bytes", "exact", "last", "rows", "blind")
         self.sums = PerStage(lambda: Sums(*names))
         self._tokens_per_byte: dict[str, float] = {}
+        self._blind_rows: dict[str, float] = {}
         self.has_answers = False
         """Whether the data says which targets count."""
 
@@ -52,7 +71,7 @@ class CausalLanguageModelling(TokenPrediction):
             raise ValueError(
                 f"task.monitor={self.monitor} judges answers, and this data brings none: choose loss or token_accuracy."
             )
-        if self.monitor == "bits_per_byte" and spec.num_scored is not None:
+        if self.monitor == BITS_PER_BYTE.name and spec.num_scored is not None:
             raise ValueError(
                 "task.monitor=bits_per_byte measures text, and the answers of this data stand for no bytes: choose "
                 "loss, token_accuracy, exact_match or last_accuracy."
@@ -84,23 +103,28 @@ class CausalLanguageModelling(TokenPrediction):
     @torch.no_grad()
     def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:
         scores = self.token_scores(model, model.features(**batch.inputs()), batch)
+        self.count_targets(stage, batch)
         self.sums.add(stage, loss=scores.loss, correct=scores.correct, tokens=scores.count)
         if batch.num_bytes is not None:
             self.sums.add(stage, bytes_loss=scores.loss, bytes_tokens=scores.count, bytes=batch.num_bytes)
+        by_row: dict[str, Tensor] = {}
         if self.has_answers:
             targets = targets_of(batch)
             asked, right = targets != IGNORED, placed(scores.predicted, targets) == targets
-            last = (asked * torch.arange(1, asked.shape[1] + 1, device=asked.device)).argmax(1, keepdim=True)
-            answered = asked.any(1)
-            self.sums.add(
-                stage,
-                exact=(answered & right.all(1)).sum(),
-                last=(answered & right.gather(1, last).squeeze(1)).sum(),
-                rows=answered.sum(),
-            )
+            last, answered = _last_of(asked), asked.any(1)
+            blind = (targets == int(self.in_train()[_ALL].argmax())) | ~asked
+            by_row = {
+                "exact": answered & right.all(1),
+                "last": answered & right.gather(1, last).squeeze(1),
+                "rows": answered,
+            }
+            counts = {name: hits.sum() for name, hits in by_row.items()}
+            self.sums.add(stage, **counts, blind=(answered & blind.all(1)).sum())
+        self.keep_rows(stage, scores, batch, **by_row)
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
         sums = self.sums.read(stage)
+        self.read_targets(stage)
         loss = mean(sums["loss"], sums["tokens"], "token")
         results = {
             "loss": loss,
@@ -113,7 +137,13 @@ class CausalLanguageModelling(TokenPrediction):
         if sums["rows"]:
             results["exact_match"] = sums["exact"] / sums["rows"]
             results["last_accuracy"] = sums["last"] / sums["rows"]
+            self._blind_rows[stage] = sums["blind"] / sums["rows"]
         return results
+
+    def chance(self) -> dict[str, float]:
+        """Every token alike."""
+        size = self.spec.vocab_size
+        return {LOSS.name: math.log(size), PERPLEXITY.name: float(size), TOKEN_ACCURACY.name: 1 / size}
 
     def baseline(self, spec: DataSpec) -> dict[str, float]:
         """Every token alike; of answers the most frequent one always, each by itself in the longest row."""
@@ -133,10 +163,25 @@ class CausalLanguageModelling(TokenPrediction):
         }
 
     def measured_baseline(self, stage: Literal["validation", "test"]) -> dict[str, float]:
-        """Every token alike: how many bytes a token stands for, only texts tell."""
-        if stage not in self._tokens_per_byte:
+        """The frequencies of the train split's targets for the loss, and the most frequent one always for all else."""
+        if (guess := self.guess(stage)) is None:
             return {}
-        return {"bits_per_byte": math.log2(self.spec.vocab_size) * self._tokens_per_byte[stage]}
+        found = {
+            LOSS.name: guess.loss,
+            PERPLEXITY.name: perplexity(guess.loss),
+            TOKEN_ACCURACY.name: guess.accuracy,
+        }
+        if stage in self._tokens_per_byte:
+            found[BITS_PER_BYTE.name] = guess.loss / math.log(2) * self._tokens_per_byte[stage]
+        if stage in self._blind_rows and (last := self.guess(stage, _LAST)) is not None:
+            found |= {EXACT_MATCH.name: self._blind_rows[stage], LAST_ACCURACY.name: last.accuracy}
+        return found
+
+    def counts(self, targets: Int[Tensor, "B L"]) -> dict[str, Tensor]:
+        """The last target of each row by itself too."""
+        asked = targets != IGNORED
+        last = targets.gather(1, _last_of(asked)).squeeze(1)[asked.any(1)]
+        return {**super().counts(targets), _LAST: torch.bincount(last, minlength=self.spec.vocab_size)}
 
     def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
         """Of data with answers these, beside what the model says; of plain text what the model goes on to write."""
@@ -150,6 +195,11 @@ class CausalLanguageModelling(TokenPrediction):
             texts = {"text": tokens, "answers": answers[asked], "said": written[asked]}
             samples.append({name: decode(ids.tolist()) for name, ids in texts.items()})
         return samples
+
+
+def _last_of(asked: Bool[Tensor, "B L"]) -> Int[Tensor, "B 1"]:
+    """The place of each row's last target."""
+    return (asked * torch.arange(1, asked.shape[1] + 1, device=asked.device)).argmax(1, keepdim=True)
 
 
 def _but_last(tensor: Tensor | None) -> Tensor | None:

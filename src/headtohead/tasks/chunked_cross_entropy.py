@@ -56,6 +56,8 @@ class Scores:
     count: Tensor
     predicted: Int[Tensor, " N"]
     """The likeliest token of each row that was given."""
+    losses: Float[Tensor, " N"]
+    """Of each of them; 0 where nothing counts."""
 
 
 def cross_entropy_sum(
@@ -89,15 +91,18 @@ def score(
     chunks = _Chunks(features, weight, bias, targets, workspace)
     loss = torch.zeros((), dtype=torch.float64, device=features.device)
     predicted = torch.zeros(len(features), dtype=torch.int64, device=features.device)
+    losses = torch.zeros(len(features), dtype=torch.float32, device=features.device)
     with torch.autocast(features.device.type, enabled=False):
         for start, stop in chunks.bounds():
             logits = chunks.logits(start, stop)
             kept, wanted = chunks.kept[start:stop], chunks.targets[start:stop]
             predicted[start:stop] = logits.argmax(1)
             picked = logits.gather(1, wanted).squeeze(1)
-            loss += ((probabilities_(logits) - picked) * kept).sum(dtype=torch.float64)
+            each = (probabilities_(logits) - picked) * kept
+            losses[start:stop] = each
+            loss += each.sum(dtype=torch.float64)
     correct = ((predicted == chunks.targets.squeeze(1)) & chunks.kept).sum()
-    return Scores(loss=loss, correct=correct, count=chunks.kept.sum(), predicted=predicted)
+    return Scores(loss=loss, correct=correct, count=chunks.kept.sum(), predicted=predicted, losses=losses)
 
 
 class _Chunks:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -13,6 +14,8 @@ from torch.nn import functional as F
 
 from headtohead.data.batch import IGNORED
 from headtohead.data.contracts import DataSpec
+from headtohead.metrics.loss import LOSS
+from headtohead.tasks.confusion import figures_of
 from headtohead.tasks.contracts import Loss
 
 
@@ -38,11 +41,46 @@ def guess_from(shares: Sequence[float], count: int) -> Guess:
     return Guess(loss=-sum(share * math.log(share) for share in shares if share), accuracy=max(shares))
 
 
+def guessed_classes(spec: DataSpec, counts: Sequence[float]) -> dict[str, float]:
+    """Return what labels of these counts give one who knows the shares of the train split and nothing else: the largest
+    class named always; all classes alike where no shares are known."""
+    total, confusion = np.asarray(counts, dtype=np.float64), np.zeros((spec.num_classes, spec.num_classes))
+    if not spec.class_shares:
+        confusion[:] = total[:, None] / spec.num_classes
+        return {LOSS.name: math.log(spec.num_classes), **figures_of(confusion)}
+    confusion[:, int(np.argmax(spec.class_shares))] = total
+    return {LOSS.name: cross_entropy(total, spec.class_shares), **figures_of(confusion)}
+
+
+def token_guess(counts: np.ndarray, in_train: np.ndarray) -> Guess:
+    """Return what targets of these counts give one who knows those of the train split; of a token that was not met
+    there as much is expected as of one that was met once less, and where none was met all are alike."""
+    if not in_train.sum():
+        return guess_from((), len(counts))
+    shares = (in_train + 1) / (in_train.sum() + len(in_train))
+    return Guess(loss=cross_entropy(counts, shares), accuracy=float(counts[in_train.argmax()] / counts.sum()))
+
+
+def cross_entropy(counts: np.ndarray, shares: Sequence[float] | np.ndarray) -> float:
+    """Return the loss, in nats, of predicting these shares for targets of these counts; where a target has no share,
+    which would cost without end, that of predicting all alike."""
+    known = np.asarray(shares, dtype=np.float64)
+    if (known[counts > 0] <= 0).any():
+        return math.log(len(known))
+    logs = np.log(known, out=np.zeros_like(known), where=known > 0)
+    return min(float(-(counts @ logs) / counts.sum()), math.log(len(known)))
+
+
 def class_loss(logits: Float[Tensor, "N C"], targets: Int[Tensor, " N"], *, label_smoothing: float = 0.0) -> Loss:
     total = F.cross_entropy(
         wide(logits), targets, reduction="sum", ignore_index=IGNORED, label_smoothing=label_smoothing
     )
     return Loss(total=total, count=(targets != IGNORED).sum())
+
+
+def losses_of_rows(logits: Float[Tensor, "N C"], targets: Int[Tensor, " N"]) -> Float[Tensor, " N"]:
+    """Return the loss of each row by itself; 0 where nothing counts."""
+    return F.cross_entropy(wide(logits), targets, reduction="none", ignore_index=IGNORED)
 
 
 def soft_class_loss(

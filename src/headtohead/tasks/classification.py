@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Literal
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, Literal
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
-from torchmetrics import MetricCollection
-from torchmetrics.classification import (
-    MulticlassAccuracy,
-    MulticlassConfusionMatrix,
-    MulticlassF1Score,
-    MulticlassPrecision,
-    MulticlassRecall,
-)
+from torchmetrics.classification import MulticlassConfusionMatrix
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.heads import HeadName
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
-from headtohead.tasks.class_labels import class_loss, class_name, class_names, guess, soft_class_loss, wide
-from headtohead.tasks.confusion import f1_of, matthews
+from headtohead.metrics.accuracy import ACCURACY
+from headtohead.metrics.f1_second_class import F1_SECOND_CLASS
+from headtohead.metrics.loss import LOSS
+from headtohead.metrics.metric import Metric
+from headtohead.metrics.precision_macro import PRECISION_MACRO
+from headtohead.metrics.recall_macro import RECALL_MACRO
+from headtohead.tasks.class_labels import (
+    class_loss,
+    class_name,
+    class_names,
+    guessed_classes,
+    losses_of_rows,
+    soft_class_loss,
+    wide,
+)
+from headtohead.tasks.confusion import OF_CLASSES, figures_of
 from headtohead.tasks.contracts import Decode, Loss, Task
 from headtohead.tasks.monitoring import direction_of
 from headtohead.tasks.reading import row_text
@@ -30,7 +38,7 @@ from headtohead.tasks.sums import PerStage, Sums
 from headtohead.tasks.tables import Cell, Table
 from headtohead.tasks.vocabulary import checked_smoothing, mean
 
-OF_TWO = "f1_second_class"
+OF_TWO = F1_SECOND_CLASS.name
 OF_A_CLASS = ("class", "precision", "recall", "f1", "rows")
 
 
@@ -52,15 +60,12 @@ class Classification(Task):
         "external",
     )
     data_kinds: ClassVar[tuple[str, ...]] = ("labelled_text",)
-    metrics: ClassVar[tuple[str, ...]] = (
-        "loss",
-        "accuracy",
-        "precision_macro",
-        "recall_macro",
-        "f1_macro",
-        "matthews",
-        "f1_second_class",
-    )
+    metrics: ClassVar[tuple[Metric, ...]] = (LOSS, *OF_CLASSES)
+
+    row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "loss": ("loss", "samples"),
+        "accuracy": ("correct", "samples"),
+    }
 
     def __init__(self, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
         super().__init__()
@@ -80,7 +85,7 @@ class Classification(Task):
                 f"the data has {spec.num_classes} classes{told}: classification needs at least 2; give rows of "
                 "another, or the column that holds the classes, data.label_column."
             )
-        self.scores = PerStage(lambda: _class_metrics(spec.num_classes))
+        self.scores = PerStage(lambda: MulticlassConfusionMatrix(spec.num_classes, validate_args=False))
         return super().bind(spec)
 
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
@@ -102,7 +107,15 @@ class Classification(Task):
         loss = class_loss(logits, labels)
         self.sums.add(stage, loss=loss.total, samples=loss.count)
         scored = labels != IGNORED
+        self.keep_rows(stage, logits, labels, batch)
         self.count(stage, logits[scored].argmax(1), labels[scored])
+
+    def keep_rows(self, stage: str, logits: Float[Tensor, "B C"], labels: Int[Tensor, " B"], batch: Batch) -> None:
+        """Loss and hit of each row of a test."""
+        if stage == "test" and self.rows.wanted:
+            scored = labels != IGNORED
+            right = scored & (logits.argmax(1) == labels)
+            self.rows.add(batch.rows, loss=losses_of_rows(logits, labels), correct=right, samples=scored)
 
     def count(
         self, stage: Literal["validation", "test"], predicted: Int[Tensor, " N"], labels: Int[Tensor, " N"]
@@ -111,33 +124,26 @@ class Classification(Task):
         self.scores.add(stage, predicted, labels)
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
-        sums, scores = self.sums.read(stage), self.scores.read(stage)
+        sums, counts = self.sums.read(stage), self.scores.read(stage)
         loss = mean(sums["loss"], sums["samples"], "sample")
-        self._confusion[stage] = confusion = scores.pop("confusion").tolist()
-        known = {name: float(value) for name, value in scores.items()}
-        known["matthews"] = matthews(confusion)
-        if len(confusion) == 2:
-            known[OF_TWO] = f1_of(confusion, 1)
-        return {"loss": loss} | {name: known[name] for name in self.metrics if name in known}
+        self._confusion[stage] = confusion = torch.as_tensor(counts).tolist()
+        return {LOSS.name: loss, **figures_of(confusion)}
+
+    def chance(self) -> dict[str, float]:
+        """Every class alike."""
+        share = 1 / self.spec.num_classes
+        alike = dict.fromkeys((ACCURACY.name, PRECISION_MACRO.name, RECALL_MACRO.name), share)
+        return {LOSS.name: math.log(self.spec.num_classes), **alike}
 
     def baseline(self, spec: DataSpec) -> dict[str, float]:
         """The largest class named always, so that nothing is found of the others; chance where no shares are known."""
-        best = guess(spec)
-        share, count = best.accuracy, spec.num_classes
-        known = [name for name in self.metrics if name != OF_TWO or count == 2]
-        if not spec.class_shares:
-            return dict.fromkeys(known, share) | {"loss": best.loss, "matthews": 0.0}
-        f1 = 2 * share / (1 + share)
-        found = {
-            "loss": best.loss,
-            "accuracy": share,
-            "precision_macro": share / count,
-            "recall_macro": 1 / count,
-            "f1_macro": f1 / count,
-            "matthews": 0.0,
-            OF_TWO: f1 if spec.class_shares.index(share) == 1 else 0.0,
-        }
-        return {name: found[name] for name in known}
+        return guessed_classes(spec, spec.class_shares or [1.0] * spec.num_classes)
+
+    def measured_baseline(self, stage: Literal["validation", "test"]) -> dict[str, float]:
+        """The class that is the largest of the train split named always, among the labels of the stage."""
+        if stage not in self._confusion:
+            return {}
+        return guessed_classes(self.spec, [sum(row) for row in self._confusion[stage]])
 
     def tables(self, stage: Literal["validation", "test"]) -> dict[str, Table]:
         """True classes below each other, predicted ones side by side."""
@@ -191,18 +197,3 @@ def _shown(batch: Batch, row: int, decode: Decode) -> dict[str, str]:
     if batch.tokens is None:
         return {"row": str(int(batch.rows[row]))}
     return {"text": row_text(batch.tokens, batch, row, decode)}
-
-
-def _class_metrics(num_classes: int) -> MetricCollection:
-    macro: dict[str, Any] = {"num_classes": num_classes, "average": "macro", "validate_args": False}
-    return MetricCollection(
-        {
-            "accuracy": MulticlassAccuracy(num_classes, average="micro", validate_args=False),
-            "precision_macro": MulticlassPrecision(**macro),
-            "recall_macro": MulticlassRecall(**macro),
-            "f1_macro": MulticlassF1Score(**macro),
-            "confusion": MulticlassConfusionMatrix(num_classes, validate_args=False),
-        },
-        # Groups share states that look equal, as small batches do by chance; five small states are cheap.
-        compute_groups=False,
-    )

@@ -13,6 +13,8 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.heads import HeadName
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import DataSpec
+from headtohead.metrics import Direction, Metric
+from headtohead.tasks.row_scores import RowScores
 from headtohead.tasks.tables import Table
 
 Stage = Literal["train", "validation", "test"]
@@ -44,12 +46,21 @@ class Task(nn.Module, ABC):
     """Architecture families that can do this task."""
     data_kinds: ClassVar[tuple[str, ...]]
     """DataSpec.kind values that this task can read."""
+    metrics: ClassVar[tuple[Metric, ...]]
+    """All that its results can hold."""
     _spec: DataSpec | None = None
     monitor: str
     """The metric that selects the best checkpoint, without its stage: "loss"."""
-    direction: Literal["min", "max"]
+    direction: Direction
+    row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    """By metric the sums of single rows that are above and below the line; metrics of the whole set have none."""
     measured_as: ClassVar[str | None] = None
     """The task whose metrics these are, where several tasks measure the same; None: those of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = RowScores()
+        """Sums of single rows of a test, where they are wanted."""
 
     def bind(self, spec: DataSpec) -> Task:
         """Learn what the data holds; called once, before anything else. Tasks that need more build it here."""
@@ -96,6 +107,11 @@ class Task(nn.Module, ABC):
     @abstractmethod
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
         """The metrics of a stage over all batches and devices; starts afresh."""
+
+    def chance(self) -> dict[str, float]:
+        """What a model gets that knows neither inputs nor how often targets occur, by metric name; called after bind.
+        Metrics of which only rows tell it are left out."""
+        return {}
 
     @abstractmethod
     def baseline(self, spec: DataSpec) -> dict[str, float]:

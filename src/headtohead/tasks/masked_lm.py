@@ -4,6 +4,7 @@ the mask, 10 % a random token, 10 % stay."""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar, Literal
 
@@ -16,6 +17,10 @@ from headtohead.architectures.heads import HeadName
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
 from headtohead.data.randomness import uniform
+from headtohead.metrics.loss import LOSS
+from headtohead.metrics.masked_accuracy import MASKED_ACCURACY
+from headtohead.metrics.metric import Metric
+from headtohead.metrics.perplexity import PERPLEXITY
 from headtohead.tasks.contracts import Decode
 from headtohead.tasks.reading import row_text
 from headtohead.tasks.sums import PerStage, Sums
@@ -33,8 +38,12 @@ class MaskedLanguageModelling(TokenPrediction):
     head: ClassVar[HeadName] = "masked_language_model"
     families: ClassVar[tuple[str, ...]] = ("encoder_only", "recurrent", "external")
     data_kinds: ClassVar[tuple[str, ...]] = ("language", "labelled_text")
-    metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "masked_accuracy")
+    metrics: ClassVar[tuple[Metric, ...]] = (LOSS, PERPLEXITY, MASKED_ACCURACY)
     few_are_scored = True
+    row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "loss": ("loss", "tokens"),
+        "masked_accuracy": ("correct", "tokens"),
+    }
 
     def __init__(self, mask_rate: float = 0.15, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
         super().__init__(label_smoothing, monitor)
@@ -84,10 +93,13 @@ class MaskedLanguageModelling(TokenPrediction):
         batch: Batch,
     ) -> None:
         scores = self.token_scores(model, features, batch)
+        self.count_targets(stage, batch)
         self.sums.add(stage, loss=scores.loss, correct=scores.correct, tokens=scores.count)
+        self.keep_rows(stage, scores, batch)
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
         sums = self.sums.read(stage)
+        self.read_targets(stage)
         loss = mean(sums["loss"], sums["tokens"], "masked token")
         return {
             "loss": loss,
@@ -99,6 +111,21 @@ class MaskedLanguageModelling(TokenPrediction):
         """Every token alike."""
         size = spec.vocab_size
         return {"loss": math.log(size), "perplexity": float(size), "masked_accuracy": 1 / size}
+
+    def chance(self) -> dict[str, float]:
+        """Every token alike."""
+        size = self.spec.vocab_size
+        return {LOSS.name: math.log(size), PERPLEXITY.name: float(size), MASKED_ACCURACY.name: 1 / size}
+
+    def measured_baseline(self, stage: Literal["validation", "test"]) -> dict[str, float]:
+        """The frequencies of the train split's tokens, and the most frequent one always."""
+        if (guess := self.guess(stage)) is None:
+            return {}
+        return {
+            LOSS.name: guess.loss,
+            PERPLEXITY.name: perplexity(guess.loss),
+            MASKED_ACCURACY.name: guess.accuracy,
+        }
 
     def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
         """What was hidden, what the model puts there, and what was there."""

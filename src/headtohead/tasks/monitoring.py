@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
-LOWER_IS_BETTER = ("loss", "perplexity", "bits_per_byte")
+from headtohead.metrics import Direction, Metric
 
 
-def direction_of(monitor: str, metrics: Sequence[str]) -> Literal["min", "max"]:
-    if monitor not in metrics:
-        raise ValueError(f"task.monitor={monitor!r} is no metric of this task: choose one of {', '.join(metrics)}.")
-    return "min" if monitor in LOWER_IS_BETTER else "max"
+def direction_of(monitor: str, metrics: Sequence[Metric]) -> Direction:
+    """Return which way of the monitored metric is better; a ValueError names the choices."""
+    known = {metric.name: metric.direction for metric in metrics if metric.direction is not None}
+    if monitor not in known:
+        raise ValueError(f"task.monitor={monitor!r} is no metric of this task: choose one of {', '.join(known)}.")
+    return known[monitor]

@@ -121,6 +121,7 @@ class MultipleChoice(Classification):
         scores = self.choice_scores(model, batch).to(labels.device)
         loss = class_loss(scores, labels)
         self.sums.add(stage, loss=loss.total, samples=loss.count)
+        self.keep_rows(stage, scores, labels, batch)
         self.count(stage, scores.argmax(1), labels)
 
     def choice_scores(self, model: Architecture, batch: Batch) -> Float[Tensor, "B C"]:

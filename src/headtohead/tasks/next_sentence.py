@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar, Literal
 
@@ -16,7 +18,11 @@ from headtohead.architectures.heads import HeadName
 from headtohead.architectures.vocabulary_heads import MaskedLanguageModelAndPair
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
-from headtohead.tasks.class_labels import class_name, guess, wide
+from headtohead.metrics.accuracy import ACCURACY
+from headtohead.metrics.loss import LOSS
+from headtohead.metrics.metric import Metric
+from headtohead.metrics.next_sentence_accuracy import NEXT_SENTENCE_ACCURACY
+from headtohead.tasks.class_labels import class_name, guess, guessed_classes, wide
 from headtohead.tasks.contracts import Decode, Loss, Task
 from headtohead.tasks.masked_lm import MaskedLanguageModelling
 from headtohead.tasks.sums import PerStage, Sums
@@ -35,11 +41,13 @@ class MaskedLanguageModellingWithNextSentence(MaskedLanguageModelling):
     head: ClassVar[HeadName] = "masked_language_model_and_pair"
     families: ClassVar[tuple[str, ...]] = ("encoder_only", "recurrent")
     data_kinds: ClassVar[tuple[str, ...]] = ("labelled_text",)
-    metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "masked_accuracy", "next_sentence_accuracy")
+    metrics: ClassVar[tuple[Metric, ...]] = (*MaskedLanguageModelling.metrics, NEXT_SENTENCE_ACCURACY)
+    row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {"masked_accuracy": ("correct", "tokens")}
 
     def __init__(self, mask_rate: float = 0.15, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
         super().__init__(mask_rate, label_smoothing, monitor)
-        self.pair_sums = PerStage(lambda: Sums("loss", "correct", "pairs"))
+        self._kinds: dict[str, tuple[float, float]] = {}
+        self.pair_sums = PerStage(lambda: Sums("loss", "correct", "pairs", "seconds"))
 
     def bind(self, spec: DataSpec) -> Task:
         if spec.num_texts != 2:
@@ -74,10 +82,12 @@ class MaskedLanguageModellingWithNextSentence(MaskedLanguageModelling):
             loss=F.cross_entropy(logits, labels, reduction="sum"),
             correct=(logits.argmax(1) == labels).sum(),
             pairs=len(labels),
+            seconds=labels.sum(),
         )
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
         tokens, pairs = super().results(stage), self.pair_sums.read(stage)
+        self._kinds[stage] = (pairs["pairs"] - pairs["seconds"], pairs["seconds"])
         return {
             **tokens,
             "loss": tokens["loss"] + mean(pairs["loss"], pairs["pairs"], "pair"),
@@ -88,6 +98,19 @@ class MaskedLanguageModellingWithNextSentence(MaskedLanguageModelling):
         """Every token alike, and the more frequent kind of pair."""
         tokens, pairs = super().baseline(spec), guess(spec)
         return {**tokens, "loss": tokens["loss"] + pairs.loss, "next_sentence_accuracy": pairs.accuracy}
+
+    def chance(self) -> dict[str, float]:
+        """Every token and either kind of pair alike."""
+        tokens = super().chance()
+        return {**tokens, LOSS.name: tokens[LOSS.name] + math.log(2), NEXT_SENTENCE_ACCURACY.name: 0.5}
+
+    def measured_baseline(self, stage: Literal["validation", "test"]) -> dict[str, float]:
+        """What the train split's tokens and kinds of pairs tell, together."""
+        if stage not in self._kinds:
+            return {}
+        tokens, pairs = super().measured_baseline(stage), guessed_classes(self.spec, self._kinds[stage])
+        loss = tokens[LOSS.name] + pairs[LOSS.name]
+        return {**tokens, LOSS.name: loss, NEXT_SENTENCE_ACCURACY.name: pairs[ACCURACY.name]}
 
     def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
         samples, labels = super().samples(model, batch, decode), _labels(batch)

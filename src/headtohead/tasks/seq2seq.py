@@ -4,6 +4,7 @@ that the model writes by itself."""
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
@@ -17,14 +18,26 @@ from headtohead.architectures.heads import HeadName
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
 from headtohead.generation.loop import greedy
+from headtohead.metrics.exact_match import EXACT_MATCH
+from headtohead.metrics.loss import LOSS
+from headtohead.metrics.metric import Metric
+from headtohead.metrics.token_accuracy import TOKEN_ACCURACY
 from headtohead.tasks.collecting import CollectedPerStage
 from headtohead.tasks.contracts import Decode, Task
 from headtohead.tasks.reading import row_text
 from headtohead.tasks.searching import Searching, searched
 from headtohead.tasks.sums import Arrays, PerStage, Sums
-from headtohead.tasks.text_measures.choosing import TextMetric, all_sums, check_named, measures_of, told_of_row
+from headtohead.tasks.text_measures.choosing import (
+    TEXT_METRICS,
+    TextMetric,
+    all_sums,
+    check_named,
+    measures_of,
+    told_of_row,
+)
 from headtohead.tasks.text_measures.contracts import TextMeasure
 from headtohead.tasks.token_prediction import TokenPrediction, targets_of
+from headtohead.tasks.train_rows import train_batches
 from headtohead.tasks.vocabulary import mean
 from headtohead.tasks.writing import until
 
@@ -36,11 +49,13 @@ class SequenceToSequence(TokenPrediction):
     head: ClassVar[HeadName] = "language_model"
     families: ClassVar[tuple[str, ...]] = ("encoder_decoder", "recurrent_encoder_decoder")
     data_kinds: ClassVar[tuple[str, ...]] = ("pairs_of_text",)
-    metrics: ClassVar[tuple[str, ...]] = (
-        "loss", "token_accuracy", "exact_match", "bleu", "chrf", "rouge1", "rouge2", "rougeL", "rougeLsum", "accuracy",
-        "f1_macro", "readable", "entity_precision", "entity_recall", "entity_f1", "answer_exact_match", "answer_f1",
-    )  # fmt: skip
+    metrics: ClassVar[tuple[Metric, ...]] = (LOSS, TOKEN_ACCURACY, EXACT_MATCH, *TEXT_METRICS)
     measured_as = "SequenceToSequence"
+    row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "loss": ("loss", "tokens"),
+        "token_accuracy": ("correct", "tokens"),
+        "exact_match": ("matches", "samples"),
+    }
 
     def __init__(
         self,
@@ -56,16 +71,18 @@ class SequenceToSequence(TokenPrediction):
         self.text_metrics = text_metrics
         self.searching = Searching(beams, length_penalty, max_new_tokens)
         self.measures: list[TextMeasure] = []
-        self.sums = PerStage(lambda: Sums("loss", "correct", "tokens", "matches", "samples"))
+        self.sums = PerStage(lambda: Sums("loss", "correct", "tokens", "matches", "samples", "blind"))
         self.seen = CollectedPerStage()
         self._written: dict[str, list[tuple[int, str, str]]] = {}
+        self._blind: dict[str, dict[str, float]] = {}
+        self._usual: tuple[int, ...] | None = None
         self._stage: Literal["validation", "test"] = "validation"
 
     def bind(self, spec: DataSpec) -> Task:
         self.measures = measures_of(self.text_metrics, spec)
         shapes = {name: shape for measure in self.measures for name, shape in measure.shapes.items()}
-        self.text_sums = PerStage(lambda: Arrays(shapes))
-        measured = [*SequenceToSequence.metrics[:3], *(name for one in self.measures for name in one.names)]
+        self.text_sums, self.blind_sums = PerStage(lambda: Arrays(shapes)), PerStage(lambda: Arrays(shapes))
+        measured = [LOSS.name, TOKEN_ACCURACY.name, EXACT_MATCH.name, *(n for one in self.measures for n in one.names)]
         if self.monitor not in measured:
             raise ValueError(
                 f"task.monitor={self.monitor} is not measured on this data: choose one of {', '.join(measured)}, or "
@@ -90,6 +107,8 @@ class SequenceToSequence(TokenPrediction):
         counted = truth != IGNORED
         scored = counted.any(1)
         matches = scored & ((_as_long(written, truth) == truth) | ~counted).all(1)
+        usual = self.usual_target()
+        self.count_targets(stage, batch)
         self.sums.add(
             stage,
             loss=scores.loss,
@@ -97,17 +116,23 @@ class SequenceToSequence(TokenPrediction):
             tokens=scores.count,
             matches=matches.sum(),
             samples=scored.sum(),
+            blind=float(sum(tuple(row[row != IGNORED].tolist()) == usual for row in truth[scored])) if usual else 0.0,
         )
+        self.keep_rows(stage, scores, batch, matches=matches, samples=scored)
         if self.measures and (decode := self.spec.decode) is not None:
             rows = scored.nonzero().squeeze(1).tolist()
             all_texts, all_truths = self._texts(written, decode), _truths(truth, decode)
             texts, truths = [all_texts[row] for row in rows], [all_truths[row] for row in rows]
             self.text_sums.add(stage, **all_sums(self.measures, texts, truths))
+            if usual:
+                blind = [decode(list(usual))] * len(truths)
+                self.blind_sums.add(stage, **all_sums(self.measures, blind, truths))
             if stage == "test":
                 self.seen.add(stage, *zip(batch.rows[rows].tolist(), truths, texts, strict=True))
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
         sums = self.sums.read(stage)
+        self.read_targets(stage)
         results = {
             "loss": mean(sums["loss"], sums["tokens"], "token"),
             "token_accuracy": sums["correct"] / sums["tokens"],
@@ -118,7 +143,34 @@ class SequenceToSequence(TokenPrediction):
             for measure in self.measures:
                 results |= measure.figures(found)
         self._written[stage] = self.seen.items(stage)
+        self._blind[stage] = self._blind_texts(stage, sums["blind"] / sums["samples"])
         return results
+
+    def _blind_texts(self, stage: Literal["validation", "test"], matches: float) -> dict[str, float]:
+        """Return the figures of the usual target written always."""
+        found = self.blind_sums.read(stage) if self.measures and self.usual_target() else None
+        texts = [one.baseline(self.spec) if found is None else one.figures(found) for one in self.measures]
+        return {EXACT_MATCH.name: matches, **{name: value for figures in texts for name, value in figures.items()}}
+
+    def usual_target(self) -> tuple[int, ...]:
+        """Return the target that most rows of the train split share, looked up once; empty where no two share one."""
+        if self._usual is None:
+            views = (self.view_to_learn(batch, seed=0, epoch=0) for batch in train_batches(self.spec))
+            rows = Counter(tuple(row[row != IGNORED].tolist()) for view in views for row in self.truth(view))
+            target, times = rows.most_common(1)[0] if rows else ((), 0)
+            self._usual = target if times > 1 else ()
+        return self._usual
+
+    def measured_baseline(self, stage: Literal["validation", "test"]) -> dict[str, float]:
+        """The frequencies of the train split's tokens for the loss, the most frequent one always for their accuracy,
+        and of whole texts the usual target, or none."""
+        if (guess := self.guess(stage)) is None:
+            return {}
+        return {LOSS.name: guess.loss, TOKEN_ACCURACY.name: guess.accuracy, **self._blind[stage]}
+
+    def chance(self) -> dict[str, float]:
+        """Every token alike."""
+        return {LOSS.name: math.log(self.spec.vocab_size), TOKEN_ACCURACY.name: 1 / self.spec.vocab_size}
 
     def files(self, stage: Literal["validation", "test"]) -> Mapping[str, Any]:
         """Every text of the test as it was measured, by its row, beside the one that was wanted."""

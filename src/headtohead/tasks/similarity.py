@@ -3,6 +3,7 @@ https://arxiv.org/abs/1708.00055): squared error, and correlations with what peo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -14,6 +15,10 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.heads import Regressor
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import DataSpec
+from headtohead.metrics.loss import LOSS
+from headtohead.metrics.metric import Metric
+from headtohead.metrics.pearson import PEARSON
+from headtohead.metrics.spearman import SPEARMAN
 from headtohead.tasks.class_labels import wide
 from headtohead.tasks.collecting import CollectedPerStage
 from headtohead.tasks.contracts import Decode, Loss, Task
@@ -32,7 +37,8 @@ class Similarity(Task):
     head = "regressor"
     families: ClassVar[tuple[str, ...]] = ("encoder_only", "decoder_only", "recurrent", "text_cnn")
     data_kinds: ClassVar[tuple[str, ...]] = ("scored_text",)
-    metrics: ClassVar[tuple[str, ...]] = ("loss", "pearson", "spearman")
+    metrics: ClassVar[tuple[Metric, ...]] = (LOSS, PEARSON, SPEARMAN)
+    row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {"loss": ("loss", "samples")}
 
     def __init__(self, monitor: str = "loss") -> None:
         super().__init__()
@@ -63,6 +69,8 @@ class Similarity(Task):
         loss = _loss_of(said, true)
         of_mean = (true.double() - self.spec.score_mean).square().sum()
         self.sums.add(stage, loss=loss.total, samples=loss.count, of_mean=of_mean)
+        if stage == "test":
+            self.rows.add(batch.rows, loss=(said - true).square(), samples=torch.ones_like(true))
         self.pairs.add(stage, *zip(said.tolist(), true.tolist(), strict=True))
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
@@ -78,7 +86,9 @@ class Similarity(Task):
 
     def measured_baseline(self, stage: Literal["validation", "test"]) -> dict[str, float]:
         """The train split's mean score always, among the scores of the stage."""
-        return {"loss": self._of_mean[stage]} if stage in self._of_mean else {}
+        if stage not in self._of_mean:
+            return {}
+        return {LOSS.name: self._of_mean[stage], PEARSON.name: 0.0, SPEARMAN.name: 0.0}
 
     def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
         assert batch.tokens is not None, "scored texts have tokens"

@@ -16,6 +16,14 @@ from headtohead.architectures.heads import Span
 from headtohead.data.asked import Asked
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import DataSpec
+from headtohead.metrics.exact_match import OF_QUESTIONS
+from headtohead.metrics.f1 import F1
+from headtohead.metrics.has_answer_exact_match import HAS_ANSWER_EXACT_MATCH
+from headtohead.metrics.has_answer_f1 import HAS_ANSWER_F1
+from headtohead.metrics.loss import LOSS
+from headtohead.metrics.metric import Metric
+from headtohead.metrics.no_answer_accuracy import NO_ANSWER_ACCURACY
+from headtohead.metrics.no_answer_threshold import NO_ANSWER_THRESHOLD
 from headtohead.tasks.answering import Answered, Candidate, Seen, best_of, joined
 from headtohead.tasks.class_labels import class_loss, wide
 from headtohead.tasks.collecting import CollectedPerStage
@@ -26,7 +34,7 @@ from headtohead.tasks.sums import PerStage, Sums
 from headtohead.tasks.token_prediction import targets_of
 from headtohead.tasks.vocabulary import mean
 
-THRESHOLD = "no_answer_threshold"
+THRESHOLD = NO_ANSWER_THRESHOLD.name
 NO_ANSWER = "(no answer)"
 
 
@@ -41,7 +49,19 @@ class SpanQuestionAnswering(Task):
     head = "span"
     families: ClassVar[tuple[str, ...]] = ("encoder_only", "decoder_only", "recurrent")
     data_kinds: ClassVar[tuple[str, ...]] = ("questions",)
-    metrics: ClassVar[tuple[str, ...]] = ("loss", "exact_match", "f1")
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        LOSS,
+        OF_QUESTIONS,
+        F1,
+        HAS_ANSWER_EXACT_MATCH,
+        HAS_ANSWER_F1,
+        NO_ANSWER_ACCURACY,
+        NO_ANSWER_THRESHOLD,
+    )
+    row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "exact_match": ("exact", "questions"),
+        "f1": ("f1", "questions"),
+    }
 
     def __init__(self, max_answer_length: int = 30, num_candidates: int = 20, monitor: str = "loss") -> None:
         super().__init__()
@@ -52,7 +72,7 @@ class SpanQuestionAnswering(Task):
             if value < 1:
                 raise ValueError(f"task.{name}={value} must be at least 1 {what}.")
         self.max_answer_length, self.num_candidates = max_answer_length, num_candidates
-        self.monitor, self.direction = monitor, direction_of(monitor, self.metrics)
+        self.monitor, self.direction = monitor, direction_of(monitor, (LOSS, OF_QUESTIONS, F1))
         self.sums = PerStage(lambda: Sums("loss", "ends", "places", "windows"))
         self.seen = CollectedPerStage()
         self.threshold = 0.0
@@ -98,8 +118,20 @@ class SpanQuestionAnswering(Task):
             self.threshold = found.threshold()
         metrics = found.metrics(self.threshold)
         self._found[stage], self._places[stage] = found, sums["places"] / sums["windows"]
+        if stage == "test" and self.rows.wanted:
+            self._keep_questions(found)
         told = {THRESHOLD: self.threshold} if self.spec.has_unanswerable else {}
         return {"loss": loss, **metrics, **told}
+
+    def _keep_questions(self, found: Answered) -> None:
+        """A row is a question, whatever the number of its windows."""
+        scores = found.scores(self.threshold)
+        self.rows.add(
+            torch.tensor([question.number for question in found.questions]),
+            exact=torch.tensor([score.exact_match for score in scores]),
+            f1=torch.tensor([score.f1 for score in scores]),
+            questions=torch.ones(len(scores)),
+        )
 
     def settle(self, selected: Mapping[str, float]) -> None:
         self.threshold = selected.get(THRESHOLD, 0.0)

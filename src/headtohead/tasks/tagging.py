@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
@@ -13,10 +15,18 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.heads import GivenLogits, Tagger
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
-from headtohead.tasks.class_labels import class_loss, class_names, guess
+from headtohead.metrics.accuracy import ACCURACY
+from headtohead.metrics.entity_f1 import ENTITY_F1
+from headtohead.metrics.entity_precision import ENTITY_PRECISION
+from headtohead.metrics.entity_recall import ENTITY_RECALL
+from headtohead.metrics.loss import LOSS
+from headtohead.metrics.metric import Metric
+from headtohead.metrics.token_accuracy import TOKEN_ACCURACY
+from headtohead.tasks.class_labels import class_loss, class_names, guess, guessed_classes, losses_of_rows
 from headtohead.tasks.contracts import Decode, Loss, Task
 from headtohead.tasks.entities import NOTHING, Scheme, rates
 from headtohead.tasks.monitoring import direction_of
+from headtohead.tasks.row_scores import summed_by_row
 from headtohead.tasks.sums import Arrays, PerStage
 from headtohead.tasks.tables import Table
 from headtohead.tasks.token_prediction import placed, targets_of
@@ -32,7 +42,11 @@ class Tagging(Task):
     head = "tagger"
     families: ClassVar[tuple[str, ...]] = ("encoder_only", "decoder_only", "recurrent", "external")
     data_kinds: ClassVar[tuple[str, ...]] = ("tagged_text",)
-    metrics: ClassVar[tuple[str, ...]] = ("loss", "token_accuracy", "entity_precision", "entity_recall", "entity_f1")
+    metrics: ClassVar[tuple[Metric, ...]] = (LOSS, TOKEN_ACCURACY, ENTITY_PRECISION, ENTITY_RECALL, ENTITY_F1)
+    row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "loss": ("loss", "tokens"),
+        "token_accuracy": ("correct", "words"),
+    }
 
     def __init__(self, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
         super().__init__()
@@ -42,8 +56,12 @@ class Tagging(Task):
 
     def bind(self, spec: DataSpec) -> Task:
         self.scheme = Scheme(spec.class_names)
-        single, by_type = ("loss", "correct", "tokens", "words"), ("right", "said", "there")
+        single, by_type = (
+            ("loss", "correct", "tokens", "words"),
+            ("right", "said", "there", "blind_right", "blind_said"),
+        )
         shapes = dict.fromkeys(single, ()) | {name: (len(self.scheme.types),) for name in by_type}
+        shapes["tags"] = (spec.num_classes,)
         self.sums = PerStage(lambda: Arrays(shapes))
         return super().bind(spec)
 
@@ -64,8 +82,14 @@ class Tagging(Task):
         predicted, loss = logits.argmax(1), class_loss(logits, tags)
         true, guessed = _with_lost(batch, placed(predicted, targets_of(batch)))
         counted = true != IGNORED
+        if stage == "test" and self.rows.wanted:
+            targets = targets_of(batch)
+            hits, tokens = (placed(predicted, targets) == targets) & (targets != IGNORED), targets != IGNORED
+            losses = summed_by_row(losses_of_rows(logits, tags), targets)
+            self.rows.add(batch.rows, loss=losses, correct=hits.sum(1), tokens=tokens.sum(1), words=counted.sum(1))
         rows = counted.nonzero()[:, 0]
-        said, there = (self.scheme.entities(of[counted], rows) for of in (guessed, true))
+        usual = torch.where(guessed == NOTHING, guessed, self._usual_tag())
+        said, there, blind = (self.scheme.entities(of[counted], rows) for of in (guessed, true, usual))
         count = len(self.scheme.types)
         self.sums.add(
             stage,
@@ -76,6 +100,9 @@ class Tagging(Task):
             right=there.by_type(there.shared_with(said), count),
             said=said.by_type(said.starts, count),
             there=there.by_type(there.starts, count),
+            blind_right=there.by_type(there.shared_with(blind), count),
+            blind_said=blind.by_type(blind.starts, count),
+            tags=torch.bincount(tags[tags != IGNORED], minlength=self.spec.num_classes),
         )
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
@@ -95,6 +122,27 @@ class Tagging(Task):
         return {"loss": best.loss, "token_accuracy": best.accuracy} | dict.fromkeys(
             ("entity_precision", "entity_recall", "entity_f1"), 0.0
         )
+
+    def chance(self) -> dict[str, float]:
+        """Every tag alike."""
+        return {LOSS.name: math.log(self.spec.num_classes), TOKEN_ACCURACY.name: 1 / self.spec.num_classes}
+
+    def measured_baseline(self, stage: Literal["validation", "test"]) -> dict[str, float]:
+        """The tag that is the most frequent of the train split everywhere, and its frequencies for the loss."""
+        if stage not in self._sums:
+            return {}
+        sums = self._sums[stage]
+        tags = guessed_classes(self.spec, sums["tags"])
+        rest = rates(*(sum(sums[name]) for name in ("blind_right", "blind_said", "there")))
+        return {
+            LOSS.name: tags[LOSS.name],
+            TOKEN_ACCURACY.name: tags[ACCURACY.name] * sums["tokens"] / sums["words"],
+            **dict(zip((ENTITY_PRECISION.name, ENTITY_RECALL.name, ENTITY_F1.name), rest, strict=True)),
+        }
+
+    def _usual_tag(self) -> int:
+        shares = self.spec.class_shares
+        return shares.index(max(shares)) if shares else 0
 
     def tables(self, stage: Literal["validation", "test"]) -> dict[str, Table]:
         """Entities by type."""

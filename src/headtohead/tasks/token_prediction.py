@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.data.batch import IGNORED, Batch
+from headtohead.data.contracts import DataSpec
 from headtohead.tasks.chunked_cross_entropy import Scores, Workspace
+from headtohead.tasks.class_labels import Guess, token_guess
 from headtohead.tasks.contracts import Loss, Task
 from headtohead.tasks.monitoring import direction_of
+from headtohead.tasks.row_scores import summed_by_row
+from headtohead.tasks.sums import Arrays, PerStage
+from headtohead.tasks.train_rows import train_batches
 from headtohead.tasks.vocabulary import checked_smoothing, loss_of_rows, score_rows, scored_rows, vocabulary_head
+
+_TARGETS = "targets"
 
 
 class TokenPrediction(Task):
     """The head runs on the rows of features that have a target, and on no others."""
 
-    metrics: ClassVar[tuple[str, ...]]
+    counted_by: ClassVar[tuple[str, ...]] = (_TARGETS,)
+    """Ways in which targets are counted for the baseline."""
     few_are_scored: ClassVar[bool] = False
     """True where it pays to make the host wait for an accelerator and then score few rows."""
 
@@ -28,6 +37,42 @@ class TokenPrediction(Task):
         self.label_smoothing = checked_smoothing(label_smoothing)
         self.monitor, self.direction = monitor, direction_of(monitor, self.metrics)
         self.workspace = Workspace()
+        self._in_train: dict[str, np.ndarray] | None = None
+        self._occurring: dict[str, dict[str, np.ndarray]] = {}
+
+    def bind(self, spec: DataSpec) -> Task:
+        self.occurring = PerStage(lambda: Arrays(dict.fromkeys(self.counted_by, (spec.vocab_size,))))
+        return super().bind(spec)
+
+    def counts(self, targets: Int[Tensor, "B L"]) -> dict[str, Tensor]:
+        """Return how often each token is a target, by the names of `counted_by`."""
+        return {_TARGETS: torch.bincount(targets[targets != IGNORED], minlength=self.spec.vocab_size)}
+
+    def count_targets(self, stage: Literal["validation", "test"], batch: Batch) -> None:
+        """Add the batch's targets to those of the stage, for its baseline."""
+        self.occurring.add(stage, **self.counts(targets_of(batch)))
+
+    def read_targets(self, stage: Literal["validation", "test"]) -> None:
+        """Take over what was counted, from all devices."""
+        found = self.occurring.read(stage)
+        self._occurring[stage] = {name: np.array(found[name]) for name in self.counted_by}
+
+    def in_train(self) -> dict[str, np.ndarray]:
+        """Return the same counts of the train split, looked up once; zeros where it cannot be read."""
+        if self._in_train is None:
+            found = {name: np.zeros(self.spec.vocab_size) for name in self.counted_by}
+            for batch in train_batches(self.spec):
+                for name, count in self.counts(targets_of(self.view_to_learn(batch, seed=0, epoch=0))).items():
+                    found[name] += count.numpy()
+            self._in_train = found
+        return self._in_train
+
+    def guess(self, stage: Literal["validation", "test"], name: str = _TARGETS) -> Guess | None:
+        """Return what one gets on the stage's last targets who knows those of the train split: their frequencies for
+        the loss, the most frequent one always for the accuracy. None before results."""
+        if stage not in self._occurring:
+            return None
+        return token_guess(self._occurring[stage][name], self.in_train()[name])
 
     def loss(self, model: Architecture, batch: Batch) -> Loss:
         return self.token_loss(model, model.features(**batch.inputs()), batch)
@@ -46,6 +91,14 @@ class TokenPrediction(Task):
     def predicted(self, model: Architecture, batch: Batch) -> Int[Tensor, "B L"]:
         """The likeliest token wherever there is a target, IGNORED elsewhere."""
         return placed(self.token_scores(model, model.features(**batch.inputs()), batch).predicted, targets_of(batch))
+
+    def keep_rows(self, stage: str, scores: Scores, batch: Batch, **more: Tensor) -> None:
+        """Loss, hits and number of targets of each row of a test, and what else the task counts by row."""
+        if stage == "test" and self.rows.wanted:
+            targets = targets_of(batch)
+            right = (targets != IGNORED) & (placed(scores.predicted, targets) == targets)
+            loss, tokens = summed_by_row(scores.losses, targets), (targets != IGNORED).sum(1)
+            self.rows.add(batch.rows, loss=loss, correct=right.sum(1), tokens=tokens, **more)
 
     def _rows(self, features: Float[Tensor, "B L D"], batch: Batch) -> tuple[Tensor, Tensor]:
         return scored_rows(features, targets_of(batch), wait=self.few_are_scored)

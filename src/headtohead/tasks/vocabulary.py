@@ -13,7 +13,7 @@ from headtohead.architectures.heads import GivenLogits
 from headtohead.architectures.vocabulary_heads import VocabularyHead
 from headtohead.data.batch import IGNORED
 from headtohead.tasks.chunked_cross_entropy import Scores, Workspace, cross_entropy_sum, score
-from headtohead.tasks.class_labels import class_loss
+from headtohead.tasks.class_labels import class_loss, losses_of_rows
 from headtohead.tasks.contracts import Loss
 
 
@@ -66,7 +66,7 @@ def score_rows(head: VocabularyHead | GivenLogits, rows: Tensor, targets: Tensor
 def _score_logits(logits: Float[Tensor, "N V"], targets: Int[Tensor, " N"]) -> Scores:
     loss, predicted = class_loss(logits, targets), logits.argmax(1)
     correct = ((predicted == targets) & (targets != IGNORED)).sum()
-    return Scores(loss=loss.total.double(), correct=correct, count=loss.count, predicted=predicted)
+    return Scores(loss.total.double(), correct, loss.count, predicted, losses_of_rows(logits, targets))
 
 
 def perplexity(loss: float) -> float:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from headtohead.tracking.directions import direction_of
+from headtohead.metrics import metric_named
 
 _STAGES = ("train/", "validation/")
 
 
 class Extremes:
-    """min/validation/loss or max/validation/accuracy, as the name tells, and last/...: scalars, since W&B's own
+    """min/validation/loss or max/validation/accuracy, as the metric says, and last/...: scalars, since W&B's own
     summaries by `define_metric` turn a result into a mapping, which neither sweeps nor tables then find by its name."""
 
     def __init__(self) -> None:
@@ -19,14 +19,14 @@ class Extremes:
 
     def take(self, values: Mapping[str, float]) -> None:
         for name, value in values.items():
-            direction = direction_of(name) if name.startswith(_STAGES) else None
-            if direction is None:
+            metric = metric_named(name) if name.startswith(_STAGES) else None
+            if metric is None or metric.direction is None:
                 continue
             self._held[f"last/{name}"] = value
-            best = f"{direction}/{name}"
+            best = f"{metric.direction}/{name}"
             if math.isfinite(value):
                 held = self._held.get(best, value)
-                self._held[best] = min(held, value) if direction == "min" else max(held, value)
+                self._held[best] = value if metric.is_better(value, held) else held
 
     def told(self) -> dict[str, float]:
         """For W&B's summary."""

@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from headtohead.metrics import Direction, Metric, metric_named
+from headtohead.metrics.exact_match import OF_QUESTIONS
+from headtohead.metrics.f1 import F1
 from headtohead.tracking.moved import as_named_now
 from headtohead.tracking.secrets import mask_secrets
 from headtohead.tracking.strict_json import RecordError, decode, encode
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 _OF_A_STUDY = re.compile(r"(?P<arm>.+)-s(?P<seed>\d+)")
 
 
@@ -33,7 +36,13 @@ def _with_data(data: dict[str, Any]) -> dict[str, Any]:
     return {"data": {}, **data, "comparability": {"texts": None, **data["comparability"]}}
 
 
-MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_place, 2: _with_data}
+def _with_scales(data: dict[str, Any]) -> dict[str, Any]:
+    """To version 4: version 3 left it to names what a result is, and an exact match beside an F1 was one of texts."""
+    questions = any({OF_QUESTIONS.name, F1.name} <= found.keys() for found in data["metrics"].values())
+    return {**data, "scales": {OF_QUESTIONS.name: encode(OF_QUESTIONS, "record.scales")} if questions else {}}
+
+
+MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_place, 2: _with_data, 3: _with_scales}
 """From a schema version to the next: raw JSON of version n in, raw JSON of version n + 1 out."""
 
 FOUNDATION = "foundation"
@@ -84,7 +93,7 @@ class Selection:
     """How the reported checkpoint was chosen, on validation data."""
 
     metric: str = "loss"
-    direction: Literal["min", "max"] = "min"
+    direction: Direction = "min"
     step: int | None = None
     value: float | None = None
 
@@ -164,6 +173,10 @@ class RunRecord:
     cannot: dict[str, str] = field(default_factory=dict)
     """Stages of metrics that were asked for and cannot be measured, each with the reason."""
     baselines: dict[str, float] = field(default_factory=dict)
+    """What a guess gets that knows the train split's targets and no input, on the test split by name, on others with
+    the stage in front: validation/loss."""
+    scales: dict[str, Metric] = field(default_factory=dict)
+    """What each result is, by name."""
     selection: Selection = field(default_factory=Selection)
     throughput: dict[str, float | None] = field(default_factory=dict)
     timing: Timing = field(default_factory=Timing)
@@ -175,6 +188,15 @@ class RunRecord:
     schema_version: int = SCHEMA_VERSION
     path: Path | None = field(default=None, compare=False, metadata={"stored": False})
     """The run folder it was read from; not stored."""
+
+    def metric(self, name: str) -> Metric | None:
+        """Return what the result of this name is, as the run recorded it, else as the name tells."""
+        return self.scales.get(name) or metric_named(name)
+
+    def baseline(self, stage: str, name: str) -> float | None:
+        """Return what knowing nothing of the inputs gets in that stage; in one that was not measured apart, what it
+        gets on the test split."""
+        return self.baselines.get(f"{stage}/{name}", self.baselines.get(name))
 
 
 def to_json(record: RunRecord) -> str:

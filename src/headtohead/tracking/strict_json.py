@@ -57,6 +57,13 @@ def decode(kind: Any, value: Any, where: str) -> Any:
         return {key: decode(get_args(kind)[1], item, f"{where}.{key}") for key, item in value.items()}
     if origin is list and isinstance(value, list):
         return [decode(get_args(kind)[0], item, f"{where}[{index}]") for index, item in enumerate(value)]
+    if origin is tuple and isinstance(value, list):
+        kinds = get_args(kind)
+        each = [kinds[0]] * len(value) if kinds[-1] is Ellipsis else kinds
+        if len(each) == len(value):
+            return tuple(
+                decode(one, item, f"{where}[{at}]") for at, (one, item) in enumerate(zip(each, value, strict=True))
+            )
     return _decode_scalar(kind, value, where)
 
 

@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from pathlib import Path
 
 from pytorch_lightning import Trainer
 
 from headtohead.architectures.contracts import InputSize
 from headtohead.data.contracts import DataError, DataSource
 from headtohead.tasks.lengths import as_read
+from headtohead.tracking.row_file import write_rows
 from headtohead.tracking.stages import TEST, stage_at
 from headtohead.training.data_module import RunData
+from headtohead.training.distributed import is_main_process
 from headtohead.training.module import TrainingModule
 from headtohead.training.outcomes import is_out_of_memory
 from headtohead.training.parts import Parts
@@ -23,11 +27,18 @@ class TooLongError(ValueError):
     """Says why no such rows can be read."""
 
 
+def under(stage: str, values: Mapping[str, float]) -> dict[str, float]:
+    """Return the values by names that say their stage, as records keep baselines of other splits than the test."""
+    return {f"{stage}/{name}": value for name, value in values.items()}
+
+
 class LongerTests:
     """One pass for each multiple of the training length: results, or the reason why there are none."""
 
-    def __init__(self, parts: Parts, trainer: Trainer, module: TrainingModule) -> None:
-        self._parts, self._trainer, self._module = parts, trainer, module
+    def __init__(self, parts: Parts, trainer: Trainer, module: TrainingModule, folder: Path) -> None:
+        self._parts, self._trainer, self._module, self._folder = parts, trainer, module, folder
+        self.baselines: dict[str, float] = {}
+        """What knowing nothing of the inputs gets there, by stage and metric."""
 
     def measure(self) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
         """Metrics by stage, and reasons by stage."""
@@ -37,6 +48,7 @@ class LongerTests:
             stage = stage_at(multiple)
             try:
                 metrics[stage] = self._results(multiple)
+                self.baselines |= under(stage, self._parts.task.measured_baseline("test"))
             except (DataError, TooLongError) as reason:
                 cannot[stage] = str(reason)
             except (RuntimeError, MemoryError) as error:
@@ -60,9 +72,13 @@ class LongerTests:
         )
         self._module.test_stage = stage_at(multiple)
         try:
-            self._trainer.test(self._module, datamodule=data, verbose=False)
+            with self._parts.task.rows.collecting() as rows:
+                self._trainer.test(self._module, datamodule=data, verbose=False)
+                columns = rows.columns()
         finally:
             self._module.test_stage = TEST
+        if is_main_process():
+            write_rows(self._folder, stage_at(multiple), columns, self._parts.task.row_ratios)
         return dict(self._module.results)
 
     def _check_reach(self, source: DataSource) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from pytorch_lightning import LightningModule
@@ -246,7 +246,7 @@ class TrainingModule(LightningModule):
             self.task.measure("validation", self.model, part)
 
     def on_validation_epoch_end(self) -> None:
-        self.results = self.task.results("validation")
+        self.results = self._results("validation")
 
     def test_step(self, batch: StepBatch, batch_idx: int) -> None:
         del batch_idx
@@ -254,7 +254,17 @@ class TrainingModule(LightningModule):
             self.task.measure("test", self.model, part)
 
     def on_test_epoch_end(self) -> None:
-        self.results = self.task.results("test")
+        self.results = self._results("test")
+
+    def _results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
+        """Of the task, every one of them a metric that it names: the record says of each what it is."""
+        results = self.task.results(stage)
+        if unnamed := results.keys() - {metric.name for metric in self.task.metrics}:
+            raise ValueError(
+                f"{type(self.task).__name__}.results holds {', '.join(sorted(unnamed))}, which its metrics do not "
+                "name: add a Metric for each (headtohead/metrics/)"
+            )
+        return results
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         del checkpoint["loops"]  # one of Lightning's epochs is a stretch between validations: our own step says where

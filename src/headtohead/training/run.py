@@ -16,13 +16,15 @@ from headtohead.components.kernels import kernels_in_use
 from headtohead.components.stack import Stack
 from headtohead.tracking.files import write_each
 from headtohead.tracking.record import RunRecord, Status
+from headtohead.tracking.row_file import write_rows
+from headtohead.tracking.stages import TEST
 from headtohead.training.checkpoints import LAST, drop, load
 from headtohead.training.checks import check_model, check_settings
 from headtohead.training.data_module import RunData, rows_to_learn, rows_to_validate
 from headtohead.training.devices import device_name, number_format, peak_flops, threads
 from headtohead.training.distributed import is_main_process, own_process_group
 from headtohead.training.keeper import Keeper
-from headtohead.training.longer_tests import LongerTests
+from headtohead.training.longer_tests import LongerTests, under
 from headtohead.training.memory import PeakMemory
 from headtohead.training.meter import Meter
 from headtohead.training.module import TrainingModule
@@ -145,15 +147,22 @@ class Run:
     def test(self) -> None:
         """Once, with the weights that validation selected."""
         assert self._trainer is not None and self._module is not None
+        baselines = self.session.record.baselines
+        baselines |= under("validation", self.parts.task.measured_baseline("validation"))
         self.parts.task.settle(self._module.state.best_metrics)
-        self._trainer.test(self._module, datamodule=self._data, verbose=False)
+        with self.parts.task.rows.collecting() as rows:
+            self._trainer.test(self._module, datamodule=self._data, verbose=False)
+            columns = rows.columns()
         results = self._module.results
         self.session.record.metrics["test"] = dict(results)
-        self.session.record.baselines |= self.parts.task.measured_baseline("test")
+        baselines |= self.parts.task.measured_baseline("test")
         self._log({"test": results})
         if is_main_process():
             write_each(self.parts.task.files("test"), self.session.folder / PREDICTIONS)
-        longer, cannot = LongerTests(self.parts, self._trainer, self._module).measure()
+            write_rows(self.session.folder, TEST, columns, self.parts.task.row_ratios)
+        tests = LongerTests(self.parts, self._trainer, self._module, self.session.folder)
+        longer, cannot = tests.measure()
+        baselines |= tests.baselines
         self.session.record.metrics |= longer
         self.session.record.cannot |= cannot
         self._log(longer)

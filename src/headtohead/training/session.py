@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import torch
 import yaml
 
 from headtohead.data.order import OrderedSplit
+from headtohead.metrics import Metric
+from headtohead.tasks.contracts import Task
 from headtohead.tracking.environment import collect_environment
 from headtohead.tracking.record import VALIDATION_TEXTS, Comparability, RunRecord, Selection, Status
 from headtohead.tracking.stopping import why_ended_early
@@ -121,8 +124,15 @@ def _new_record(run_id: str, parts: Parts) -> RunRecord:
         budget=dict(parts.budget),
         place=identity.place,
         baselines=task.baseline(parts.data.spec()),
+        scales=_scales(task),
         selection=Selection(metric=task.monitor, direction=task.direction),
     )
+
+
+def _scales(task: Task) -> dict[str, Metric]:
+    """Return what the task measures, with the chance of the data at hand."""
+    chance = task.chance()
+    return {metric.name: replace(metric, chance=chance.get(metric.name, metric.chance)) for metric in task.metrics}
 
 
 def _rows(parts: Parts) -> dict[str, int]:

@@ -14,6 +14,8 @@ from headtohead.architectures.bag_of_words import NO_GRAM, BagOfWords
 from headtohead.architectures.heads import Classifier
 from headtohead.data.contracts import Split
 from headtohead.data.order import evaluation_batches
+from headtohead.metrics.loss import LOSS
+from headtohead.tasks.confusion import figures_of
 
 _ROWS_AT_ONCE = 256
 _MOST_ITERATIONS = 1000
@@ -97,22 +99,14 @@ def _matrix(model: BagOfWords, split: Split) -> tuple[Any, np.ndarray]:
 
 
 def _judged(model: BagOfWords, solver: Any, features: Any, truth: np.ndarray, monitor: str) -> float:
-    from sklearn import metrics
-
     _take(model, solver)
     weight, bias = _layer(model)
     logits = torch.from_numpy(features @ weight.double().numpy().T) + bias.double()
-    if monitor == "loss":
+    if monitor == LOSS.name:
         return float(torch.nn.functional.cross_entropy(logits, torch.from_numpy(truth).long()))
-    said = logits.argmax(1).numpy()
-    if monitor == "accuracy":
-        return float((said == truth).mean())
-    if monitor == "matthews":
-        return float(metrics.matthews_corrcoef(truth, said))
-    if monitor == "f1_second_class":
-        return float(metrics.f1_score(truth, said, labels=[1], average="macro", zero_division=0))
-    measure = {"precision_macro": "precision_score", "recall_macro": "recall_score", "f1_macro": "f1_score"}[monitor]
-    return float(getattr(metrics, measure)(truth, said, average="macro", zero_division=0))
+    confusion = np.zeros((logits.shape[1], logits.shape[1]))
+    np.add.at(confusion, (truth, logits.argmax(1).numpy()), 1)
+    return figures_of(confusion)[monitor]
 
 
 def _take(model: BagOfWords, solver: Any) -> None:

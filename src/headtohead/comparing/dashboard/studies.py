@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.comparing.dashboard.inside import folders_in, is_inside
+from headtohead.comparing.registered import FILE
 
-_VERDICT, _REPORT, _FOLDER = "verdict.json", "report.html", "studies"
+_REPORT, _FOLDER = "report.html", "studies"
 
 
 def studies(root: Path) -> list[dict[str, Any]]:
@@ -28,16 +29,14 @@ def report_of(root: Path, name: str) -> Path | None:
 
 def _study(root: Path, folder: Path) -> dict[str, Any]:
     told: dict[str, Any] = {"name": folder.name, "report": report_of(root, folder.name) is not None}
-    file = folder / _VERDICT
+    file = folder / FILE
     if not file.is_file() or not is_inside(root, file):
         return told
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        return {**told, "unreadable": f"{_VERDICT} is not valid JSON: {error}"}
-    return (
-        {**told, **_told(found)} if isinstance(found, Mapping) else {**told, "unreadable": f"{_VERDICT} is no object"}
-    )
+        return {**told, "unreadable": f"{FILE} is not valid JSON: {error}"}
+    return {**told, **_told(found)} if isinstance(found, Mapping) else {**told, "unreadable": f"{FILE} is no object"}
 
 
 def _told(found: Mapping[str, Any]) -> dict[str, Any]:

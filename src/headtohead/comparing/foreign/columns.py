@@ -6,8 +6,10 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
+from headtohead.metrics.guessing import USUAL_RESULTS
+
 _USUAL: Mapping[str, tuple[str, ...]] = {
-    "metric": ("loss", "val_loss", "test_loss", "accuracy", "acc", "perplexity", "score", "value", "metric", "result"),
+    "metric": USUAL_RESULTS,
     "seed": ("seed", "random_seed", "rng", "run", "repeat", "trial", "replicate", "fold"),
     "arm": ("arm", "model", "method", "architecture", "name", "variant", "algorithm", "config", "group"),
     "task": ("task", "dataset", "data", "benchmark", "env", "environment", "game"),

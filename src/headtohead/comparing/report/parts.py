@@ -30,6 +30,8 @@ class Badge:
 
     kind: Kind
     exploratory: bool = False
+    why: str = ""
+    """Why nothing was shown, where that is known."""
 
 
 @dataclass(frozen=True)

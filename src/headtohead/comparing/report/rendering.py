@@ -105,7 +105,7 @@ class Renderer:
             case ArmName():
                 return self._arm(cell.name)
             case Badge():
-                return _badge(cell.kind) + (_EXPLORATORY if cell.exploratory else "")
+                return _badge(cell.kind) + _chip(cell.why) + (_EXPLORATORY if cell.exploratory else "")
             case Code():
                 return f"<code>{escape(cell.text)}</code>"
             case Stacked():
@@ -159,7 +159,7 @@ class Renderer:
         reasons = (
             f'<p class="reasons">Exploratory: {escape("; ".join(verdict.reasons))}.</p>' if verdict.reasons else ""
         )
-        head = f"<header>{_badge(verdict.kind)}{flag}<h3>{names}</h3></header>"
+        head = f"<header>{_badge(verdict.kind)}{_chip(verdict.why)}{flag}<h3>{names}</h3></header>"
         return (
             f'<article class="answer {verdict.kind}"><div>{head}{told}{reasons}</div>{strip(verdict, reach)}</article>'
         )
@@ -177,6 +177,10 @@ _EXPLORATORY = '<span class="chip">exploratory</span>'
 
 def _badge(kind: Kind) -> str:
     return f'<span class="badge {kind}"><span aria-hidden="true">{_SIGNS[kind]}</span>{kind}</span>'
+
+
+def _chip(text: str) -> str:
+    return f'<span class="chip">{escape(text)}</span>' if text else ""
 
 
 def _prose(text: str) -> str:

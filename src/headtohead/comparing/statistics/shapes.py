@@ -11,6 +11,7 @@ import numpy as np
 Shape = Literal["ordinary", "bimodal", "saturated"]
 _NEAR_BEST = 0.01
 _APART = 0.5
+_SOLVED = 0.9
 """Shares of the way from knowing nothing to the best."""
 _FEWEST_UNSCALED, _FEWEST_IN_GROUP, _TIMES_APART = 6, 2, 4.0
 
@@ -26,32 +27,34 @@ class Scale:
         if self.chance == self.best:
             raise ValueError(f"chance and best are both {self.best}: a scale needs two ends")
 
+    @property
+    def span(self) -> float:
+        """Return the way from chance to best."""
+        return abs(self.best - self.chance)
 
-@dataclass(frozen=True)
-class Split:
-    """How an arm's values lie, and the value that parts solved from unsolved seeds (None where nothing parts them)."""
+    @property
+    def solved_at(self) -> float:
+        """Return the value from which on a seed has solved the task, unless a study says another: no value moves it."""
+        return self.chance + _SOLVED * (self.best - self.chance)
 
-    shape: Shape
-    solved_at: float | None
+    def gain(self, value: float) -> float:
+        """Return how much better than chance a value is."""
+        return value - self.chance if self.best > self.chance else self.chance - value
 
 
-def shape_of(values: Sequence[float], scale: Scale | None = None) -> Split:
+def shape_of(values: Sequence[float], scale: Scale | None = None) -> Shape:
     """Without a scale, two groups are called such from six seeds on, and only where they lie very far apart."""
     if len(values) < 2:
-        return Split("ordinary", None)
+        return "ordinary"
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     gaps = np.diff(ordered)
     widest = int(gaps.argmax())
-    middle = float(ordered[widest : widest + 2].mean())
     if scale is None:
-        return Split("bimodal", middle) if _far_apart(ordered, widest) else Split("ordinary", None)
-    span = abs(scale.best - scale.chance)
-    if gaps[widest] > _APART * span:
-        return Split("bimodal", middle)
-    near = np.abs(ordered - scale.best) <= _NEAR_BEST * span
-    if 2 * near.sum() >= len(ordered):
-        return Split("saturated", scale.best - _NEAR_BEST * (scale.best - scale.chance))
-    return Split("ordinary", None)
+        return "bimodal" if _far_apart(ordered, widest) else "ordinary"
+    if gaps[widest] > _APART * scale.span:
+        return "bimodal"
+    near = np.abs(ordered - scale.best) <= _NEAR_BEST * scale.span
+    return "saturated" if 2 * near.sum() >= len(ordered) else "ordinary"
 
 
 def _far_apart(ordered: np.ndarray, widest: int) -> bool:

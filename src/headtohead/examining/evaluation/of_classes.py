@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from headtohead.metrics.accuracy import ACCURACY
 from headtohead.tasks.tables import Table
 
-_SHARES_OF_ROWS = ("accuracy",)
 _CERTAINTY = 0.95
 
 
 def intervals(metrics: Mapping[str, float], samples: int) -> dict[str, list[float]]:
-    """Exact, of every metric that is a share of the rows."""
+    """Exact, of the share of the rows that are right."""
     from scipy import stats
 
     found = {}
-    for name in _SHARES_OF_ROWS:
-        if name in metrics and samples:
-            test = stats.binomtest(round(metrics[name] * samples), samples)
-            interval = test.proportion_ci(_CERTAINTY, method="exact")
-            found[name] = [float(interval.low), float(interval.high)]
+    if ACCURACY.name in metrics and samples:
+        test = stats.binomtest(round(metrics[ACCURACY.name] * samples), samples)
+        interval = test.proportion_ci(_CERTAINTY, method="exact")
+        found[ACCURACY.name] = [float(interval.low), float(interval.high)]
     return found
 
 

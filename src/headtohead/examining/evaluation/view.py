@@ -10,6 +10,8 @@ from rich.text import Text
 
 from headtohead.comparing.fitting import Fitted
 from headtohead.examining.evaluation.findings import Evaluation, Point
+from headtohead.metrics.accuracy import ACCURACY
+from headtohead.metrics.loss import LOSS
 
 Cell = Callable[[Evaluation, Point], str]
 Column = tuple[str, Cell]
@@ -31,11 +33,13 @@ def _by_shots(evaluations: Sequence[Evaluation]) -> Fitted:
     columns: dict[str, Cell] = {
         "rows": lambda _, point: f"{point.samples:,}",
         **{name: _measured(name, with_interval=True) for name in evaluations[0].points[0].metrics},
-        "chance": lambda _, point: _number(point.baseline.get("accuracy")),
+        "chance": lambda _, point: _number(point.baseline.get(ACCURACY.name)),
     }
     caption = "accuracy with its 95 % interval; chance is that of the largest class"
     asked: Column = ("shots", lambda _, point: str(point.shots))
-    return _fitted(evaluations, evaluations[0].split, asked, columns, ("rows", "loss", "accuracy", "chance"), caption)
+    return _fitted(
+        evaluations, evaluations[0].split, asked, columns, ("rows", LOSS.name, ACCURACY.name, "chance"), caption
+    )
 
 
 def _fitted(

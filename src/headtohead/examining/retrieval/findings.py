@@ -11,6 +11,7 @@ from typing import Any
 from headtohead.examining.evaluation.findings import FOLDER
 from headtohead.examining.retrieval.measuring import Comparison, Measured
 from headtohead.examining.retrieval.retrievers import Dense, Retriever
+from headtohead.metrics import own_metric
 from headtohead.tracking.files import replace_text
 from headtohead.tracking.store import RunFolder
 from headtohead.tracking.strict_json import encode
@@ -62,6 +63,7 @@ def _record(run: Path, own: Sequence[Measured], comparison: Comparison, path: Pa
         record.metrics[one.stage] = one.means
         record.links[one.stage] = path.relative_to(run).as_posix()
     record.baselines |= comparison.chance
+    record.scales |= {name: metric for name in comparison.chance if (metric := own_metric(name)) is not None}
     folder.write_record(record)
 
 

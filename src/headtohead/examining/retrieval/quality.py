@@ -9,8 +9,11 @@ import numpy as np
 
 from headtohead.examining.retrieval.judgements import Grades
 from headtohead.examining.retrieval.ordering import Ranking
+from headtohead.metrics.mrr import MRR
+from headtohead.metrics.ndcg import NDCG
+from headtohead.metrics.recall import RECALL
 
-MEASURES = ("recall", "mrr", "ndcg")
+MEASURES = (RECALL, MRR, NDCG)
 
 
 def measures_of(ranking: Ranking, grades: Grades, cutoffs: Sequence[int]) -> dict[str, float]:
@@ -21,9 +24,9 @@ def measures_of(ranking: Ranking, grades: Grades, cutoffs: Sequence[int]) -> dic
     found = np.flatnonzero(gains > 0)
     told = {}
     for k in cutoffs:
-        told[f"recall@{k}"] = float((gains[:k] > 0).sum() / len(grades))
-        told[f"mrr@{k}"] = float(1 / (found[0] + 1)) if len(found) and found[0] < k else 0.0
-        told[f"ndcg@{k}"] = _discounted(gains[:k]) / _discounted(ideal[:k])
+        told[f"{RECALL.name}@{k}"] = float((gains[:k] > 0).sum() / len(grades))
+        told[f"{MRR.name}@{k}"] = float(1 / (found[0] + 1)) if len(found) and found[0] < k else 0.0
+        told[f"{NDCG.name}@{k}"] = _discounted(gains[:k]) / _discounted(ideal[:k])
     return told
 
 
@@ -39,7 +42,7 @@ def _discounted(gains: np.ndarray) -> float:
 
 def chance(grades: Sequence[Grades], cutoffs: Sequence[int], num_documents: int) -> dict[str, float]:
     """What documents in any order get on average."""
-    told = dict.fromkeys((f"{name}@{k}" for k in cutoffs for name in MEASURES), 0.0)
+    told = dict.fromkeys((f"{metric.name}@{k}" for k in cutoffs for metric in MEASURES), 0.0)
     for own in grades:
         ideal, relevant = np.sort(list(own.values()))[::-1], len(own)
         for k in cutoffs:
@@ -48,7 +51,7 @@ def chance(grades: Sequence[Grades], cutoffs: Sequence[int], num_documents: int)
             # None of the documents before a rank is relevant, and the one there is.
             missed = np.cumprod(np.concatenate([[1.0], 1 - relevant / (num_documents - ranks[:-1])]))
             first = np.clip(missed, 0, 1) * relevant / (num_documents - ranks)
-            told[f"recall@{k}"] += seen / num_documents
-            told[f"mrr@{k}"] += float((first / (ranks + 1)).sum())
-            told[f"ndcg@{k}"] += _discounted(np.full(seen, ideal.sum() / num_documents)) / _discounted(ideal[:k])
+            told[f"{RECALL.name}@{k}"] += seen / num_documents
+            told[f"{MRR.name}@{k}"] += float((first / (ranks + 1)).sum())
+            told[f"{NDCG.name}@{k}"] += _discounted(np.full(seen, ideal.sum() / num_documents)) / _discounted(ideal[:k])
     return {name: value / len(grades) for name, value in told.items()}

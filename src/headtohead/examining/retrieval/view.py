@@ -15,12 +15,13 @@ from headtohead.examining.retrieval.bm25 import words_of
 from headtohead.examining.retrieval.collection import Collection
 from headtohead.examining.retrieval.measuring import Comparison, Measured
 from headtohead.examining.retrieval.ordering import Ranking
+from headtohead.examining.retrieval.quality import MEASURES
 from headtohead.examining.retrieval.retrievers import Dense
 from headtohead.examining.retrieval.snippets import snippet
+from headtohead.metrics import own_metric
 
 _NARROWEST, _OTHERS = 20, 36
 """Columns that a snippet has at least, and what stands beside it."""
-_TITLES = {"recall": "recall", "mrr": "MRR", "ndcg": "nDCG"}
 
 
 def show_indexes(dense: Sequence[Dense]) -> Table:
@@ -80,8 +81,9 @@ def show_comparison(comparison: Comparison) -> Group:
 
 
 def _title(column: str) -> str:
-    name, _, cutoff = column.partition("@")
-    return f"{_TITLES[name]}\n@{cutoff}"
+    metric = own_metric(column)
+    assert metric is not None, "columns are metrics"
+    return f"{metric.label}\n@{column.partition('@')[2]}"
 
 
 def _differences(comparison: Comparison, others: Sequence[Measured]) -> Table:
@@ -89,7 +91,7 @@ def _differences(comparison: Comparison, others: Sequence[Measured]) -> Table:
     title = f"less {comparison.against}, with 95 % intervals (paired bootstrap over queries)"
     table = Table(title=title, title_justify="left", header_style="bold")
     table.add_column("retriever", overflow="fold")
-    columns = [f"{name}@{k}" for name in _TITLES]
+    columns = [f"{metric.name}@{k}" for metric in MEASURES]
     for column in columns:
         table.add_column(_title(column).replace("\n", ""), justify="right", no_wrap=True)
     for one in others:

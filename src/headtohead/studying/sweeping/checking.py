@@ -8,8 +8,8 @@ from typing import Any
 
 from headtohead.building.configuration import compose
 from headtohead.building.errors import ConfigurationError, unknown
+from headtohead.building.metric_names import metric_names
 from headtohead.building.schema import check
-from headtohead.building.sources import class_value
 from headtohead.comparing.trials import Value, written
 from headtohead.studying.sweeping.distributions import Distribution, Listed
 from headtohead.studying.sweeping.sweep import Sweep
@@ -35,7 +35,7 @@ def check_parameters(sweep: Sweep, config_dir: str | Path | None = None) -> None
 def check_metric(sweep: Sweep, configs: Sequence[Mapping[str, Any]]) -> None:
     """That every trial logs it."""
     for config in configs:
-        measured = class_value(config["task"]["_target_"], "metrics")
+        measured = metric_names(config["task"]["_target_"])
         if not measured:
             continue
         names = [*(f"validation/{name}" for name in measured), *_LOGGED]

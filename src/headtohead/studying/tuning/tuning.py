@@ -9,10 +9,10 @@ from typing import Any, Literal
 from headtohead.building.errors import ConfigurationError, show
 from headtohead.comparing.trials import Space
 from headtohead.comparing.tuning import SEARCHES
+from headtohead.metrics import own_metric
 from headtohead.studying.tuning.space import around, between
 
 LEARNING_RATE = "optimizer.lr"
-_SMALLER_IS_BETTER = ("loss", "perplexity")
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,16 @@ def misfits(tuning: Tuning, *, seeds: Collection[int], offsets: Collection[int],
             f"chosen on: set tuning.seed={free}"
         )
     own = (tuning.metric or metric).partition("/")[2]
-    if tuning.direction is None and own != metric.partition("/")[2] and own not in _SMALLER_IS_BETTER:
+    if tuning.direction is None and own != metric.partition("/")[2] and own_metric(own) is None:
         yield f"tuning.metric={tuning.metric} may be better when larger or smaller: set tuning.direction to min or max"
 
 
 def _direction(chosen: str, metric: str, direction: Literal["min", "max"]) -> Literal["min", "max"]:
-    return direction if chosen.partition("/")[2] == metric.partition("/")[2] else "min"
+    """Of another metric than the study's as the metric says; `misfits` has refused those that say nothing."""
+    own = own_metric(chosen)
+    if chosen.partition("/")[2] == metric.partition("/")[2] or own is None or own.direction is None:
+        return direction
+    return own.direction
 
 
 def _learning_rate(config: Mapping[str, Any]) -> float:

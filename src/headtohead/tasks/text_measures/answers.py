@@ -8,6 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
+from headtohead.metrics.answer_exact_match import ANSWER_EXACT_MATCH
+from headtohead.metrics.answer_f1 import ANSWER_F1
 from headtohead.tasks.squad import exact_match, f1
 from headtohead.tasks.text_measures.contracts import TextMeasure
 
@@ -15,7 +17,7 @@ from headtohead.tasks.text_measures.contracts import TextMeasure
 class WrittenAnswers(TextMeasure):
     """Case, punctuation and articles do not count."""
 
-    names = ("answer_exact_match", "answer_f1")
+    metrics = (ANSWER_EXACT_MATCH, ANSWER_F1)
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:

@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor
 from torchmetrics.text import SacreBLEUScore
 
+from headtohead.metrics.bleu import BLEU
 from headtohead.tasks.text_measures.contracts import TextMeasure
 
 ORDERS = 4
@@ -19,7 +20,7 @@ ORDERS = 4
 class Bleu(TextMeasure):
     """Without smoothing: 0 where no four words in a row are right anywhere."""
 
-    names = ("bleu",)
+    metrics = (BLEU,)
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from torch import Tensor
 
 from headtohead.data.contracts import DataSpec
+from headtohead.metrics.bleu import BLEU
+from headtohead.metrics.chrf import CHRF
 from headtohead.tasks.text_measures.answers import WrittenAnswers
 from headtohead.tasks.text_measures.bleu import Bleu
 from headtohead.tasks.text_measures.chrf import Chrf
@@ -17,8 +19,17 @@ from headtohead.tasks.text_measures.labels import WrittenLabels
 from headtohead.tasks.text_measures.rouge import Rouge
 
 TextMetric = Literal["bleu", "chrf", "rouge"]
-_NAMED: Mapping[str, Callable[[], TextMeasure]] = {"bleu": Bleu, "chrf": Chrf, "rouge": Rouge}
-_USUAL = ("bleu", "chrf")
+_NAMED: Mapping[str, Callable[[], TextMeasure]] = dict(zip(get_args(TextMetric), (Bleu, Chrf, Rouge), strict=True))
+_USUAL = (BLEU.name, CHRF.name)
+TEXT_METRICS = (
+    *Bleu.metrics,
+    *Chrf.metrics,
+    *Rouge.metrics,
+    *WrittenLabels.metrics,
+    *WrittenEntities.metrics,
+    *WrittenAnswers.metrics,
+)
+"""All that some measure of texts gives."""
 
 
 def check_named(text_metrics: Sequence[str] | None) -> None:

@@ -9,13 +9,19 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from headtohead.data.contracts import DataSpec
+from headtohead.metrics import Metric
 
 
 class TextMeasure(ABC):
-    """All figures are from 0 to 1, and larger is better."""
+    """A way to compare written texts with wanted ones, from sums over samples and devices."""
 
-    names: ClassVar[tuple[str, ...]]
-    """Of its figures."""
+    metrics: ClassVar[tuple[Metric, ...]]
+    """What its figures are."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of its figures."""
+        return tuple(metric.name for metric in self.metrics)
 
     @property
     @abstractmethod

@@ -9,6 +9,9 @@ from typing import Any
 from torch import Tensor
 
 from headtohead.data.written_forms import entities_of
+from headtohead.metrics.entity_f1 import ENTITY_F1
+from headtohead.metrics.entity_precision import ENTITY_PRECISION
+from headtohead.metrics.entity_recall import ENTITY_RECALL
 from headtohead.tasks.entities import rates
 from headtohead.tasks.text_measures.contracts import TextMeasure
 
@@ -16,7 +19,7 @@ from headtohead.tasks.text_measures.contracts import TextMeasure
 class WrittenEntities(TextMeasure):
     """An entity that a text has twice must be written twice; the order is free."""
 
-    names = ("entity_precision", "entity_recall", "entity_f1")
+    metrics = (ENTITY_PRECISION, ENTITY_RECALL, ENTITY_F1)
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:

@@ -9,13 +9,16 @@ import torch
 from torch import Tensor
 
 from headtohead.data.contracts import DataSpec
+from headtohead.metrics.accuracy import ACCURACY
+from headtohead.metrics.f1_macro import F1_MACRO
+from headtohead.metrics.readable import READABLE
 from headtohead.tasks.text_measures.contracts import TextMeasure
 
 
 class WrittenLabels(TextMeasure):
     """`f1_macro` is the mean over the classes; `readable` the share of texts that are a label at all."""
 
-    names = ("accuracy", "f1_macro", "readable")
+    metrics = (ACCURACY, F1_MACRO, READABLE)
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = [word.strip() for word in words]

@@ -11,9 +11,13 @@ from typing import Any
 from torch import Tensor
 from torchmetrics.functional.text import rouge_score
 
+from headtohead.metrics.rouge1 import ROUGE1
+from headtohead.metrics.rouge2 import ROUGE2
+from headtohead.metrics.rouge_l import ROUGE_L
+from headtohead.metrics.rouge_l_sum import ROUGE_L_SUM
 from headtohead.tasks.text_measures.contracts import TextMeasure
 
-_BY_TORCHMETRICS = ("rouge1", "rouge2", "rougeL")
+_BY_TORCHMETRICS = (ROUGE1.name, ROUGE2.name, ROUGE_L.name)
 _SENTENCES = re.compile(r"\n+|(?<=[.!?])\s+")
 _NO_WORD = re.compile(r"[^a-z0-9]+")
 
@@ -22,7 +26,7 @@ class Rouge(TextMeasure):
     """Without stemming; words are of a to z and digits, in small letters. `rougeLsum` compares sentence by sentence:
     lines, and what ends with a stop, an exclamation or a question mark."""
 
-    names = (*_BY_TORCHMETRICS, "rougeLsum")
+    metrics = (ROUGE1, ROUGE2, ROUGE_L, ROUGE_L_SUM)
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
@@ -34,7 +38,7 @@ class Rouge(TextMeasure):
             scores = rouge_score(text, truth, rouge_keys=_BY_TORCHMETRICS)
             for name in _BY_TORCHMETRICS:
                 found[name] += float(scores[f"{name}_fmeasure"])
-            found["rougeLsum"] += of_sentences(sentences(text), sentences(truth))
+            found[ROUGE_L_SUM.name] += of_sentences(sentences(text), sentences(truth))
         return {**found, "rouge_texts": len(truths)}
 
     def figures(self, sums: Mapping[str, Any]) -> dict[str, float]:

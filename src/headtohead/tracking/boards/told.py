@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from headtohead.tracking.directions import direction_of
+from headtohead.metrics import metric_named
 from headtohead.tracking.wandb_addresses import WandbError
 from headtohead.tracking.wandb_runs import PAGE
 
@@ -24,7 +24,8 @@ class Told:
 
     def results(self, *stages: str) -> list[str]:
         """Of these stages, as train, validation or test: what is better when it is larger, or smaller; losses first."""
-        found = [name for name in self.numbers if name.partition("/")[0] in stages and direction_of(name) is not None]
+        named = {name: metric_named(name) for name in self.numbers if name.partition("/")[0] in stages}
+        found = [name for name, metric in named.items() if metric is not None and metric.direction is not None]
         return sorted(found, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
 
     def under(self, *parts: str) -> list[str]:

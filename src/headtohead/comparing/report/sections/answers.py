@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from headtohead.comparing.family import families_in
 from headtohead.comparing.findings import Findings
 from headtohead.comparing.report.parts import Answers, ArmName, Badge, Cell, Column, Part, Section, Table, Text
 from headtohead.comparing.report.words import aim, level, metric_words
@@ -29,6 +30,8 @@ def _parts(findings: Findings) -> Iterator[Part]:
         yield Text("There is no verdict.")
     for remark in findings.remarks:
         yield Text(remark, "warning")
+    for told in families_in(findings.verdicts):
+        yield Text(f"{told}.", "note")
     yield Text(f"{_how(findings)} {_tuning(findings)}".rstrip(), "note")
 
 
@@ -40,7 +43,7 @@ def _at_a_glance(verdicts: Sequence[Verdict]) -> Iterator[Part]:
     rows: list[list[Cell]] = [
         [
             ArmName(verdict.arm),
-            Badge(verdict.kind, verdict.exploratory and not shared),
+            Badge(verdict.kind, verdict.exploratory and not shared, verdict.why),
             sentence(replace(verdict, reasons=()) if shared else verdict),
         ]
         for verdict in verdicts

@@ -25,8 +25,8 @@ def section(findings: Findings) -> Section | None:
     caption = (
         f"What came out and what it cost. {metric.capitalize()} ({aim(findings)}) is the mean over the seeds that "
         f"finished, with its {level(findings.alpha)} interval after Student below it; differences are arm minus "
-        f"{findings.baseline}, paired by seed where data are shared. {_explained(told)}Failures are runs that "
-        "diverged, ran out of memory or broke off."
+        f"{findings.baseline}, paired by seed where data are shared. {_of_chance(findings)}{_explained(told)}"
+        "Failures are runs that diverged, ran out of memory or broke off."
     )
     if findings.verdicts and all(verdict.exploratory for verdict in findings.verdicts):
         caption += " All verdicts are exploratory."
@@ -52,6 +52,11 @@ def _explained(told: Iterable[str]) -> str:
     return f"{words[:1].upper()}{words[1:]}. " if words else ""
 
 
+def _of_chance(findings: Findings) -> str:
+    chance = findings.chance()
+    return "" if chance is None else f"Chance, what a model that learned nothing gets, is {number(chance)}. "
+
+
 def _costs(findings: Findings) -> dict[str, Callable[[Costs], str]]:
     """Those that are known of some arm."""
     known = [costs_of(arm.records) for arm in findings.arms]
@@ -69,7 +74,7 @@ def _row(findings: Findings, arm: FoundArm, told: Iterable[Callable[[Costs], str
     yield ArmName(arm.name)
     values = arm.values
     mean = number(fmean(values)) if values else UNKNOWN
-    yield Stacked(mean, between(mean_interval(values, findings.alpha, findings.metric)))
+    yield Stacked(mean, between(mean_interval(values, findings.alpha, findings.measured)))
     verdict = findings.verdict_on(arm.name)
     if verdict is None:
         yield UNKNOWN
@@ -77,7 +82,8 @@ def _row(findings: Findings, arm: FoundArm, told: Iterable[Callable[[Costs], str
     else:
         of_what = OF_WHAT.get(verdict.method, "")
         yield Stacked(signed(verdict.difference), f"{signed_between(verdict.interval)} {of_what}".strip())
-        yield Badge(verdict.kind, verdict.exploratory and not all(one.exploratory for one in findings.verdicts))
+        is_odd = verdict.exploratory and not all(one.exploratory for one in findings.verdicts)
+        yield Badge(verdict.kind, is_odd, verdict.why)
     costs = costs_of(arm.records)
     for figure in (*(of(costs) for of in told), str(len(arm.records)), str(len(arm.failures))):
         yield UNKNOWN if figure == "-" else figure

@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any
 
 from headtohead.comparing.findings import Findings
+from headtohead.comparing.report.chance import chance_words, with_chance
 from headtohead.comparing.report.courses import AXES, Course, courses_of, mean_of, names_of, without_course
 from headtohead.comparing.report.parts import Control, Figure, Section
 from headtohead.comparing.report.theme import Style, faint, styles_of
@@ -31,16 +32,21 @@ def section(findings: Findings) -> Section | None:
     courses = [course for course in (*found, *means) if course.name in names]
     lines = _lines(findings, courses)
     words = [metric_words(name) for name in names]
-    forms: dict[tuple[str, ...], Any] = {
-        (metric_words(name), axis, scale): _form(lines[name], name, axis, scale)
-        for name, axis, scale in product(names, axes, _SCALES)
-    }
     columns: dict[str, Sequence[Any]] = {
         f"{number}.{axis}": course.along[axis] for number, course in enumerate(courses) for axis in axes
     }
     columns |= {f"{number}.values": course.values for number, course in enumerate(courses)}
+    forms: dict[tuple[str, ...], Any] = {
+        (metric_words(name), axis, scale): with_chance(
+            _form(lines[name], name, axis, scale), findings.chance(name), columns
+        )
+        for name, axis, scale in product(names, axes, _SCALES)
+    }
+    of_chance = chance_words(next(iter(forms.values())), findings.chance(names[0]))
     controls = [Control("show", words), Control("against", axes), Control("scale", _SCALES)]
-    return Section("Learning curves", "curves", [Figure(forms, _caption(findings, found), controls, columns)])
+    return Section(
+        "Learning curves", "curves", [Figure(forms, _caption(findings, found) + of_chance, controls, columns)]
+    )
 
 
 def _names(findings: Findings, found: Sequence[Course]) -> list[str]:

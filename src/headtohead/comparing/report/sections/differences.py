@@ -65,7 +65,7 @@ def _row(place: int, verdict: Verdict, by_seed: dict[int, float], style: Style) 
     yield {
         "type": "scatter", "mode": "markers", "showlegend": False, **error,
         "x": [verdict.difference], "y": [place], "marker": {"color": style.colour, "symbol": style.symbol, "size": 11},
-        "text": [verdict.kind], "hovertemplate": "%{text}: %{x:+.4g}<extra></extra>",
+        "text": [verdict.answer], "hovertemplate": "%{text}: %{x:+.4g}<extra></extra>",
     }  # fmt: skip
 
 
@@ -122,8 +122,8 @@ def _caption(findings: Findings) -> str:
     margin = " The band is the margin, within which differences do not matter;" if findings.margin is not None else ""
     rest = " arms of which the whole interval lies in it are equivalent." if margin else ""
     detectable = (
-        " Grey ticks stand at the smallest difference that this many seeds find in 80 % of studies: an interval that "
-        "crosses zero says little about anything smaller."
+        " Grey ticks stand at the smallest difference that this many seeds find in 80 % of studies so large: "
+        "an interval that crosses zero says little about anything smaller."
         if any(verdict.detectable_effect is not None for verdict in findings.verdicts)
         else ""
     )

@@ -7,8 +7,9 @@ from typing import Any
 
 from headtohead.comparing.findings import Findings
 from headtohead.comparing.lengths import LengthCurve, LengthCurves, LengthPoint
+from headtohead.comparing.report.chance import chance_words, with_chance
 from headtohead.comparing.report.parts import ArmName, Cell, Column, Figure, Part, Section, Stacked, Table, figure
-from headtohead.comparing.report.theme import MUTED, Style, faint, styles_of
+from headtohead.comparing.report.theme import Style, faint, styles_of
 from headtohead.comparing.report.words import aim, between, level, metric_words
 from headtohead.comparing.table import number
 
@@ -33,11 +34,6 @@ def _curves(findings: Findings, found: LengthCurves) -> Figure:
     data: list[Mapping[str, Any]] = [
         trace for curve in found.curves if curve.measured for trace in _traces(curve, styles[curve.arm])
     ]
-    beside = (
-        "" if found.chance is None or _is_near(found, found.chance) else f" Chance, {number(found.chance)}, is off it."
-    )
-    if found.chance is not None and not beside:
-        data.append(_chance(found, found.chance))
     layout: dict[str, Any] = {
         "xaxis": {
             "title": {"text": "length of test rows, in training lengths"},
@@ -48,13 +44,14 @@ def _curves(findings: Findings, found: LengthCurves) -> Figure:
         "yaxis": {"title": {"text": f"test {metric_words(found.metric)}"}},
         "hovermode": "x unified",
     }
+    form = with_chance({"data": data, "layout": layout}, found.chance)
     caption = (
         f"Test {metric_words(found.metric)} over the length of the rows ({aim(findings)}). 1x is the test split as "
         f"in training, on the right are rows so many times as long; the same rows for every arm and seed of the data. "
         f"Lines are means over seeds, areas their {level(findings.alpha)} intervals after Student; a line ends where "
-        f"its arm can read no further.{beside}"
+        f"its arm can read no further.{chance_words(form, next(iter(found.chance.values()), None))}"
     )
-    return figure({"data": data, "layout": layout}, caption)
+    return figure(form, caption)
 
 
 def _traces(curve: LengthCurve, style: Style) -> list[dict[str, Any]]:
@@ -89,31 +86,16 @@ def _traces(curve: LengthCurve, style: Style) -> list[dict[str, Any]]:
     return [area, line]
 
 
-def _is_near(found: LengthCurves, value: float) -> bool:
-    """Drawn, it leaves the curves at least half of the figure."""
-    means = [point.mean for curve in found.curves for point in curve.measured if point.mean is not None]
-    low, high = min(means), max(means)
-    return max(high, value) - min(low, value) <= 2 * (high - low) or low <= value <= high
-
-
-def _chance(found: LengthCurves, value: float) -> Mapping[str, Any]:
-    return {
-        "type": "scatter",
-        "name": "chance",
-        "mode": "lines",
-        "x": [found.multiples[0], found.multiples[-1]],
-        "y": [value, value],
-        "line": {"color": MUTED, "dash": "dot", "width": 1},
-        "hovertemplate": "%{y:.4g}",
-    }
-
-
 def _table(found: LengthCurves) -> Table:
     columns = [Column("arm"), *(Column(f"{multiple}x", numeric=True) for multiple in found.multiples)]
     rows: list[list[Cell]] = [[ArmName(curve.arm), *map(_cell, curve.points)] for curve in found.curves]
+    chance: list[Cell] = ["chance", *map(number, found.chances)]
     if any(curve.why_not for curve in found.curves):
         columns.append(Column("why not", wide=True))
         rows = [[*row, curve.why_not] for row, curve in zip(rows, found.curves, strict=True)]
+        chance.append("")
+    if found.chance:
+        rows.append(chance)
     return Table(columns, rows, f"Test {metric_words(found.metric)} at multiples of the training length.")
 
 

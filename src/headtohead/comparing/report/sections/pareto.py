@@ -9,6 +9,7 @@ from typing import Any
 
 from headtohead.comparing.findings import Findings, FoundArm
 from headtohead.comparing.intervals import mean_interval
+from headtohead.comparing.report.chance import chance_words, with_chance
 from headtohead.comparing.report.parts import Control, Figure, Section
 from headtohead.comparing.report.theme import MUTED, Style, faint, styles_of
 from headtohead.comparing.report.words import aim, level, metric_words
@@ -47,12 +48,16 @@ def section(findings: Findings) -> Section | None:
         return None
     equal = [name for name in told if name not in known]
     styles = styles_of(findings)
-    forms: dict[tuple[str, ...], Any] = {(name,): _form(findings, name, found, styles) for name, found in known.items()}
+    chance = findings.chance()
+    forms: dict[tuple[str, ...], Any] = {
+        (name,): with_chance(_form(findings, name, found, styles), chance) for name, found in known.items()
+    }
     caption = (
         f"Quality against cost. Large markers are arms: the mean {metric_words(findings.metric)} ({aim(findings)}) "
         f"over seeds with its {level(findings.alpha)} interval after Student; small dots are single seeds. The line "
         "joins the arms that no other arm beats in cost and quality at once, by their means: where intervals overlap, "
         f"their order may be chance.{f' All arms have the same {_listed(equal)}.' if equal else ''}"
+        f"{chance_words(next(iter(forms.values())), chance)}"
     )
     return Section("Quality against cost", "pareto", [Figure(forms, caption, [Control("cost", list(known))])])
 
@@ -70,7 +75,7 @@ def _point(arm: FoundArm, of: Callable[[RunRecord], float | None], findings: Fin
     if not seeds:
         return None
     values = [value for _, _, value in seeds]
-    around = mean_interval(values, findings.alpha, findings.metric)
+    around = mean_interval(values, findings.alpha, findings.measured)
     return _Point(arm.name, fmean(c for _, c, _ in seeds), fmean(values), around, seeds)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from headtohead.comparing.findings import Findings
 from headtohead.comparing.ranking import Ranking, Standing
+from headtohead.comparing.report.chance import chance_words, with_chance
 from headtohead.comparing.report.parts import ArmName, Cell, Column, Figure, Part, Section, Table, Text, figure
 from headtohead.comparing.report.theme import Style, styles_of
 from headtohead.comparing.report.words import UNKNOWN, aim, level, metric_words
@@ -51,7 +52,8 @@ def _curves(findings: Findings, found: Ranking) -> Figure:
         f"{metric_words(found.metric).capitalize()} ({aim(findings)}) at shares of the budget, each point a run of its "
         f"own with its own schedule: means over seeds, with their {level(found.alpha)} intervals after Student."
     )
-    return figure({"data": data, "layout": layout}, caption)
+    form = with_chance({"data": data, "layout": layout}, findings.chance())
+    return figure(form, caption + chance_words(form, findings.chance()))
 
 
 def _trace(found: Ranking, arm: str, style: Style) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from headtohead.comparing.findings import Findings
 from headtohead.comparing.over_rows import RowsCurve, over_rows
+from headtohead.comparing.report.chance import chance_words, with_chance
 from headtohead.comparing.report.parts import Cell, Column, Figure, Section, Stacked, Table, figure
 from headtohead.comparing.report.theme import styles_of
 from headtohead.comparing.report.words import aim, between, level, metric_words
@@ -58,12 +59,13 @@ def _figure(findings: Findings, curves: Sequence[RowsCurve]) -> Figure:
         "yaxis": {"title": {"text": metric_words(findings.metric)}},
         "hovermode": "x unified",
     }
+    form = with_chance({"data": data, "layout": layout}, findings.chance())
     caption = (
         f"{metric_words(findings.metric)} over the number of training rows ({aim(findings)}): means over seeds, bars "
         f"their {level(findings.alpha)} intervals after Student. The rows of a smaller number are among those of a "
-        "larger one. Level lines: nothing was trained."
+        f"larger one. Level lines: nothing was trained.{chance_words(form, findings.chance())}"
     )
-    return figure({"data": data, "layout": layout}, caption[0].upper() + caption[1:])
+    return figure(form, caption[0].upper() + caption[1:])
 
 
 def _table(findings: Findings, curves: Sequence[RowsCurve]) -> Table:

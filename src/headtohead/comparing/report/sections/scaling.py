@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from headtohead.comparing.findings import Findings
+from headtohead.comparing.report.chance import chance_words, with_chance
 from headtohead.comparing.report.parts import Cell, Column, Control, Figure, Part, Section, Table, Text
 from headtohead.comparing.report.words import UNKNOWN, level, metric_words
 from headtohead.comparing.scaling_fits import Axis, Family, Fit, ScalingFits
@@ -29,11 +30,11 @@ def section(findings: Findings) -> Section | None:
     found = findings.scaling
     if found is None or not any(family.points for family in found.families):
         return None
-    return Section("Scaling laws", "scaling", tuple(_parts(found)))
+    return Section("Scaling laws", "scaling", tuple(_parts(found, findings.chance())))
 
 
-def _parts(found: ScalingFits) -> Iterator[Part]:
-    yield _curves(found)
+def _parts(found: ScalingFits, chance: float | None) -> Iterator[Part]:
+    yield _curves(found, chance)
     yield _laws(found)
     for family in found.families:
         for fit in family.fits:
@@ -51,15 +52,16 @@ def _parts(found: ScalingFits) -> Iterator[Part]:
             yield Text(f"{family.diverged} run{plural} of {family.name} diverged: no point of a law.", "warning")
 
 
-def _curves(found: ScalingFits) -> Figure:
+def _curves(found: ScalingFits, chance: float | None) -> Figure:
     axes = [fit.axis for fit in found.families[0].fits]
     forms: dict[tuple[str, ...], Any] = {
-        ((_WORDS[axis],) if len(axes) > 1 else ()): _form(found, axis) for axis in axes
+        ((_WORDS[axis],) if len(axes) > 1 else ()): with_chance(_form(found, axis), chance) for axis in axes
     }
     caption = (
         f"{metric_words(found.metric).capitalize()} of every finished run over its size, each with a schedule of its "
         "own. Filled points are those that a law was fitted to: the runs on most tokens for parameters, those "
         "of the largest model for tokens, and for FLOPs those that no cheaper ones beat. Lines are the fitted laws."
+        f"{chance_words(next(iter(forms.values())), chance)}"
     )
     return Figure(forms, caption, (Control("over", [_WORDS[axis] for axis in axes]),) if len(axes) > 1 else ())
 

@@ -1,0 +1,33 @@
+"""The metrics of this project, one file each; a file more is a metric more, and nothing else names them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+
+from headtohead.metrics.guessing import guessed
+from headtohead.metrics.metric import Direction, Metric
+
+__all__ = ["Direction", "Metric", "guessed", "metric_named", "metrics", "own_metric"]
+
+
+@cache
+def metrics() -> dict[str, Metric]:
+    """Return all metrics of this package by name, in the order of their files."""
+    found: dict[str, Metric] = {}
+    for module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
+        for value in vars(importlib.import_module(f"{__name__}.{module}")).values():
+            if isinstance(value, Metric):
+                found.setdefault(value.name, value)
+    return found
+
+
+def own_metric(name: str) -> Metric | None:
+    """Return the metric of this project that a result is called by, with or without its stage and its cutoff."""
+    return metrics().get(name.rpartition("/")[2].partition("@")[0])
+
+
+def metric_named(name: str) -> Metric | None:
+    """Return the project's own metric of this name, else what the name of another program's tells."""
+    return own_metric(name) or guessed(name)
