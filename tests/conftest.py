@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import gc
+import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
 
@@ -25,6 +29,8 @@ shape_checks.install(hooked_modules())
 PROBER.addFilter(refuse_warnings)
 # Collecting makes millions of objects that live to the end: the collector need not look at them again and again.
 gc.disable()
+# What tests prepare lies apart from what the user has prepared, perhaps by other versions of the libraries.
+os.environ["HEADTOHEAD_CACHE"] = str(Path(gettempdir()) / f"headtohead-tests-{os.getpid()}")
 # A shell starts what it puts in the background with Ctrl-C ignored, and what tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -49,6 +55,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(os.environ["HEADTOHEAD_CACHE"], ignore_errors=True)
 
 
 def checks_shapes(item: pytest.Item) -> bool:
