@@ -80,8 +80,8 @@ class Cells:
         begun = () if start is None else (start.override,)
         overrides = overrides_of(self._study, arm, seed, (*begun, *added), trial=trial, share=share)
         config = self._composed(arm, overrides)
-        deciding = config if start is None else {**config, FIELD: start.id}
-        return Cell(arm, seed, overrides, config, run_id(deciding), self._study.name, trial, share)
+        of_the_id = config if start is None else {**config, FIELD: start.id}
+        return Cell(arm, seed, overrides, config, run_id(of_the_id), self._study.name, trial, share)
 
     def foundation(self, name: str, seed: int) -> Cell:
         """What arms start from; of it they need the best weights."""
@@ -142,9 +142,15 @@ def shortened(config: Mapping[str, Any], steps: int) -> tuple[str, ...]:
 def run_id(config: Mapping[str, Any]) -> str:
     """A hash of what decides the result: the resolved configuration, its seed and the weights it starts from in it,
     without names and paths."""
-    deciding = {key: value for key, value in config.items() if key not in _NOT_OF_THE_RESULT}
-    deciding["trainer"] = {k: v for k, v in config["trainer"].items() if k not in _NOT_OF_THE_TRAINING}
-    if (origin := deciding.get(FIELD)) is not None:
-        deciding[FIELD] = start_content(origin)
-    text = json.dumps(deciding, sort_keys=True, separators=(",", ":"))
+    decides = deciding(config)
+    if (origin := decides.get(FIELD)) is not None:
+        decides[FIELD] = start_content(origin)
+    text = json.dumps(decides, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH]
+
+
+def deciding(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a configuration that decides the result."""
+    trainer = {key: value for key, value in config["trainer"].items() if key not in _NOT_OF_THE_TRAINING}
+    kept = {key: value for key, value in config.items() if key not in _NOT_OF_THE_RESULT}
+    return {**kept, "trainer": trainer}

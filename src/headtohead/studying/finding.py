@@ -51,6 +51,7 @@ def findings_from(plan: Plan, report: Report, *, command: str | None = None, con
         command=command,
         resumes=True,
         remarks=report.remarks,
+        history=report.history.sentences,
         matching=plan.matching.to_dict() if plan.matching is not None else None,
         tuning=tuning,
         effects=effects_in(plan, report),

@@ -63,7 +63,7 @@ def _registration(study: Study, written: Registered | None, num_dropped: int, ch
         looks=written.looks if written else (),
         num_dropped=num_dropped,
         alpha=study.alpha,
-        paired=not study.seed_offsets,
+        paired=not any(study.seed_offsets.values()),
         scale=scale_of(study, chance),
         solved_at=study.solved_at,
         time_unit=unit_under(study.budget_name),

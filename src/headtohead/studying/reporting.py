@@ -18,6 +18,7 @@ from headtohead.comparing.verdict import Times, Verdict
 from headtohead.studying.auditing import audit
 from headtohead.studying.cells import Cell
 from headtohead.studying.foundations import costs_told
+from headtohead.studying.history import History, history_of
 from headtohead.studying.judging import judged, surprises
 from headtohead.studying.planning import Plan
 from headtohead.studying.registering import asked_by, registered
@@ -83,6 +84,8 @@ class Report:
     complete: bool
     """Whether every run is done, and none follows."""
     records: Mapping[Cell, RunRecord | None] = field(repr=False)
+    history: History = History()
+    """Of the registrations in its folder."""
 
     @property
     def failures(self) -> list[RunLine]:
@@ -110,6 +113,7 @@ class Report:
             "verdicts": [verdict.as_data() for verdict in self.verdicts],
             "arms": [asdict(arm) for arm in self.arms],
             "remarks": list(self.remarks),
+            "history": self.history.to_dict(),
             "runs": [asdict(run) for run in self.runs],
         }
 
@@ -134,7 +138,7 @@ def report_of(plan: Plan) -> Report:
     told = [f"no verdict on {arm}, which has no {study.metric}: {reason}" for arm, reason in unmeasured.items()]
     told += costs_told(study, records)
     remarks = [*checked.objections, *told, *checked.remarks, *(surprises(study, verdicts) if complete else ())]
-    return Report(study, runs, arms, tuple(verdicts), tuple(remarks), complete, records)
+    return Report(study, runs, arms, tuple(verdicts), tuple(remarks), complete, records, history_of(plan))
 
 
 def write(told: Mapping[str, Any], folder: Path) -> Path:

@@ -87,7 +87,7 @@ def show_report(report: Report) -> RenderableType:
     study = report.study
     table = ArmsTable(report)
     sentences = [Text(verdict.sentence) for verdict in report.verdicts]
-    remarks = [Text(remark, style="yellow") for remark in report.remarks]
+    remarks = [Text(remark, style="yellow") for remark in (*report.history.sentences, *report.remarks)]
     told: tuple[RenderableType, ...] = (table, *_by_length(report), *sentences, *remarks, *_troubles(report))
     return Group(Text(study.question, style="bold"), *told)
 

@@ -27,7 +27,7 @@ def _parts(findings: Findings) -> Iterator[Part]:
         yield Answers(findings.verdicts)
     else:
         yield Text("There is no verdict.")
-    for remark in findings.remarks:
+    for remark in (*findings.history, *findings.remarks):
         yield Text(remark, "warning")
     yield Text(f"{_how(findings)} {_tuning(findings)}".rstrip(), "note")
 
