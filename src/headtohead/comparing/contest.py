@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from headtohead.comparing.arms import COUNTED, Arm, arm_of, arms_of, counts, set_apart
 from headtohead.comparing.budgets import BudgetCheck, budget_check, refuse_unequal
 from headtohead.comparing.comparability import NotComparable, refuse_other_questions, refuse_unlike, seed_of
+from headtohead.comparing.conditions import UnlikeConditions, sentences_on, unlike_conditions
 from headtohead.comparing.solving import TimesToSolve, unit_under
 from headtohead.comparing.statistics.shapes import Scale
 from headtohead.comparing.table import GIVEN, TASKS, Line, line_of
@@ -55,6 +56,8 @@ class Contest:
     margin: float | None = None
     remarks: list[str] = field(default_factory=list)
     """What is to be known beside the verdicts."""
+    unlike: list[UnlikeConditions] = field(default_factory=list)
+    """Conditions other than what makes the arms in which their runs differ."""
     chance: float | None = None
     """What a model that learned nothing gets, where the values lie between that and the best there is."""
 
@@ -103,7 +106,9 @@ def contest_of(records: Iterable[RunRecord], terms: Terms, curves: Mapping[str, 
     times = TimesToSolve(runs, f"{stage}/{metric}", direction, curves, unit)
     read = Registration(direction, scale=scale, solved_at=terms.solved_at, time_unit=unit)
     verdicts, why = _judged(contest, read, times)
-    return replace(contest, verdicts=verdicts, remarks=[*remarks, *_alone(arms), *why, *_coarse(verdicts, times)])
+    unlike = unlike_conditions({arm.name: arm.records for arm in arms}, [(v.arm, v.baseline) for v in verdicts])
+    told = [*remarks, *sentences_on(unlike), *_alone(arms), *why, *_coarse(verdicts, times)]
+    return replace(contest, verdicts=verdicts, remarks=told, unlike=unlike)
 
 
 def _check_baseline(names: Sequence[str], against: str) -> None:

@@ -57,6 +57,7 @@ def as_data(contest: Contest) -> dict[str, Any]:
         "verdicts": [verdict.as_data() for verdict in contest.verdicts],
         "budget": contest.budget.to_dict(),
         "remarks": contest.remarks,
+        "unlike_conditions": [unlike.to_dict() for unlike in contest.unlike],
     }
 
 

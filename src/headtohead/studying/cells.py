@@ -10,17 +10,15 @@ from typing import Any
 
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.overrides import key_of
+from headtohead.comparing.conditions import COSMETIC, NAMES_AND_PLACES
 from headtohead.studying.composing import Composer
 from headtohead.studying.foundations import FIELD, Start, without_foundation
 from headtohead.studying.starts import start_content
 from headtohead.studying.study import Study
 from headtohead.tracking.record import Place
 
-_NOT_OF_THE_RESULT = (
-    "name", "group", "tags", "notes", "output_dir", "resume_from", "tracking", "choices",
-)  # fmt: skip
-"""How a run is called, where it goes and who is told: another value there makes no other run."""
-_NOT_OF_THE_TRAINING = ("progress_bar", "threads", "num_workers", "num_samples", "keep_checkpoints", "log_every")
+_NOT_OF_THE_TRAINING = (*COSMETIC, "threads")
+"""Sums over other numbers of threads round otherwise, and that makes no other run."""
 _ID_LENGTH = 12
 _IN_STEPS = ("schedule.warmup", "schedule.decay")
 """Numbers of steps where they are not below 1."""
@@ -152,5 +150,5 @@ def run_id(config: Mapping[str, Any]) -> str:
 def deciding(config: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a configuration that decides the result."""
     trainer = {key: value for key, value in config["trainer"].items() if key not in _NOT_OF_THE_TRAINING}
-    kept = {key: value for key, value in config.items() if key not in _NOT_OF_THE_RESULT}
+    kept = {key: value for key, value in config.items() if key not in NAMES_AND_PLACES}
     return {**kept, "trainer": trainer}

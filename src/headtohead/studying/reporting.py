@@ -12,6 +12,7 @@ from typing import Any
 
 from headtohead.building.errors import ConfigurationError, unknown
 from headtohead.comparing.arms import Costs, costs_of
+from headtohead.comparing.conditions import UnlikeConditions, sentences_on, unlike_conditions
 from headtohead.comparing.kernels import with_kernels
 from headtohead.comparing.solving import TimesToSolve, unit_under
 from headtohead.comparing.verdict import Times, Verdict
@@ -84,8 +85,10 @@ class Report:
     complete: bool
     """Whether every run is done, and none follows."""
     records: Mapping[Cell, RunRecord | None] = field(repr=False)
-    history: History = History()
+    history: History = field(default_factory=History)
     """Of the registrations in its folder."""
+    unlike: tuple[UnlikeConditions, ...] = ()
+    """Conditions other than what makes the arms in which their runs differ."""
 
     @property
     def failures(self) -> list[RunLine]:
@@ -114,6 +117,7 @@ class Report:
             "arms": [asdict(arm) for arm in self.arms],
             "remarks": list(self.remarks),
             "history": self.history.to_dict(),
+            "unlike_conditions": [unlike.to_dict() for unlike in self.unlike],
             "runs": [asdict(run) for run in self.runs],
         }
 
@@ -137,8 +141,18 @@ def report_of(plan: Plan) -> Report:
     verdicts = with_kernels(verdicts, [record for record in contest.values() if record is not None])
     told = [f"no verdict on {arm}, which has no {study.metric}: {reason}" for arm, reason in unmeasured.items()]
     told += costs_told(study, records)
+    unlike = _unlike(plan, contest)
+    told += sentences_on(unlike)
     remarks = [*checked.objections, *told, *checked.remarks, *(surprises(study, verdicts) if complete else ())]
-    return Report(study, runs, arms, tuple(verdicts), tuple(remarks), complete, records, history_of(plan))
+    return Report(
+        study, runs, arms, tuple(verdicts), tuple(remarks), complete, records, history_of(plan), tuple(unlike)
+    )
+
+
+def _unlike(plan: Plan, contest: Mapping[Cell, RunRecord | None]) -> list[UnlikeConditions]:
+    """The budget and the tuning of an arm are part of what makes it."""
+    runs = {arm: [record for cell, record in contest.items() if record and cell.arm == arm] for arm in plan.study.arms}
+    return unlike_conditions(runs, plan.study.contrasts, {arm: plan.what_makes(arm) for arm in plan.study.arms})
 
 
 def write(told: Mapping[str, Any], folder: Path) -> Path:

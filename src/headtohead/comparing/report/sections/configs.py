@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
+from headtohead.comparing.conditions import NAMES_AND_PLACES
 from headtohead.comparing.findings import Findings, Found, FoundArm
 from headtohead.comparing.report.parts import ArmName, Cell, Code, Column, Folded, Part, Section, Table, Text
 from headtohead.comparing.report.words import UNKNOWN, metric_words
@@ -15,7 +15,7 @@ from headtohead.tracking.flat import ABSENT, flat
 from headtohead.tracking.record import RunRecord
 from headtohead.tracking.secrets import mask_secrets
 
-_NAMES = ("name", "group", "tags", "notes", "output_dir", "resume_from", "seed", "tracking", "choices")
+_NAMES = (*NAMES_AND_PLACES, "seed")
 """How a run is called and where it goes; it is the same experiment whatever they are."""
 _MANY = 7
 """Arms beside the baseline from which on they have no columns of their own."""
@@ -51,9 +51,7 @@ def _command(run: Found) -> str | None:
 
 def _differences(findings: Findings) -> Iterator[Part]:
     settings = {
-        arm.name: flat(record.config, without=_NAMES)
-        for arm in findings.arms
-        if (record := _record(arm)) is not None
+        arm.name: flat(record.config, without=_NAMES) for arm in findings.arms if (record := _record(arm)) is not None
     }
     baseline = settings.pop(findings.baseline, None)
     if not baseline or not settings:
@@ -132,4 +130,3 @@ def _record(arm: FoundArm) -> RunRecord | None:
     """Of the first seed, finished if there is one."""
     records = arm.records or [run.record for run in arm.runs if run.record is not None]
     return next(iter(records), None)
-
