@@ -10,6 +10,7 @@ from typing import Any
 
 from headtohead.comparing.arms import COUNTED
 from headtohead.comparing.comparability import seed_of
+from headtohead.data.leaks import LEAKS
 from headtohead.tracking.flat import ABSENT, flat
 from headtohead.tracking.record import Comparability, Environment, RunRecord
 
@@ -69,10 +70,10 @@ class UnlikeConditions:
 
 
 def conditions_of(record: RunRecord) -> dict[str, str]:
-    """All conditions by dotted name, as text."""
+    """Return all conditions of a run by dotted name, as text."""
     parts = {
         "config": {key: value for key, value in record.config.items() if key not in (*NAMES_AND_PLACES, "seed")},
-        "data": record.data,
+        "data": {key: value for key, value in record.data.items() if key != LEAKS},  # which remarks of their own name
         "budget": record.budget,
         "comparability": {} if record.comparability == Comparability() else asdict(record.comparability),
         "environment": {} if record.environment == Environment() else asdict(record.environment),
@@ -86,9 +87,10 @@ def unlike_conditions(
     contrasts: Iterable[tuple[str, str]],
     made_by: Mapping[str, Sequence[str]] | None = None,
 ) -> list[UnlikeConditions]:
-    """Those of each contrast (arm, baseline) in which the runs differ that share a seed, or all where none do.
+    """Return, for each contrast (arm, baseline) that has some, the conditions in which runs of one seed differ.
 
-    `made_by` are the overrides that make each arm; without it, what the study in the runs' folder says.
+    Where no seed is shared, all runs are compared. `made_by` holds the overrides that make each arm; without it, the
+    registration beside the runs says them.
     """
     found = []
     for arm, baseline in contrasts:
@@ -102,7 +104,7 @@ def unlike_conditions(
 
 
 def sentences_on(unlike: Iterable[UnlikeConditions]) -> list[str]:
-    """One for all contrasts that differ in the same."""
+    """Return one sentence for all contrasts that differ in the same conditions."""
     groups: dict[tuple[str, tuple[Condition, ...], bool], list[str]] = {}
     for one in unlike:
         groups.setdefault((one.baseline, one.conditions, one.arm_is_known), []).append(one.arm)
@@ -125,16 +127,16 @@ def _unlike(
     pairs = list(zip(*arms, strict=True)) if shared else [(one, other) for one in arms[0] for other in arms[1]]
     differing = dict.fromkeys(name for one, other in pairs for name in _differing(one, other))
     of_other_models = any(name.startswith(_MODEL) for name in differing)
-    told = [
+    conditions = [
         Condition(name, *(_shown(side, name) for side in arms))
         for name in differing
         if not _is_made(name, made) and not (of_other_models and name.startswith(_KERNELS))
     ]
-    yield from _folded(told)
+    yield from _folded(conditions)
 
 
 def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> Iterator[str]:
-    """In the parts that both records have: a record of another program may hold no configuration."""
+    """Yield names in the parts that both records have: that of another program may hold no configuration."""
     held = [{name.partition(".")[0] for name in side} for side in (one, other)]
     for name in dict.fromkeys((*one, *other)):
         if name.partition(".")[0] in held[0] & held[1] and one.get(name, ABSENT) != other.get(name, ABSENT):
@@ -147,7 +149,7 @@ def _shown(arm: Sequence[Mapping[str, str]], name: str) -> str:
 
 
 def _folded(conditions: Sequence[Condition]) -> Iterator[Condition]:
-    """Where another class was built, it is named, and what it was built with goes without saying."""
+    """Yield the class alone where another one was built, without the options that it was built with."""
     target = "._target_"
     others = [one.name.removesuffix(target) for one in conditions if one.name.endswith(target)]
     for one in conditions:
@@ -161,7 +163,7 @@ def _folded(conditions: Sequence[Condition]) -> Iterator[Condition]:
 def _overrides(
     arm: str, runs: Mapping[int, RunRecord], made_by: Mapping[str, Sequence[str]] | None
 ) -> Sequence[str] | None:
-    """What makes the arm, as far as somebody says it."""
+    """Return the overrides that make the arm; None where nobody says them."""
     if made_by is not None:
         return made_by.get(arm)
     folder = next((record.path for record in runs.values() if record.path is not None), None)
@@ -169,16 +171,16 @@ def _overrides(
 
 
 def _registered_arms(run: Path) -> Mapping[str, Sequence[str]]:
-    """The arms of the study that the run belongs to, as it was registered beside its runs."""
+    """Return the arms of the run's study, as registered beside its runs."""
     for file in sorted((run.parent.parent / "registrations").glob("*.json")):
-        told = json.loads(file.read_text(encoding="utf-8"))
-        if arms := told.get("study", {}).get("arms"):
+        written = json.loads(file.read_text(encoding="utf-8"))
+        if arms := written.get("study", {}).get("arms"):
             return dict(arms)
     return {}
 
 
 def _made(overrides: Iterable[str]) -> Iterator[str]:
-    """Dotted names that overrides set, with all below them, and what follows from them."""
+    """Yield the dotted names that overrides set, and those that follow from them."""
     for override in overrides:
         key = override.partition("=")[0].lstrip("+~")
         group, at, package = key.partition("@")

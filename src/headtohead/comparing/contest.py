@@ -14,6 +14,7 @@ from headtohead.comparing.statistics.shapes import Scale
 from headtohead.comparing.table import GIVEN, TASKS, Line, line_of
 from headtohead.comparing.verdict import Contrast, Registration, Times, Verdict, verdicts_of
 from headtohead.tracking.directions import Direction, direction_of
+from headtohead.tracking.leaks import leaks_in
 from headtohead.tracking.metrics import Curve
 from headtohead.tracking.record import RunRecord
 
@@ -56,10 +57,10 @@ class Contest:
     margin: float | None = None
     remarks: list[str] = field(default_factory=list)
     """What is to be known beside the verdicts."""
-    unlike: list[UnlikeConditions] = field(default_factory=list)
-    """Conditions other than what makes the arms in which their runs differ."""
     chance: float | None = None
     """What a model that learned nothing gets, where the values lie between that and the best there is."""
+    unlike: list[UnlikeConditions] = field(default_factory=list)
+    """Conditions other than what makes the arms in which their runs differ."""
 
     @property
     def best(self) -> float:
@@ -107,7 +108,7 @@ def contest_of(records: Iterable[RunRecord], terms: Terms, curves: Mapping[str, 
     read = Registration(direction, scale=scale, solved_at=terms.solved_at, time_unit=unit)
     verdicts, why = _judged(contest, read, times)
     unlike = unlike_conditions({arm.name: arm.records for arm in arms}, [(v.arm, v.baseline) for v in verdicts])
-    told = [*remarks, *sentences_on(unlike), *_alone(arms), *why, *_coarse(verdicts, times)]
+    told = [*remarks, *leaks_in(with_outcome), *sentences_on(unlike), *_alone(arms), *why, *_coarse(verdicts, times)]
     return replace(contest, verdicts=verdicts, remarks=told, unlike=unlike)
 
 

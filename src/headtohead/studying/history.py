@@ -42,8 +42,8 @@ class History:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """None where there is one registration, and the study still reads as it did then."""
-        return (*self._on_registrations(), *(f"rewritten after registration: {told}" for told in self.rewritten))
+        """Say nothing where there is one registration, and the study still reads as it did then."""
+        return (*self._on_registrations(), *(f"rewritten after registration: {change}" for change in self.rewritten))
 
     def _on_registrations(self) -> Iterator[str]:
         count = len(self.registrations)
@@ -60,7 +60,7 @@ class History:
 
 
 def history_of(plan: Plan) -> History:
-    """Reads the registrations beside the runs."""
+    """Read the registrations beside the runs."""
     written = registrations(plan)
     past = tuple(
         PastRegistration(
@@ -73,7 +73,7 @@ def history_of(plan: Plan) -> History:
 
 
 def _differences(before: Written, after: Written) -> Iterator[str]:
-    """In fields of the study, where both files have them, and in what its baseline is made of."""
+    """Yield what differs in fields of the study, where both files have them, and in the baseline's configuration."""
     studies = [_plain(one.study) for one in (before, after)]
     for name in studies[0].keys() & studies[1].keys() if all(studies) else ():
         if studies[0][name] != studies[1][name] and name != "base":
@@ -95,9 +95,9 @@ def _rewritten(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]
 
 
 def _plain(study: Mapping[str, Any]) -> dict[str, Any]:
-    """As JSON has it, where a list is a list."""
-    told: dict[str, Any] = json.loads(json.dumps(study))
-    return told
+    """Return it as JSON has it, where a tuple is a list."""
+    plain: dict[str, Any] = json.loads(json.dumps(study))
+    return plain
 
 
 def _change(name: str, before: Any, after: Any) -> str:

@@ -69,7 +69,7 @@ class Registered:
     def of(cls, study: Study, arms: Mapping[str, str] | None = None) -> Registered:
         """Where looks are registered, so are all seeds up to the last of them."""
         tuning = study.tuning if isinstance(study.tuning, Tuning) else None
-        derived = {
+        derived: dict[str, Any] = {
             "tuning": None if tuning is None else tuning.words,
             "tuned_by": "nothing" if tuning is None else f"{tuning.metric}, {tuning.direction}",
             "arms": dict(arms or {}),
@@ -142,18 +142,18 @@ def registered(plan: Plan) -> Registered | None:
 
 
 def registrations(plan: Plan) -> list[Written]:
-    """All of the study's folder, the first first."""
+    """Return all registrations of the study's folder in the order of their time."""
     files = _file(plan).parent.glob("*.json")
     return sorted((read_registration(file) for file in files), key=lambda written: (written.time, written.file))
 
 
 def is_of(plan: Plan, written: Written) -> bool:
-    """Whether this is the registration of what the study asks now."""
+    """Say whether this is the registration of what the study asks now."""
     return written.file == _file(plan).name
 
 
 def read_registration(file: Path) -> Written:
-    """Of any age: old ones tell no time but that of their file."""
+    """Read a registration of any age: old ones have no time but that of their file."""
     told: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     changed = datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat(timespec="seconds")
     beside = {"time": told.pop("time", changed)} | {name: told.pop(name, {}) for name in ("study", "configuration")}

@@ -26,6 +26,7 @@ from headtohead.studying.registering import asked_by, registered
 from headtohead.studying.running import DONE, record_of
 from headtohead.studying.study import Study
 from headtohead.tracking.files import replace_text
+from headtohead.tracking.leaks import leaks_in
 from headtohead.tracking.record import RunRecord
 
 FILE = "verdict.json"
@@ -142,7 +143,7 @@ def report_of(plan: Plan) -> Report:
     told = [f"no verdict on {arm}, which has no {study.metric}: {reason}" for arm, reason in unmeasured.items()]
     told += costs_told(study, records)
     unlike = _unlike(plan, contest)
-    told += sentences_on(unlike)
+    told += [*leaks_in(record for record in contest.values() if record is not None), *sentences_on(unlike)]
     remarks = [*checked.objections, *told, *checked.remarks, *(surprises(study, verdicts) if complete else ())]
     return Report(
         study, runs, arms, tuple(verdicts), tuple(remarks), complete, records, history_of(plan), tuple(unlike)
