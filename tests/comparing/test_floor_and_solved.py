@@ -13,9 +13,11 @@ from headtohead.comparing.verdict import Contrast, Registration, Verdict, verdic
 BASE = [0.999] * 6 + [0.40] * 6
 
 
-def judged(arm: list[float], base: list[float], scale: Scale | None, margin: float | None = None) -> Verdict:
+def judged(
+    arm: list[float], base: list[float], scale: Scale | None, margin: float | None = None, metric: str = "accuracy"
+) -> Verdict:
     values = {"arm": dict(enumerate(arm)), "base": dict(enumerate(base))}
-    registration = Registration("max", metric="accuracy", margin=margin, seeds=range(len(arm)), scale=scale)
+    registration = Registration("max", metric=metric, margin=margin, seeds=range(len(arm)), scale=scale)
     return verdicts_of(values, [Contrast("arm", "base")], registration)[0]
 
 
@@ -34,8 +36,28 @@ def test_a_sure_difference_between_arms_that_learned_nothing_is_none() -> None:
 
 
 def test_where_one_arm_learned_the_verdict_stands() -> None:
-    verdict = judged([0.9, 0.8, 0.85, 0.87], [0.016, 0.015, 0.016, 0.017], Scale(1 / 64, 1.0))
+    arm, base = [0.9, 0.8, 0.85, 0.87, 0.84, 0.88], [0.016, 0.015, 0.016, 0.017, 0.015, 0.016]
+    verdict = judged(arm, base, Scale(1 / 64, 1.0))
     assert verdict.kind == "better" and not verdict.neither_learned
+
+
+def test_where_neither_learned_this_is_said_before_that_seeds_are_few() -> None:
+    verdict = judged([0.019, 0.016, 0.018], [0.016, 0.015, 0.016], Scale(1 / 64, 1.0))
+    assert verdict.withheld is not None and verdict.answer == "undecided: neither learned the task"
+    assert "neither learned" in verdict.sentence and "too few seeds" not in verdict.sentence
+
+
+def test_too_few_seeds_for_a_shape_are_the_answer_wherever_one_is_shown() -> None:
+    verdict = judged([0.9, 0.8, 0.85, 0.87], [0.016, 0.015, 0.016, 0.017], Scale(1 / 64, 1.0))
+    assert verdict.answer == verdict.as_data()["answer"] == "undecided: too few seeds for this shape"
+    assert "accuracy lies within 10 % of its bound 0" in verdict.sentence
+
+
+def test_few_seeds_near_a_bound_are_not_equivalent_at_a_place_that_was_registered_as_solved() -> None:
+    values = {"arm": dict(enumerate([0.985, 0.986, 0.984])), "base": dict(enumerate([0.987, 0.986, 0.985]))}
+    registration = Registration("max", metric="accuracy", margin=0.05, seeds=range(3), solved_at=0.9)
+    (verdict,) = verdicts_of(values, [Contrast("arm", "base")], registration)
+    assert (verdict.method, verdict.kind, verdict.p_equivalent) == ("solve rates", "undecided", None)
 
 
 @pytest.mark.parametrize("level", [0.69, 0.71])
@@ -66,7 +88,7 @@ def test_near_the_best_a_difference_beyond_the_margin_is_one_though_both_solved_
     assert (verdict.kind, verdict.method) == ("worse", "paired t")
 
 
-def called_equivalent(num_seeds: int, scale: Scale | None) -> float:
+def called_equivalent(num_seeds: int, scale: Scale | None, metric: str = "accuracy") -> float:
     """The exact share of studies of two arms that solve the task in 80 and 95 % of seeds: every seed of each solves it,
     or not; a small spread within the groups, the same in all studies."""
     rng, share = np.random.default_rng(0), 0.0
@@ -75,7 +97,7 @@ def called_equivalent(num_seeds: int, scale: Scale | None) -> float:
         chance = _binomial(num_seeds, one, 0.8) * _binomial(num_seeds, other, 0.95)
         arms = [[0.99] * k + [0.1] * (num_seeds - k) for k in (one, other)]
         values = [[float(v + s) for v, s in zip(arm, own, strict=True)] for arm, own in zip(arms, spread, strict=True)]
-        share += chance * (judged(values[0], values[1], scale, margin=0.05).kind == "equivalent")
+        share += chance * (judged(values[0], values[1], scale, 0.05, metric).kind == "equivalent")
     return share
 
 
@@ -87,7 +109,8 @@ def _binomial(n: int, k: int, p: float) -> float:
 
 @pytest.mark.parametrize("num_seeds", [3, 5])
 def test_arms_that_solve_or_fail_are_not_equivalent_because_few_seeds_happened_to_solve(num_seeds: int) -> None:
-    assert called_equivalent(num_seeds, None) > 0.2, "what not knowing the scale costs"
+    assert called_equivalent(num_seeds, None, "points") > 0.2, "what knowing nothing of the metric costs"
+    assert called_equivalent(num_seeds, None) < 0.01
     assert called_equivalent(num_seeds, Scale(0.1, 1.0)) == 0.0
 
 
