@@ -16,7 +16,7 @@ def leak_share(leaks: Mapping[str, Any]) -> float:
     """Return the largest share of a held-out split that stands in train; 0 for generated rows, of which some repeat."""
     if not leaks or "expected" in leaks:
         return 0.0
-    return max(float(leaks[name]["in_train"]) / max(leaks[name]["rows"], 1) for name in _HELD_OUT)
+    return max(float(leaks[name]["in_train"] / max(leaks[name]["rows"], 1)) for name in _HELD_OUT)
 
 
 def leak_sentence(leaks: Mapping[str, Any]) -> str | None:
