@@ -50,6 +50,7 @@ MUTATIONS: dict[str, dict[str, Any]] = {
     "allow_unlike": {"allow_unlike": ["evaluation"]},
     "expected": {"expected": {"b": ["better"]}},
     "seed_offsets": {"seed_offsets": {"b": 1000}},
+    "vary": {"vary": ["split"]},
     "alpha": {"alpha": 0.5},
     "best": {"best": 0.0},
     "solved_at": {"solved_at": 1.27},
