@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from interruptions import at_batch, interrupted, send
-from runs import curve, losses, parts
+from runs import TinyData, curve, losses, parts
 
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.contracts import Loss
@@ -72,7 +72,7 @@ def test_a_run_may_be_stopped_and_resumed_again_and_again(tmp_path: Path) -> Non
 
 def test_a_run_stopped_while_it_is_tested_resumes_with_the_test(tmp_path: Path) -> None:
     whole = train(parts(tmp_path))
-    task = CausalLanguageModelling()
+    task = CausalLanguageModelling().bind(TinyData().spec())
     measure = task.measure
 
     def stop_once(stage, model, batch) -> None:
@@ -153,7 +153,7 @@ class Poisoned(CausalLanguageModelling):
 def test_a_loss_that_is_no_number_ends_the_run_as_diverged_with_its_step(
     tmp_path: Path, value: float, log_every: int
 ) -> None:
-    record = train(parts(tmp_path, task=Poisoned(7, value), log_every=log_every))
+    record = train(parts(tmp_path, task=Poisoned(7, value).bind(TinyData().spec()), log_every=log_every))
     assert record.status == "diverged"
     assert record.reason is not None and f"train/loss was {value} at step 7" in record.reason
     assert "lower optimizer.lr" in record.reason
@@ -187,7 +187,7 @@ class Hungry(CausalLanguageModelling):
 
 @pytest.mark.parametrize("error", [None, torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")])
 def test_out_of_memory_is_a_result_that_says_what_to_lower(tmp_path: Path, error: BaseException | None) -> None:
-    record = train(parts(tmp_path, task=Hungry(error)))
+    record = train(parts(tmp_path, task=Hungry(error).bind(TinyData().spec())))
     assert record.status == "out_of_memory"
     assert record.reason is not None and "memory" in record.reason
     for advice in ("trainer.accumulate (now 1)", "data.batch_size (now 8)", "checkpointing=full", "bf16-mixed"):
@@ -197,7 +197,7 @@ def test_out_of_memory_is_a_result_that_says_what_to_lower(tmp_path: Path, error
 
 def test_any_other_error_is_recorded_as_failed_and_raised(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError, match="by accident"):
-        train(parts(tmp_path, task=Hungry(ZeroDivisionError("by accident"))))
+        train(parts(tmp_path, task=Hungry(ZeroDivisionError("by accident")).bind(TinyData().spec())))
     (folder,) = (tmp_path / "default").iterdir()
     record = RunFolder.open(folder).read_record()
     assert record.status == "failed" and record.reason == "ZeroDivisionError: by accident"
@@ -211,7 +211,7 @@ def test_a_task_whose_count_is_not_its_number_of_targets_is_refused(tmp_path: Pa
             return Loss(loss.total, loss.count + 1)
 
     with pytest.raises(ValueError, match=r"Miscounting\.loss counts 64 in a batch with 63 targets"):
-        train(parts(tmp_path, task=Miscounting()))
+        train(parts(tmp_path, task=Miscounting().bind(TinyData().spec())))
 
 
 @pytest.mark.process
