@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 import torch.distributed as dist
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from headtohead.data.batch import IGNORED
@@ -35,7 +35,7 @@ class RowScores:
         finally:
             self.wanted, self._parts = False, []
 
-    def add(self, rows: Int[Tensor, " B"], /, **sums: Float[Tensor, " B"] | Int[Tensor, " B"]) -> None:
+    def add(self, rows: Int[Tensor, " B"], /, **sums: Shaped[Tensor, " B"]) -> None:
         """One number for each row of a batch, by name."""
         if self.wanted:
             columns = {name: values.detach().float().cpu().numpy() for name, values in sums.items()}
