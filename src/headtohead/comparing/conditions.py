@@ -22,6 +22,7 @@ OUTCOMES: Mapping[str, str] = {
     **dict.fromkeys(("seed", "seeds"), "seeds pair the runs of arms"),
     **dict.fromkeys(("metrics", "cannot", "selection", "status", "reason"), "a result"),
     **dict.fromkeys(("costs", "progress", "throughput", "timing"), "a cost, which the line on costs compares"),
+    "scales": "what its metrics are, of which chance follows from the data, whose conditions are compared",
     "baselines": "what a model gets that learned nothing of the data, whose conditions are compared",
 }
 """The other fields, each with why it is no condition."""
