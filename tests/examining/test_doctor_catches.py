@@ -142,7 +142,12 @@ STACKS = [
     *(f"model/residual={name}" for name in ("post", "sandwich", "parallel", "rezero", "layer_scale", "deepnorm")),
     *(f"model/initialisation={name}" for name in ("gpt2", "xavier", "t5")),
 ]
-STEPS = ["optimizer=adam", "optimizer=sgd", "optimizer=lion", "optimizer=muon", "precision=bf16-mixed"]
+STEPS = [
+    ["optimizer=adam"], ["optimizer=sgd", "optimizer.lr=0.01"], ["optimizer=lion"], ["optimizer=muon"],
+    ["precision=bf16-mixed"],
+]  # fmt: skip
+"""At its own rate of 0.1, without the warm-up, SGD diverges for seven of fifteen seeds and instruction sets here: no false
+alarm. At a tenth of it all fifteen learn the batch."""
 
 
 def named(part: list[str] | str) -> str:
@@ -174,9 +179,9 @@ def test_a_tanh_for_a_norm_learns_only_where_features_start_large_enough() -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("change", STEPS)
-def test_sane_ways_of_training_raise_no_false_alarm(change: str) -> None:
-    assert faults(findings([*CLASSIFIER, change])) == []
+@pytest.mark.parametrize("change", STEPS, ids=named)
+def test_sane_ways_of_training_raise_no_false_alarm(change: list[str]) -> None:
+    assert faults(findings([*CLASSIFIER, *change])) == []
 
 
 def test_a_decoder_without_positions_is_warned_and_one_of_a_single_layer_is_blind() -> None:
