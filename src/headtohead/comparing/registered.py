@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from headtohead.comparing.conditions import UnlikeConditions
 from headtohead.comparing.verdict import Verdict
+from headtohead.comparing.verdict_file import FILE
 from headtohead.tracking.record import RunRecord
 from headtohead.tracking.strict_json import RecordError, decode
 
 if TYPE_CHECKING:
     from headtohead.comparing.contest import Terms
 
-FILE = "verdict.json"
 _RUNS, _REGISTRATIONS = "runs", "registrations"
 _ENDED = ("finished", "diverged")
 _Outcome = tuple[str, float | None]

@@ -15,11 +15,11 @@ from headtohead.comparing.arms import Costs, costs_of
 from headtohead.comparing.conditions import UnlikeConditions, sentences_on, unlike_conditions
 from headtohead.comparing.intervals import mean_interval
 from headtohead.comparing.kernels import with_kernels
-from headtohead.comparing.registered import FILE
 from headtohead.comparing.row_intervals import with_rows
 from headtohead.comparing.scales import chance_in, metric_in
 from headtohead.comparing.solving import TimesToSolve, unit_under
 from headtohead.comparing.verdict import Times, Verdict
+from headtohead.comparing.verdict_file import FILE
 from headtohead.studying.auditing import audit
 from headtohead.studying.cells import Cell
 from headtohead.studying.foundations import costs_told

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.comparing.dashboard.inside import folders_in, is_inside
-from headtohead.comparing.registered import FILE
+from headtohead.comparing.verdict_file import FILE
 
 _REPORT, _FOLDER = "report.html", "studies"
 
