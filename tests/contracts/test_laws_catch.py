@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from headtohead.components.contracts import Context, CostQuery, Costs, State
 from headtohead.components.mixers.reference.softmax_attention import SoftmaxAttention as SlowAttention
 from headtohead.components.mixers.softmax_attention import SoftmaxAttention, attend, merge_heads
-from headtohead.examining.laws import Law, LawBroken, Subject, alone, costs, forms, masking
+from headtohead.examining.laws import Law, LawBroken, Subject, alone, costs, forms, kernels, masking
 
 
 class SeesTheFuture(SoftmaxAttention):
@@ -26,6 +26,16 @@ class SeesTheFuture(SoftmaxAttention):
 class SeesTheFutureInTraining(SeesTheFuture):
     def forward(self, x: Tensor, context: Context) -> Tensor:
         return super().forward(x, context) if self.training else SoftmaxAttention.forward(self, x, context)
+
+
+class SaysThatItIsPlain(SoftmaxAttention):
+    def kernel_in_use(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> str:
+        return "torch"
+
+
+class SaysThatItIsFused(SlowAttention):
+    def kernel_in_use(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> str:
+        return "fused attention"
 
 
 class IgnoresPadding(SoftmaxAttention):
@@ -155,6 +165,8 @@ FAULTS: list[tuple[Law, type[SoftmaxAttention], bool, torch.dtype]] = [
     (forms.shape, ReturnsAnotherType, True, torch.float64),
     (forms.shape, Overflows, True, torch.float32),
     (forms.stepwise, ForgetsTheCache, True, torch.float64),
+    (kernels.kernel_named, SaysThatItIsPlain, True, torch.float32),
+    (kernels.kernel_named, SaysThatItIsFused, False, torch.float32),
     (forms.stepwise, SeesTheFuture, True, torch.float64),
     (forms.finite_gradients, StopsAGradient, True, torch.float64),
     (forms.finite_gradients, Overflows, True, torch.float32),

@@ -13,6 +13,7 @@ from rich.console import Console
 from headtohead.architectures.contracts import InputSize
 from headtohead.architectures.costs import ledger
 from headtohead.architectures.counting import counting
+from headtohead.components.mixers.identity import Identity
 from headtohead.components.mixers.retention import Retention
 from headtohead.examining.inspection import Inspection, inspect
 from headtohead.examining.inspection_view import fold, memory, number, show
@@ -94,11 +95,13 @@ def test_the_terminal_shows_totals_components_and_shapes(family: str) -> None:
     assert "1 x 17 x 16" in text if family == "vision_transformer" else "1 x 11 x 16" in text
 
 
-def test_mixers_that_have_a_fast_kernel_are_shown_with_what_computes_them() -> None:
+def test_mixers_are_shown_with_what_computes_them() -> None:
     found = on_meta("decoder_only", mixer=Retention, num_layers=3)
     assert found.kernels == found.to_dict()["kernels"] == {f"stack.blocks.{layer}.mixer": "torch" for layer in range(3)}
     assert "computed by" in printed(found)
-    assert on_meta("decoder_only").kernels == {} and "computed by" not in printed(on_meta("decoder_only"))
+    assert set(on_meta("decoder_only").kernels.values()) == {"fused attention"}
+    without = on_meta("decoder_only", mixer=Identity)
+    assert without.kernels == {} and "computed by" not in printed(without)
 
 
 def test_equal_layers_are_folded_and_different_ones_are_not() -> None:

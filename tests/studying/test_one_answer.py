@@ -25,8 +25,9 @@ from headtohead.studying.planning import Plan
 from headtohead.studying.reading import read_study
 from headtohead.studying.registering import register
 from headtohead.studying.reporting import Report, report_of, write
+from headtohead.studying.running import record_of
 from headtohead.studying.study import Study
-from headtohead.tracking.record import Comparability, Progress, RunRecord, Selection
+from headtohead.tracking.record import Comparability, Environment, Progress, RunRecord, Selection
 from headtohead.tracking.store import RunFolder
 
 SHIPPED = [choice.name for choice in choices("study")]
@@ -148,6 +149,22 @@ def test_another_question_is_shown_as_what_it_is_below_the_registered_one(
     assert main(["compare", str(plan.folder), *against, *options]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert out.index(f"registered: {report.verdicts[0].sentence}") < out.index("not the registered question")
+
+
+def test_the_history_of_a_question_and_unlike_conditions_are_told_by_a_comparison_too(
+    demo: tuple[Plan, Report],
+) -> None:
+    plan, _ = demo
+    for cell in plan.cells:
+        record = record_of(plan.run_folder(cell))
+        assert record is not None
+        environment = Environment({"torch": "2.9" if cell.arm == "lstm" else "2.8"}, "3.11", "Linux", {"type": "cpu"})
+        RunFolder(plan.run_folder(cell)).write_record(replace(record, environment=environment))
+    report = report_of(replace(plan, study=replace(plan.study, hypothesis="Another one.")))
+    write(report.to_dict(), plan.folder)
+    found = contest(plan.folder)
+    assert tuple(found.unlike) == report.unlike and report.unlike
+    assert report.history.sentences and set(report.history.sentences) | set(report.remarks) <= set(found.remarks)
 
 
 def test_a_set_of_its_runs_is_not_what_was_registered(demo: tuple[Plan, Report]) -> None:

@@ -18,6 +18,7 @@ from headtohead.studying.conducting import Watch, prepare
 from headtohead.studying.planning import Plan
 from headtohead.studying.reporting import report_of, write
 from headtohead.studying.view import show_report
+from headtohead.tracking.record import Environment
 from headtohead.tracking.store import RunFolder
 
 A, B = (1.0, 1.1, 1.2), (2.0, 2.15, 2.2)
@@ -206,3 +207,24 @@ def test_the_report_tells_what_its_family_can_show(tmp_path: Path) -> None:
     assert told["effect"] > 3.5 and list(told["effects"]) == ["5", "8", "10"] and told["power"] == 0.8
     text = " ".join(text_of(plan).split())
     assert "2 contrasts are one family: by itself each is sure to be decided by p < 0.025 (Holm's first step)" in text
+
+
+def test_rows_of_the_test_that_were_learned_are_said_beside_the_verdict(tmp_path: Path) -> None:
+    plan = filled(plan_without_models(tmp_path), {"a": A, "b": B})
+    held_out = {"rows": 10, "in_train": 4, "exactly": 4}
+    leaks = {"unit": "rows", "train": {"rows": 50, "held_out": 4}, "validation": held_out, "test": held_out}
+    for cell in plan.cells:
+        write_run(plan.run_folder(cell), value={"a": A, "b": B}[cell.arm][cell.seed], data={"leaks": leaks})
+    assert report_of(plan).remarks[0].startswith("4 of 10 test rows and 4 of 10 validation rows stand in train too")
+
+
+def test_runs_of_arms_under_other_conditions_are_named_beside_the_verdict(tmp_path: Path) -> None:
+    plan = filled(plan_without_models(tmp_path), {"a": A, "b": B})
+    for cell in plan.cells:
+        environment = Environment({"torch": "2.9" if cell.arm == "a" else "2.8"}, "3.11", "Linux", {"type": "cpu"})
+        write_run(plan.run_folder(cell), value={"a": A, "b": B}[cell.arm][cell.seed], environment=environment)
+    report = report_of(plan)
+    assert report.remarks == (
+        "b and a differ in more than what makes them: environment.packages.torch (2.8 against 2.9)",
+    )
+    assert report.to_dict()["unlike_conditions"][0]["conditions"][0]["name"] == "environment.packages.torch"

@@ -21,8 +21,8 @@ examples:
   h2h doctor --check causality --check padding                some checks alone
   h2h doctor --json                                           verdicts and numbers, for a program
 
-checks: data, forward, modes, rows, causality, memory, packing, padding, order, attention, initial_loss, parameters,
-gradients, learning_rate, overfitting
+checks: data, leaks, forward, modes, rows, causality, memory, packing, padding, order, attention, initial_loss,
+parameters, gradients, learning_rate, overfitting
 
 exit code: 0 no fault, 1 some fault, 2 refused, 130 interrupted
 """

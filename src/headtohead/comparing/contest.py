@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from headtohead.comparing.arms import COUNTED, Arm, arm_of, arms_of, counts, set_apart
 from headtohead.comparing.budgets import BudgetCheck, budget_check, refuse_unequal
 from headtohead.comparing.comparability import NotComparable, refuse_other_questions, refuse_unlike, seed_of
+from headtohead.comparing.conditions import UnlikeConditions, sentences_on, unlike_conditions
 from headtohead.comparing.registered import RegisteredAnswer, answers_of, not_registered
 from headtohead.comparing.row_intervals import with_rows
 from headtohead.comparing.scales import metric_in, scale_in
@@ -16,6 +17,7 @@ from headtohead.comparing.statistics.shapes import Scale
 from headtohead.comparing.table import GIVEN, TASKS, Line, line_of
 from headtohead.comparing.verdict import Contrast, Registration, Times, Verdict, verdicts_of
 from headtohead.metrics import Direction, Metric
+from headtohead.tracking.leaks import leaks_in
 from headtohead.tracking.metrics import Curve
 from headtohead.tracking.record import Comparability, RunRecord
 
@@ -64,6 +66,8 @@ class Contest:
     """What the metric is, where a record or its name says so."""
     registered: tuple[Verdict, ...] = ()
     """What the runs' studies say of their own questions, where this is another."""
+    unlike: list[UnlikeConditions] = field(default_factory=list)
+    """Conditions other than what makes the arms in which their runs differ."""
 
     @property
     def chance(self) -> float | None:
@@ -119,7 +123,8 @@ def contest_of(records: Iterable[RunRecord], terms: Terms, curves: Mapping[str, 
     known = [answer for answer in answers.values() if answer is not None]
     if other == "":
         return _registered(contest, known[0])
-    contest = replace(contest, remarks=[*remarks, *_guessed(counted, metric, direction, terms)])
+    remarks += [*_guessed(counted, metric, direction, terms), *leaks_in(with_outcome)]
+    contest = replace(contest, remarks=remarks)
     found = _explored(contest, counted, terms, curves, other)
     return replace(found, registered=tuple(verdict for answer in known for verdict in answer.verdicts))
 
@@ -141,8 +146,9 @@ def _explored(
     )
     verdicts, why = _judged(contest, read, times, departure)
     verdicts = with_rows(verdicts, [record for arm in arms for record in arm.records], metric)
-    told = [*contest.remarks, *_alone(arms), *why, *_coarse(verdicts, times)]
-    return replace(contest, verdicts=verdicts, remarks=told)
+    unlike = unlike_conditions({arm.name: arm.records for arm in arms}, [(v.arm, v.baseline) for v in verdicts])
+    told = [*contest.remarks, *sentences_on(unlike), *_alone(arms), *why, *_coarse(verdicts, times)]
+    return replace(contest, verdicts=verdicts, remarks=told, unlike=unlike)
 
 
 def _as_registered(terms: Terms, answers: Sequence[RegisteredAnswer | None]) -> Terms:
@@ -173,6 +179,7 @@ def _registered(contest: Contest, answer: RegisteredAnswer) -> Contest:
         margin=answer.margin,
         verdicts=list(answer.verdicts),
         remarks=[*remarks, *_alone(contest.arms)],
+        unlike=list(answer.unlike),
     )
 
 

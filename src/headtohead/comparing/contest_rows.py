@@ -62,6 +62,7 @@ def as_data(contest: Contest) -> dict[str, Any]:
         "registered": [verdict.as_data() for verdict in contest.registered],
         "budget": contest.budget.to_dict(),
         "remarks": contest.remarks,
+        "unlike_conditions": [unlike.to_dict() for unlike in contest.unlike],
     }
 
 

@@ -98,6 +98,8 @@ class Findings:
     """The command also makes runs that are missing."""
     remarks: tuple[str, ...] = ()
     """What stands between the runs and a verdict, and what is not as expected."""
+    history: tuple[str, ...] = ()
+    """The registrations of the question, where there are several, and what was rewritten since."""
     matching: Mapping[str, Any] | None = None
     tuning: TuningSummary | None = None
     effects: Effects | None = None

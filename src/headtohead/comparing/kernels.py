@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from headtohead.comparing.arms import arm_of
 from headtohead.comparing.verdict import Verdict
 from headtohead.comparing.wording import sentence
 from headtohead.tracking.record import RunRecord
 
-PLAIN = "torch"
-_ATTENTION, _RECURRENCE = "fused attention", "fused recurrence"
-_OF_TORCH = {
-    **dict.fromkeys(
-        (
-            "SoftmaxAttention", "SoftmaxCrossAttention", "Linformer", "LowRank",
-            "SlidingWindow", "Strided", "BigBird", "Longformer",
-        ),
-        _ATTENTION,
-    ),
-    **dict.fromkeys(("Lstm", "Gru", "TanhRnn"), _RECURRENCE),
-}  # fmt: skip
-"""Mixers that one of torch's own fused kernels computes."""
-ACCELERATED = ("GatedDelta", "GatedLinearAttention", "Mamba", "Mamba2", "Retention", "Rwkv7")
-"""Mixers whose runs note which kernel they had."""
-_NO_MIXERS = ("Identity",)
+UNKNOWN = "what its record does not tell"
+"""Of runs from before records told it, and of other programs."""
 
 
 def kernels_of(records: Iterable[RunRecord]) -> tuple[str, ...]:
-    """Of the mixers of one arm, by name; empty where it has none."""
+    """What computed the mixers of one arm; empty where it has none."""
     return tuple(sorted({kernel for record in records for kernel in _kernels(record)}))
 
 
@@ -51,25 +36,7 @@ def _named(verdict: Verdict, by_arm: Mapping[str, list[RunRecord]]) -> Verdict:
     return replace(named, sentence=sentence(named))
 
 
-def _kernels(record: RunRecord) -> Iterator[str]:
-    noted = record.environment.device.get("kernels") or {}
-    yield from noted.values()
-    for mixer in set(_mixers(record.config.get("model"))):
-        if mixer in _OF_TORCH:
-            yield _OF_TORCH[mixer]
-        elif mixer not in ACCELERATED or not noted:
-            yield PLAIN
-
-
-def _mixers(part: Any) -> Iterator[str]:
-    """The classes of all mixers in a configuration."""
-    if isinstance(part, Mapping):
-        target = part.get("_target_")
-        module, _, name = target.rpartition(".") if isinstance(target, str) else ("", "", "")
-        if ".mixers." in module and name not in _NO_MIXERS:
-            yield name
-        for inner in part.values():
-            yield from _mixers(inner)
-    elif isinstance(part, list | tuple):
-        for inner in part:
-            yield from _mixers(inner)
+def _kernels(record: RunRecord) -> Iterable[str]:
+    """As the mixers said themselves."""
+    noted = record.environment.device.get("kernels")
+    return (UNKNOWN,) if noted is None else noted.values()

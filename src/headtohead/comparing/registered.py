@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from headtohead.comparing.conditions import UnlikeConditions
 from headtohead.comparing.verdict import Verdict
 from headtohead.comparing.verdict_file import FILE
 from headtohead.tracking.record import RunRecord
@@ -38,6 +39,9 @@ class RegisteredAnswer:
     allow_unlike: tuple[str, ...]
     verdicts: tuple[Verdict, ...]
     remarks: tuple[str, ...]
+    """The history of its registrations among them."""
+    unlike: tuple[UnlikeConditions, ...]
+    """Conditions other than what makes the arms in which their runs differ."""
     runs: Mapping[str, _Outcome]
     """Those that the verdicts rest on, by id."""
 
@@ -117,7 +121,11 @@ def _answer(told: Mapping[str, Any], where: str) -> RegisteredAnswer:
         solved_at=study["solved_at"],
         allow_unlike=tuple(study["allow_unlike"]),
         verdicts=tuple(cast("Verdict", decode(Verdict, verdict, f"{where}: verdict")) for verdict in kept),
-        remarks=tuple(told["remarks"]),
+        remarks=(*told.get("history", {}).get("sentences", ()), *told["remarks"]),
+        unlike=tuple(
+            cast("UnlikeConditions", decode(UnlikeConditions, one, f"{where}: unlike_conditions"))
+            for one in told.get("unlike_conditions", ())
+        ),
         runs={
             run["id"]: (run["status"], run["value"])
             for run in told["runs"]

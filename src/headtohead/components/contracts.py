@@ -158,6 +158,10 @@ class State:
                     yield from part.tensors()
 
 
+PLAIN = "torch"
+"""What computes a mixer that is written in torch's plain operations."""
+
+
 class Mixer(Component):
     """Mixes information along the sequence: x[B, L, D] -> y[B, L, D]."""
 
@@ -180,6 +184,15 @@ class Mixer(Component):
     max_length: int | None = None
     """The longest sequence that it has weights for; None means any."""
 
+    def kernel_in_use(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> str:
+        """What computes it on such a device in such a precision (None: where its parameters are): the name of a fused
+        kernel, or `torch` for plain operations, the default. Empty for one that computes nothing by itself.
+
+        Verdicts on equal time tell it of every arm, and call plain operations bound by their implementation.
+        """
+        del device, dtype
+        return PLAIN
+
     @abstractmethod
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         """The whole sequence at once."""
@@ -198,6 +211,11 @@ class CrossMixer(Component):
 
     The memory is one tensor for all layers: the stack counts it among what autograd keeps, the cross mixer does not.
     """
+
+    def kernel_in_use(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> str:
+        """As of a mixer."""
+        del device, dtype
+        return PLAIN
 
     @abstractmethod
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:

@@ -13,7 +13,7 @@ A mixer that a kernel can compute says so in three lines:
                 return chunk_simple_gla(q, k, v, g=log_decay, ...)  # as that package wants them
             return ...  # our own
 
-`mixer.kernel_in_use` then says what computes it where its parameters are, and `kernel=torch` turns the door off.
+`mixer.kernel_in_use()` then says what computes it where its parameters are, and `kernel=torch` turns the door off.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from headtohead.components.contracts import Mixer
+from headtohead.components.contracts import CrossMixer, Mixer
 
 FlaKernel = Literal["auto", "torch", "fla"]
 MambaKernel = Literal["auto", "torch", "mamba_ssm"]
@@ -115,25 +115,24 @@ class Accelerated(Mixer):
 
     fast: FastKernel
 
-    @property
-    def kernel_in_use(self) -> str:
-        """torch, fla or mamba_ssm: what computes it where its parameters are, in their precision or autocast's."""
+    def kernel_in_use(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> str:
+        """torch, fla or mamba_ssm; where its parameters are, in their precision or autocast's."""
         parameter = next(self.parameters())
-        device = parameter.device
-        is_cast = torch.is_autocast_enabled(device.type)
-        return self.fast.in_use(device, torch.get_autocast_dtype(device.type) if is_cast else parameter.dtype)
+        there = device or parameter.device
+        if dtype is None and torch.is_autocast_enabled(there.type):
+            dtype = torch.get_autocast_dtype(there.type)
+        return self.fast.in_use(there, dtype or parameter.dtype)
 
 
 def kernels_in_use(
     model: nn.Module, device: torch.device | None = None, dtype: torch.dtype | None = None
 ) -> dict[str, str]:
-    """The kernel of every mixer in the model that has a choice, by the mixer's path; `device` and `dtype` are those it
-    will compute in, where it is not there yet.
+    """What every mixer in the model says that computes it, by the mixer's path; `device` and `dtype` are those it will
+    compute in, where it is not there yet.
     """
-    having = {path: part for path, part in model.named_modules() if isinstance(part, Accelerated)}
-    if device is None or dtype is None:
-        return {path: part.kernel_in_use for path, part in having.items()}
-    return {path: part.fast.in_use(device, dtype) for path, part in having.items()}
+    mixers = {path: part for path, part in model.named_modules() if isinstance(part, Mixer | CrossMixer)}
+    said = {path: mixer.kernel_in_use(device, dtype) for path, mixer in mixers.items()}
+    return {path: kernel for path, kernel in said.items() if kernel}
 
 
 def through_fla(

@@ -162,6 +162,11 @@ class DataSource(ABC):
         where rows are cut at a max_length, by split their cut_share; empty where there are no texts."""
         return {}
 
+    def leaks(self) -> Mapping[str, Any]:
+        """How many rows of validation and test stand in train as well, as data/leaks.py counts them; empty where nobody
+        looked."""
+        return {}
+
     def tokenizer_facts(self) -> Mapping[str, Any] | None:
         """How its texts become tokens, as JSON can hold it; None where the token ids are the data's own."""
         return None

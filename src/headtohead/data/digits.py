@@ -29,8 +29,11 @@ class Digits(CachedSource):
     kind = "images"
     class_names: ClassVar[tuple[str, ...]] = tuple("0123456789")
 
-    def __init__(self, *, num_train: int | None = None, batch_size: int = 64, seed: int = 0) -> None:
+    def __init__(
+        self, *, num_train: int | None = None, batch_size: int = 64, seed: int = 0, drop_shared: bool = False
+    ) -> None:
         super().__init__(batch_size)
+        self.drop_shared = drop_shared
         self.num_train, self.seed = num_train, seed
 
     def parameters(self) -> Mapping[str, Any]:

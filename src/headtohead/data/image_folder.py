@@ -41,8 +41,10 @@ class ImageFolder(CachedSource):
         test_share: float = 0.1,
         batch_size: int = 64,
         seed: int = 0,
+        drop_shared: bool = False,
     ) -> None:
         super().__init__(batch_size)
+        self.drop_shared = drop_shared
         check_picture_fields(image_size, colours)
         self.path, self.image_size, self.colours, self.seed = path, image_size, colours, seed
         self.shares = check_shares(validation_share, test_share)

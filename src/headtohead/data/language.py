@@ -15,6 +15,7 @@ from headtohead.data.byte_counting import byte_counter, framed_with_bytes
 from headtohead.data.caching import Prepared
 from headtohead.data.contracts import DataError, DataSpec, Split, SplitName
 from headtohead.data.keeping import Keeps, KeptTexts
+from headtohead.data.leaks import Compared, Matches, stretches, without
 from headtohead.data.rows import PackedRows, PaddedRows
 from headtohead.data.storage import Ragged, Table, numbers, ragged
 from headtohead.data.texts import Decode, Form, Place, TextSource
@@ -46,6 +47,15 @@ class LanguageForm(Form[str]):
 
     def texts(self, sample: str) -> Iterable[str]:
         return (sample,)
+
+    unit = "stretches"
+
+    def pieces(self, sample: str) -> Sequence[Compared]:
+        return stretches(sample)
+
+    def without(self, sample: str, matches: Matches) -> str | None:
+        left = without(sample, matches)
+        return left if left.strip() else None
 
     def keeping(self) -> Keeps:
         return KeptTexts()

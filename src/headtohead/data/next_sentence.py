@@ -50,10 +50,12 @@ class NextSentence(TextSource):
         vocab_size: int | None = None,
         bucket_by_length: bool = True,
         seed: int = 0,
+        drop_shared: bool = False,
     ) -> None:
         super().__init__(
             batch_size=batch_size, tokenizer=tokenizer, vocab_size=vocab_size, bucket_by_length=bucket_by_length
         )
+        self.drop_shared = drop_shared
         if sentences not in get_args(Ends):
             raise DataError(f"data.sentences={sentences} is unknown: choose one of {', '.join(get_args(Ends))}.")
         if sentences_per_side < 1:

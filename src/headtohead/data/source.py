@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 
 from headtohead.data.caching import Prepared, fingerprint, prepared
 from headtohead.data.contracts import SPLIT_NAMES, DataError, DataSource, DataSpec, Split, SplitName
+from headtohead.data.leaking_rows import with_leaks
+from headtohead.data.leaks import LEAKS
 
 
 class CachedSource(DataSource):
@@ -20,6 +22,10 @@ class CachedSource(DataSource):
 
     name: ClassVar[str]
     """The choice of conf/data that builds it, for messages and for the cache."""
+    draws_its_rows: bool = False
+    """Whether its rows are drawn from a space that it knows, in which some may repeat: that is no leak."""
+    drop_shared: bool = False
+    """Whether rows that stand in validation or test too are left out of train."""
 
     def __init__(self, batch_size: int) -> None:
         if batch_size < 1:
@@ -51,8 +57,18 @@ class CachedSource(DataSource):
     @property
     def content(self) -> Prepared:
         if self._content is None:
-            self._content = prepared(self.name, {"code": code_digest(type(self)), **self.parameters()}, self.make)
+            dropping = {"drop_shared": True} if self.drop_shared else {}
+            parameters = {"code": code_digest(type(self)), **self.parameters(), **dropping}
+            self._content = prepared(self.name, parameters, self._compared)
         return self._content
+
+    def _compared(self) -> Prepared:
+        """Sources of texts compare these, and all others their rows."""
+        made = self.make()
+        return made if LEAKS in made.facts else with_leaks(made, drop=self.drop_shared, draws=self.draws_its_rows)
+
+    def leaks(self) -> Mapping[str, Any]:
+        return dict(self.content.facts.get(LEAKS, {}))
 
     def prepare(self) -> None:
         _ = self.content

@@ -31,6 +31,7 @@ class TextFiles(LanguageSource):
         vocab_size: int | None = None,
         packing: Packing = "apart",
         seed: int = 0,
+        drop_shared: bool = False,
     ) -> None:
         super().__init__(
             context_length=context_length,
@@ -39,6 +40,7 @@ class TextFiles(LanguageSource):
             vocab_size=vocab_size,
             packing=packing,
         )
+        self.drop_shared = drop_shared
         self.documents = Documents(
             path,
             pattern=pattern,

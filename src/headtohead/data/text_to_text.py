@@ -46,6 +46,7 @@ class TextToText(TextSource):
             )
         self.source, self.template, self.label_words = of, template, label_words
         self.max_length = check_max_length(max_length)
+        self.draws_its_rows = of.draws_its_rows
         self._told: dict[str, Any] = {}
 
     @property
@@ -55,6 +56,8 @@ class TextToText(TextSource):
     def sample_parameters(self) -> Mapping[str, Any]:
         source = self.source
         inner = {**source.sample_parameters(), **source.form.parameters(), "kind": source.form.kind}
+        if source.drop_shared:
+            inner["drop_shared"] = True
         return {
             "of": [source.name, code_digest(type(source)), inner],
             "template": self.template,
@@ -72,7 +75,7 @@ class TextToText(TextSource):
         return {**super().view_parameters(), **self.source.view_parameters()}
 
     def samples(self) -> Mapping[SplitName, list[Pair]]:
-        samples = self.source.samples()
+        samples, _ = self.source.samples_apart()
         wording = self._wording(samples)
         pairs = {
             name: [wording.pair(sample, name, row) for row, sample in enumerate(samples[name])] for name in SPLIT_NAMES

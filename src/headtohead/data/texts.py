@@ -8,10 +8,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
+import numpy as np
+
 from headtohead.data.batch import Batch
 from headtohead.data.caching import Prepared, fingerprint
 from headtohead.data.contracts import SPLIT_NAMES, DataError, DataKind, DataSpec, Split, SplitName
 from headtohead.data.keeping import Keeps
+from headtohead.data.leaks import HELD_OUT, LEAKS, Compared, Matches, expected_repeats, leaks_between, texts_of_row
 from headtohead.data.reading_facts import reading_facts, told
 from headtohead.data.source import CachedSource
 from headtohead.data.storage import Table, ragged
@@ -66,6 +69,18 @@ class Form(ABC, Generic[Sample]):
     @abstractmethod
     def described(self, batch: Batch, content: Prepared, decode: Decode) -> list[dict[str, Any]]:
         """One small dictionary per sample."""
+
+    unit: ClassVar[str] = "rows"
+    """What `pieces` are, in the plural."""
+
+    def pieces(self, sample: Sample) -> Sequence[Compared]:
+        """What is looked for in another split: the sample as a whole, unless it is a long text."""
+        return texts_of_row(self.texts(sample))
+
+    def without(self, sample: Sample, matches: Matches) -> Sample | None:
+        """What is left of a train sample once what is held out is taken out of it; None: nothing."""
+        shares = [matches.shares(piece) for piece in self.pieces(sample)]
+        return None if any(shares) else sample
 
     def together(self, sample: Sample) -> Any:
         """Samples that have this alike stand in the same split, where splits are drawn; None tells nothing."""
@@ -127,15 +142,48 @@ class TextSource(CachedSource):
     def view_parameters(self) -> Mapping[str, Any]:
         return self.form.view_parameters()
 
+    def samples_apart(self) -> tuple[Mapping[SplitName, Sequence[Any]], Mapping[str, Any]]:
+        """The samples, without those of train that are held out too where these are dropped; and what of validation and
+        test stands in train."""
+        samples, form = self.samples(), self.form
+        if self.drop_shared:
+            samples = {**samples, "train": self._without_shared(samples)}
+        facts = leaks_between(samples, form.pieces, form.unit)
+        if self.draws_its_rows:
+            sizes = {name: facts[name]["rows"] for name in HELD_OUT}
+            facts["expected"] = expected_repeats(samples["train"], form.pieces, sizes)
+        return samples, facts
+
+    def _without_shared(self, samples: Mapping[SplitName, Sequence[Any]]) -> Sequence[Any]:
+        form, kept = self.form, self.form.keeping()
+        matches = Matches.of({name: samples[name] for name in HELD_OUT}, form.pieces)
+        rows = []
+        for row, sample in enumerate(samples["train"]):
+            left = form.without(sample, matches)
+            if left is not None:
+                rows.append(row)
+                kept.append(left)
+        self.keep_of_train(np.array(rows, dtype=np.int64))
+        if not rows:
+            raise DataError(
+                f"data.drop_shared=true leaves data={self.name} no row to train on: all of them stand in validation or "
+                "test."
+            )
+        return kept
+
+    def keep_of_train(self, rows: np.ndarray) -> None:
+        """Told which of its train samples are left, where some were dropped."""
+        del rows
+
     def make(self) -> Prepared:
-        samples = self.samples()
+        samples, leaks = self.samples_apart()
         for name in SPLIT_NAMES:
             if not samples[name]:
                 raise DataError(f"the {name} split of data={self.name} is empty: give it at least one sample.")
         tokenizer = self._known() or self._learned(samples["train"])
         made = self.form.prepared(samples, tokenizer, self.place)
         reading = reading_facts(tokenizer, {name: TextsOf(self.form, samples[name]) for name in SPLIT_NAMES})
-        return Prepared(made.tables, {**made.facts, "tokenizer": tokenizer.to_dict(), "reading": reading})
+        return Prepared(made.tables, {**made.facts, "tokenizer": tokenizer.to_dict(), "reading": reading, LEAKS: leaks})
 
     def _known(self) -> Tokenizer | None:
         """Another run's, or the one that data.tokenizer names; None where one is to be learned."""

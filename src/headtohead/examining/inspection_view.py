@@ -115,7 +115,7 @@ def _figures(costs: Costs, count: int) -> tuple[str, ...]:
 
 
 def _kernels(inspection: Inspection) -> Table:
-    table = Table(title="mixers that have a fast kernel, and what computes them here", title_justify="left")
+    table = Table(title="what computes the mixers here", title_justify="left")
     for name in ("mixer", "computed by"):
         table.add_column(name)
     for line in fold(inspection.kernels.items()):

@@ -10,17 +10,15 @@ from typing import Any
 
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.overrides import key_of
+from headtohead.comparing.conditions import COSMETIC, NAMES_AND_PLACES
 from headtohead.studying.composing import Composer
 from headtohead.studying.foundations import FIELD, Start, without_foundation
 from headtohead.studying.starts import start_content
 from headtohead.studying.study import SPLIT_FIELD, Study
 from headtohead.tracking.record import Place
 
-_NOT_OF_THE_RESULT = (
-    "name", "group", "tags", "notes", "output_dir", "resume_from", "tracking", "choices",
-)  # fmt: skip
-"""How a run is called, where it goes and who is told: another value there makes no other run."""
-_NOT_OF_THE_TRAINING = ("progress_bar", "threads", "num_workers", "num_samples", "keep_checkpoints", "log_every")
+_NOT_OF_THE_TRAINING = (*COSMETIC, "threads")
+"""Sums over other numbers of threads round otherwise, and that makes no other run."""
 _ID_LENGTH = 12
 _IN_STEPS = ("schedule.warmup", "schedule.decay")
 """Numbers of steps where they are not below 1."""
@@ -80,8 +78,8 @@ class Cells:
         begun = () if start is None else (start.override,)
         overrides = overrides_of(self._study, arm, seed, (*begun, *added), trial=trial, share=share)
         config = self._composed(arm, overrides)
-        deciding = config if start is None else {**config, FIELD: start.id}
-        return Cell(arm, seed, overrides, config, run_id(deciding), self._study.name, trial, share)
+        of_the_id = config if start is None else {**config, FIELD: start.id}
+        return Cell(arm, seed, overrides, config, run_id(of_the_id), self._study.name, trial, share)
 
     def foundation(self, name: str, seed: int) -> Cell:
         """What arms start from; of it they need the best weights."""
@@ -149,9 +147,15 @@ def shortened(config: Mapping[str, Any], steps: int) -> tuple[str, ...]:
 def run_id(config: Mapping[str, Any]) -> str:
     """A hash of what decides the result: the resolved configuration, its seed and the weights it starts from in it,
     without names and paths."""
-    deciding = {key: value for key, value in config.items() if key not in _NOT_OF_THE_RESULT}
-    deciding["trainer"] = {k: v for k, v in config["trainer"].items() if k not in _NOT_OF_THE_TRAINING}
-    if (origin := deciding.get(FIELD)) is not None:
-        deciding[FIELD] = start_content(origin)
-    text = json.dumps(deciding, sort_keys=True, separators=(",", ":"))
+    decides = deciding(config)
+    if (origin := decides.get(FIELD)) is not None:
+        decides[FIELD] = start_content(origin)
+    text = json.dumps(decides, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH]
+
+
+def deciding(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a configuration that decides the result."""
+    trainer = {key: value for key, value in config["trainer"].items() if key not in _NOT_OF_THE_TRAINING}
+    kept = {key: value for key, value in config.items() if key not in NAMES_AND_PLACES}
+    return {**kept, "trainer": trainer}

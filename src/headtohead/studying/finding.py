@@ -29,7 +29,7 @@ def findings_from(plan: Plan, report: Report, *, command: str | None = None, con
         baseline=study.baseline,
         words=Words(
             order=list(study.arms),
-            overrides={arm: what_makes(plan, arm) for arm in study.arms},
+            overrides={arm: plan.what_makes(arm) for arm in study.arms},
             commands={cell.id: command_of(cell, report.records[cell], config_dir) for cell in plan.contest},
         ),
         undone=[
@@ -51,6 +51,7 @@ def findings_from(plan: Plan, report: Report, *, command: str | None = None, con
         command=command,
         resumes=True,
         remarks=report.remarks,
+        history=report.history.sentences,
         matching=plan.matching.to_dict() if plan.matching is not None else None,
         tuning=tuning,
         effects=effects_in(plan, report),
@@ -58,13 +59,6 @@ def findings_from(plan: Plan, report: Report, *, command: str | None = None, con
         scaling=scaling_in(plan, report),
         ranking=ranking_in(plan, report),
     )
-
-
-def what_makes(plan: Plan, arm: str) -> tuple[str, ...]:
-    """The overrides that set an arm apart: its own, those that the budget asks for, and those of its tuning."""
-    matched = plan.matching.arm(arm).overrides if plan.matching is not None else ()
-    chosen = plan.tunings[arm].chosen if arm in plan.tunings else ()
-    return (*plan.study.arms[arm], *matched, *chosen)
 
 
 def command_of(cell: Cell, record: RunRecord | None, config_dir: str | None) -> str:

@@ -53,7 +53,7 @@ def family_asked(study: Study) -> Family:
         len(study.seeds),
         alpha=study.alpha,
         looks=study.looks,
-        paired=not study.seed_offsets,
+        paired=not any(study.seed_offsets.values()),
     )
 
 
@@ -82,7 +82,7 @@ def _registration(
         looks=written.looks if written else (),
         num_dropped=num_dropped,
         alpha=study.alpha,
-        paired=not study.seed_offsets,
+        paired=not any(study.seed_offsets.values()),
         scale=scale,
         solved_at=study.solved_at,
         time_unit=unit_under(study.budget_name),

@@ -84,6 +84,12 @@ class Plan:
     def run_folder(self, cell: Cell) -> Path:
         return self.folder / "runs" / cell.id
 
+    def what_makes(self, arm: str) -> tuple[str, ...]:
+        """The overrides that set an arm apart: its own, those that the budget asks for, and those of its tuning."""
+        matched = self.matching.arm(arm).overrides if self.matching is not None else ()
+        chosen = self.tunings[arm].chosen if arm in self.tunings else ()
+        return (*self.study.arms[arm], *matched, *chosen)
+
     def of_arm(self, arm: str) -> list[Cell]:
         return [cell for cell in self.cells if cell.arm == arm]
 

@@ -5,18 +5,39 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from headtohead.studying.cells import run_id
+from headtohead.studying.cells import deciding, run_id
 from headtohead.studying.foundations import FIELD, foundation_of
 from headtohead.studying.planning import Plan
 from headtohead.studying.running import is_done
 from headtohead.studying.study import Study
 from headtohead.studying.tuning.tuning import Tuning
 from headtohead.tracking.files import replace_text
+from headtohead.tracking.secrets import mask_secrets
 
 _ADDED = ("seeds", "contrasts", "arms")
+_LATER = ("seed_offsets", "allow_unlike", "budget", "tuned_by")
+"""Fields that older registrations do not have."""
+_BY_CONTENT = "it makes the arms and their baseline, and a hash of what each arm is stands in the registration"
+_BESIDE = "it is reported beside the verdicts, and none rests on it"
+UNREGISTERED: Mapping[str, str] = {
+    "name": "a study of another name has a folder, and registrations, of its own",
+    "question": "words",
+    "hypothesis": "words",
+    "expected": "it says which verdicts are reported as surprises, and changes none",
+    "shares": "verdicts rest on runs of the whole budget",
+    "scaling": _BESIDE,
+    "base": _BY_CONTENT,
+    "baseline": _BY_CONTENT,
+    "lengths": _BY_CONTENT,
+    "foundations": _BY_CONTENT,
+    "ablation": _BY_CONTENT,
+    "movable": _BY_CONTENT,
+}
+"""Fields of a study that a registration does not hold by their names, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +58,28 @@ class Registered:
     """Its design in words; None where it is told, not done."""
     arms: Mapping[str, str] = field(default_factory=dict)
     """By name a hash of what each is, its budget counted in and its seed left out; not all of them in old ones."""
+    seed_offsets: Mapping[str, int] | None = None
+    """Those that are not 0. This field and those below are None in registrations that were written before they had it.
+    """
+    allow_unlike: tuple[str, ...] | None = None
+    budget: str | None = None
+    tuned_by: str | None = None
+    """The metric that chooses among trials, and its direction."""
 
     @classmethod
     def of(cls, study: Study, arms: Mapping[str, str] | None = None) -> Registered:
         """Where looks are registered, so are all seeds up to the last of them."""
-        tuning = study.tuning.words if isinstance(study.tuning, Tuning) else None
-        asked = {field.name: getattr(study, field.name) for field in fields(cls)}
-        design = cls(**{**asked, "tuning": tuning, "arms": dict(arms or {})})
+        tuning = study.tuning if isinstance(study.tuning, Tuning) else None
+        derived: dict[str, Any] = {
+            "tuning": None if tuning is None else tuning.words,
+            "tuned_by": "nothing" if tuning is None else f"{tuning.metric}, {tuning.direction}",
+            "arms": dict(arms or {}),
+            "seed_offsets": {arm: offset for arm, offset in study.seed_offsets.items() if offset},
+            "allow_unlike": tuple(sorted(study.allow_unlike)),
+            "budget": "none" if study.budget is None else " ".join(study.budget.overrides),
+        }
+        named = [field.name for field in fields(cls) if field.name not in derived]
+        design = cls(**{name: getattr(study, name) for name in named}, **derived)
         return replace(design, seeds=tuple(range(study.looks[-1]))) if study.looks else design
 
     def asks_the_same(self, other: Registered) -> bool:
@@ -51,8 +87,9 @@ class Registered:
 
     def changed_in(self, other: Registered) -> list[str]:
         """Fields; seeds, contrasts and arms aside, which may be added one by one."""
-        asked = [field.name for field in fields(self) if field.name not in _ADDED]
-        return [name for name in asked if getattr(self, name) != getattr(other, name)]
+        known = [field.name for field in fields(self) if field.name not in (*_ADDED, *_LATER)]
+        known += [name for name in _LATER if getattr(self, name) is not None]
+        return [name for name in known if getattr(self, name) != getattr(other, name)]
 
     def departures(self, other: Registered, contrast: tuple[str, str]) -> Iterator[str]:
         """Why a contrast of the other is none of these."""
@@ -65,13 +102,33 @@ class Registered:
                 yield f"{arm} changed after registration"
 
 
+@dataclass(frozen=True)
+class Written:
+    """The file of one registration: the design, and for its readers when it was written and from which study."""
+
+    file: str
+    design: Registered
+    time: str
+    """ISO 8601, in UTC."""
+    study: Mapping[str, Any] = field(default_factory=dict)
+    """All fields of it; empty in old files."""
+    configuration: Mapping[str, Any] = field(default_factory=dict)
+    """That of the baseline, as far as it decides results; empty in old files."""
+
+
 def register(plan: Plan) -> None:
     """Once, when the first run is about to start; what was written then stays, and nothing is written once there are
     results to be seen."""
     file = _file(plan)
     if not file.exists() and not any(is_done(plan.run_folder(cell)) for cell in plan.cells):
         file.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(file, json.dumps(asdict(asked_by(plan)), indent=2) + "\n")
+        told = {
+            **asdict(asked_by(plan)),
+            "time": datetime.now(UTC).isoformat(timespec="seconds"),
+            "study": asdict(plan.study),
+            "configuration": mask_secrets({**deciding(plan.drafts[plan.study.baseline]), "seed": None}),
+        }
+        replace_text(file, json.dumps(told, indent=2) + "\n")
 
 
 def asked_by(plan: Plan) -> Registered:
@@ -82,13 +139,30 @@ def asked_by(plan: Plan) -> Registered:
 def registered(plan: Plan) -> Registered | None:
     """None where nothing was."""
     file = _file(plan)
-    if not file.is_file():
-        return None
-    written: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    contrasts = tuple((arm, other) for arm, other in written["contrasts"])
-    looks = tuple(written.get("looks", ()))
-    read = {"seeds": tuple(written["seeds"]), "looks": looks, "contrasts": contrasts}
-    return Registered(**{**written, **read, "vary": tuple(written.get("vary", ()))})
+    return read_registration(file).design if file.is_file() else None
+
+
+def registrations(plan: Plan) -> list[Written]:
+    """Return all registrations of the study's folder in the order of their time."""
+    files = _file(plan).parent.glob("*.json")
+    return sorted((read_registration(file) for file in files), key=lambda written: (written.time, written.file))
+
+
+def is_of(plan: Plan, written: Written) -> bool:
+    """Say whether this is the registration of what the study asks now."""
+    return written.file == _file(plan).name
+
+
+def read_registration(file: Path) -> Written:
+    """Read a registration of any age: old ones have no time but that of their file."""
+    told: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    changed = datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat(timespec="seconds")
+    beside = {"time": told.pop("time", changed)} | {name: told.pop(name, {}) for name in ("study", "configuration")}
+    lists = {
+        name: tuple(told[name]) for name in ("seeds", "looks", "vary", "allow_unlike") if told.get(name) is not None
+    }
+    contrasts = tuple((arm, other) for arm, other in told["contrasts"])
+    return Written(file.name, Registered(**{**told, **lists, "contrasts": contrasts}), **beside)
 
 
 def _file(plan: Plan) -> Path:

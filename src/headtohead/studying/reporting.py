@@ -12,6 +12,7 @@ from typing import Any
 
 from headtohead.building.errors import ConfigurationError, unknown
 from headtohead.comparing.arms import Costs, costs_of
+from headtohead.comparing.conditions import UnlikeConditions, sentences_on, unlike_conditions
 from headtohead.comparing.intervals import mean_interval
 from headtohead.comparing.kernels import with_kernels
 from headtohead.comparing.row_intervals import with_rows
@@ -22,12 +23,14 @@ from headtohead.comparing.verdict_file import FILE
 from headtohead.studying.auditing import audit
 from headtohead.studying.cells import Cell
 from headtohead.studying.foundations import costs_told
+from headtohead.studying.history import History, history_of
 from headtohead.studying.judging import family_asked, judged, scale_of, surprises
 from headtohead.studying.planning import Plan
 from headtohead.studying.registering import asked_by, registered
 from headtohead.studying.running import DONE, record_of
 from headtohead.studying.study import Study
 from headtohead.tracking.files import replace_text
+from headtohead.tracking.leaks import leaks_in
 from headtohead.tracking.record import RunRecord
 
 
@@ -87,6 +90,10 @@ class Report:
     records: Mapping[Cell, RunRecord | None] = field(repr=False)
     chance: float | None = None
     """What a model that learned nothing gets, of the study's metric."""
+    history: History = field(default_factory=History)
+    """Of the registrations in its folder."""
+    unlike: tuple[UnlikeConditions, ...] = ()
+    """Conditions other than what makes the arms in which their runs differ."""
 
     @property
     def failures(self) -> list[RunLine]:
@@ -116,6 +123,8 @@ class Report:
             "family": family_asked(self.study).to_dict(),
             "arms": [asdict(arm) for arm in self.arms],
             "remarks": list(self.remarks),
+            "history": self.history.to_dict(),
+            "unlike_conditions": [unlike.to_dict() for unlike in self.unlike],
             "runs": [asdict(run) for run in self.runs],
         }
 
@@ -144,10 +153,27 @@ def report_of(plan: Plan) -> Report:
     verdicts = with_rows(with_kernels(verdicts, known), known, study.metric)
     told = [f"no verdict on {arm}, which has no {study.metric}: {reason}" for arm, reason in unmeasured.items()]
     told += costs_told(study, records)
+    unlike = _unlike(plan, contest)
+    told += [*leaks_in(known), *sentences_on(unlike)]
     remarks = [*checked.objections, *told, *checked.remarks, *(surprises(study, verdicts) if complete else ())]
     return Report(
-        study, runs, arms, tuple(verdicts), tuple(remarks), complete, records, chance_in(known, *study.stage_and_name)
+        study,
+        runs,
+        arms,
+        tuple(verdicts),
+        tuple(remarks),
+        complete,
+        records,
+        chance=chance_in(known, *study.stage_and_name),
+        history=history_of(plan),
+        unlike=tuple(unlike),
     )
+
+
+def _unlike(plan: Plan, contest: Mapping[Cell, RunRecord | None]) -> list[UnlikeConditions]:
+    """The budget and the tuning of an arm are part of what makes it."""
+    runs = {arm: [record for cell, record in contest.items() if record and cell.arm == arm] for arm in plan.study.arms}
+    return unlike_conditions(runs, plan.study.contrasts, {arm: plan.what_makes(arm) for arm in plan.study.arms})
 
 
 def write(told: Mapping[str, Any], folder: Path) -> Path:

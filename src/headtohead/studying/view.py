@@ -91,7 +91,7 @@ def show_report(report: Report) -> RenderableType:
     table = ArmsTable(report)
     sentences = [Text(verdict.sentence) for verdict in report.verdicts]
     families = [Text(sentence) for sentence in families_in(report.verdicts)]
-    remarks = [Text(remark, style="yellow") for remark in report.remarks]
+    remarks = [Text(remark, style="yellow") for remark in (*report.history.sentences, *report.remarks)]
     told: tuple[RenderableType, ...] = (
         table, *_by_length(report), *sentences, *families, *remarks, *_troubles(report)
     )  # fmt: skip

@@ -15,6 +15,7 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.components.kernels import kernels_in_use
 from headtohead.components.stack import Stack
 from headtohead.tracking.files import write_each
+from headtohead.tracking.leaks import leak_sentence
 from headtohead.tracking.record import RunRecord, Status
 from headtohead.tracking.row_file import write_rows
 from headtohead.tracking.stages import TEST
@@ -60,6 +61,8 @@ def train(parts: Parts) -> RunRecord:
     take_part(parts.settings)
     parts.data.prepare()
     parts.augmentation.prepare()
+    if is_main_process() and (leak := leak_sentence(parts.data.leaks())):
+        _log.warning("data: %s", leak)
     stop = StopRequest()
     with quiet_lightning(), own_process_group(), stop.listening(), threads(parts.settings.threads):
         run = Run(parts, stop)
@@ -191,8 +194,7 @@ class Run:
         torch.manual_seed(seeds.initialisation)
         model = parts.make_model()
         check_model(model, parts.settings)
-        if kernels := kernels_in_use(model, self._device, self._precision.dtype):
-            self.session.record.environment.device["kernels"] = kernels
+        self.session.record.environment.device["kernels"] = kernels_in_use(model, self._device, self._precision.dtype)
         if starts and (run := parts.identity.init_from) is not None:
             start = start_from(model, run, class_names=parts.data.spec().class_names)
             if is_main_process():

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 import yaml
 
+from headtohead.data.leaks import LEAKS
 from headtohead.data.order import OrderedSplit
 from headtohead.metrics import Metric
 from headtohead.tasks.contracts import Task
@@ -119,6 +120,7 @@ def _new_record(run_id: str, parts: Parts) -> RunRecord:
             **_rows(parts),
             **_classes(parts),
             **_validation_texts(parts),
+            **({LEAKS: dict(found)} if (found := parts.data.leaks()) else {}),
         },
         costs=dict(parts.costs),
         budget=dict(parts.budget),

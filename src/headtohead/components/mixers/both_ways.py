@@ -24,6 +24,11 @@ class BothWays(Mixer):
         self.causal = False
         self.forwards, self.backwards = forwards, backwards
 
+    def kernel_in_use(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> str:
+        """Its directions say it themselves."""
+        del device, dtype
+        return ""
+
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         order = reversed_order(context.valid, x.shape[1], x.device)
         y = self.backwards(reordered(x, order), _read_in(order, context))

@@ -42,6 +42,11 @@ class Recurrence(Mixer):
         super().__init__()
         self.d_model, self.causal, self.kernel = d_model, True, kernel
 
+    def kernel_in_use(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> str:
+        """That of torch.nn, for all tokens at once."""
+        del device, dtype
+        return "fused recurrence"
+
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         documents = by_document(x, context)
         if documents is None:

@@ -17,6 +17,9 @@ from headtohead.components.linears import ResidualLinear, ScoreLinear
 from headtohead.components.norms import RmsScale
 from headtohead.components.scores import as_bias, causal_mask, fill
 
+FUSED_ATTENTION = "fused attention"
+"""What `attend` runs."""
+
 
 def attend(
     q: Float[Tensor, "B H L K"],
@@ -118,6 +121,11 @@ class SoftmaxAttention(Mixer, Attends):
         self.output = ResidualLinear(num_heads * width, d_model, bias=bias if output_bias is None else output_bias)
         self.query_norm = RmsScale(width, eps=qk_norm_eps) if qk_norm else None
         self.key_norm = RmsScale(width, eps=qk_norm_eps) if qk_norm else None
+
+    def kernel_in_use(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> str:
+        """That of scaled_dot_product_attention."""
+        del device, dtype
+        return FUSED_ATTENTION
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         q, k, v = self.project(x, context)

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from headtohead.components.attending import Attends, softmax_weights
 from headtohead.components.contracts import Context, CostQuery, Costs, CrossMixer, Division, State
 from headtohead.components.linears import ResidualLinear, ScoreLinear
-from headtohead.components.mixers.softmax_attention import attend, equal_share, merge_heads, split_heads
+from headtohead.components.mixers.softmax_attention import (
+    FUSED_ATTENTION,
+    attend,
+    equal_share,
+    merge_heads,
+    split_heads,
+)
 from headtohead.components.scores import as_bias
 
 
@@ -50,6 +57,11 @@ class SoftmaxCrossAttention(CrossMixer, Attends):
         self.key = ScoreLinear(d_model, self.num_kv_heads * width, bias=bias)
         self.value = nn.Linear(d_model, self.num_kv_heads * width, bias=bias)
         self.output = ResidualLinear(num_heads * width, d_model, bias=bias)
+
+    def kernel_in_use(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> str:
+        """That of scaled_dot_product_attention."""
+        del device, dtype
+        return FUSED_ATTENTION
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         return self.step(x, self.read(context), context)

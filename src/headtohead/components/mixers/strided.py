@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headtohead.components.contracts import Context, CostQuery
+from headtohead.components.contracts import PLAIN, Context, CostQuery
 from headtohead.components.mixers.blocks import Blocks
 from headtohead.components.mixers.sliding_window import required_window
 from headtohead.components.mixers.sparse_attention import SparseAttention, positions_of, score_bias
@@ -128,6 +128,11 @@ class Strided(SparseAttention):
     def is_near(self, at: Tensor, of: Tensor) -> Tensor:
         distance = (at - of).abs()
         return (distance % self.dilation == 0) & (distance <= self.back * self.dilation)
+
+    def kernel_in_use(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> str:
+        """Plain operations: its two parts share one softmax, which no fused kernel takes apart."""
+        del device, dtype
+        return PLAIN
 
     def pattern(
         self, query_places: Int[Tensor, "#B L"], key_places: Int[Tensor, "#B M"], lengths: Int[Tensor, "#B L"]

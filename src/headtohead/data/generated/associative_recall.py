@@ -31,6 +31,7 @@ class AssociativeRecall(CachedSource):
     halves of the vocabulary. The target of a key that is asked for is its value; nothing else is scored."""
 
     name: ClassVar[str] = "associative_recall"
+    draws_its_rows = True
     kind = "language"
 
     def __init__(

@@ -26,6 +26,7 @@ class GrammarCorpus(LanguageSource):
     """Documents of a few sentences each, no two alike. How common each word is follows from the seed."""
 
     name: ClassVar[str] = "grammar_lm"
+    draws_its_rows = True
 
     def __init__(
         self,

@@ -23,6 +23,7 @@ class NumberWords(PairSource):
     twice in one. With direction=both, half of the pairs go each way."""
 
     name: ClassVar[str] = "number_words"
+    draws_its_rows = True
 
     def __init__(
         self,

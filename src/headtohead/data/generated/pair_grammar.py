@@ -28,6 +28,7 @@ class PairGrammar(TextSource):
     """Pairs that all differ, all labels as common."""
 
     name: ClassVar[str] = "pair_grammar"
+    draws_its_rows = True
     kind = "labelled_text"
 
     def __init__(

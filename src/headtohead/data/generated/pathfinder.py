@@ -53,6 +53,7 @@ class Pathfinder(CachedSource):
     """Grey images. Lengths are numbers of dashes, two and a half pixels each with the gap between."""
 
     name: ClassVar[str] = "pathfinder"
+    draws_its_rows = True
     kind: ClassVar[DataKind | None] = "images"
     class_names: ClassVar[tuple[str, ...]] = ("apart", "joined")
 

@@ -28,6 +28,7 @@ from headtohead.data.tokenizers import BOS, EOS, PAD, SPECIAL_TOKENS
 class ProceduralSource(CachedSource):
     """Subclasses give the problems of each split; their form decides what rows they are, and for which tasks."""
 
+    draws_its_rows = True
     forms: ClassVar[tuple[ProblemForm, ...]]
     layout: ClassVar[Layout] = "after"
     separator: ClassVar[str] = ">"

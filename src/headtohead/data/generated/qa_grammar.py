@@ -39,6 +39,7 @@ class QaGrammar(TextSource):
     things that the context tells of, though not of both together."""
 
     name: ClassVar[str] = "qa_grammar"
+    draws_its_rows = True
     kind = "questions"
 
     def __init__(

@@ -52,6 +52,7 @@ class SentenceGrammar(LabelledSource):
     """Sentences that all differ, about half of them positive."""
 
     name: ClassVar[str] = "sentence_grammar"
+    draws_its_rows = True
     class_names: ClassVar[tuple[str, ...]] = ("negative", "positive")
 
     def __init__(

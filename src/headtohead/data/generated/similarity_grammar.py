@@ -45,6 +45,7 @@ class SimilarityGrammar(TextSource):
     all in the same words or at the same place."""
 
     name: ClassVar[str] = "similarity_grammar"
+    draws_its_rows = True
     kind = "scored_text"
 
     def __init__(

@@ -65,6 +65,7 @@ class TaggingGrammar(TextSource):
     """Sentences that all differ, in lower case, with tags in BIO."""
 
     name: ClassVar[str] = "tagging_grammar"
+    draws_its_rows = True
     kind = "tagged_text"
     class_names: ClassVar[tuple[str, ...]] = ("O", "B-LOC", "I-LOC", "B-ORG", "I-ORG", "B-PER", "I-PER")
 

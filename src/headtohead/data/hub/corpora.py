@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, ClassVar, Literal, get_args
 
+import numpy as np
+
 from headtohead.data.contracts import SPLIT_NAMES, DataError, SplitName
 from headtohead.data.hub.tables import HubTables
 from headtohead.data.keeping import KeptTexts
@@ -44,6 +46,7 @@ class HubCorpus(HubTables):
         vocab_size: int | None = None,
         packing: Packing = "apart",
         seed: int = 0,
+        drop_shared: bool = False,
         about: dict[str, str] | None = None,
     ) -> None:
         super().__init__(
@@ -65,6 +68,7 @@ class HubCorpus(HubTables):
             seed=seed,
             about=about,
         )
+        self.drop_shared = drop_shared
         if documents not in get_args(DocumentUnit):
             raise DataError(
                 f"data.documents={documents} is unknown: choose one of {', '.join(get_args(DocumentUnit))}."
@@ -75,6 +79,10 @@ class HubCorpus(HubTables):
                 f"that make 100 together, such as [90,5,5]; or null."
             )
         self.documents, self.cut = documents, None if cut is None else [float(part) for part in cut]
+
+    def keep_of_train(self, rows: np.ndarray) -> None:
+        """Its documents are no rows of its files."""
+        del rows
 
     def sample_parameters(self) -> Mapping[str, Any]:
         return {**super().sample_parameters(), "documents": self.documents, "cut": self.cut}

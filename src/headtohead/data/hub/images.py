@@ -58,9 +58,11 @@ class HubImages(CachedSource):
         colours: Colours = "rgb",
         batch_size: int = 64,
         seed: int = 0,
+        drop_shared: bool = False,
         about: dict[str, str] | None = None,
     ) -> None:
         super().__init__(batch_size)
+        self.drop_shared = drop_shared
         check_picture_fields(image_size, colours)
         self.published = Published(name, subset, revision, folder)
         self.asked_splits: dict[SplitName, str | None] = {

@@ -37,6 +37,7 @@ class PixelSequences(HubImages):
         colours: Colours = "grey",
         batch_size: int = 32,
         seed: int = 0,
+        drop_shared: bool = False,
         about: dict[str, str] | None = None,
     ) -> None:
         super().__init__(
@@ -57,6 +58,7 @@ class PixelSequences(HubImages):
             seed=seed,
             about=about,
         )
+        self.drop_shared = drop_shared
 
     def describe_rows(self) -> DataSpec:
         return spec_of_pixels(super().describe_rows())

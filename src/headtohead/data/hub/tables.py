@@ -73,6 +73,7 @@ class HubTables(TableFiles):
         vocab_size: int | None = None,
         bucket_by_length: bool = True,
         seed: int = 0,
+        drop_shared: bool = False,
         about: dict[str, str] | None = None,
     ) -> None:
         check_shares(validation_share, test_share)
@@ -103,6 +104,7 @@ class HubTables(TableFiles):
             bucket_by_length=bucket_by_length,
             seed=seed,
         )
+        self.drop_shared = drop_shared
         self.published = Published(name, subset, revision, folder)
         self.asked_splits: dict[SplitName, str | None] = {
             "train": train_split,

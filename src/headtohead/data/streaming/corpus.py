@@ -13,6 +13,7 @@ from headtohead.data.contracts import DataError, Split, SplitName
 from headtohead.data.hub.locating import Located, located
 from headtohead.data.hub.published import Published
 from headtohead.data.language import LanguageSource, Packing, encoded
+from headtohead.data.leaks import LEAKS
 from headtohead.data.places import cache_root
 from headtohead.data.source import code_digest
 from headtohead.data.storage import Table
@@ -26,7 +27,8 @@ _GIGABYTE = 10**9
 
 class StreamedCorpus(LanguageSource):
     """Parquet files of documents. The first documents are held out, the same under every seed, and no text of the train
-    stream is one of theirs; a tokenizer that is learned here learns from the documents after them."""
+    stream is one of theirs, whatever its case and white space; a tokenizer that is learned here learns from the
+    documents after them."""
 
     name: ClassVar[str] = "stream"
 
@@ -145,7 +147,8 @@ class StreamedCorpus(LanguageSource):
         documents = list(islice(self._first_documents(), sum(self.num_held_out.values()) + 1))
         held_out = [digest_of_text(text) for _, text in documents[:-1]]
         units = [[unit.file, unit.row_group, unit.num_rows] for unit in self._listed[documents[-1][0] :]]
-        return Prepared(made.tables, {**made.facts, "held_out": held_out, "units": units})
+        leaks = {**made.facts[LEAKS], "of_all": False}
+        return Prepared(made.tables, {**made.facts, "held_out": held_out, "units": units, LEAKS: leaks})
 
     def open_split(self, name: SplitName) -> Split:
         if name != "train":
@@ -190,4 +193,6 @@ class StreamedCorpus(LanguageSource):
 
 
 def digest_of_text(text: str) -> str:
-    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=12).hexdigest()
+    """The same for texts that differ in their case and white space alone."""
+    alike = " ".join(text.casefold().split())
+    return hashlib.blake2b(alike.encode(errors="surrogatepass"), digest_size=12).hexdigest()

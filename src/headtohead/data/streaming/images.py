@@ -21,6 +21,8 @@ from headtohead.data.hub.locating import Located, located
 from headtohead.data.hub.picture_files import Chosen, PictureColumns, check_schema, chosen_of, picture_bytes
 from headtohead.data.hub.published import Published
 from headtohead.data.images import ImageRows, described_images, mean_and_deviation, normalised
+from headtohead.data.leaking_rows import leaks_of
+from headtohead.data.leaks import LEAKS
 from headtohead.data.places import cache_root
 from headtohead.data.rows import as_tensor
 from headtohead.data.source import CachedSource, CachedSplit, code_digest
@@ -170,6 +172,7 @@ class StreamedImages(CachedSource):
             "mean": mean,
             "deviation": deviation,
             "columns": [chosen.image, chosen.label],
+            LEAKS: {**leaks_of({**tables, "train": measured}), "of_all": False},
             "held_out": held_out,
             "units": [[unit.file, unit.row_group, unit.num_rows] for unit in units["train"]],
         }

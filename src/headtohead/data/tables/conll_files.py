@@ -43,6 +43,7 @@ class ConllFiles(FileSamples):
         vocab_size: int | None = None,
         bucket_by_length: bool = True,
         seed: int = 0,
+        drop_shared: bool = False,
     ) -> None:
         super().__init__(
             paths={"train": path, "validation": validation_path, "test": test_path},
@@ -54,6 +55,7 @@ class ConllFiles(FileSamples):
             vocab_size=vocab_size,
             bucket_by_length=bucket_by_length,
         )
+        self.drop_shared = drop_shared
         self.word_field, self.tag_field, self.encoding = word_field, tag_field, encoding
         self.class_names = check_class_names(class_names)
 

@@ -59,6 +59,7 @@ class CsvFiles(TableFiles):
         vocab_size: int | None = None,
         bucket_by_length: bool = True,
         seed: int = 0,
+        drop_shared: bool = False,
     ) -> None:
         super().__init__(
             path=path,
@@ -90,6 +91,7 @@ class CsvFiles(TableFiles):
             bucket_by_length=bucket_by_length,
             seed=seed,
         )
+        self.drop_shared = drop_shared
         if delimiter is not None and len(delimiter) != 1:
             raise DataError(
                 f"data.delimiter={delimiter!r} must be one character, such as ';'; null: by the file's name."

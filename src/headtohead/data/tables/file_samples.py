@@ -180,6 +180,9 @@ class FileSamples(TextSource):
         """Where the samples come from, in words, for messages."""
         return f"data.path={self.paths['train']}"
 
+    def keep_of_train(self, rows: np.ndarray) -> None:
+        self._origins["train"] = chosen(self._origins["train"], rows)
+
     def place(self, name: SplitName, row: int) -> str:
         return self.where(*self._origins[name][row])
 

@@ -36,6 +36,7 @@ class ParallelText(FileSamples):
         vocab_size: int | None = None,
         bucket_by_length: bool = True,
         seed: int = 0,
+        drop_shared: bool = False,
     ) -> None:
         super().__init__(
             paths={"train": path, "validation": validation_path, "test": test_path},
@@ -47,6 +48,7 @@ class ParallelText(FileSamples):
             vocab_size=vocab_size,
             bucket_by_length=bucket_by_length,
         )
+        self.drop_shared = drop_shared
         if source is None or target is None or source == target:
             raise DataError(
                 f"data.source={source} and data.target={target} must be two endings of files, such as de and en."

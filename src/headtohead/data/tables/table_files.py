@@ -68,6 +68,7 @@ class TableFiles(FileSamples):
         vocab_size: int | None = None,
         bucket_by_length: bool = True,
         seed: int = 0,
+        drop_shared: bool = False,
     ) -> None:
         super().__init__(
             paths={"train": path, "validation": validation_path, "test": test_path},
@@ -79,6 +80,7 @@ class TableFiles(FileSamples):
             vocab_size=vocab_size,
             bucket_by_length=bucket_by_length,
         )
+        self.drop_shared = drop_shared
         self.columns = Columns(
             text=text_column,
             second_text=second_text_column,

@@ -18,6 +18,7 @@ from headtohead.examining.doctor.data import data
 from headtohead.examining.doctor.forward import forward
 from headtohead.examining.doctor.gradients import gradients
 from headtohead.examining.doctor.initial_loss import initial_loss
+from headtohead.examining.doctor.leaks import leaks
 from headtohead.examining.doctor.learning_rate import learning_rate
 from headtohead.examining.doctor.memory import memory
 from headtohead.examining.doctor.modes import modes
@@ -35,6 +36,7 @@ __all__ = ["CHECKS", "Check", "Diagnosis", "Finding", "Patient", "chosen", "exam
 _APART = ("forward", "modes", "rows")
 CHECKS: tuple[Check, ...] = (
     Check("data", "can the batches be learnt from?", data),
+    Check("leaks", "is nothing of validation and test in train?", leaks),
     Check("forward", "does a forward pass give numbers?", forward, needs=("data",)),
     Check("modes", "is evaluation exact?", modes, needs=("forward",)),
     Check("rows", "are the rows of a batch apart?", rows, needs=("forward", "modes")),

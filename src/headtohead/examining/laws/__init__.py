@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import torch
 
-from headtohead.examining.laws import attending, costs, forms, masking
+from headtohead.examining.laws import attending, costs, forms, kernels, masking
 from headtohead.examining.laws.subject import LawBroken, Subject, alone
 
 __all__ = ["LAWS", "Law", "LawBroken", "Subject", "alone", "applies"]
@@ -22,6 +22,7 @@ LAWS: tuple[Law, ...] = (
     forms.slow_twin,
     forms.autocast,
     forms.state_dict_round_trip,
+    kernels.kernel_named,
     masking.causality,
     masking.padding_invariance,
     masking.packed_documents,

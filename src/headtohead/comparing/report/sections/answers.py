@@ -28,7 +28,7 @@ def _parts(findings: Findings) -> Iterator[Part]:
         yield Answers(findings.verdicts)
     else:
         yield Text("There is no verdict.")
-    for remark in findings.remarks:
+    for remark in (*findings.history, *findings.remarks):
         yield Text(remark, "warning")
     for told in families_in(findings.verdicts):
         yield Text(f"{told}.", "note")

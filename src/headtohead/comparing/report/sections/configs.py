@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
+from headtohead.comparing.conditions import NAMES_AND_PLACES
 from headtohead.comparing.findings import Findings, Found, FoundArm
 from headtohead.comparing.report.parts import ArmName, Cell, Code, Column, Folded, Part, Section, Table, Text
 from headtohead.comparing.report.words import UNKNOWN, metric_words
 from headtohead.comparing.table import number
+from headtohead.tracking.flat import ABSENT, flat
 from headtohead.tracking.record import RunRecord
 from headtohead.tracking.secrets import mask_secrets
 
-_NAMES = ("name", "group", "tags", "notes", "output_dir", "resume_from", "seed", "tracking", "choices")
+_NAMES = (*NAMES_AND_PLACES, "seed")
 """How a run is called and where it goes; it is the same experiment whatever they are."""
-_ABSENT = "(not there)"
 _MANY = 7
 """Arms beside the baseline from which on they have no columns of their own."""
 
@@ -50,22 +50,24 @@ def _command(run: Found) -> str | None:
 
 
 def _differences(findings: Findings) -> Iterator[Part]:
-    flat = {arm.name: _flat(record.config) for arm in findings.arms if (record := _record(arm)) is not None}
-    baseline = flat.pop(findings.baseline, None)
-    if not baseline or not flat:
+    settings = {
+        arm.name: flat(record.config, without=_NAMES) for arm in findings.arms if (record := _record(arm)) is not None
+    }
+    baseline = settings.pop(findings.baseline, None)
+    if not baseline or not settings:
         return
     fields = sorted(
         {
             key
-            for config in flat.values()
+            for config in settings.values()
             for key in config.keys() | baseline.keys()
-            if config.get(key, _ABSENT) != baseline.get(key, _ABSENT)
+            if config.get(key, ABSENT) != baseline.get(key, ABSENT)
         }
     )
     if not fields:
         yield Text("The arms' configurations do not differ, seeds and names aside.", "note")
         return
-    yield (_side_by_side if len(flat) < _MANY else _by_value)(findings.baseline, baseline, flat, fields)
+    yield (_side_by_side if len(settings) < _MANY else _by_value)(findings.baseline, baseline, settings, fields)
 
 
 def _side_by_side(
@@ -74,7 +76,7 @@ def _side_by_side(
     rows: list[list[Cell]] = []
     for key in fields:
         own = [_value(config, baseline, key) for config in others.values()]
-        rows.append([Code(key), _told(baseline.get(key, _ABSENT)), *own])
+        rows.append([Code(key), _told(baseline.get(key, ABSENT)), *own])
     caption = f"{_caption(name)} A dot: like the baseline."
     return Table([Column("field"), Column(name), *(Column(other) for other in others)], rows, caption)
 
@@ -85,10 +87,10 @@ def _by_value(
     """Many arms would be columns that no page holds."""
     rows: list[list[Cell]] = []
     for key in fields:
-        own = baseline.get(key, _ABSENT)
+        own = baseline.get(key, ABSENT)
         who: dict[str, list[str]] = {}
         for arm, config in others.items():
-            if (value := config.get(key, _ABSENT)) != own:
+            if (value := config.get(key, ABSENT)) != own:
                 who.setdefault(value, []).append(arm)
         shown = (
             f"{value} of {'all others' if len(arms) == len(others) else ', '.join(arms)}" for value, arms in who.items()
@@ -106,12 +108,12 @@ def _caption(baseline: str) -> str:
 
 
 def _value(config: Mapping[str, str], baseline: Mapping[str, str], key: str) -> Cell:
-    value = config.get(key, _ABSENT)
-    return "·" if value == baseline.get(key, _ABSENT) else _told(value)
+    value = config.get(key, ABSENT)
+    return "·" if value == baseline.get(key, ABSENT) else _told(value)
 
 
 def _told(value: str) -> Cell:
-    return UNKNOWN if value == _ABSENT else Code(value)
+    return UNKNOWN if value == ABSENT else Code(value)
 
 
 def _in_full(findings: Findings) -> Iterator[Part]:
@@ -128,14 +130,3 @@ def _record(arm: FoundArm) -> RunRecord | None:
     """Of the first seed, finished if there is one."""
     records = arm.records or [run.record for run in arm.runs if run.record is not None]
     return next(iter(records), None)
-
-
-def _flat(config: Any, above: str = "") -> dict[str, str]:
-    if isinstance(config, Mapping) and config:
-        parts = (
-            _flat(value, f"{above}.{key}" if above else str(key))
-            for key, value in config.items()
-            if above or key not in _NAMES
-        )
-        return {key: value for part in parts for key, value in part.items()}
-    return {above: str(config)} if above else {}
