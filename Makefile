@@ -29,7 +29,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --no-deps torchscale  # its retention alone is a reference of the tests
 	@touch $(INSTALLED)
 
-demo: $(INSTALLED)  ## a small study, four arms and three seeds, from nothing to its report
+demo: $(INSTALLED)  ## a small study, four arms and five seeds, from nothing to its report
 	@echo "==> h2h study demo --workers 2 --threads 1"
 	@$(BIN)/h2h study demo --workers 2 --threads 1
 

@@ -11,7 +11,7 @@ import pytest
 from wandb_server import WandbServer
 from wandb_trainings import TINY, h2h
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.process]
 BASE = ", ".join((*TINY, "probe=default"))
 STUDY = f"""
 question: Does position matter here?
@@ -36,7 +36,6 @@ def server() -> Iterator[WandbServer]:
     assert running.unknown == []
 
 
-@pytest.mark.process
 def test_a_study_has_its_page_and_report_and_is_compared_from_there_and_from_disk_at_once(
     tmp_path: Path, server: WandbServer
 ) -> None:

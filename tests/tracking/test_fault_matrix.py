@@ -11,7 +11,7 @@ import pytest
 from wandb_server import WandbServer
 from wandb_trainings import STEPS, Terminal, Training, train
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.process]
 LONGEST_END = 3 + 9
 """The finish_timeout of these runs, and what a busy machine adds to the end of a process."""
 
@@ -57,7 +57,6 @@ def reference(tmp_path_factory: pytest.TempPathFactory, terminal: Terminal) -> T
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.process
 def test_trouble_with_the_server_costs_a_run_nothing(
     tmp_path: Path, name: str, reference: Training, terminal: Terminal
 ) -> None:

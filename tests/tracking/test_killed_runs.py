@@ -12,7 +12,7 @@ from headtohead.tracking.store import RunFolder, find_runs
 from wandb_server import ServedRun, WandbServer
 from wandb_trainings import TINY, Terminal
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.process]
 STEPS, BETWEEN = 90, 30
 LONG = (*TINY, f"trainer.max_steps={STEPS}", f"trainer.validate_every={BETWEEN}", "probe=default", "probe.every=15")
 
@@ -70,7 +70,6 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, terminal: Terminal) ->
     return the_run(home)
 
 
-@pytest.mark.process
 def test_killed_online_run_goes_on_under_its_id_with_every_row_once(
     tmp_path: Path, terminal: Terminal, undisturbed: RunFolder
 ) -> None:

@@ -18,7 +18,7 @@ from headtohead.training.checkpoints import load, load_weights
 from headtohead.training.optimizers import lion, muon
 from headtohead.training.run import train
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.process]
 WAYS = ("sharded", "divided")
 CASES: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -63,7 +63,6 @@ def one_process(folder: Path, **changes: Any) -> Any:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.process
 def test_a_model_on_two_processes_has_the_curves_of_one(
     records: dict[tuple[str, str], RunRecord], alone: dict[str, RunRecord], case: str, way: str
 ) -> None:
@@ -97,7 +96,6 @@ def test_checkpoints_are_whole_and_plain_and_those_of_one_process(
             torch.testing.assert_close(state["state"][place][name], tensor, atol=1e-5, rtol=1e-3)
 
 
-@pytest.mark.process
 def test_a_run_goes_on_with_any_number_of_processes(tmp_path: Path) -> None:
     """Six steps in one way and six in another, with momenta, clipping and a schedule that goes on."""
     begins = SPREAD + "for way in (SHARDED, DIVIDED): tell(train(parts(folder, make_model=still, max_steps=6, **way)))"
@@ -115,7 +113,6 @@ for path, way in (({str(first)!r}, SHARDED), ({str(sharded)!r}, DIVIDED)):
             assert curve(record.path, name) == pytest.approx(curve(expected.path, name), rel=1e-5), name
 
 
-@pytest.mark.process
 def test_four_processes_shard_and_divide_at_once(tmp_path: Path) -> None:
     both = 'tell(train(parts(folder, make_model=still, strategy="model_parallel", devices=4, tensor_parallel=2)))'
     (record,) = records_of(both, tmp_path)
@@ -136,7 +133,6 @@ TEXT = ["data.num_train=200", "data.num_validation=20", "data.num_test=20"]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.process
 def test_every_family_can_be_spread(tmp_path: Path, family: str) -> None:
     """Through configurations, metrics that write and samples included."""
     import headtohead as h2h

@@ -15,7 +15,7 @@ from headtohead.data.hub.tables import HubTables
 from hub_server import HubServer, hub_of
 from published_sets.classification import write_sst2
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.process]
 NAME = "stanfordnlp/sst2"
 TRAIN = "data/train-00000-of-00001.parquet"
 PREPARE = f"""
@@ -59,7 +59,6 @@ def unfinished(cache: Path) -> list[Path]:
     return [path for pattern in ("*.incomplete", ".unfinished-*") for path in cache.rglob(pattern)]
 
 
-@pytest.mark.process
 def test_two_processes_at_once_fetch_each_file_once_and_read_the_same(hub: HubServer, tmp_path: Path) -> None:
     both = [started(PREPARE) for _ in range(2)]
     told = [process.communicate(timeout=120)[0].strip() for process in both]
@@ -68,7 +67,6 @@ def test_two_processes_at_once_fetch_each_file_once_and_read_the_same(hub: HubSe
     assert len(hub.requests_of("GET", TRAIN)) == 1 and unfinished(tmp_path / "caches") == []
 
 
-@pytest.mark.process
 def test_a_process_killed_while_it_fetches_leaves_nothing_that_counts(hub: HubServer, tmp_path: Path) -> None:
     hub.held.add(TRAIN)
     with started(PREPARE) as process:
@@ -85,7 +83,6 @@ def test_a_process_killed_while_it_fetches_leaves_nothing_that_counts(hub: HubSe
     assert unfinished(cache) == [] and len(list(cache.rglob("train-*.parquet"))) == 1
 
 
-@pytest.mark.process
 def test_a_process_killed_while_it_caches_leaves_nothing_that_counts(hub: HubServer, tmp_path: Path) -> None:
     with started(KILLED_WHILE_CACHING) as process:
         process.communicate(timeout=120)

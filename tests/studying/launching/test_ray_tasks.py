@@ -11,7 +11,7 @@ import pytest
 from headtohead.studying.launcher import Command
 from headtohead.studying.launching.ray_tasks import RayTasks
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.process]
 STOPS_GENTLY = """
 import pathlib, signal, sys, time
 def end(*_):
@@ -27,7 +27,6 @@ def python(program: str, log: Path) -> Command:
     return Command((sys.executable, "-S", "-c", program), log, threads=2)
 
 
-@pytest.mark.process
 def test_tasks_run_in_the_folder_of_the_command_and_end_gently_when_they_are_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
