@@ -144,7 +144,7 @@ for line in sys.stdin:
 
 
 def _wait_for(moment: Callable[[], bool], child: int) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600  # as long as a loaded machine needs
     while not moment():
         assert time.monotonic() < deadline, "the moment never came"
         os.kill(child, 0)  # an error where it has ended by itself
