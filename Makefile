@@ -59,11 +59,11 @@ demo-again:  ## forget the demo's runs and train them anew
 	@rm -rf outputs/studies/demo
 	@$(MAKE) --no-print-directory demo
 
-test: $(INSTALLED)  ## every claim that needs no process of its own (four minutes on two cores)
+test: $(INSTALLED)  ## every claim that needs no process of its own
 	@echo "==> pytest on $(WORKERS) processes"
 	@$(PYTEST) -n $(WORKERS) --dist worksteal
 
-test-all: $(INSTALLED)  ## all tests but those of a GPU (twenty minutes on two cores)
+test-all: $(INSTALLED)  ## all tests but those of a GPU (about 25 minutes on two cores)
 	@echo "==> pytest on $(WORKERS) processes, the tests that start processes or train for long among them"
 	@$(PYTEST) -n $(WORKERS) --dist worksteal -m 'not gpu'
 

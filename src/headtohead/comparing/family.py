@@ -33,10 +33,10 @@ class Family:
     effect: float | None
     """The smallest found in 80 % of studies; None where none is."""
     effects: tuple[tuple[int, float], ...]
-    """Of other numbers of seeds."""
+    """The effects that other numbers of seeds could show."""
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the family as JSON holds it."""
         return {**asdict(self), "power": POWER, "effects": {str(seeds): effect for seeds, effect in self.effects}}
 
     @property

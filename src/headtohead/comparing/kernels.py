@@ -11,7 +11,7 @@ from headtohead.comparing.wording import sentence
 from headtohead.tracking.record import RunRecord
 
 UNKNOWN = "what its record does not tell"
-"""Of runs from before records told it, and of other programs."""
+"""What stands for the kernel of runs whose record names none, such as those of other programs."""
 
 
 def kernels_of(records: Iterable[RunRecord]) -> tuple[str, ...]:
