@@ -16,6 +16,7 @@ from headtohead.api import compare
 from headtohead.building.choices import choices
 from headtohead.cli import main
 from headtohead.comparing.contest import Contest
+from headtohead.comparing.dashboard.index import RunIndex
 from headtohead.comparing.dashboard.studies import studies
 from headtohead.comparing.report.parts import Answers
 from headtohead.comparing.report.sections.answers import section as section_of
@@ -98,7 +99,9 @@ def test_a_study_has_one_answer_whoever_is_asked(name: str, tmp_path: Path) -> N
     from_python = contest(plan.folder)
     assert tuple(from_python.verdicts) == report.verdicts and not from_python.registered
     assert contest(plan.folder, against=plan.study.baseline, metric=plan.study.metric).verdicts == from_python.verdicts
-    (shown,) = studies(tmp_path)
+    (shown,) = studies(tmp_path.resolve(), RunIndex(tmp_path).records())
+    assert [verdict["answer"] for verdict in shown["verdicts"]] == [verdict.answer for verdict in report.verdicts]
+    assert not [remark for remark in shown["remarks"] if remark.startswith("out of date")]
     sentences = [verdict.sentence for verdict in report.verdicts]
     assert [verdict["sentence"] for verdict in shown["verdicts"]] == sentences
     findings = replace(findings_from(plan, report), scaling=None)
@@ -164,7 +167,10 @@ def test_the_history_of_a_question_and_unlike_conditions_are_told_by_a_compariso
     write(report.to_dict(), plan.folder)
     found = contest(plan.folder)
     assert tuple(found.unlike) == report.unlike and report.unlike
-    assert report.history.sentences and set(report.history.sentences) | set(report.remarks) <= set(found.remarks)
+    remarks = set(report.history.sentences) | set(report.remarks)
+    assert report.history.sentences and remarks <= set(found.remarks)
+    (shown,) = studies(plan.folder.parent.parent)
+    assert remarks <= set(shown["remarks"])
 
 
 def test_a_set_of_its_runs_is_not_what_was_registered(demo: tuple[Plan, Report]) -> None:
@@ -183,7 +189,10 @@ def test_a_run_that_ended_after_the_verdict_is_told(tmp_path: Path) -> None:
     assert contest(plan.folder).verdicts == list(report_of(plan).verdicts), "registered seeds are missing in both"
     run_all(plan, seeds=[2])
     (first, *_) = contest(plan.folder).verdicts
-    assert "runs that ended after its verdict, which h2h study demo gives anew" in first.reasons[0]
+    told = "runs that ended after its verdict, which h2h study demo gives anew"
+    assert told in first.reasons[0]
+    (shown,) = studies(tmp_path.resolve(), RunIndex(tmp_path).records())
+    assert shown["remarks"][0].startswith(f"out of date: {told}")
 
 
 def test_a_registered_study_without_verdict_is_none_that_was_registered(tmp_path: Path) -> None:

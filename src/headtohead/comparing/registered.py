@@ -45,7 +45,7 @@ class RegisteredAnswer:
     runs: Mapping[str, _Outcome]
     """Those that the verdicts rest on, by id."""
 
-    def departures(self, records: Iterable[RunRecord], terms: Terms, metric: str) -> Iterator[str]:
+    def departures(self, records: Sequence[RunRecord], terms: Terms, metric: str) -> Iterator[str]:
         """Yield in what a comparison of these runs by this metric is another question; nothing where it is this one."""
         if metric != self.metric:
             yield f"{metric}, not {self.metric}"
@@ -60,6 +60,11 @@ class RegisteredAnswer:
             yield f"runs that no verdict of the study knows ({_few(found.keys() - self.runs.keys())})"
         if ended.keys() - found.keys():
             yield f"without some of its runs ({_few(ended.keys() - found.keys())})"
+        yield from self.behind(records)
+
+    def behind(self, records: Iterable[RunRecord]) -> Iterator[str]:
+        """Say which of these runs ended after the verdict was given; nothing where it rests on all of them."""
+        found = {record.id: _outcome(record, self.metric) for record in records}
         changed = [name for name in found.keys() & self.runs.keys() if found[name] != _seen(self.runs[name])]
         if changed:
             yield f"runs that ended after its verdict, which h2h study {self.study} gives anew ({_few(changed)})"

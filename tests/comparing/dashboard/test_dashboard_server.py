@@ -155,7 +155,7 @@ def test_studies_tell_their_verdicts(dashboard: Dashboard, root: Path) -> None:
     begun, norms, torn = told(dashboard, "/api/studies")
     assert begun == {"name": "begun", "report": False}
     assert norms["question"] == "Which norm?"
-    assert norms["verdicts"] == [{"kind": "better", "sentence": "rms_norm is better."}]
+    assert norms["verdicts"] == [{"kind": "better", "answer": "better", "sentence": "rms_norm is better."}]
     assert "is not valid JSON" in torn["unreadable"]
 
 

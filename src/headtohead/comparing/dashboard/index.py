@@ -68,6 +68,12 @@ class RunIndex:
                 self._refresh()
             return self._entries.get(key)
 
+    def records(self) -> list[RunRecord]:
+        """Return the records that could be read."""
+        with self._lock:
+            self._refresh()
+            return [entry.record for entry in self._entries.values() if entry.record is not None]
+
     def _refresh(self) -> None:
         start = time.monotonic()
         if start < self._next:

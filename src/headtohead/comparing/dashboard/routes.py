@@ -41,7 +41,7 @@ class Routes:
             "/api/curves": self._curves,
             "/api/run": self._run,
             "/api/table": self._table,
-            "/api/studies": lambda _: as_json(studies(self.root)),
+            "/api/studies": lambda _: as_json(studies(self.index.root, self.index.records())),
             "/picture": self._picture,
             "/report": self._report,
         }

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from headtohead.comparing.dashboard.inside import folders_in, is_inside
+from headtohead.comparing.registered import RegisteredAnswer, answers_of
 from headtohead.comparing.verdict_file import FILE
+from headtohead.tracking.record import RunRecord
 
 _REPORT, _FOLDER = "report.html", "studies"
 
 
-def studies(root: Path) -> list[dict[str, Any]]:
-    """One for each folder with a verdict or runs, by name."""
-    return [_study(root, folder) for folder in folders_in(root, root / _FOLDER)]
+def studies(root: Path, records: Sequence[RunRecord] = ()) -> list[dict[str, Any]]:
+    """Return one for each folder with a verdict or runs, by name; `records` tell which verdicts are out of date."""
+    answers = answers_of(records)
+    told = []
+    for folder in folders_in(root, root / _FOLDER):
+        study = _study(root, folder)
+        behind = _behind(answers.get(folder), records) if "verdicts" in study else []
+        told.append({**study, "remarks": [*behind, *study.get("remarks", ())]} if behind else study)
+    return told
 
 
 def report_of(root: Path, name: str) -> Path | None:
@@ -25,6 +33,10 @@ def report_of(root: Path, name: str) -> Path | None:
         if folder.name == name and file.is_file() and is_inside(root, file):
             return file
     return None
+
+
+def _behind(answer: RegisteredAnswer | None, records: Sequence[RunRecord]) -> list[str]:
+    return [] if answer is None else [f"out of date: {why}" for why in answer.behind(records)]
 
 
 def _study(root: Path, folder: Path) -> dict[str, Any]:
@@ -48,12 +60,22 @@ def _told(found: Mapping[str, Any]) -> dict[str, Any]:
         "hypothesis": _text(asked.get("hypothesis")),
         "complete": found.get("complete") is True,
         "verdicts": [
-            {"kind": _text(verdict.get("kind")), "sentence": _text(verdict.get("sentence"))}
+            {
+                "kind": _text(verdict.get("kind")),
+                "answer": _text(verdict.get("answer", verdict.get("kind"))),
+                "sentence": _text(verdict.get("sentence")),
+            }
             for verdict in _listed(found.get("verdicts"))
             if isinstance(verdict, Mapping)
         ],
-        "remarks": [_text(remark) for remark in _listed(found.get("remarks"))],
+        "remarks": [_text(remark) for remark in (*_history(found), *_listed(found.get("remarks")))],
     }
+
+
+def _history(found: Mapping[str, Any]) -> list[Any]:
+    """Return what the registrations of the folder say: how many there are, and what was rewritten since."""
+    history = found.get("history")
+    return _listed(history.get("sentences")) if isinstance(history, Mapping) else []
 
 
 def _listed(value: Any) -> list[Any]:

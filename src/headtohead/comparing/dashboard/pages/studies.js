@@ -37,7 +37,7 @@ function card(study, isOpen) {
     el("h2", {}, study.title || study.name, el("small", { class: "badge" }, study.verdicts === undefined ? "no verdict yet" : study.complete ? "complete" : "going on")),
     study.unreadable ? el("p", { class: "reason" }, study.unreadable) : null,
     study.question ? el("p", { class: "question" }, study.question) : null,
-    ...(study.verdicts ?? []).map((verdict) => el("p", { class: "verdict", "data-kind": verdict.kind }, el("b", {}, verdict.kind), ` ${verdict.sentence}`)),
+    ...(study.verdicts ?? []).map((verdict) => el("p", { class: "verdict", "data-kind": verdict.kind }, el("b", {}, verdict.answer), ` ${verdict.sentence}`)),
     ...(study.remarks ?? []).map((remark) => el("p", { class: "note" }, remark)),
     el("div", { class: "controls" },
       el("button", { type: "button", onclick: runs }, "its runs"),
