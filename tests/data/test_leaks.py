@@ -23,6 +23,7 @@ from headtohead.data.streaming.corpus import StreamedCorpus
 from headtohead.data.streaming.images import StreamedImages
 from headtohead.data.tables.csv_files import CsvFiles
 from headtohead.data.text import TextFiles
+from headtohead.data.text_to_text import TextToText
 from headtohead.data.texts import TextSource
 from headtohead.tracking.leaks import leak_sentence, leak_share, repeats_sentence
 
@@ -90,6 +91,10 @@ def found_by(source: CachedSource, monkeypatch: pytest.MonkeyPatch) -> None:
     assert leaks[split]["exactly"] >= planned > 0 and leaks["train"]["held_out"] >= planned
     said = repeats_sentence(leaks) if source.draws_its_rows else leak_sentence(leaks)
     assert said is not None and (leak_share(leaks) == 0) == source.draws_its_rows
+    if not source.draws_its_rows:
+        assert [word for word in said.replace("=", "(").split("(") if "drop_shared" in word] == (
+            [field] if (field := source.drop_field) else []
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -155,6 +160,11 @@ def test_every_choice_that_can_leak_can_drop() -> None:
 
     having = [path.stem for path in CONF.glob("*.yaml") if "drop_shared" in yaml.safe_load(path.read_text())]
     assert sorted(having) == sorted(CAN_DROP)
+
+
+def test_texts_in_words_name_the_field_of_the_texts_that_they_are_made_of(tmp_path: Path) -> None:
+    of = table(tmp_path, ["a good film,yes", "a bad film,no"], ["a good film,yes"])
+    assert TextToText(of=of, tokenizer="char").leaks()["drop_field"] == "data.of.drop_shared"
 
 
 def table(folder: Path, train: list[str], test: list[str]) -> CsvFiles:

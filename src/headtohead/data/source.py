@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -67,8 +68,14 @@ class CachedSource(DataSource):
         made = self.make()
         return made if LEAKS in made.facts else with_leaks(made, drop=self.drop_shared, draws=self.draws_its_rows)
 
+    @property
+    def drop_field(self) -> str | None:
+        """The field that takes shared rows out of train; None where none does."""
+        return "data.drop_shared" if "drop_shared" in signature(type(self)).parameters else None
+
     def leaks(self) -> Mapping[str, Any]:
-        return dict(self.content.facts.get(LEAKS, {}))
+        facts = self.content.facts.get(LEAKS, {})
+        return {**facts, "drop_field": self.drop_field} if facts else {}
 
     def prepare(self) -> None:
         _ = self.content

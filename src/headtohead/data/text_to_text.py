@@ -50,6 +50,11 @@ class TextToText(TextSource):
         self._told: dict[str, Any] = {}
 
     @property
+    def drop_field(self) -> str | None:
+        inner = self.source.drop_field
+        return None if inner is None else inner.replace("data.", "data.of.", 1)
+
+    @property
     def form(self) -> PairForm:
         return PairForm(self.max_length)
 

@@ -25,9 +25,11 @@ def leak_sentence(leaks: Mapping[str, Any]) -> str | None:
         return None
     parts = [_count(name, leaks) for name in _HELD_OUT if leaks[name]["in_train"]]
     looked_at = "" if leaks.get("of_all", True) else ", as far as train was looked at"
+    field = leaks.get("drop_field")
+    advice = f" ({field}=true takes them out of train)" if field else ""
     return (
-        f"{' and '.join(parts)} stand in train too{looked_at}: what is measured on them may have been learned by heart "
-        "(data.drop_shared=true takes them out of train)"
+        f"{' and '.join(parts)} stand in train too{looked_at}: what is measured on them may have been learned by heart"
+        f"{advice}"
     )
 
 

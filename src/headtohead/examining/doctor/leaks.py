@@ -20,5 +20,7 @@ def leaks(patient: Patient) -> Finding:
         compared = f"none of {counts['validation']['rows'] + counts['test']['rows']:,} held-out {counts['unit']}"
         return Finding("ok", repeats_sentence(counts) or f"{compared} stands in train", "", measured)
     verdict: Verdict = "fault" if leak_share(counts) >= _GRAVE else "warning"
-    advice = "set data.drop_shared=true, or draw the splits by what belongs together (data.share_by)"
+    field = counts.get("drop_field")
+    advice = f"set {field}=true, or " if field else ""
+    advice += "draw the splits by what belongs together (data.share_by)"
     return Finding(verdict, sentence, advice, measured)
