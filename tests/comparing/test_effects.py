@@ -188,3 +188,31 @@ def test_effects_on_accuracies_are_shown_as_far_as_accuracies_reach() -> None:
         assert high > reach
         assert found(shown, name).interval == pytest.approx((max(low, -reach), reach))
         assert found(shown, name).p == pytest.approx(stats.ttest_1samp(seeds, 0).pvalue)
+
+
+def small_ablation(differences: Sequence[float], level: float = 5.0) -> tuple[Factors, Values]:
+    """One factor of two levels, whose effect in each seed is given."""
+    factors = crossed({"norm": ("layer", "rms")})
+    base, changed = factors.arms
+    return factors, {
+        base: {seed: level + 0.1 * (-1) ** seed for seed in range(len(differences))},
+        changed: {seed: level + 0.1 * (-1) ** seed + each for seed, each in enumerate(differences)},
+    }
+
+
+def test_from_six_seeds_an_exact_test_has_to_agree() -> None:
+    """Five large differences and a tiny one the other way: t gives p = 0.004, flipped signs 4 of 64."""
+    (effect,) = effects_of(*small_ablation([1.0, 1.0, 1.0, 1.0, 1.0, -0.01]), READING).effects
+    assert effect.p == pytest.approx(4 / 64) and effect.kind == "undecided"
+    (effect,) = effects_of(*small_ablation([1.0, 1.1, 0.9, 1.0, 1.2, 0.8]), READING).effects
+    assert effect.p == pytest.approx(2 / 64) and effect.kind == "worse"
+
+
+def test_few_seeds_near_an_end_of_the_metric_decide_nothing() -> None:
+    reading = Reading("test/accuracy", "max")
+    factors, values = small_ablation([0.006, 0.006, 0.007, 0.0065], level=0.5)
+    near = {arm: {seed: 0.98 + 0.1 * (value - 0.5) for seed, value in runs.items()} for arm, runs in values.items()}
+    assert effects_of(factors, values, reading).effects[0].kind == "better"
+    (effect,) = effects_of(factors, near, reading).effects
+    assert effect.kind == "undecided" and effect.withheld is not None
+    assert "too few seeds for this shape" in certainty(effect)

@@ -1,6 +1,8 @@
-"""What the factors of an ablation do: main effects and interactions, each a contrast within every seed, tested over
-the seeds with Student's t; p-values of what was registered after Holm, of what explores after Benjamini and Hochberg,
-over all effects that can be told either way.
+"""What the factors of an ablation do: main effects and interactions, each a contrast within every seed.
+
+Each is tested over the seeds as a verdict is: with Student's t, from six seeds on by an exact test too. P-values of what
+was registered are adjusted after Holm, of what explores after Benjamini and Hochberg, over all effects that can be
+estimated.
 """
 
 from __future__ import annotations
@@ -14,11 +16,14 @@ from typing import Literal
 import numpy as np
 
 from headtohead.comparing.intervals import difference_interval
+from headtohead.comparing.shape_guard import Agreement, Shape, agreement
 from headtohead.comparing.statistics.adjusting import adjusted
 from headtohead.comparing.statistics.factorial import Cell, Design, Effect, Estimator
+from headtohead.comparing.statistics.guard import Guard
 from headtohead.comparing.statistics.means import Estimate, paired
 from headtohead.comparing.statistics.power import detectable_effect
 from headtohead.comparing.statistics.shapes import Scale, shape_of
+from headtohead.comparing.statistics.skew import is_skewed
 from headtohead.comparing.verdict import Values
 
 Told = Literal["better", "worse", "interact", "undecided", "not estimable"]
@@ -54,7 +59,10 @@ class FoundEffect:
     difference: float | None = None
     interval: tuple[float, float] | None = None
     p: float | None = None
+    """The larger of both, where an exact test stands beside the t-test."""
     p_adjusted: float | None = None
+    withheld: str | None = None
+    """Why there are too few seeds for this shape, whatever the tests say."""
     exploratory: bool = False
     """It rests on an arm or on seeds that were not registered so."""
     detectable: float | None = None
@@ -116,6 +124,13 @@ class Reading:
     scale: Scale | None = None
     num_effects: int = 1
     """That are tested together."""
+    skewed: bool = False
+    """Whether the values of the arms are."""
+
+    @property
+    def strictest(self) -> float:
+        """Return what a p-value by itself has to stay below, whatever the other effects say."""
+        return self.level / max(1, self.num_effects)
 
 
 def effects_of(factors: Factors, values: Values, reading: Reading) -> Effects:
@@ -148,12 +163,17 @@ def _found(factors: Factors, kept: Sequence[str], matrix: np.ndarray, reading: R
     estimators = design.estimators(interactions=factors.crossed)
     estimates = [_estimate(matrix, each) for each in estimators]
     told = [place for place, each in enumerate(estimates) if each is not None]
-    p_values = [_p(each) for each in estimates if each is not None]
+    reading = replace(reading, num_effects=len(told), skewed=is_skewed(matrix.T.tolist()))
+    agreed = [
+        _agreement(matrix, estimator, estimate, reading)
+        for estimator, estimate in zip(estimators, estimates, strict=True)
+    ]
+    p_values = [None if (each := agreed[place]) is None else each.p for place in told]
     holm, explored = (dict(zip(told, adjusted(p_values, how), strict=True)) for how in ("holm", "benjamini_hochberg"))
     for place, (estimator, estimate) in enumerate(zip(estimators, estimates, strict=True)):
         explores = _explores(estimator, kept, reading)
         family = explored if explores else holm
-        effect = _effect(estimator, estimate, family.get(place), matrix, replace(reading, num_effects=len(told)))
+        effect = _effect(estimator, estimate, agreed[place], family.get(place), len(matrix), reading)
         yield replace(effect, exploratory=explores, interval=_shown(effect, estimator, matrix, reading))
     for factor, (_, *others) in factors.levels.items():
         for level in others:
@@ -183,20 +203,34 @@ def _estimate(matrix: np.ndarray, estimator: Estimator) -> Estimate | None:
     """Each seed is a whole experiment; None below two."""
     if estimator.weights is None or len(matrix) < 2:
         return None
-    plus, minus = (matrix @ np.clip(sign * estimator.weights, 0.0, None) for sign in (1, -1))
-    return paired(plus, minus)
+    return paired(*_sides(matrix, estimator.weights))
 
 
-def _p(estimate: Estimate) -> float | None:
-    p = float(estimate.p()) if np.isfinite(estimate.error) else math.nan
-    return p if math.isfinite(p) else None
+def _sides(matrix: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return by seed what is added up and what is subtracted."""
+    return matrix @ np.clip(weights, 0.0, None), matrix @ np.clip(-weights, 0.0, None)
+
+
+def _agreement(
+    matrix: np.ndarray, estimator: Estimator, estimate: Estimate | None, reading: Reading
+) -> Agreement | None:
+    """Return what the exact test makes of the t-test's p-value; None where there is none."""
+    if estimator.weights is None or estimate is None or not np.isfinite(estimate.error):
+        return None
+    if not math.isfinite(p := float(estimate.p())):
+        return None
+    scale = np.clip(estimator.weights, 0.0, None).sum()  # so that both sides are on the scale of the metric
+    plus, minus = ((side / scale).tolist() for side in _sides(matrix, estimator.weights))
+    guard = Guard((len(matrix), len(matrix)), reading.level, reading.strictest)
+    return agreement((plus, minus), p, None, None, guard, Shape(reading.metric, reading.skewed))
 
 
 def _effect(
     estimator: Estimator,
     estimate: Estimate | None,
+    agreed: Agreement | None,
     p_adjusted: float | None,
-    matrix: np.ndarray,
+    num_seeds: int,
     reading: Reading,
 ) -> FoundEffect:
     levels, names = estimator.effect.levels, tuple(alias.name for alias in estimator.aliases)
@@ -204,19 +238,19 @@ def _effect(
         return FoundEffect(levels, "not estimable", aliases=names)
     if estimate is None:
         return FoundEffect(levels, "undecided", assuming=names)
-    p = _p(estimate)
     difference = float(estimate.difference)
     low, high = (float(bound) for bound in estimate.interval(reading.level))
-    strictest = reading.level / max(1, reading.num_effects)
-    detectable = detectable_effect(len(matrix), alpha=reading.level, level=strictest) * float(estimate.sd)
+    detectable = detectable_effect(num_seeds, alpha=reading.level, level=reading.strictest) * float(estimate.sd)
+    withheld = None if agreed is None else agreed.withheld
     return FoundEffect(
         levels=levels,
-        kind=_kind(difference, p_adjusted, len(levels) > 1, reading),
+        kind="undecided" if withheld else _kind(difference, p_adjusted, len(levels) > 1, reading),
         difference=difference,
-        interval=(low, high) if p is not None else None,
-        p=p,
+        interval=None if agreed is None else (low, high),
+        p=None if agreed is None else agreed.p,
         p_adjusted=p_adjusted,
-        detectable=None if p is None or not math.isfinite(detectable) else detectable,
+        withheld=withheld,
+        detectable=None if agreed is None or not math.isfinite(detectable) else detectable,
         assuming=names,
     )
 

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headtohead.comparing.effects import Effects, FoundEffect
+from headtohead.comparing.wording import TOO_FEW_SEEDS
 
 _STYLES = {"better": "green", "worse": "red", "interact": "magenta", "undecided": "yellow", "not estimable": "dim"}
 
@@ -36,6 +37,8 @@ def _reading(effect: FoundEffect) -> str:
         if not effect.aliases:
             return "not estimable: too few combinations were run"
         return f"not estimable: aliased with {_listed(effect.aliases)}"
+    if effect.withheld:
+        return f"undecided: {TOO_FEW_SEEDS} ({effect.withheld})"
     told = {"interact": "the factors interact"}.get(effect.kind, effect.kind)
     return f"{told}, if {_listed(effect.assuming)} {_are(effect.assuming)} zero" if effect.assuming else told
 
