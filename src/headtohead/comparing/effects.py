@@ -1,7 +1,7 @@
 """What the factors of an ablation do: main effects and interactions, each a contrast within every seed.
 
-Each is tested over the seeds as a verdict is: with Student's t, from six seeds on by an exact test too. P-values of what
-was registered are adjusted after Holm, of what explores after Benjamini and Hochberg, over all effects that can be
+Each is tested over the seeds as a verdict is: with Student's t, from six seeds on by an exact test too. P-values of
+what was registered are adjusted after Holm, of what explores after Benjamini and Hochberg, over all effects that can be
 estimated.
 """
 
