@@ -11,6 +11,7 @@ from headtohead.comparing.findings import Findings, FoundArm
 from headtohead.comparing.report.page import page
 from headtohead.comparing.report.parts import Figure, Text
 from headtohead.comparing.report.sections.tuning import section
+from headtohead.comparing.table import number
 from headtohead.comparing.trials import Choices, Range, Setting, Space, Trial
 from headtohead.comparing.tuning import TuningDesign, tuning_summary
 
@@ -94,3 +95,11 @@ def test_a_curve_of_the_expected_best_begins_where_divergences_cannot_be_all() -
     data = figures_of(findings_of({"a": (2.0, None, 4.0), "b": (2.5, 2.0, 3.0)}))[1].forms[()]["data"]
     assert [curve["y"][0] for curve in data] == [None, 2.5]
     assert [curve["y"][-1] for curve in data] == [2.0, 2.0]
+
+
+def test_chance_is_drawn_over_settings_and_over_numbers_of_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Findings, "chance", lambda self, metric: {"validation/loss": 3.0}[metric])
+    for shown in figures_of(findings_of({"a": (1.0, 2.0, 4.0), "b": (1.0, 2.5, 3.0)})):
+        assert f"The dotted line is chance, {number(3.0)}" in shown.caption
+        (line,) = (trace for trace in shown.forms[()]["data"] if trace.get("name") == "chance")
+        assert line["y"] == [3.0, 3.0]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headtohead.comparing.findings import Findings
+from headtohead.comparing.report.chance import chance_words, with_chance
 from headtohead.comparing.report.parts import (
     ArmName,
     Cell,
@@ -40,8 +41,9 @@ def section(findings: Findings) -> Section | None:
     parts: list[Part] = [Text(summary.sentence)]
     parts += [Text(f"{remark}.", "warning") for remark in summary.remarks]
     parts.append(_table(summary))
-    parts.append(_values(summary, styles))
-    parts.append(_best_of_k(summary, styles))
+    chance = findings.chance(summary.design.metric)
+    parts.append(_values(summary, styles, chance))
+    parts.append(_best_of_k(summary, styles, chance))
     parts.append(Folded("Every trial", [*map(Text, summary.sentences), _trials(summary)]))
     return Section("Tuning", "tuning", parts)
 
@@ -73,14 +75,17 @@ def _row(summary: TuningSummary, arm: ArmTuning) -> list[Cell]:
     ]
 
 
-def _values(summary: TuningSummary, styles: Mapping[str, Style]) -> Figure:
+def _values(summary: TuningSummary, styles: Mapping[str, Style], chance: float | None) -> Figure:
     fields = list(dict.fromkeys(key for arm in summary.arms for key in arm.space))
-    forms: dict[tuple[str, ...], Any] = {(field,): _against(summary, field, styles) for field in fields}
+    forms: dict[tuple[str, ...], Any] = {
+        (field,): with_chance(_against(summary, field, styles), chance) for field in fields
+    }
     below = "below" if summary.design.larger_is_better else "above"
     metric = metric_words(summary.design.metric).capitalize()
     caption = (
         f"{metric} of every trial. Ringed is the best of each arm; crosses {below} the values are trials that "
-        "diverged or failed. One trial is one run with one seed: neighbours differ by chance too."
+        "diverged or failed. One trial is one run with one seed: neighbours differ at random too."
+        f"{chance_words(forms[(fields[0],)], chance)}"
     )
     if len(fields) == 1:
         return figure(forms[(fields[0],)], caption)
@@ -163,7 +168,7 @@ def _height_of_crosses(summary: TuningSummary, place: int) -> float:
     return min(values) - away if summary.design.larger_is_better else max(values) + away
 
 
-def _best_of_k(summary: TuningSummary, styles: Mapping[str, Style]) -> Figure:
+def _best_of_k(summary: TuningSummary, styles: Mapping[str, Style], chance: float | None) -> Figure:
     data = [
         {
             "type": "scatter",
@@ -186,7 +191,8 @@ def _best_of_k(summary: TuningSummary, styles: Mapping[str, Style]) -> Figure:
         "where lines cross, the better arm depends on how much it is tuned. A line begins where no choice of k has "
         "nothing but trials that diverged or failed."
     )
-    return figure({"data": data, "layout": layout}, caption)
+    form = with_chance({"data": data, "layout": layout}, chance)
+    return figure(form, caption + chance_words(form, chance))
 
 
 def _trials(summary: TuningSummary) -> Table:
