@@ -98,7 +98,7 @@ def test_a_curve_of_the_expected_best_begins_where_divergences_cannot_be_all() -
 
 
 def test_chance_is_drawn_over_settings_and_over_numbers_of_trials(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Findings, "chance", lambda self, metric: {"validation/loss": 3.0}[metric])
+    monkeypatch.setattr(Findings, "chance", lambda _, metric: {"validation/loss": 3.0}[metric])
     for shown in figures_of(findings_of({"a": (1.0, 2.0, 4.0), "b": (1.0, 2.5, 3.0)})):
         assert f"The dotted line is chance, {number(3.0)}" in shown.caption
         (line,) = (trace for trace in shown.forms[()]["data"] if trace.get("name") == "chance")
