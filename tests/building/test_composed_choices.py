@@ -1,4 +1,4 @@
-"""Choices composed once, with values set on a copy, give what Hydra gives of all overrides at once."""
+"""Choices made by putting their files in place, with values set on a copy, give what Hydra gives of all at once."""
 
 from __future__ import annotations
 
@@ -6,30 +6,44 @@ import random
 import warnings
 from typing import Any
 
+import pytest
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
+from hydra.errors import ConfigCompositionException
 from omegaconf import OmegaConf
 
-from headtohead.building.choices import config_folder
+from headtohead.building.choices import choice_names, config_folder, groups
 from headtohead.building.configuration import _compose_by_hydra
+from headtohead.building.errors import ConfigurationError
 from headtohead.building.overrides import prepare
 
-CHOICES = ["model/mixer=mamba", "model/norm=rms_norm", "data=copy", "experiment=parity", "optimizer=sgd", "model=mlp"]
+GROUPS = [group for group in groups() if group not in ("budget", "launcher", "experiment", "model")]
 VALUES = ["optimizer.lr=0.1", "model.d_model=32", "seed=7", "name='a, b'", "output_dir=x", "trainer.max_steps=3"]
 
 
-def at_once(overrides: list[str]) -> Any:
+def at_once(overrides: list[str]) -> tuple[Any, Any]:
     with warnings.catch_warnings(), initialize_config_dir(str(config_folder()), version_base="1.3"):
-        composed = hydra_compose("train", overrides=overrides)
-    return OmegaConf.to_container(composed, resolve=True)
+        composed = hydra_compose("train", overrides=overrides, return_hydra_config=True)
+    own = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
+    chosen = OmegaConf.to_container(composed.hydra.runtime.choices)
+    assert isinstance(chosen, dict)
+    listed = {group: name for group, name in sorted(chosen.items()) if not group.startswith("hydra/")}
+    return OmegaConf.to_container(own, resolve=True), listed
 
 
 def test_values_set_on_composed_choices_are_those_of_a_whole_composition(draw_seed: int) -> None:
     rng = random.Random(draw_seed)
-    drawn = rng.sample(CHOICES, rng.randint(0, 2)) + rng.sample(VALUES, rng.randint(0, 4))
+    drawn = [f"{group}={rng.choice(choice_names(group))}" for group in rng.sample(GROUPS, rng.randint(0, 5))]
+    for group in ("model", "experiment"):
+        if rng.random() < 0.3:
+            drawn.append(f"{group}={rng.choice(choice_names(group))}")
+    drawn += rng.sample(VALUES, rng.randint(0, 4))
     rng.shuffle(drawn)
-    if "model=mlp" in drawn:
-        drawn = [one for one in drawn if not one.startswith("model/")]
     overrides = prepare(drawn)
-    config, _ = _compose_by_hydra("train", overrides, (config_folder(),))
-    assert config == at_once(overrides), drawn
+    try:
+        expected, chosen = at_once(overrides)
+    except ConfigCompositionException:
+        with pytest.raises(ConfigurationError):
+            _compose_by_hydra("train", overrides, (config_folder(),))
+        return
+    assert _compose_by_hydra("train", overrides, (config_folder(),)) == (expected, chosen), drawn

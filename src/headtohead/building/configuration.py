@@ -14,6 +14,7 @@ from headtohead.building.errors import ConfigurationError, unknown
 from headtohead.building.model_sizes import without_unasked
 from headtohead.building.naming import run_name
 from headtohead.building.overrides import prepare
+from headtohead.building.plain_choices import plain_choices, replaced
 from headtohead.building.published import starts_published, with_its_choices
 from headtohead.building.resuming import continued
 from headtohead.building.suiting import suited
@@ -48,8 +49,7 @@ def _compose_by_hydra(
 
     choices, values = _choices_and_values(overrides)
     try:
-        composed, chosen = _with_choices(root, tuple(choices), tuple(folders), _state_of(folders))
-        config = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
+        config, chosen = _with_choices(root, choices, tuple(folders))
         _set_values(config, values)
         plain = OmegaConf.to_container(config, resolve=True)
     except (HydraException, OmegaConfBaseException, ValueError) as error:
@@ -77,11 +77,27 @@ def _state_of(folders: Sequence[Path]) -> frozenset[Any]:
     return frozenset(changed | set(os.environ.items()))
 
 
+def _with_choices(root: str, choices: Sequence[str], folders: tuple[Path, ...]) -> tuple[DictConfig, Mapping[Any, Any]]:
+    """Return a copy in which the choices of groups are made: those that name other groups by Hydra, once for all that
+    is set on them, and those that are a file of fields by putting these in their place."""
+    state = _state_of(folders)
+    plain = plain_choices(choices, folders, state)
+    others = tuple(choice for choice in choices if choice not in plain)
+    composed, chosen = _by_hydra(root, others, folders, state)
+    config = replaced(composed, dict(chosen), plain.values(), folders, state)
+    if config is not None:
+        return config, {**chosen, **{one.key: one.choice for one in plain.values()}}
+    composed, chosen = _by_hydra(root, tuple(choices), folders, state)
+    config = replaced(composed, {}, (), folders, state)
+    assert config is not None, "nothing was to be replaced"
+    return config, chosen
+
+
 @lru_cache(maxsize=64)
-def _with_choices(
+def _by_hydra(
     root: str, choices: tuple[str, ...], folders: tuple[Path, ...], state: frozenset[Any]
 ) -> tuple[DictConfig, Mapping[Any, Any]]:
-    """Compose the choices of groups, which is nearly all of the time that a composition takes, once for all values."""
+    """Compose choices of groups, which takes a tenth of a second."""
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
     from omegaconf import OmegaConf

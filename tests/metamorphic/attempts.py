@@ -1,0 +1,96 @@
+"""A drawn command, trained and trained in other ways: what held, what was refused, the shortest command that fails."""
+
+from __future__ import annotations
+
+import shlex
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from drawing import FIXED
+from relations import (
+    CHECKPOINTING,
+    DEVICES,
+    DIVISIONS,
+    LOADERS,
+    LONG_WALKS,
+    PROBES,
+    WALKS,
+    Overrides,
+    RefusedError,
+    Trained,
+    evaluated,
+    stopped_and_resumed,
+    trained,
+    whole,
+)
+
+Holds = Callable[[Trained, Path], None]
+WAYS: Mapping[str, Holds] = {
+    **{each.name: each.holds for each in (*DIVISIONS, *CHECKPOINTING, *PROBES)},
+    "stopped and resumed": stopped_and_resumed,
+    "evaluate": evaluated,
+    **{each.name: each.holds for each in WALKS},
+}
+"""Those that start no process and take a second or less."""
+LONG_WAYS: Mapping[str, Holds] = {each.name: each.holds for each in (*LOADERS, *DEVICES, *LONG_WALKS)}
+TRAIN = "train"
+
+
+@dataclass
+class Attempt:
+    """What came of one command."""
+
+    command: Overrides
+    refused: dict[str, str] = field(default_factory=dict)
+    """By way; `train` where the command itself was refused."""
+    held: list[str] = field(default_factory=list)
+    failed: tuple[str, Exception] | None = None
+    """The first way that failed, and how."""
+
+
+def attempt(command: Overrides, ways: Mapping[str, Holds]) -> Attempt:
+    """Train the command and go through the ways, up to the first that fails."""
+    found = Attempt(command)
+    way = TRAIN
+    with TemporaryDirectory() as folder:
+        try:
+            base = whole(trained(command, Path(folder) / "base"))
+            found.held.append(TRAIN)
+            for number, (way, holds) in enumerate(ways.items()):
+                try:
+                    holds(base, Path(folder) / str(number))
+                    found.held.append(way)
+                except RefusedError as refusal:
+                    found.refused[way] = str(refusal)
+        except RefusedError as refusal:
+            found.refused[TRAIN] = str(refusal)
+        except Exception as error:
+            found.failed = (way, error)
+    return found
+
+
+def told(found: Attempt, ways: Mapping[str, Holds]) -> str:
+    """Return the shortest command that fails in the same way, and how."""
+    assert found.failed is not None
+    way, error = found.failed
+    own = {} if way == TRAIN else {way: ways[way]}
+
+    def fails(command: Overrides) -> bool:
+        again = attempt(command, own)
+        return again.failed is not None and again.failed[0] == way
+
+    command = shortened(found.command, fails)
+    trace = "".join(traceback.format_exception(error)[-4:])
+    return f"\nh2h train {shlex.join((*command, *FIXED))}\nthen: {way}\n{trace}"
+
+
+def shortened(command: Overrides, fails: Callable[[Overrides], bool]) -> Overrides:
+    """Leave out, one after another, the overrides without which it still fails."""
+    for override in reversed(command):
+        shorter: Sequence[str] = [each for each in command if each != override]
+        if fails(tuple(shorter)):
+            command = tuple(shorter)
+    return command

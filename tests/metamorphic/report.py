@@ -1,0 +1,93 @@
+"""The metamorphic law over hundreds of drawn commands: what was tried, what held, what was refused and why.
+
+python tests/metamorphic/report.py [--commands 500] [--first 0] [--ways 4] [--out docs/same_numbers.md]
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import random
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from attempts import LONG_WAYS, TRAIN, WAYS, Attempt, attempt, told
+from drawing import drawn_command
+
+_LISTED = 25
+"""Reasons for refusals that the table holds."""
+_VALUE = re.compile(r"(?<==)[^\s,;:]+|\b\d[\d.e+-]*\b")
+
+
+@dataclass
+class Counts:
+    """What came of all commands so far."""
+
+    commands: int = 0
+    held: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+
+    def add(self, found: Attempt) -> None:
+        self.commands += 1
+        self.held.update(found.held)
+        self.refused.update(found.refused.keys())
+        self.reasons.update(_VALUE.sub("…", reason)[:140] for reason in found.refused.values())
+        if found.failed is not None:
+            self.failures.append(told(found, {**WAYS, **LONG_WAYS}))
+
+    def lines(self) -> Iterator[str]:
+        yield f"{self.commands} commands drawn, {self.held[TRAIN]} trained, {self.refused[TRAIN]} refused beforehand, "
+        yield f"{len(self.failures)} failed.\n\n| way | the same numbers | refused |\n| --- | --- | --- |"
+        for name in (TRAIN, *WAYS, *LONG_WAYS):
+            if self.held[name] + self.refused[name]:
+                yield f"| {name} | {self.held[name]} | {self.refused[name]} |"
+        yield "\n| refused because | times |\n| --- | --- |"
+        for reason, times in self.reasons.most_common(_LISTED):
+            yield f"| {reason.replace('|', '/')} | {times} |"
+        yield from self.failures
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--commands", type=int, default=500, help="commands that are not refused")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first draw")
+    parser.add_argument("--ways", type=int, default=4, help="ways tried of each command; 0: all")
+    parser.add_argument("--long", action="store_true", help="also ways that start processes, and exports")
+    parser.add_argument("--out", type=Path, help="a Markdown file")
+    given = parser.parse_args()
+    logging.disable()
+    torch.set_num_threads(1)
+    counts, start = Counts(), time.monotonic()
+    known = {**WAYS, **(LONG_WAYS if given.long else {})}
+    number = given.first
+    while counts.held[TRAIN] < given.commands:
+        rng = random.Random(number)
+        names = rng.sample(list(known), given.ways) if given.ways else list(known)
+        counts.add(attempt(drawn_command(rng), {name: known[name] for name in names}))
+        number += 1
+        _progress(counts, given.commands, time.monotonic() - start)
+    text = "\n".join(counts.lines())
+    sys.stdout.write(f"\n{text}\n")
+    if given.out:
+        given.out.write_text(f"{text}\n", encoding="utf-8")
+    return bool(counts.failures)
+
+
+def _progress(counts: Counts, goal: int, seconds: float) -> None:
+    sys.stderr.write(
+        f"\r{counts.held[TRAIN]} of {goal} trained, {counts.refused[TRAIN]} refused, {len(counts.failures)} failed, "
+        f"{seconds:.0f} s "
+    )
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
