@@ -25,7 +25,7 @@ def judged(
 def test_two_arms_at_chance_have_shown_nothing_and_all_say_so(margin: float | None) -> None:
     verdict = judged([0.037, 0.036, 0.038, 0.037], [0.036, 0.035, 0.037, 0.036], Scale(1 / 64, 1.0), margin)
     assert verdict.kind == "undecided" and verdict.answer == "undecided: neither learned the task"
-    assert "neither learned the task, of which knowing nothing gets 0.0156" in verdict.sentence
+    assert "neither learned the task, where chance is 0.0156" in verdict.sentence
     data = verdict.as_data()
     assert (data["answer"], data["neither_learned"], data["chance"]) == (verdict.answer, True, 1 / 64)
 

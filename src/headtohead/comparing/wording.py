@@ -77,7 +77,7 @@ def _answer(verdict: Verdict) -> str:
         )
     if verdict.neither_learned:
         return (
-            f"{subject} are undecided on {verdict.metric}: {NEITHER_LEARNED}, of which knowing nothing gets "
+            f"{subject} are undecided on {verdict.metric}: {NEITHER_LEARNED}, where chance is "
             f"{_figure(verdict.chance)}; {_seen(verdict)}"
         )
     if verdict.withheld:

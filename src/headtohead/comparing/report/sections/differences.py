@@ -120,7 +120,7 @@ def _range(findings: Findings) -> list[float]:
 
 def _caption(findings: Findings) -> str:
     margin = " The band is the margin, within which differences do not matter;" if findings.margin is not None else ""
-    rest = " arms of which the whole interval lies in it are equivalent." if margin else ""
+    rest = " an arm whose whole interval lies within it is equivalent." if margin else ""
     detectable = (
         " Grey ticks stand at the smallest difference that this many seeds find in 80 % of studies so large: "
         "an interval that crosses zero says little about anything smaller."
