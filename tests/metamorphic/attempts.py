@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 from drawing import FIXED
 from relations import (
     CHECKPOINTING,
-    DEVICES,
     DIVISIONS,
     LOADERS,
     LONG_WALKS,
@@ -22,6 +21,7 @@ from relations import (
     RefusedError,
     Trained,
     evaluated,
+    on_two_devices,
     stopped_and_resumed,
     trained,
     whole,
@@ -35,7 +35,10 @@ WAYS: Mapping[str, Holds] = {
     **{each.name: each.holds for each in WALKS},
 }
 """Those that start no process and take a second or less."""
-LONG_WAYS: Mapping[str, Holds] = {each.name: each.holds for each in (*LOADERS, *DEVICES, *LONG_WALKS)}
+LONG_WAYS: Mapping[str, Holds] = {
+    "trainer=ddp": on_two_devices,
+    **{each.name: each.holds for each in (*LOADERS, *LONG_WALKS)},
+}
 TRAIN = "train"
 
 

@@ -10,6 +10,8 @@ import io
 import math
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
@@ -131,6 +133,23 @@ class Relation:
         same(base, whole(trained(base.command, folder, *self.overrides)))
 
 
+def on_two_devices(base: Trained, folder: Path) -> None:
+    """Train in two processes, started from a program of its own as Lightning starts the second one."""
+    if base.draws:
+        raise RefusedError("chance within the model is drawn in the order of the parts")
+    overrides = [*base.command, *FIXED, "trainer=ddp", "trainer.accelerator=cpu", f"output_dir={folder}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "headtohead", "train", *overrides],
+        env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    said = " ".join(done.stderr.split())[-400:]
+    found = list(find_runs(folder))
+    if done.returncode == 2 and not found:
+        raise RefusedError(said)
+    assert done.returncode == 0 and len(found) == 1, said
+    same(base, whole(Trained(base.command, found[0].read_record())))
+
+
 def stopped_and_resumed(base: Trained, folder: Path) -> None:
     """Stop before the last of four steps, and go on."""
     first = trained(base.command, folder, change=_stopping)
@@ -205,7 +224,6 @@ DIVISIONS = tuple(
 PROBES = tuple(Relation(f"probe={kind}", (f"probe={kind}",)) for kind in ("none", "often"))
 LOADERS = (Relation("trainer.num_workers=2", ("trainer.num_workers=2",)),)
 """Each starts processes."""
-DEVICES = (Relation("trainer=ddp", ("trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu"), divides=True),)
 WALKS = (
     Walk("generate", lambda run, _: ["generate", str(run), "--max-new-tokens", "3"]),
     Walk("generate --beams", lambda run, _: ["generate", str(run), "--max-new-tokens", "3", "--beams", "2"]),
