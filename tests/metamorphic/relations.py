@@ -225,8 +225,11 @@ PROBES = tuple(Relation(f"probe={kind}", (f"probe={kind}",)) for kind in ("none"
 LOADERS = (Relation("trainer.num_workers=2", ("trainer.num_workers=2",)),)
 """Each starts processes."""
 WALKS = (
-    Walk("generate", lambda run, _: ["generate", str(run), "--max-new-tokens", "3"]),
-    Walk("generate --beams", lambda run, _: ["generate", str(run), "--max-new-tokens", "3", "--beams", "2"]),
+    Walk("generate", lambda run, _: ["generate", str(run), "--tokens", "5,6", "--max-new-tokens", "3"]),
+    Walk(
+        "generate --beams",
+        lambda run, _: ["generate", str(run), "--tokens", "5,6", "--max-new-tokens", "3", "--beams", "2"],
+    ),
     Walk("probe", lambda run, folder: ["probe", str(run), "--out", str(folder / "probe"), "--rows", "0,1"]),
     Walk("compare", lambda run, _: ["compare", str(run.parent)]),
     Walk("evaluate", lambda run, _: ["evaluate", str(run), "--split", "validation"]),
