@@ -183,10 +183,10 @@ class BigBird(SparseAttention):
         number = -(-n // size)
         most, padded = self.most_neighbours(number), number * size
         kept = 2 * padded * d + 2 * padded * most * d + max(query.biased_heads, 1) * padded * most * size
-        of_four_bytes = padded * heads + 2 * number * most
+        of_four_bytes = padded * heads + 4 * number * most
         if not self.causal:
             kept += 2 * d * (2 * size + n) + n * d + query.biased_heads * 2 * size * n
-            of_four_bytes += 2 * size * heads + 2 * (number + 2)
+            of_four_bytes += 2 * size * heads + 2 * (number + 4)
         return kept, of_four_bytes
 
 

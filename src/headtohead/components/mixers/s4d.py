@@ -181,7 +181,8 @@ class S4d(Mixer, Attends):
         """As a recurrence: what tokens bring to the states, and what is read from them."""
         n, d, s = query.length, self.d_model, self.state
         stride = math.isqrt(n - 1) + 1
-        powers = (8 * -(-n // stride) + 6 * stride + 21) * d * s // 2
+        strides = -(-n // stride)
+        powers = (8 * strides + 6 * stride + 21) * d * s // 2 + strides + stride + 5
         kept = n * d * (5 if self.glu else 3) + 4 * (n + 1) * d + 6 * d + powers
         return Costs.of(
             self,
