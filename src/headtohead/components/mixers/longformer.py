@@ -224,12 +224,21 @@ class Longformer(SparseAttention):
         among_first = first * (first + 1) // 2 if self.causal else first * length
         return among_first + others * first + (window_pairs(others, self.back, causal=self.causal) if others else 0)
 
+    def num_scored(self, length: int) -> tuple[int, int]:
+        blocks, first = self.blocks(length), min(self.num_global, length)
+        queries, pairs = blocks.padded_length, blocks.padded_length * (first + blocks.span)
+        return (queries, pairs) if self.causal else (queries + first, pairs + first * length)
+
     def kept_elements(self, query: CostQuery) -> tuple[int, int]:
         """Of blocks: queries, outputs, keys and values beside the global ones, masks. Where global tokens have own
-        projections, the same of these, and all outputs in one."""
+        projections, the same of these, and all outputs in one. If explicit, outputs in one, and weights for masks."""
         n, d, blocks = query.length, self.d_model, self.blocks(query.length)
         first = min(self.num_global, n)
         span, masks = first + blocks.span, max(query.biased_heads, 1)
+        if query.explicit_attention:
+            queries, pairs = self.num_scored(n)
+            everything = 0 if self.causal else 2 * n * d
+            return (queries + n + 2 * blocks.number * span) * d + everything + self.num_heads * pairs, 0
         kept = 2 * d * (blocks.padded_length + blocks.number * span) + masks * blocks.padded_length * span
         if self.causal:
             return kept, blocks.padded_length * self.num_heads

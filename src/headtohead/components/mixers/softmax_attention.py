@@ -222,13 +222,15 @@ class SoftmaxAttention(Mixer, Attends):
         n, d = query.length, self.d_model
         inner, kv = (heads * self.head_width for heads in (self.num_heads, self.num_kv_heads))
         scores = 2 * n * (n + 1) * inner if self.causal else 4 * n * n * inner
-        kept = n * (d + 2 * inner + 2 * kv) + (n * (inner + kv) if self.query_norm is not None else 0)
-        log_sums = n * self.num_heads * (1 if self.query_norm is None else 2) + (
-            n * self.num_kv_heads if self.query_norm is not None else 0
-        )
+        if query.explicit_attention:  # a key and a value for every query head; the weights; no sums of exponentials
+            kept, of_four_bytes = n * (d + 4 * inner) + n * n * self.num_heads, 0
+        else:
+            kept, of_four_bytes = n * (d + 2 * inner + 2 * kv), n * self.num_heads
+        if self.query_norm is not None:
+            kept, of_four_bytes = kept + n * (inner + kv), of_four_bytes + n * (self.num_heads + self.num_kv_heads)
         return Costs.of(
             self,
             forward_flops=2 * n * d * (2 * inner + 2 * kv) + scores,
             state_elements=2 * n * kv,
-            activation_bytes=kept * query.bytes_per_element + 4 * log_sums,
+            activation_bytes=kept * query.bytes_per_element + 4 * of_four_bytes,
         )
