@@ -95,6 +95,20 @@ class Component(nn.Module, ABC):
     no_width_rule: ClassVar[str] = "no rule for it is known"
     """Why nobody knows how its weights must start and learn at another width (maximal update parametrisation); empty
     where it is known."""
+    float32_parameters: ClassVar[tuple[str, ...]] = ()
+    """Those of the parameters held itself that stay in float32 when the model is cast to 16 bits: exponents and
+    frequencies, which are multiplied by times, so that rounding them would change what they stand for."""
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Component:
+        held = [parameter for name in self.float32_parameters if (parameter := getattr(self, name)) is not None]
+        kept = {id(tensor) for parameter in held for tensor in (parameter, parameter.grad) if tensor is not None}
+
+        def apply(tensor: Tensor) -> Tensor:
+            applied = fn(tensor)
+            is_rounded = id(tensor) in kept and applied.element_size() < min(4, tensor.element_size())
+            return tensor.to(applied.device, torch.float32) if is_rounded else applied
+
+        return super()._apply(apply, recurse)  # type: ignore[no-any-return, no-untyped-call]
 
     @abstractmethod
     def costs(self, query: CostQuery) -> Costs:
