@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from contracts.choices import factory, names
-from headtohead.components.contracts import Mixer
+from contracts.choices import factory, names, slow_twin
 from headtohead.examining.laws import Subject, alone
 
 LEVELS = (-1e-3, -0.5, -2.0, -8.0, -20.0, -30.0)
@@ -21,7 +21,7 @@ FORGETS_NOTHING = {
     *("bigbird", "linformer", "longformer", "low_rank", "sliding_window", "softmax_attention", "strided"),
     *("linear_attention", "performer", "short_conv", "hyena", "retention", "gru", "lstm", "rnn"),
 }
-"""Mixers without a decay that learns: attention, sums, convolutions, decays that are fixed, and the kernels of torch."""
+"""Mixers without a decay that learns: attention, sums, convolutions, fixed decays, and the kernels of torch."""
 STEP = math.log(math.expm1(1.0))
 """Its softplus is 1."""
 
@@ -63,12 +63,16 @@ MAKE_FORGET: dict[str, Callable[[nn.Module, float], object]] = {
 """Sets parameters such that log decays are near a level; RWKV-7 has none below -0.61."""
 
 
-def gradients(name: str, level: float, length: int, dtype: torch.dtype) -> dict[str, Tensor]:
-    subject = Subject(alone(factory("mixer", name), causal=True), dtype=torch.float32, length=length)
+CANCELS = {"mlstm": "blocks.0.mixer.input_bias"}
+"""What all weights are multiplied by leaves the normalised mean as it is, so that its gradient is a small difference of
+large ones in any form: it errs no more than that of the loop over tokens."""
+
+
+def gradients(name: str, mixer: partial, level: float, length: int, dtype: torch.dtype) -> dict[str, Tensor]:
+    subject = Subject(alone(mixer, causal=True), dtype=torch.float32, length=length)
     stack = subject.build()
-    mixer = next(part for part in stack.modules() if isinstance(part, Mixer))
     with torch.no_grad():
-        MAKE_FORGET[name](mixer, level)
+        MAKE_FORGET[name](stack.layers[0].mixer, level)
     stack = stack.to(dtype)
     x, context = subject.inputs(stack)
     x = x.to(dtype).requires_grad_()
@@ -77,20 +81,27 @@ def gradients(name: str, level: float, length: int, dtype: torch.dtype) -> dict[
     return {"the input": x.grad, **{name: held.grad for name, held in stack.named_parameters()}}
 
 
-def errors(name: str, level: float, length: int) -> dict[str, float]:
+def errors(name: str, mixer: partial, level: float, length: int) -> dict[str, float]:
     """Norm of the error over that of the gradient, of whatever has one."""
-    single, double = (gradients(name, level, length, dtype) for dtype in (torch.float32, torch.float64))
+    single, double = (gradients(name, mixer, level, length, dtype) for dtype in (torch.float32, torch.float64))
     return {
         part: float((single[part] - exact).norm() / exact.norm()) for part, exact in double.items() if exact.norm() > 0
     }
 
 
 @pytest.mark.shapes(False)
+@pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("name", MAKE_FORGET)
-def test_gradients_keep_four_digits_at_every_decay(name: str) -> None:
-    found = {(level, length): errors(name, level, length) for level in LEVELS for length in LENGTHS}
-    assert all(len(of_parts) > 3 for of_parts in found.values())
-    assert {at: part for at, of_parts in found.items() for part in of_parts.items() if not part[1] <= 1e-4} == {}
+def test_gradients_keep_four_digits_at_every_decay(name: str, length: int) -> None:
+    fast = factory("mixer", name)
+    for level in LEVELS:
+        found = errors(name, fast, level, length)
+        assert len(found) > 3
+        wrong = {part: error for part, error in found.items() if not error <= 1e-4}
+        if set(wrong) == {CANCELS.get(name)}:
+            by_tokens = errors(name, slow_twin(fast), level, length)
+            wrong = {part: error for part, error in wrong.items() if not error <= 2 * by_tokens[part]}
+        assert wrong == {}, f"at a log decay of {level}"
 
 
 def test_every_mixer_with_a_decay_is_held_to_it() -> None:
