@@ -135,11 +135,16 @@ class Longformer(SparseAttention):
     def block_bias(
         self, queries: Float[Tensor, "X Y C K"], context: Context, blocks: Blocks, first: int, rows: int
     ) -> Float[Tensor, "#X #Y C T"]:
-        """For every block: the global tokens, then those of the window that are not global."""
+        """For every block: the global tokens, then those of the window that are not global. Queries of global tokens
+        see nothing here if they see everything elsewhere."""
         at, of = blocks.indices(queries.device)
         within = near(at, of, back=self.back, ahead=0 if self.causal else self.back)
-        window = masked(within & (of >= first) & (of < blocks.length), context, blocks, rows, causal=self.causal)
-        seen = ((torch.arange(first, device=queries.device) <= at) | (not self.causal)).expand(rows, -1, -1, -1)
+        within = within & (of >= first) & (of < blocks.length)
+        seen = torch.arange(first, device=queries.device) <= at
+        if not self.causal:
+            within, seen = within & (at >= first), (at >= first).expand_as(seen)
+        window = masked(within, context, blocks, rows, causal=self.causal)
+        seen = seen.expand(rows, -1, -1, -1)
         if context.valid is not None and not self.causal:
             seen = seen & context.valid[:, None, None, :first]
         allowed = torch.cat((seen.flatten(0, 1)[:, None], window), dim=-1)
