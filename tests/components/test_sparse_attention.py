@@ -132,12 +132,12 @@ def test_what_windows_keep_and_compute_grows_as_the_row_does(kind: type[SparseAt
 
 
 @pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("length", [4, 13, 40])
+@pytest.mark.parametrize("length", [3, 12, 39])
 @pytest.mark.parametrize("kind", WINDOWS)
 def test_blocks_count_the_pairs_that_are_looked_at_and_no_result_that_is_thrown_away(
     kind: type[SparseAttention], length: int, causal: bool
 ) -> None:
-    for window in (3, 128):
+    for window in (3, 128):  # rows of whole blocks: padding would look at keys too
         mixer = kind(32, num_heads=2, causal=causal, window=window)
         with counting() as counts:
             mixer(torch.randn(1, length, 32), Context())
