@@ -14,6 +14,7 @@ from contracts.test_mixer_laws import MIXERS, label
 from contracts.test_stack_laws import FOR_IMAGES
 from headtohead.architectures.contracts import InputSize
 from headtohead.components.contracts import CostQuery
+from headtohead.components.mixers import softmax_attention
 from headtohead.components.mixers.lstm import workspace_bytes
 from headtohead.components.positions.t5_bias import T5Bias
 from headtohead.examining.laws import Subject, alone
@@ -50,6 +51,17 @@ def test_every_position_declares_every_byte_over_one_layer_and_three(name: str, 
         if can_look(mixer, causal=causal) and not (causal and position in FOR_IMAGES):
             for layers in (1, 3):
                 hold(layers * [mixer], encoding, causal=causal, length=11)
+
+
+@pytest.mark.parametrize("position", ["none", "rotary", "alibi", "shaw", "t5_bias"])
+@pytest.mark.parametrize("takes_groups", [True, False])
+def test_heads_that_share_keys_keep_copies_of_them_where_no_fused_kernel_takes_groups(
+    position: str, takes_groups: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(softmax_attention, "CPU_TAKES_GROUPS", takes_groups and softmax_attention.CPU_TAKES_GROUPS)
+    mixer = factory("mixer", "softmax_attention", num_kv_heads=2)
+    for causal in (True, False):
+        hold(2 * [mixer], factory("position", position), causal=causal, length=11)
 
 
 @pytest.mark.slow
