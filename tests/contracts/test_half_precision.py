@@ -58,13 +58,12 @@ def test_exponents_and_frequencies_stay_in_float32_and_their_gradients_with_them
     assert {held.dtype for held in mixer.to("meta", torch.bfloat16).parameters()} == {torch.float32, torch.bfloat16}
 
 
-def test_what_stays_in_float32_is_held_by_the_component_itself() -> None:
+def test_what_stays_in_float32_is_held_by_the_component_itself_and_told_by_its_mixer() -> None:
     for name in names("mixer"):
-        for part in factory("mixer", name)(16, num_heads=4, causal=False, **needed(name)).modules():
+        kind, needed = factory("mixer", name), {"max_length": 8}
+        mixer = kind(16, num_heads=4, causal=False, **(needed if kind.func.needs_length else {}))
+        parts = [part for part in mixer.modules() if isinstance(part, Component) and part.float32_parameters]
+        assert mixer.keeps_float32 == bool(parts), name
+        for part in parts:
             held = dict(part.named_parameters(recurse=False))
-            for kept in part.float32_parameters if isinstance(part, Component) else ():
-                assert kept in held or getattr(part, kept) is None
-
-
-def needed(name: str) -> dict[str, int]:
-    return {"max_length": 8} if factory("mixer", name).func.needs_length else {}
+            assert all(kept in held or getattr(part, kept) is None for kept in part.float32_parameters)

@@ -306,7 +306,7 @@ def test_what_stays_in_float32_is_trained_and_saved_in_it_and_not_sharded_with_t
     weights = {name.rpartition(".")[2]: tensor for name, tensor in load_weights(record.path).items() if "mixer" in name}
     assert {weights[name].dtype for name in S4d.float32_parameters} == {torch.float32}
     assert weights["C"].dtype == torch.bfloat16
-    spread, model = Settings(strategy="model_parallel"), make_model(mixer=S4d)
+    spread, model = Settings(strategy="model_parallel", devices=2), make_model(mixer=S4d)
     check_model(model, spread, Precision("bf16-mixed"))
     with pytest.raises(ValueError, match=r"leaves log_step, log_decay, frequency of stack\.blocks\.0\.mixer \(S4d\)"):
         check_model(model, spread, Precision("bf16-true"))

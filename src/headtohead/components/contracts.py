@@ -211,6 +211,9 @@ class Mixer(Component):
     transforms: ClassVar[bool] = False
     """True where a Fourier transform does less work than the plain form: then its work is what the mixer costs."""
 
+    keeps_float32: ClassVar[bool] = False
+    """True where `float32_parameters` of it, or of what it is made of, stay in float32 in a model of 16 bits."""
+
     causal: bool
     max_length: int | None = None
     """The longest sequence that it has weights for; None means any."""

@@ -40,7 +40,7 @@ def check_model(model: Architecture, settings: Settings, precision: Precision) -
     """Batch statistics are of what one device sees at once, so that splitting a batch would change the result."""
     if settings.tensor_parallel > 1:
         check_division(model, settings.tensor_parallel)
-    if settings.strategy == "model_parallel" and precision.name == "bf16-true":
+    if settings.strategy == "model_parallel" and settings.num_replicas > 1 and precision.name == "bf16-true":
         _check_one_format(model)
     if not any(isinstance(module, Norm) and module.keeps_statistics for module in model.modules()):
         return

@@ -45,6 +45,7 @@ class S4d(Mixer, Attends):
     no_width_rule = "state-space models need rules of their own (https://openreview.net/forum?id=aQv5AbN1wF)"
     reads_one_way = True
     sums_to_one = False
+    keeps_float32 = True
     float32_parameters = ("log_step", "log_decay", "frequency")
 
     def __init__(
