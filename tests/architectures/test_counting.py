@@ -16,6 +16,7 @@ from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.architectures.costs import Totals, ledger
 from headtohead.architectures.counting import Counts, counting, saved_bytes
 from headtohead.components.feedforwards import DenseFeedForward
+from headtohead.components.mixers import softmax_attention
 from headtohead.components.mixers.softmax_attention import SoftmaxAttention
 from headtohead.components.mixers.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.components.positions.learned import Learned
@@ -107,6 +108,18 @@ def test_declared_products_equal_counted_ones(name: str, batch_size: int) -> Non
     forward, training, _ = counted(model, batch_size)
     assert forward.products == batch_size * declared(model).forward_flops_per_sample
     assert training.products == batch_size * declared(model).training_flops_per_sample
+
+
+@pytest.mark.parametrize("takes_groups", [True, False])
+def test_heads_that_share_keys_are_counted_alike_whatever_the_fused_kernel_of_this_torch_takes(
+    takes_groups: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(softmax_attention, "CPU_TAKES_GROUPS", takes_groups and softmax_attention.CPU_TAKES_GROUPS)
+    model = small_model("decoder_only", mixer=grouped)
+    forward, training, num_bytes = counted(model, 1)
+    totals = declared(model)
+    assert (forward.products, training.products) == (totals.forward_flops_per_sample, totals.training_flops_per_sample)
+    assert num_bytes == totals.activation_bytes
 
 
 def test_a_step_makes_logits_for_hidden_tokens_only_and_is_billed_for_no_others() -> None:

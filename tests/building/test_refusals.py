@@ -148,6 +148,16 @@ COMBINATIONS = {
         "layer_norm",
     ],
     "trainer=fsdp precision=64-true": ["precision=64-true", "trainer=fsdp", "32-true, bf16-true, bf16-mixed"],
+    "trainer=fsdp precision=bf16-true model/position=none model/mixer=s4d": [
+        "model/mixer=s4d in float32",
+        "bf16-mixed",
+        "trainer=ddp",
+    ],
+    "trainer=fsdp precision=bf16-true model/position=none model/mixer=hyena": [
+        "model/mixer=hyena in float32",
+        "bf16-mixed",
+        "trainer=ddp",
+    ],
     "trainer=fsdp precision=16-mixed": ["precision=16-mixed", "trainer=ddp"],
     "trainer=fsdp trainer.weight_averaging=0.9": ["trainer.weight_averaging=0.9", "set it to null", "trainer=ddp"],
     "trainer=fsdp trainer.compile=true": ["trainer.compile=true", "set it to false", "trainer=ddp"],

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from headtohead.architectures.counting import saved_bytes
+from headtohead.architectures.counting import counting, saved_bytes
 from headtohead.components.attending import Attends
 from headtohead.components.contracts import Context, CostQuery, Mixer
 from headtohead.components.mixers.bigbird import BigBird
@@ -129,6 +129,19 @@ def test_what_windows_keep_and_compute_grows_as_the_row_does(kind: type[SparseAt
     assert kept[2] - kept[1] == pytest.approx(2 * (kept[1] - kept[0]), rel=0.02)
     flops = [mixer.costs(CostQuery(length)).forward_flops for length in (256, 512, 1024)]
     assert flops[2] - flops[1] == pytest.approx(2 * (flops[1] - flops[0]), rel=1e-9)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("length", [3, 12, 39])
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_blocks_count_the_pairs_that_are_looked_at_and_no_result_that_is_thrown_away(
+    kind: type[SparseAttention], length: int, causal: bool
+) -> None:
+    for window in (3, 128):  # rows of whole blocks: padding would look at keys too
+        mixer = kind(32, num_heads=2, causal=causal, window=window)
+        with counting() as counts:
+            mixer(torch.randn(1, length, 32), Context())
+        assert counts.products == mixer.costs(CostQuery(length)).forward_flops
 
 
 def test_a_causal_window_costs_what_the_formula_says() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
-from headtohead.training.devices import number_format, peak_flops
+from headtohead.training.devices import PEAKS, Format, number_format, peak_flops
 from headtohead.training.meter import Meter, Work
 
 
@@ -95,23 +97,112 @@ def test_utilisation_is_unknown_where_the_peak_is() -> None:
         ("NVIDIA L40S", "bf16", 362),
         ("NVIDIA L4", "bf16", 121),
         ("NVIDIA GeForce RTX 4090", "bf16", 165.2),
+        ("A100-SXM4-40GB", "tf32", 156),
+        ("NVIDIA A100-PCIE-40GB", "fp64", 9.7),
+        ("NVIDIA H200 NVL", "bf16", 835.5),
+        ("NVIDIA H100 NVL", "fp32", 60),
+        ("NVIDIA A10", "bf16", 125),
+        ("NVIDIA A40", "bf16", 149.7),
+        ("NVIDIA L40", "bf16", 181),
+        ("Tesla V100-PCIE-32GB", "fp16", 112),
+        ("AMD Instinct MI250X", "bf16", 191.5),
+        ("AMD Instinct MI300X", "bf16", 1307.4),
     ],
 )
 def test_known_devices_have_the_dense_peak_of_their_data_sheet(name: str, kind, teraflops: float) -> None:
     assert peak_flops(name, kind) == pytest.approx(teraflops * 1e12)
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("AMD EPYC 7B13", "fp32"),
-        ("Tesla T4", "bf16"),
-        ("NVIDIA GeForce RTX 4090 Laptop GPU", "bf16"),
-        ("NVIDIA GH200 480GB", "bf16"),
-    ],
-)
-def test_unknown_devices_and_formats_have_no_peak(name: str, kind) -> None:
-    assert peak_flops(name, kind) is None
+# As drivers report the names of chips that the table does not hold: relatives of those that it holds, parts of one
+# (MIG, the vGPU of a hypervisor), and processors.
+UNKNOWN = """
+NVIDIA A100-SXM4-40GB MIG 1g.5gb
+NVIDIA A100-SXM4-80GB MIG 7g.80gb
+NVIDIA A100 80GB PCIe MIG 2g.20gb
+NVIDIA H100 80GB HBM3 MIG 1g.10gb
+NVIDIA H100 PCIe MIG 3g.40gb
+NVIDIA H200 MIG 1g.18gb
+NVIDIA H200 NVL MIG 1g.18gb
+NVIDIA GeForce RTX 4090 D
+NVIDIA GeForce RTX 4090 Laptop GPU
+NVIDIA GeForce RTX 4080 SUPER
+NVIDIA GeForce RTX 5090
+NVIDIA GeForce RTX 5090 D
+NVIDIA RTX 4000 Ada Generation
+NVIDIA RTX A4000
+NVIDIA GH200 480GB
+NVIDIA GH200 144G HBM3e
+NVIDIA H100 64GB HBM2
+NVIDIA H100 80GB HBM2e
+NVIDIA H20
+NVIDIA H800
+NVIDIA H800 PCIe
+NVIDIA B200
+NVIDIA GB200
+NVIDIA A100X
+NVIDIA A100-SXM-64GB
+NVIDIA A800-SXM4-80GB
+NVIDIA A800 80GB PCIe
+NVIDIA A30
+NVIDIA A30 MIG 1g.6gb
+NVIDIA A10G
+NVIDIA A10M
+NVIDIA A10-24Q
+NVIDIA A40-48Q
+NVIDIA A16
+NVIDIA A2
+NVIDIA L20
+NVIDIA L2
+NVIDIA L40G
+NVIDIA L40-48Q
+NVIDIA L4-24Q
+NVIDIA T400
+NVIDIA T4G
+GRID T4-16Q
+GRID A100-40C
+GRID V100DX-32C
+Tesla V100S-PCIE-32GB
+Tesla V100-SXM3-32GB
+Tesla V100-SXM2-32GB-LS
+Tesla V100-FHHL-16GB
+Tesla V100-DGXS-32GB
+Tesla P100-PCIE-16GB
+Quadro RTX 4000
+Orin
+AMD Instinct MI210
+AMD Instinct MI250
+AMD Instinct MI300A
+AMD Instinct MI300X VF
+AMD Instinct MI308X
+AMD Instinct MI325X
+AMD Radeon RX 7900 XTX
+AMD EPYC 7B13
+Intel(R) Xeon(R) Platinum 8481C
+x86_64
+4090
+H100
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_a_name_that_is_not_in_the_table_word_for_word_has_no_peak(name: str) -> None:
+    assert all(peak_flops(name, kind) is None for kind in get_args(Format))
+
+
+@pytest.mark.parametrize("name", sorted(name for names, _ in PEAKS for name in names))
+def test_no_known_device_lends_its_peak_to_a_relative_of_it(name: str) -> None:
+    """Whatever a maker adds to a name, and whatever is left out of it."""
+    assert any(peak_flops(name, kind) for kind in get_args(Format))
+    relatives = [f"{name}{more}" for more in (" MIG 1g.10gb", " D", " Laptop GPU", "-8Q", " Ti", "S", "X", " SUPER")]
+    relatives += [f"GRID {name}", f"G{name}", name.rpartition(" ")[0]]
+    known = {name for names, _ in PEAKS for name in names}
+    strangers = [relative for relative in relatives if relative.lower() not in known]
+    assert len(strangers) >= len(relatives) - 1
+    assert all(peak_flops(stranger, kind) is None for stranger in strangers for kind in get_args(Format))
+
+
+def test_formats_that_a_chip_lacks_have_no_peak() -> None:
+    assert peak_flops("Tesla T4", "bf16") is None
 
 
 @pytest.mark.parametrize(

@@ -17,14 +17,16 @@ from pytorch_lightning.plugins import MixedPrecision
 from runs import NUM_ROWS, TinyData, curve, losses, make_model, parts
 
 from headtohead.components.checkpointing import Checkpointing
+from headtohead.components.mixers.s4d import S4d
 from headtohead.components.mixers.softmax_attention import SoftmaxAttention
 from headtohead.components.norms import BatchNorm
 from headtohead.components.positions.alibi import Alibi
 from headtohead.tracking.store import RunFolder
 from headtohead.training.checkpoints import load, load_weights
+from headtohead.training.checks import check_model
 from headtohead.training.optimizers import adamw
 from headtohead.training.parallelism import check_division
-from headtohead.training.parts import Identity
+from headtohead.training.parts import Identity, Settings
 from headtohead.training.precision import Precision
 from headtohead.training.run import train
 from headtohead.training.schedules import constant
@@ -296,3 +298,15 @@ def test_normed_queries_keep_an_attention_whole() -> None:
     model = make_model(mixer=mixer, num_heads=1)
     check_division(model, 2)
     assert model.stack.layers[0].mixer.division() is None
+
+
+def test_what_stays_in_float32_is_trained_and_saved_in_it_and_not_sharded_with_the_rest(tmp_path: Path) -> None:
+    record = train(parts(tmp_path, make_model=partial(make_model, mixer=S4d), precision=Precision("bf16-true")))
+    assert record.status == "finished"
+    weights = {name.rpartition(".")[2]: tensor for name, tensor in load_weights(record.path).items() if "mixer" in name}
+    assert {weights[name].dtype for name in S4d.float32_parameters} == {torch.float32}
+    assert weights["C"].dtype == torch.bfloat16
+    spread, model = Settings(strategy="model_parallel", devices=2), make_model(mixer=S4d)
+    check_model(model, spread, Precision("bf16-mixed"))
+    with pytest.raises(ValueError, match=r"leaves log_step, log_decay, frequency of stack\.blocks\.0\.mixer \(S4d\)"):
+        check_model(model, spread, Precision("bf16-true"))

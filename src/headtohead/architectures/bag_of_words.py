@@ -14,7 +14,7 @@ from torch import Tensor
 from headtohead.architectures.checks import required
 from headtohead.architectures.contracts import Architecture, CostRow, InputSize
 from headtohead.architectures.heads import HeadName, make_head
-from headtohead.components.contracts import CostQuery, Costs
+from headtohead.components.contracts import Costs
 from headtohead.components.norms import NoNorm
 
 NO_GRAM = torch.iinfo(torch.int64).max
@@ -112,7 +112,7 @@ class BagOfWords(Architecture):
 
     def cost_rows(self, size: InputSize) -> Iterator[CostRow]:
         """The weights; counting is no product."""
-        query = CostQuery(length=1, bytes_per_element=size.bytes_per_element)
+        query = size.query(1)
         yield CostRow("features", "counts", Costs(activation_bytes=len(self.grams) * size.bytes_per_element))
         yield from (CostRow(*row) for row in self.head.cost_rows(query))
 

@@ -22,8 +22,14 @@ class InputSize:
     """Tokens read by the encoder or decoder; for images, the model's own patches count instead."""
     decoder_length: int = 0
     bytes_per_element: int = 4
+    device: str = "cpu"
+    """The type of the device that computes."""
     scored: int | None = None
     """Positions whose logits are made, where a loss reads but some (masked tokens, answers); None means all."""
+
+    def query(self, length: int, memory_length: int = 0) -> CostQuery:
+        """Return what a component is asked that reads so many tokens."""
+        return CostQuery(length, memory_length, self.bytes_per_element, device=self.device)
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class Head(Component):
     def query(self, size: InputSize, length: int) -> CostQuery:
         """What this head is asked over that many features of a sample."""
         num_rows = length if self.reads_all or size.scored is None else size.scored
-        return CostQuery(length=num_rows, bytes_per_element=size.bytes_per_element)
+        return size.query(num_rows)
 
 
 class Architecture(nn.Module, ABC):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from headtohead.architectures.checks import check_sizes, checked_shape
 from headtohead.architectures.contracts import Architecture, CostRow, InputSize
 from headtohead.architectures.heads import make_head
-from headtohead.components.contracts import CostQuery, Costs, Initialisation, NormFactory
+from headtohead.components.contracts import Costs, Initialisation, NormFactory
 from headtohead.components.convolutions import ImageLayer
 
 
@@ -70,7 +70,7 @@ class Convolutional(Architecture):
         return self.image_shape[1] * self.image_shape[2]
 
     def cost_rows(self, size: InputSize) -> Iterator[CostRow]:
-        query = CostQuery(length=self.num_tokens(size), bytes_per_element=size.bytes_per_element)
+        query = size.query(self.num_tokens(size))
         for place, layer in enumerate(cast(list[ImageLayer], list(self.layers))):
             yield CostRow(f"layers.{place}", "convolution", layer.costs(query))
         places = layer.grid[0] * layer.grid[1]

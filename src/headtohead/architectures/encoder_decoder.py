@@ -170,10 +170,8 @@ class EncoderDecoder(Decodes):
         return size.length + size.decoder_length
 
     def cost_rows(self, size: InputSize) -> Iterator[CostRow]:
-        source = CostQuery(length=size.length, bytes_per_element=size.bytes_per_element)
-        target = CostQuery(
-            length=size.decoder_length, memory_length=size.length, bytes_per_element=size.bytes_per_element
-        )
+        source = size.query(size.length)
+        target = size.query(size.decoder_length, size.length)
         yield CostRow("embedding", "embedding", self.embedding.costs(source))
         yield from stack_rows(self.encoder, "encoder", source)
         second = self.decoder_embedding.costs(target)

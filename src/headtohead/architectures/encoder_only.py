@@ -16,7 +16,6 @@ from headtohead.architectures.pooling import PoolerName, Pooling
 from headtohead.architectures.stack_rows import stack_rows
 from headtohead.components.contracts import (
     Context,
-    CostQuery,
     FeedForwardFactory,
     Initialisation,
     MixerFactory,
@@ -123,7 +122,7 @@ class EncoderOnly(Architecture):
         return size.length
 
     def cost_rows(self, size: InputSize) -> Iterator[CostRow]:
-        query = CostQuery(length=size.length, bytes_per_element=size.bytes_per_element)
+        query = size.query(size.length)
         yield CostRow("embedding", "embedding", self.embedding.costs(query))
         if self.segment_embedding is not None:
             yield CostRow("segment_embedding", "embedding", self.segment_embedding.costs(query))

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from headtohead.architectures.checks import check_sizes, checked_shape, required
 from headtohead.architectures.contracts import Architecture, CostRow, InputSize
 from headtohead.architectures.heads import HeadName, make_head
-from headtohead.components.contracts import CostQuery, Costs, Initialisation
+from headtohead.components.contracts import Costs, Initialisation
 from headtohead.components.dense import DenseLayer
 from headtohead.components.embeddings import TokenEmbedding
 from headtohead.components.feedforwards import Activation
@@ -125,9 +125,9 @@ class Mlp(Architecture):
         return self.length if self.embedding is None else size.length
 
     def cost_rows(self, size: InputSize) -> Iterator[CostRow]:
-        query = CostQuery(length=1, bytes_per_element=size.bytes_per_element)
+        query = size.query(1)
         if self.embedding is not None:
-            yield CostRow("embedding", "embedding", self.embedding.costs(CostQuery(length=size.length)))
+            yield CostRow("embedding", "embedding", self.embedding.costs(size.query(size.length)))
         for place, layer in enumerate(cast(list[DenseLayer], list(self.layers))):
             yield CostRow(f"layers.{place}", "layer", layer.costs(query))
         left = self.d_model * query.bytes_per_element if layer.leaves_output else 0

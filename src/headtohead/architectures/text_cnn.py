@@ -12,7 +12,7 @@ from torch import Tensor
 from headtohead.architectures.checks import check_sizes, required
 from headtohead.architectures.contracts import Architecture, CostRow, InputSize
 from headtohead.architectures.heads import HeadName, make_head
-from headtohead.components.contracts import CostQuery, Initialisation
+from headtohead.components.contracts import Initialisation
 from headtohead.components.convolutions import TextConvolutions
 from headtohead.components.embeddings import TokenEmbedding
 from headtohead.components.norms import NoNorm
@@ -74,7 +74,7 @@ class TextCnn(Architecture):
         return size.length
 
     def cost_rows(self, size: InputSize) -> Iterator[CostRow]:
-        query = CostQuery(length=size.length, bytes_per_element=size.bytes_per_element)
+        query = size.query(size.length)
         yield CostRow("embedding", "embedding", self.embedding.costs(query))
         yield CostRow("convolutions", "convolution", self.convolutions.costs(query))
         yield from (CostRow(*row) for row in self.head.cost_rows(query))

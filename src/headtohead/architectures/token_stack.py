@@ -12,7 +12,7 @@ from torch import Tensor
 from headtohead.architectures.contracts import CostRow, InputSize
 from headtohead.architectures.decoding import Decodes, Decoding, left_padding
 from headtohead.architectures.stack_rows import stack_rows
-from headtohead.components.contracts import Context, CostQuery
+from headtohead.components.contracts import Context
 from headtohead.components.embeddings import TokenEmbedding
 from headtohead.components.stack import Stack
 
@@ -73,7 +73,7 @@ class TokenStack(Decodes):
         return size.length
 
     def cost_rows(self, size: InputSize) -> Iterator[CostRow]:
-        query = CostQuery(length=size.length, bytes_per_element=size.bytes_per_element)
+        query = size.query(size.length)
         yield CostRow("embedding", "embedding", self.embedding.costs(query))
         yield from stack_rows(self.stack, "stack", query)
         yield from (CostRow(*row) for row in self.head.cost_rows(self.head.query(size, size.length)))

@@ -16,7 +16,6 @@ from headtohead.architectures.patterns import mixers_by_layer
 from headtohead.architectures.stack_rows import stack_rows
 from headtohead.components.contracts import (
     Context,
-    CostQuery,
     FeedForwardFactory,
     Initialisation,
     MixerFactory,
@@ -107,7 +106,7 @@ class VisionTransformer(Architecture):
         return self.length
 
     def cost_rows(self, size: InputSize) -> Iterator[CostRow]:
-        query = CostQuery(length=self.length, bytes_per_element=size.bytes_per_element)
+        query = size.query(self.length)
         yield CostRow("patches", "patches", self.patches.costs(query))
         if self.class_token is not None:
             yield CostRow("class_token", "embedding", self.class_token.costs(query))

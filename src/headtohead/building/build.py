@@ -29,9 +29,10 @@ from headtohead.data.contracts import DataSource, DataSpec, Split
 from headtohead.data.sampling import learned_rows
 from headtohead.tasks.contracts import Task
 from headtohead.tasks.lengths import as_read
+from headtohead.training.devices import device_for
 from headtohead.training.finetuning import Finetuning
 from headtohead.training.parametrisation import Parametrisation, Standard
-from headtohead.training.parts import EvaluationSettings, Identity, Parts
+from headtohead.training.parts import EvaluationSettings, Identity, Parts, Settings
 from headtohead.training.precision import Precision
 from headtohead.training.seeds import seeds_of
 
@@ -120,7 +121,7 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
         probe=_make(config["probe"]),
         identity=_identity(config),
         tracking=_make(config["tracking"]),
-        costs=_costs(filled, sample_size(task, spec, bytes_per_element=precision.bytes_per_element)).to_dict(),
+        costs=_costs(filled, _size(config, task, spec)).to_dict(),
         config={**filled, "data": _settled(filled["data"], data.settled())},
     )
 
@@ -136,8 +137,15 @@ def fitted(config: Mapping[str, Any]) -> tuple[dict[str, Any], InputSize]:
     data = build_data(config)
     task = build_task(config, data.spec())
     spec = as_read(task, data)
+    return fit(config, spec), _size(config, task, spec)
+
+
+def _size(config: Mapping[str, Any], task: Task, spec: DataSpec) -> InputSize:
+    """Return the size of the longest sample, in the precision and on the device that the configuration names."""
     precision: Precision = _make(config["precision"])
-    return fit(config, spec), sample_size(task, spec, bytes_per_element=precision.bytes_per_element)
+    settings: Settings = _make(config["trainer"])
+    device = device_for(settings.accelerator).type
+    return sample_size(task, spec, bytes_per_element=precision.bytes_per_element, device=device)
 
 
 def make_model(filled: Mapping[str, Any], device: torch.device | str | None = None) -> Architecture:

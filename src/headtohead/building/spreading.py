@@ -11,7 +11,7 @@ PRECISIONS = ("32-true", "bf16-true", "bf16-mixed")
 
 
 def rules() -> tuple[Callable[[View], Iterator[str]], ...]:
-    return (_devices, _precision, _weight_averaging, _compile, _heads, _scores, _noise)
+    return (_devices, _precision, _formats, _weight_averaging, _compile, _heads, _scores, _noise)
 
 
 def _parts(view: View) -> int:
@@ -44,6 +44,19 @@ def _precision(view: View) -> Iterator[str]:
             f"precision={name} cannot be had with {view.chosen('trainer')}, whose strategy takes "
             f"{', '.join(PRECISIONS)}: choose one of these, or trainer=ddp"
         )
+
+
+def _formats(view: View) -> Iterator[str]:
+    devices = view.trainer.get("devices", 1) * view.trainer.get("num_nodes", 1)
+    if not _is_spread(view) or devices == _parts(view) or view.config["precision"].get("name") != "bf16-true":
+        return
+    for side in view.sides():
+        if side.can("mixer", "keeps_float32"):
+            mixer = view.chosen(side.mixer_group or "model/mixer")
+            yield (
+                f"precision=bf16-true leaves exponents and frequencies of {mixer} in float32, and "
+                f"{view.chosen('trainer')} shards weights of one format: use precision=bf16-mixed, or trainer=ddp"
+            )
 
 
 def _weight_averaging(view: View) -> Iterator[str]:

@@ -26,8 +26,25 @@ class CostQuery:
     bytes_per_element: int = 4
     causal: bool = False
     """Whether a token knows of those before it alone; a stack says it of itself."""
+    device: str = "cpu"
+    """The type of the device that computes, since kernels differ in what they keep."""
     biased_heads: int = 0
-    """How many heads the position encoding biases, for mixers that make biases themselves; a stack says it."""
+    """How many heads the position encoding biases; a stack says it, and by which encoding."""
+    encoding: Position | None = None
+
+    @property
+    def explicit_attention(self) -> bool:
+        """Return whether attention makes its weights: of a bias that learns a CPU's fused kernel has no gradient."""
+        return self.device == "cpu" and self.encoding is not None and self.encoding.bias_learns
+
+    @property
+    def bytes_per_biased_pair(self) -> int:
+        """Return what a fused kernel keeps of the biases of one pair; explicit attention keeps its weights instead."""
+        return 0 if self.explicit_attention else self.biased_heads * self.bytes_per_element
+
+    def bytes_of_bias(self, num_queries: int, num_pairs: int) -> int:
+        """Return what making the biases keeps."""
+        return 0 if self.encoding is None else self.encoding.bytes_of_bias(self, num_queries, num_pairs)
 
 
 @dataclass(frozen=True)
@@ -78,6 +95,20 @@ class Component(nn.Module, ABC):
     no_width_rule: ClassVar[str] = "no rule for it is known"
     """Why nobody knows how its weights must start and learn at another width (maximal update parametrisation); empty
     where it is known."""
+    float32_parameters: ClassVar[tuple[str, ...]] = ()
+    """Those of the parameters held itself that stay in float32 when the model is cast to 16 bits: exponents and
+    frequencies, which are multiplied by times, so that rounding them would change what they stand for."""
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Component:
+        held = [parameter for name in self.float32_parameters if (parameter := getattr(self, name)) is not None]
+        kept = {id(tensor) for parameter in held for tensor in (parameter, parameter.grad) if tensor is not None}
+
+        def apply(tensor: Tensor) -> Tensor:
+            applied = fn(tensor)
+            is_rounded = id(tensor) in kept and applied.element_size() < min(4, tensor.element_size())
+            return tensor.to(applied.device, torch.float32) if is_rounded else applied
+
+        return super()._apply(apply, recurse)  # type: ignore[no-any-return, no-untyped-call]
 
     @abstractmethod
     def costs(self, query: CostQuery) -> Costs:
@@ -180,6 +211,9 @@ class Mixer(Component):
     transforms: ClassVar[bool] = False
     """True where a Fourier transform does less work than the plain form: then its work is what the mixer costs."""
 
+    keeps_float32: ClassVar[bool] = False
+    """True where `float32_parameters` of it, or of what it is made of, stay in float32 in a model of 16 bits."""
+
     causal: bool
     max_length: int | None = None
     """The longest sequence that it has weights for; None means any."""
@@ -251,6 +285,17 @@ class Position(Component):
 
     max_length: int | None = None
     """The longest sequence that has positions; None means any."""
+
+    @property
+    def bias_learns(self) -> bool:
+        """Return whether the bias has a gradient, by its own parameters or by the queries."""
+        learns = self.bias_reads_queries or any(parameter.requires_grad for parameter in self.parameters())
+        return self.biases_scores and learns
+
+    def bytes_of_bias(self, query: CostQuery, num_queries: int, num_pairs: int) -> int:
+        """Return what autograd keeps of making the bias for so many queries and pairs, the bias itself left out."""
+        del query, num_queries, num_pairs
+        return 0
 
     def add(self, x: Float[Tensor, "B L D"], positions: Int[Tensor, "#B L"]) -> Float[Tensor, "B L D"]:
         del positions

@@ -55,6 +55,12 @@ def _class_of(mixer: MixerFactory) -> type[Mixer]:
     return made if isinstance(made, type) else Mixer
 
 
+def _share_scores(layers: Sequence[Block]) -> bool:
+    """Return whether a mixer of these layers reads the masks and biases that are made for all."""
+    mixers = (part for layer in layers for part in layer.modules() if isinstance(part, Mixer))
+    return any(mixer.reads_scores and mixer.shares_scores for mixer in mixers)
+
+
 @dataclass
 class StackState(State):
     """The states of all layers, and what the masks of the next tokens need."""
@@ -130,9 +136,8 @@ class Stack(Component):
             wiring = wire(num_sublayers=num_sublayers, drop_path=drop_path * depth)
             self.blocks.append(Block(mixing, crossing, feeding, wiring))
         self.final_norm = norm(d_model) if self.layers[-1].wiring.needs_final_norm else None
-        mixing_parts = [part for part in self.modules() if isinstance(part, Mixer)]
-        self.reads_scores = any(part.reads_scores for part in mixing_parts)
-        self.shares_scores = any(part.reads_scores and part.shares_scores for part in mixing_parts)
+        self.reads_scores = any(isinstance(part, Mixer) and part.reads_scores for part in self.modules())
+        self.shares_scores = _share_scores(self.layers)
         self.has_cross = cross is not None
         self.keeps_statistics = any(isinstance(part, Norm) and part.keeps_statistics for part in self.modules())
 
@@ -278,10 +283,11 @@ class Stack(Component):
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
         """Path, kind and costs of every part; their sum is the stack. What is recomputed keeps only its input."""
         biased_heads = self.num_heads if self.position.biases_scores else 0
-        query = replace(query, causal=self.causal, biased_heads=biased_heads)
+        query = replace(query, causal=self.causal, biased_heads=biased_heads, encoding=self.position)
         for index, position in enumerate(cast(list[Position], list(self.positions))):
             costs = position.costs(query)
-            if biased_heads and not self.shares_scores:  # each mixer declares the biases that it makes
+            read_by = self.layers if self.shares_position else self.layers[index : index + 1]
+            if biased_heads and not _share_scores(read_by):  # each mixer declares the biases that it makes
                 costs = replace(costs, activation_bytes=0)
             yield f"positions.{index}", "position", costs
         if self.embedding_norm is not None:

@@ -6,9 +6,10 @@ import torch
 from torch.distributed.fsdp import FSDPModule
 
 from headtohead.architectures.contracts import Architecture
-from headtohead.components.contracts import Norm
+from headtohead.components.contracts import Component, Norm
 from headtohead.training.parallelism import check_division
 from headtohead.training.parts import Parts, Settings
+from headtohead.training.precision import Precision
 
 
 def check_settings(parts: Parts) -> None:
@@ -35,10 +36,12 @@ def check_settings(parts: Parts) -> None:
         )
 
 
-def check_model(model: Architecture, settings: Settings) -> None:
+def check_model(model: Architecture, settings: Settings, precision: Precision) -> None:
     """Batch statistics are of what one device sees at once, so that splitting a batch would change the result."""
     if settings.tensor_parallel > 1:
         check_division(model, settings.tensor_parallel)
+    if settings.strategy == "model_parallel" and settings.num_replicas > 1 and precision.name == "bf16-true":
+        _check_one_format(model)
     if not any(isinstance(module, Norm) and module.keeps_statistics for module in model.modules()):
         return
     if settings.strategy != "single":
@@ -51,6 +54,17 @@ def check_model(model: Architecture, settings: Settings) -> None:
             f"model/norm=batch_norm takes its statistics over one part of a batch, so trainer.accumulate="
             f"{settings.accumulate} would change what is trained: use 1, or another norm"
         )
+
+
+def _check_one_format(model: Architecture) -> None:
+    """Torch shards the weights of a layer together, in one number format."""
+    for path, module in model.named_modules():
+        if isinstance(module, Component) and module.float32_parameters:
+            raise ValueError(
+                f"precision=bf16-true leaves {', '.join(module.float32_parameters)} of {path} "
+                f"({type(module).__name__}) in float32, and trainer.strategy=model_parallel shards weights of one "
+                "format: use precision=bf16-mixed, or trainer=ddp"
+            )
 
 
 def _check_devices(settings: Settings) -> None:

@@ -27,38 +27,38 @@ import torch
 Format = Literal["fp64", "fp32", "tf32", "bf16", "fp16"]
 
 _TERA = 1e12
-_PEAKS: tuple[tuple[tuple[str, ...], dict[Format, float]], ...] = (
-    (("h200", "nvl"), {"fp64": 30, "fp32": 60, "tf32": 417.5, "bf16": 835.5, "fp16": 835.5}),
+PEAKS: tuple[tuple[tuple[str, ...], dict[Format, float]], ...] = (
+    (("h200 nvl",), {"fp64": 30, "fp32": 60, "tf32": 417.5, "bf16": 835.5, "fp16": 835.5}),
     (("h200",), {"fp64": 34, "fp32": 67, "tf32": 494.5, "bf16": 989.5, "fp16": 989.5}),
-    (("h100", "nvl"), {"fp64": 30, "fp32": 60, "tf32": 417.5, "bf16": 835.5, "fp16": 835.5}),
-    (("h100", "pcie"), {"fp64": 26, "fp32": 51, "tf32": 378, "bf16": 756, "fp16": 756}),
-    (("h100",), {"fp64": 34, "fp32": 67, "tf32": 494.5, "bf16": 989.5, "fp16": 989.5}),
-    (("a100",), {"fp64": 9.7, "fp32": 19.5, "tf32": 156, "bf16": 312, "fp16": 312}),
+    (("h100 nvl",), {"fp64": 30, "fp32": 60, "tf32": 417.5, "bf16": 835.5, "fp16": 835.5}),
+    (("h100 pcie",), {"fp64": 26, "fp32": 51, "tf32": 378, "bf16": 756, "fp16": 756}),
+    (("h100 80gb hbm3",), {"fp64": 34, "fp32": 67, "tf32": 494.5, "bf16": 989.5, "fp16": 989.5}),
+    (
+        ("a100 sxm4 40gb", "a100 sxm4 80gb", "a100 pcie 40gb", "a100 80gb pcie"),
+        {"fp64": 9.7, "fp32": 19.5, "tf32": 156, "bf16": 312, "fp16": 312},
+    ),
     (("a40",), {"fp32": 37.4, "tf32": 74.8, "bf16": 149.7, "fp16": 149.7}),
     (("a10",), {"fp32": 31.2, "tf32": 62.5, "bf16": 125, "fp16": 125}),
     (("l40s",), {"fp32": 91.6, "tf32": 183, "bf16": 362, "fp16": 362}),
     (("l40",), {"fp32": 90.5, "tf32": 90.5, "bf16": 181, "fp16": 181}),
     (("l4",), {"fp32": 30.3, "tf32": 60, "bf16": 121, "fp16": 121}),
-    (("4090",), {"fp32": 82.6, "tf32": 82.6, "bf16": 165.2, "fp16": 165.2}),
-    (("v100", "pcie"), {"fp64": 7, "fp32": 14, "fp16": 112}),
-    (("v100", "sxm2"), {"fp64": 7.8, "fp32": 15.7, "fp16": 125}),
-    (("t4",), {"fp32": 8.1, "fp16": 65}),
-    (("mi250x",), {"fp64": 23.95, "fp32": 23.95, "bf16": 191.5, "fp16": 191.5}),
-    (("mi300x",), {"fp64": 81.7, "fp32": 163.4, "tf32": 653.7, "bf16": 1307.4, "fp16": 1307.4}),
+    (("geforce rtx 4090",), {"fp32": 82.6, "tf32": 82.6, "bf16": 165.2, "fp16": 165.2}),
+    (("tesla v100 pcie 16gb", "tesla v100 pcie 32gb"), {"fp64": 7, "fp32": 14, "fp16": 112}),
+    (("tesla v100 sxm2 16gb", "tesla v100 sxm2 32gb"), {"fp64": 7.8, "fp32": 15.7, "fp16": 125}),
+    (("tesla t4",), {"fp32": 8.1, "fp16": 65}),
+    (("amd instinct mi250x",), {"fp64": 23.95, "fp32": 23.95, "bf16": 191.5, "fp16": 191.5}),
+    (("amd instinct mi300x",), {"fp64": 81.7, "fp32": 163.4, "tf32": 653.7, "bf16": 1307.4, "fp16": 1307.4}),
 )
-"""Words that a device's name must hold, the most particular first, and TFLOP/s by number format."""
+"""Names as drivers report them, in lower case, without the maker NVIDIA and with spaces for hyphens, and TFLOP/s by
+number format. A whole name must be in the table: one more word means another chip (4090 D, Laptop GPU) or a part of one
+(MIG 1g.10gb)."""
 
 
 def peak_flops(device_name: str, number_format: Format) -> float | None:
-    """FLOP/s of one device; None for what the table does not hold, as every CPU."""
-    words = device_name.lower().replace("-", " ").split()
-    if "laptop" in words:  # slower chips under the same names
-        return None
-    for wanted, peaks in _PEAKS:
-        if all(word in words for word in wanted):
-            peak = peaks.get(number_format)
-            return None if peak is None else peak * _TERA
-    return None
+    """Return the FLOP/s of one device; None for a name that the table does not hold, such as every CPU's."""
+    name = " ".join(device_name.lower().replace("-", " ").split()).removeprefix("nvidia ")
+    peak = next((peaks.get(number_format) for names, peaks in PEAKS if name in names), None)
+    return None if peak is None else peak * _TERA
 
 
 def number_format(precision: str) -> Format:

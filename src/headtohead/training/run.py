@@ -193,7 +193,7 @@ class Run:
         parts, seeds = self.parts, seeds_of(self.parts.identity.seed)
         torch.manual_seed(seeds.initialisation)
         model = parts.make_model()
-        check_model(model, parts.settings)
+        check_model(model, parts.settings, self._precision)
         self.session.record.environment.device["kernels"] = kernels_in_use(model, self._device, self._precision.dtype)
         if starts and (run := parts.identity.init_from) is not None:
             start = start_from(model, run, class_names=parts.data.spec().class_names)

@@ -176,17 +176,29 @@ class BigBird(SparseAttention):
                 pairs += queries * (others * size + tail)
         return pairs
 
+    def num_scored(self, length: int) -> tuple[int, int]:
+        size = min(self.block_size, length)
+        number = -(-length // size)
+        queries, pairs = number * size, number * size * self.most_neighbours(number) * size
+        return (queries, pairs) if self.causal else (queries + 2 * size, pairs + 2 * size * length)
+
     def kept_elements(self, query: CostQuery) -> tuple[int, int]:
         """Queries and outputs of whole blocks, a copy of all keys and values that each looks at, masks and indices; of
-        the first and the last block the same, with all keys, and all outputs in one."""
+        the first and the last block the same, with all keys, and all outputs in one. If explicit, outputs in one
+        always, and weights for masks."""
         n, d, heads, size = query.length, self.d_model, self.num_heads, min(self.block_size, query.length)
         number = -(-n // size)
         most, padded = self.most_neighbours(number), number * size
+        if query.explicit_attention:
+            queries, pairs = self.num_scored(n)
+            everything = 0 if self.causal else 2 * n * d
+            kept = (queries + n + 2 * padded * most) * d + everything + heads * pairs
+            return kept, 4 * number * most + (0 if self.causal else 2 * (number + 4))
         kept = 2 * padded * d + 2 * padded * most * d + max(query.biased_heads, 1) * padded * most * size
-        of_four_bytes = padded * heads + 2 * number * most
+        of_four_bytes = padded * heads + 4 * number * most
         if not self.causal:
             kept += 2 * d * (2 * size + n) + n * d + query.biased_heads * 2 * size * n
-            of_four_bytes += 2 * size * heads + 2 * (number + 2)
+            of_four_bytes += 2 * size * heads + 2 * (number + 4)
         return kept, of_four_bytes
 
 

@@ -44,8 +44,10 @@ class BothWays(Mixer):
         raise ValueError("a mixer that reads both ways cannot decode step by step: use a causal one")
 
     def costs(self, query: CostQuery) -> Costs:
-        """Nothing is carried from token to token: no token is final before the last one is read."""
-        return replace(self.forwards.costs(query) + self.backwards.costs(query), state_elements=0)
+        """Nothing is carried from token to token: no token is final before the last one is read. Reading in the other
+        order keeps that order, and the row twice."""
+        both = self.forwards.costs(query) + self.backwards.costs(query)
+        return replace(both, state_elements=0, activation_bytes=both.activation_bytes + 8 * (query.length + 2))
 
 
 class BothWaysAttending(BothWays, Attends):

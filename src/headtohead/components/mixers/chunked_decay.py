@@ -18,6 +18,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from headtohead.components.mixers.decays import by_decay
+
 
 def decayed_sums(
     q: Float[Tensor, "B H L K"],
@@ -184,40 +186,40 @@ class _DecayedSums(torch.autograd.Function):
             weights = _masked(torch.bmm(_chunked(q, width), _chunked(k, width).mT), factors, chunks)
             y = torch.bmm(weights, _chunked(v, width)).baddbmm_(_chunked(kept_q, width), before.flatten(0, 2))
         y = y.view(v.shape)
-        decay_matters = log_decay is not None and log_decay.shape[2] > 1 and ctx.needs_input_grad[3]
-        if decay_matters:
-            ctx.save_for_backward(q, k, v, log_decay, starts, before, y, last)
-        else:
-            ctx.save_for_backward(q, k, v, log_decay, starts, before, None, None)
+        ctx.save_for_backward(q, k, v, log_decay, starts, before)
         ctx.width = width
         return y, last
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, dy: Tensor, d_last: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, log_decay, starts, before, y, last = ctx.saved_tensors
+        q, k, v, log_decay, starts, before = ctx.saved_tensors
         width = ctx.width
         chunks = (*q.shape[:2], q.shape[2] // width, width)
         dy = dy.contiguous()
         factors = _factors(log_decay, starts, width, v)
         kept_q, kept_k = _kept(q, k, factors)
         q_, k_, v_, dy_ = (_chunked(t, width) for t in (q, k, v, dy))
-        before = before.flatten(0, 2)
+        d_decay = None
         with without_autocast(v):
             wanted = torch.bmm(_chunked(kept_q, width).mT, dy_).view(*chunks[:3], q.shape[-1], v.shape[-1])
             after, d_state = _carried_back(wanted, factors, d_last)
-            after = after.flatten(0, 2)
+            flat_before, flat_after = before.flatten(0, 2), after.flatten(0, 2)
             weights = _masked(torch.bmm(q_, k_.mT), factors, chunks)
-            dv = torch.bmm(weights.mT, dy_).baddbmm_(_chunked(kept_k, width), after)
-            d_weights = _masked(torch.bmm(dy_, v_.mT, out=weights), factors, chunks)
-            dq, dk = torch.bmm(dy_, before.mT), torch.bmm(v_, after.mT)
+            dv = torch.bmm(weights.mT, dy_).baddbmm_(_chunked(kept_k, width), flat_after)
+            d_weights = torch.bmm(dy_, v_.mT)
+            dq, dk = torch.bmm(dy_, flat_before.mT), torch.bmm(v_, flat_after.mT)
             if factors is not None:
                 dq.view(*chunks, -1).mul_(factors.from_start)
                 dk.view(*chunks, -1).mul_(factors.to_end)
+                if log_decay is not None and log_decay.shape[2] > 1 and ctx.needs_input_grad[3]:
+                    through = (before * after).sum((-1, -2), keepdim=True) * factors.across
+                    shares = weights.mul_(d_weights), (q_ * dq).sum(-1), (k_ * dk).sum(-1), through.view(-1, 1)
+                    d_decay = by_decay(*shares).view(q.shape[:3]).sum_to_size(log_decay.shape)
+            d_weights = _masked(d_weights, factors, chunks)
             dq.baddbmm_(d_weights, k_)
             dk.baddbmm_(d_weights.mT, q_)
         dq, dk, dv = dq.view(q.shape), dk.view(k.shape), dv.view(v.shape)
-        d_decay = None if y is None else _of_decay(y, dy, v, dv, last, d_last).sum_to_size(log_decay.shape)
         return dq, dk, dv, d_decay, d_state if ctx.needs_input_grad[4] else None, None, None
 
 
@@ -279,10 +281,3 @@ def _by_chunk(factors: _Factors | None, num_chunks: int) -> list[Tensor] | list[
     if factors is None:
         return [None] * num_chunks
     return list(factors.across.expand(-1, -1, num_chunks, -1, -1).unbind(2))
-
-
-def _of_decay(y: Tensor, dy: Tensor, v: Tensor, dv: Tensor, last: Tensor, d_last: Tensor) -> Float[Tensor, "B H L"]:
-    """A pair's share decays by every token between: what goes out at or after one, less what came in there."""
-    passing = (y * dy).sum(-1) - (v * dv).sum(-1)
-    passing[:, :, -1] += (last * d_last).sum((-1, -2))
-    return passing.flip(2).cumsum(2).flip(2)

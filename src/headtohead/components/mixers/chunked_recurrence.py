@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from headtohead.components.mixers.chunked_decay import without_autocast
-from headtohead.components.mixers.decays import AnyDecay, BoundedDecay, Decay, SharedDecay, is_bearable
+from headtohead.components.mixers.decays import AnyDecay, BoundedDecay, Decay, SharedDecay, is_bearable, ones_up_to
 from headtohead.components.mixers.doubled_recurrence import recur_by_doubling
 from headtohead.components.mixers.triangular import inverse_of_one_minus
 
@@ -132,12 +132,12 @@ class _Chunks:
     @classmethod
     def of(cls, queries: Tensor, keys: Tensor, log_decay: Tensor, document: Tensor | None) -> _Chunks:
         num, size, is_delta = len(queries), queries.shape[-2], queries.shape[2] == 2
-        sums = (_ones_before(log_decay, size) @ log_decay).flatten(0, 1)
+        sums = (ones_up_to(log_decay) @ log_decay).flatten(0, 1)
         queries, keys = queries.flatten(0, 1), keys.flatten(0, 1)
         document = None if document is None else document.flatten(0, 1)
         if log_decay.shape[-1] == 1:
             return cls(SharedDecay(queries, keys, sums, document), num, size)
-        if is_delta or is_bearable(sums):
+        if is_delta or is_bearable(log_decay, sums):
             return cls(BoundedDecay(queries, keys, sums, document, num), num, size)
         return cls(AnyDecay(queries, keys, sums, document), num, size)
 
@@ -211,14 +211,8 @@ class _Chunks:
         return grads
 
 
-def _ones_before(like: Tensor, size: int) -> Float[Tensor, "C C"]:
-    """Sums over the tokens up to each; as a product of matrices faster than a cumulative sum across rows."""
-    return like.new_ones(size, size).tril_()
-
-
 class _Recurrence(torch.autograd.Function):
-    """Keeps for the backward pass what was solved, and the states between chunks; scores are made again. Every
-    exp(G_i - G_j) stands beside a query of i and a key of j: their own gradients tell that of the decays."""
+    """Keeps for the backward pass what was solved, and the states between chunks; scores are made again."""
 
     @staticmethod
     def forward(
@@ -270,12 +264,10 @@ def _backward(
         grads = torch.cat((grads, solved), dim=-2)
         by_v = solved if decay.kinds[1] == 1 else by_v.baddbmm_(decay.scores[:, size:, size:].mT, solved)
     values = chunks.values(z, rows)
-    by_queries, by_keys = decay.backward(grads @ values.mT, grads @ states[:-1].flatten(0, 1).mT, values @ after.mT)
-    by_queries, by_keys = by_queries.view_as(queries), by_keys.view_as(keys)
-    by_sums = (queries * by_queries).sum(2) - (keys * by_keys).sum(2)
-    at_end = (by_states[1:] * states[1:]).sum(-1).unsqueeze(-2)
-    if log_decay.shape[-1] == 1:
-        by_sums, at_end = by_sums.sum(-1, keepdim=True), at_end.sum(-1, keepdim=True)
-    by_decay = _ones_before(by_sums, size).mT @ by_sums + at_end
+    before = states[:-1].flatten(0, 1)
+    by_queries, by_keys, by_decay = decay.backward(
+        grads @ values.mT, grads @ before.mT, values @ after.mT, (before * after).sum(-1).unsqueeze(-2)
+    )
     by_state = by_states[0] if decay.entering is None else by_states[0] * decay.entering[0]
-    return by_queries, by_keys, by_v.view_as(v), by_decay, by_state, None
+    parts = zip((by_queries, by_keys, by_v, by_decay), (queries, keys, v, log_decay), strict=True)
+    return *(by_part.view_as(part) for by_part, part in parts), by_state, None

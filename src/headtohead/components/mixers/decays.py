@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from itertools import product
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -26,6 +27,8 @@ Document = Int[Tensor, "M C 1"]
 """How many documents have begun in the chunk."""
 BEARABLE = 60.0
 """A decay by exp(-60) and its inverse are numbers of float32."""
+MILD = 2.0
+"""After a decay by exp(-2) so much is left that the decay's gradient may be a difference of what was there before."""
 
 
 class Decay(ABC):
@@ -66,8 +69,11 @@ class Decay(ABC):
         return scores
 
     @abstractmethod
-    def backward(self, by_scores: Scores, by_read: Tensor, by_kept: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradients of queries and keys, [M, PC, K] and [M, QC, K], which may take the place of what is given."""
+    def backward(
+        self, by_scores: Scores, by_read: Tensor, by_kept: Tensor, by_passing: Float[Tensor, "M 1 K"]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the gradients of queries and keys, [M, PC, K] and [M, QC, K], which may take the place of what is
+        given, and of the logarithms of the decays, [M, C, E]."""
 
 
 class SharedDecay(Decay):
@@ -82,11 +88,22 @@ class SharedDecay(Decay):
         self.read = (queries * self.from_start.unsqueeze(1)).flatten(1, 2)
         self.kept = (keys * self.to_end.unsqueeze(1)).flatten(1, 2)
 
-    def backward(self, by_scores: Scores, by_read: Tensor, by_kept: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(
+        self, by_scores: Scores, by_read: Tensor, by_kept: Tensor, by_passing: Float[Tensor, "M 1 K"]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        size = self.allowed.shape[-1]
+        pairs = (by_scores * self.scores).view(-1, self.kinds[0], size, self.kinds[1], size).sum((1, 3))
         self.masked(by_scores, self.between)
         for part, kinds, factor in zip((by_read, by_kept), self.kinds, (self.from_start, self.to_end), strict=True):
             part.unflatten(1, (kinds, -1)).mul_(factor.unsqueeze(1))
-        return by_read.baddbmm_(by_scores, self.keys), by_kept.baddbmm_(by_scores.mT, self.queries)
+        from_state, to_state = (
+            (part * by_part).view(len(part), -1, size, part.shape[-1]).sum((1, 3))
+            for part, by_part in ((self.queries, by_read), (self.keys, by_kept))
+        )
+        assert self.passing is not None, "the ends of a chunk make it"
+        by_log_decay = by_decay(pairs, from_state, to_state, by_passing.sum(-1) * self.passing.squeeze(-1))
+        by_queries, by_keys = by_read.baddbmm_(by_scores, self.keys), by_kept.baddbmm_(by_scores.mT, self.queries)
+        return by_queries, by_keys, by_log_decay[..., None]
 
 
 class BoundedDecay(Decay):
@@ -123,13 +140,20 @@ class BoundedDecay(Decay):
         first, last = self.document == 0, self.document == self.document[:, -1:]
         return read * first.repeat(1, self.kinds[0], 1), kept * last.repeat(1, self.kinds[1], 1)
 
-    def backward(self, by_scores: Scores, by_read: Tensor, by_kept: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(
+        self, by_scores: Scores, by_read: Tensor, by_kept: Tensor, by_passing: Float[Tensor, "M 1 K"]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Every exp(G_i - G_j) stands beside a query of i and a key of j: their gradients tell that of the decays."""
         self.masked(by_scores)
         by_read, by_kept = self._of_one_document(by_read, by_kept)
+        by_end = (self.keys * by_kept).sum(1, keepdim=True)
+        by_end += by_passing if self.passing is None else by_passing * self.passing
         by_read, by_kept = by_read.baddbmm_(by_scores, self.keys), by_kept.baddbmm_(by_scores.mT, self.queries)
+        by_sums = (self.queries * by_read).unflatten(1, (self.kinds[0], -1)).sum(1)
+        by_sums -= (self.keys * by_kept).unflatten(1, (self.kinds[1], -1)).sum(1)
         for part, kinds, factor in zip((by_read, by_kept), self.kinds, (self.of_query, self.of_key), strict=True):
             part.unflatten(1, (kinds, -1)).mul_(factor.unsqueeze(1))
-        return by_read, by_kept
+        return by_read, by_kept, ones_up_to(by_sums).mT @ by_sums + by_end
 
 
 class AnyDecay(Decay):
@@ -155,23 +179,68 @@ class AnyDecay(Decay):
             half //= 2
         self.masked(self.scores)
 
-    def backward(self, by_scores: Scores, by_read: Tensor, by_kept: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(
+        self, by_scores: Scores, by_read: Tensor, by_kept: Tensor, by_passing: Float[Tensor, "M 1 K"]
+    ) -> tuple[Tensor, Tensor, Tensor]:
         self.masked(by_scores)
         itself = by_scores.diagonal(dim1=-2, dim2=-1)[..., None]
-        by_q = by_read.mul_(self.from_start).addcmul_(itself, self.keys)
-        by_k = by_kept.mul_(self.to_end).addcmul_(itself, self.queries)
+        by_q, by_k = by_read.mul_(self.from_start), by_kept.mul_(self.to_end)
+        assert self.passing is not None, "the ends of a chunk make it"
+        by_log_decay = by_passing * self.passing.mT
+        by_log_decay = _from_here(self.queries * by_q) + _before(self.keys * by_k) + by_log_decay
+        by_q.addcmul_(itself, self.keys)
+        by_k.addcmul_(itself, self.queries)
         for of_late, of_early in self.levels:
             half = of_late.shape[-2]
-            late, early = _halves(self.queries, half)[1] * of_late, _halves(self.keys, half)[0] * of_early
+            queries, keys = _halves(self.queries, half)[1], _halves(self.keys, half)[0]
             corner = corners(by_scores, half)
-            _halves(by_q, half)[1].addcmul_(_times(corner, early), of_late)
-            _halves(by_k, half)[0].addcmul_(_times(corner.mT, late), of_early)
-        return by_q, by_k
+            by_late = _times(corner, keys * of_early).mul_(of_late)
+            by_early = _times(corner.mT, queries * of_late).mul_(of_early)
+            _halves(by_q, half)[1].add_(by_late)
+            _halves(by_k, half)[0].add_(by_early)
+            early, late = _halves(by_log_decay, half)
+            late += _from_here(queries * by_late)
+            early += _before(keys * by_early)
+        return by_q, by_k, by_log_decay
 
 
-def is_bearable(sums: Float[Tensor, "M C K"]) -> bool:
-    """Whether no channel loses so much over a chunk that the inverse overflows; shapes alone have no numbers."""
-    return sums.is_meta or bool(sums[:, -1].min() >= -BEARABLE)
+def by_decay(
+    pairs: Float[Tensor, "M C C"],
+    from_state: Float[Tensor, "M C"],
+    to_state: Float[Tensor, "M C"],
+    through: Float[Tensor, "M 1"],
+) -> Float[Tensor, "M C"]:
+    """Return the gradients of the logarithms of the decays, given each factor of a chunk times its gradient: between
+    pairs of tokens, from the state before to a token, from a token to the state after, and from state to state.
+
+    The decay of a token is part of every factor from before it to itself or later. All of these are added: as a
+    difference of larger sums, which is less work, little would be left of them where heads forget fast.
+    """
+    from_here = ones_up_to(pairs).mT
+    between = torch.bmm(from_here.expand_as(pairs), pairs).tril_(-1).sum(-1)
+    earlier = F.pad(to_state[:, :-1].cumsum(-1), (1, 0))
+    return between + from_state @ from_here.mT + earlier + through
+
+
+def ones_up_to(like: Float[Tensor, "*any C E"]) -> Float[Tensor, "C C"]:
+    """Return the matrix that sums over the tokens up to each; a product with it is faster than a cumulative sum."""
+    return like.new_ones(like.shape[-2], like.shape[-2]).tril_()
+
+
+def _from_here(x: Float[Tensor, "*any C K"]) -> Float[Tensor, "*any C K"]:
+    """Return sums over each token and the later ones."""
+    return x if x.shape[-2] == 1 else ones_up_to(x).mT @ x
+
+
+def _before(x: Float[Tensor, "*any C K"]) -> Float[Tensor, "*any C K"]:
+    """Return sums over the tokens before each."""
+    return torch.zeros_like(x) if x.shape[-2] == 1 else ones_up_to(x).tril_(-1) @ x
+
+
+def is_bearable(log_decay: Float[Tensor, "*any K"], sums: Float[Tensor, "M C K"]) -> bool:
+    """Return whether no channel loses so much over a chunk that the inverse overflows, nor so much at a token that
+    differences of large gradients would hide the decay's; shapes alone have no numbers."""
+    return sums.is_meta or bool((sums[:, -1].min() >= -BEARABLE) & (log_decay.min() >= -MILD))
 
 
 def _at_the_ends(sums: Float[Tensor, "M C E"], document: Document | None) -> tuple[Tensor, Tensor, Tensor]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from headtohead.components.contracts import CostQuery
 from headtohead.components.mixers.recurrence import Hidden, Recurrence, RecurrentState
 
 
@@ -35,5 +36,5 @@ class Gru(Recurrence):
     def state_width(self) -> int:
         return self.d_model
 
-    def kept_elements(self, length: int) -> int:
-        return 8 * length * self.d_model
+    def kept_bytes(self, query: CostQuery) -> int:
+        return 8 * query.length * self.d_model * query.bytes_per_element

@@ -50,6 +50,7 @@ class Hyena(Mixer, Attends):
 
     sums_to_one = False
     transforms = True
+    keeps_float32 = True
 
     def __init__(
         self,

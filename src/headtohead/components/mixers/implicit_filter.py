@@ -26,6 +26,8 @@ class FilterLayer(Component):
     """sin(frequency * (W x + b)), or W x without sines; drawn as a network of sines needs it, whatever the model's
     initialisation."""
 
+    float32_parameters = ("weight", "bias", "frequency")
+
     def __init__(self, num_inputs: int, num_outputs: int, *, frequency: float | None) -> None:
         super().__init__()
         self.start = frequency

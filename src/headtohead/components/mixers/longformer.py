@@ -135,11 +135,16 @@ class Longformer(SparseAttention):
     def block_bias(
         self, queries: Float[Tensor, "X Y C K"], context: Context, blocks: Blocks, first: int, rows: int
     ) -> Float[Tensor, "#X #Y C T"]:
-        """For every block: the global tokens, then those of the window that are not global."""
+        """For every block: the global tokens, then those of the window that are not global. Queries of global tokens
+        see nothing here if they see everything elsewhere."""
         at, of = blocks.indices(queries.device)
         within = near(at, of, back=self.back, ahead=0 if self.causal else self.back)
-        window = masked(within & (of >= first) & (of < blocks.length), context, blocks, rows, causal=self.causal)
-        seen = ((torch.arange(first, device=queries.device) <= at) | (not self.causal)).expand(rows, -1, -1, -1)
+        within = within & (of >= first) & (of < blocks.length)
+        seen = torch.arange(first, device=queries.device) <= at
+        if not self.causal:
+            within, seen = within & (at >= first), (at >= first).expand_as(seen)
+        window = masked(within, context, blocks, rows, causal=self.causal)
+        seen = seen.expand(rows, -1, -1, -1)
         if context.valid is not None and not self.causal:
             seen = seen & context.valid[:, None, None, :first]
         allowed = torch.cat((seen.flatten(0, 1)[:, None], window), dim=-1)
@@ -224,12 +229,21 @@ class Longformer(SparseAttention):
         among_first = first * (first + 1) // 2 if self.causal else first * length
         return among_first + others * first + (window_pairs(others, self.back, causal=self.causal) if others else 0)
 
+    def num_scored(self, length: int) -> tuple[int, int]:
+        blocks, first = self.blocks(length), min(self.num_global, length)
+        queries, pairs = blocks.padded_length, blocks.padded_length * (first + blocks.span)
+        return (queries, pairs) if self.causal else (queries + first, pairs + first * length)
+
     def kept_elements(self, query: CostQuery) -> tuple[int, int]:
         """Of blocks: queries, outputs, keys and values beside the global ones, masks. Where global tokens have own
-        projections, the same of these, and all outputs in one."""
+        projections, the same of these, and all outputs in one. If explicit, outputs in one, and weights for masks."""
         n, d, blocks = query.length, self.d_model, self.blocks(query.length)
         first = min(self.num_global, n)
         span, masks = first + blocks.span, max(query.biased_heads, 1)
+        if query.explicit_attention:
+            queries, pairs = self.num_scored(n)
+            everything = 0 if self.causal else 2 * n * d
+            return (queries + n + 2 * blocks.number * span) * d + everything + self.num_heads * pairs, 0
         kept = 2 * d * (blocks.padded_length + blocks.number * span) + masks * blocks.padded_length * span
         if self.causal:
             return kept, blocks.padded_length * self.num_heads

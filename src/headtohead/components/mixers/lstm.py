@@ -6,7 +6,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from headtohead.components.contracts import CostQuery
 from headtohead.components.mixers.recurrence import Hidden, Recurrence, RecurrentState
+
+PAGE, CACHE_LINE = 4096, 16
+"""In bytes, and in numbers of float32."""
 
 
 class Lstm(Recurrence):
@@ -37,6 +41,25 @@ class Lstm(Recurrence):
     def state_width(self) -> int:
         return 2 * self.d_model
 
-    def kept_elements(self, length: int) -> int:
-        """Of the plain kernel; oneDNN's on a CPU keeps a workspace of its own size."""
-        return 8 * length * self.d_model
+    def kept_bytes(self, query: CostQuery) -> int:
+        """Return the bytes that the plain kernel keeps, or oneDNN's, which a CPU runs in float32: tokens, states,
+        biases where there are none, and a workspace."""
+        n, d = query.length, self.d_model
+        if query.device != "cpu" or query.bytes_per_element != 4:
+            return 8 * n * d * query.bytes_per_element
+        return 4 * ((2 * n + 4) * d + (0 if self.kernel.bias else 8 * d * d)) + workspace_bytes(n, d)
+
+
+def workspace_bytes(length: int, width: int) -> int:
+    """Return the size of oneDNN's workspace for one row: gates, hidden states, states to the layer above and to the
+    next token with their gradients, and cells with theirs, each in whole pages."""
+    gates, hidden = length * _row(4 * width), length * _row(width)
+    states, cells = 2 * (length + 1) * _row(width), 2 * (length + 1) * width
+    parts = (gates, hidden, states, states, states, cells, cells)
+    return sum(-(-4 * part // PAGE) * PAGE for part in parts)
+
+
+def _row(width: int) -> int:
+    """Return how many numbers apart oneDNN puts rows: whole cache lines, and no number of them that caches fold."""
+    whole = -(-width // CACHE_LINE) * CACHE_LINE
+    return whole if whole % 256 else whole + CACHE_LINE

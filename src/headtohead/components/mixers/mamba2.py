@@ -254,7 +254,7 @@ class Mamba2(Accelerated, Attends):
         inside = self.conv1d.costs(query) + self.norm.costs(query)
         rows, chunks = padded_length(n, self.chunk_size)
         kept = n * (d + e + 2 * self.conv1d.width + self.in_proj.out_features)
-        exact = rows * (2 * heads * s + 2 * e + heads) + (chunks + 1) * e * s + n * 3 * heads
+        exact = rows * (2 * heads * s + e + heads) + chunks * e * s + (3 * n + 1) * heads
         own = Costs.of(
             self,
             forward_flops=2 * n * d * self.in_proj.out_features + 4 * n * e * s + 2 * n * e * d,

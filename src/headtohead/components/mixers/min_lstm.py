@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from headtohead.components.contracts import CostQuery, Costs
 from headtohead.components.linears import ResidualLinear
 from headtohead.components.mixers.gated_recurrence import GatedRecurrence, Gates, RecurrentState
-from headtohead.components.mixers.min_gru import positive
+from headtohead.components.mixers.min_gru import positive, share
 from headtohead.components.mixers.scan import exact
 
 
@@ -48,7 +48,7 @@ class MinLstm(GatedRecurrence):
         del begins, state, valid
         # log(i / f): the shares are its sigmoid and what is left.
         ahead = F.logsigmoid(exact(self.input(x))) - F.logsigmoid(exact(self.forget(x)))
-        return Gates(-F.softplus(ahead), ahead.sigmoid(), positive(exact(self.candidate(x))))
+        return Gates(-F.softplus(ahead), share(ahead), positive(exact(self.candidate(x))))
 
     def write(self, h: Float[Tensor, "B L E"], gates: Gates) -> Float[Tensor, "B L D"]:
         del gates
@@ -61,5 +61,5 @@ class MinLstm(GatedRecurrence):
             self,
             forward_flops=8 * n * d * e,
             state_elements=e,
-            activation_bytes=n * (d + 10 * e) * query.bytes_per_element + n * e,
+            activation_bytes=n * (d + 11 * e) * query.bytes_per_element + n * e,
         )

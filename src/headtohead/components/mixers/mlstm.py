@@ -124,16 +124,8 @@ class Mlstm(Mixer, Attends):
         kept = F.logsigmoid(f + self.forget_bias[:, None].to(exact))
         if valid is not None:  # padding adds nothing, and nothing is forgotten over it
             i, kept = i.masked_fill(~valid[:, None], float("-inf")), kept.masked_fill(~valid[:, None], 0.0)
-        kept_so_far = kept.cumsum(-1, dtype=torch.float64)
-        i = i - kept_so_far
-        with torch.no_grad():
-            first = i.new_zeros(i.shape[:2]) if scale is None else scale.to(i.dtype)
-            unit = _largest_so_far(torch.cat((first[..., None], i), dim=-1), begins)
-            log_kept = unit[..., :-1] - unit[..., 1:]
-            if begins is not None:
-                log_kept = log_kept.masked_fill(begins[:, None], 0.0)
-        unit = unit[..., 1:]
-        return Gates((i - unit).exp().to(exact), log_kept.to(exact), (kept_so_far + unit).to(exact))
+        unit, change = _unit(i.detach(), kept.detach(), begins, scale)
+        return Gates((i - unit).exp().to(exact), (kept + change).to(exact), unit.to(exact))
 
     def sums(
         self,
@@ -200,13 +192,31 @@ class Mlstm(Mixer, Attends):
         n, d, heads = query.length, self.d_model, self.num_heads
         memory = d * (self.head_width + 1)
         rows, chunks = padded_length(n, self.chunk_size)
-        exact = rows * (4 * d + 3 * heads) + chunks * memory + n * (4 * d + 11 * heads)
+        exact = rows * (4 * d + 3 * heads) + chunks * memory + n * (4 * d + 10 * heads)
         return Costs.of(
             self,
             forward_flops=10 * n * d * d + 4 * n * d * heads + 4 * n * memory,
             state_elements=memory + heads,
             activation_bytes=3 * n * d * query.bytes_per_element + 4 * exact,
         )
+
+
+@torch.no_grad()
+def _unit(
+    i: Float[Tensor, "B H L"],
+    kept: Float[Tensor, "B H L"],
+    begins: Bool[Tensor, "B L"] | None,
+    scale: Float[Tensor, "B H"] | None,
+) -> tuple[Float[Tensor, "B H L"], Float[Tensor, "B H L"]]:
+    """Return m_t, and m_(t-1) - m_t or what makes log f_t zero where a document starts, both in float64."""
+    kept_so_far = kept.cumsum(-1, dtype=torch.float64)
+    first = kept_so_far.new_zeros(i.shape[:2]) if scale is None else scale.to(kept_so_far.dtype)
+    values = torch.cat((first[..., None], i - kept_so_far), dim=-1)
+    m = _largest_so_far(values, begins) + F.pad(kept_so_far, (1, 0))
+    change = m[..., :-1] - m[..., 1:]
+    if begins is not None:
+        change = torch.where(begins[:, None], -kept.to(m.dtype), change)
+    return m[..., 1:], change
 
 
 def _largest_so_far(values: Float[Tensor, "B H L1"], begins: Bool[Tensor, "B L"] | None) -> Float[Tensor, "B H L1"]:

@@ -98,7 +98,7 @@ class Recurrence(Mixer):
             self,
             forward_flops=4 * self.num_gates * n * d * d,
             state_elements=self.state_width,
-            activation_bytes=self.kept_elements(n) * query.bytes_per_element,
+            activation_bytes=self.kept_bytes(query),
         )
 
     @property
@@ -107,8 +107,8 @@ class Recurrence(Mixer):
         """Numbers carried from token to token."""
 
     @abstractmethod
-    def kept_elements(self, length: int) -> int:
-        """Numbers that the kernel keeps for its backward pass."""
+    def kept_bytes(self, query: CostQuery) -> int:
+        """Return what the kernel keeps for its backward pass."""
 
 
 def _unmixed(device: torch.device) -> AbstractContextManager[object]:

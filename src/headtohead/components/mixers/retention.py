@@ -159,7 +159,8 @@ class Retention(Accelerated, Attends):
         n, d, inner = query.length, self.d_model, self.num_heads * self.value_width
         sums = d * self.value_width
         rows, chunks = padded_length(n, self.chunk_size)
-        exact = rows * (2 * d + 2 * inner) + chunks * sums + n * (self.head_width + self.num_heads)
+        decays = self.num_heads * (rows if rows > n else 1)
+        exact = rows * (2 * d + 2 * inner) + chunks * sums + n * (self.head_width + self.num_heads) + decays
         return Costs.of(
             self,
             forward_flops=4 * n * d * (d + inner) + 2 * n * d * inner + 4 * n * sums,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from headtohead.components.contracts import CostQuery
 from headtohead.components.mixers.recurrence import Hidden, Recurrence, RecurrentState
 
 
@@ -35,6 +36,6 @@ class TanhRnn(Recurrence):
     def state_width(self) -> int:
         return self.d_model
 
-    def kept_elements(self, length: int) -> int:
-        """The tokens, and every state, the first included."""
-        return (2 * length + 1) * self.d_model
+    def kept_bytes(self, query: CostQuery) -> int:
+        """Return the bytes of the tokens, and of every state, the first included."""
+        return (2 * query.length + 1) * self.d_model * query.bytes_per_element

@@ -166,7 +166,7 @@ class Rwkv7(MatrixMemory):
         chunks = -(-n // chunk)
         own = n * (21 * d + ranks + 3 * heads)
         rows = chunks * chunk
-        exact = n * 2 * d + rows * 7 * d + (rows * d if rows > n else 0) + (chunks + 1) * memory
+        exact = n * 2 * d + rows * 7 * d + (rows * d if n > 1 else 0) + (chunks + 1) * memory
         return own * query.bytes_per_element + exact * max(4, query.bytes_per_element) + 8 * n * heads
 
 

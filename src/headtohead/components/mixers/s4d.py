@@ -45,6 +45,8 @@ class S4d(Mixer, Attends):
     no_width_rule = "state-space models need rules of their own (https://openreview.net/forum?id=aQv5AbN1wF)"
     reads_one_way = True
     sums_to_one = False
+    keeps_float32 = True
+    float32_parameters = ("log_step", "log_decay", "frequency")
 
     def __init__(
         self,
@@ -109,11 +111,15 @@ class S4d(Mixer, Attends):
         return real.exp()[..., None] * torch.stack((imaginary.cos(), imaginary.sin()), dim=-1)
 
     def inputs(self) -> Float[Tensor, "D P 2"]:
-        """(exp(dt A) - 1) / A: what a token of size one brings."""
-        decay = self.powers(torch.ones(1, device=self.C.device, dtype=exact(self.C).dtype))[:, 0]
-        one = torch.tensor([1.0, 0.0], device=decay.device, dtype=decay.dtype)
-        A = torch.stack((-exact(self.log_decay).exp(), exact(self.frequency)), dim=-1)
-        return product(decay - one, A * one.new_tensor([1.0, -1.0])) / A.square().sum(-1, keepdim=True)
+        """Return what a token of size one brings, (exp(dt A) - 1) / A; in float64, since of the difference and of its
+        gradient little is left in float32 where dt A is small."""
+        step, decay, frequency = (t.double() for t in (self.log_step, self.log_decay, self.frequency))
+        A = torch.stack((-decay.exp(), frequency), dim=-1)
+        real, imaginary = (step.exp()[:, None, None] * A).unbind(-1)
+        grown = real.exp()[..., None] * torch.stack((imaginary.cos(), imaginary.sin()), dim=-1)
+        one = A.new_tensor([1.0, 0.0])
+        brought = product(grown - one, A * A.new_tensor([1.0, -1.0])) / A.square().sum(-1, keepdim=True)
+        return brought.to(exact(self.C).dtype)
 
     def kernel(self, length: int) -> Float[Tensor, "L D"]:
         """2 Re(C exp(dt A l) B): powers to l = stride i + j are products of powers to stride i and to j."""
@@ -181,7 +187,8 @@ class S4d(Mixer, Attends):
         """As a recurrence: what tokens bring to the states, and what is read from them."""
         n, d, s = query.length, self.d_model, self.state
         stride = math.isqrt(n - 1) + 1
-        powers = (8 * -(-n // stride) + 6 * stride + 21) * d * s // 2
+        strides = -(-n // stride)
+        powers = (8 * strides + 6 * stride + 36) * d * s // 2 + strides + stride + 6
         kept = n * d * (5 if self.glu else 3) + 4 * (n + 1) * d + 6 * d + powers
         return Costs.of(
             self,

@@ -88,10 +88,18 @@ class SlidingWindow(SparseAttention):
     def num_pairs(self, length: int) -> int:
         return window_pairs(length, self.back, causal=self.causal)
 
+    def num_scored(self, length: int) -> tuple[int, int]:
+        blocks = self.blocks(length)
+        return blocks.padded_length, blocks.padded_length * blocks.span
+
     def kept_elements(self, query: CostQuery) -> tuple[int, int]:
-        """Queries and outputs of whole blocks, one padded copy of keys and values, and the mask of each block."""
+        """Queries and outputs of whole blocks, one padded copy of keys and values, and the mask of each block; if
+        explicit, the keys and values of each block, and weights instead of masks."""
         blocks, groups = self.blocks(query.length), self.num_heads // self.num_kv_heads
         inner, kv = (heads * self.head_width for heads in (self.num_heads, self.num_kv_heads))
+        if query.explicit_attention:
+            scored = 2 * blocks.number * blocks.span * kv + self.num_heads * blocks.padded_length * blocks.span
+            return (blocks.padded_length + query.length) * inner + scored, 0
         mask = max(query.biased_heads, groups) * blocks.padded_length * blocks.span
         merged = query.length * inner if groups > 1 else 0
         kept = 2 * blocks.padded_length * inner + 2 * blocks.padded_keys * kv + mask + merged

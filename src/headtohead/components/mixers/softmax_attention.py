@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend
 
 from headtohead.components.attending import Attends, softmax_weights
 from headtohead.components.contracts import Context, CostQuery, Costs, Division, Mixer, State
@@ -33,12 +34,31 @@ def attend(
 ) -> Float[Tensor, "B H L K"]:
     """softmax(scale q k^T + bias) v by the fused kernel; a row that may look nowhere gives zero."""
     grouped = k.shape[1] != q.shape[1]
-    if grouped and bias is not None:  # fused kernels on a GPU take groups or a mask, not both
+    if grouped and not takes_groups(q.device.type, q.dtype.itemsize, has_bias=bias is not None):
         k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))
         grouped = False
     return F.scaled_dot_product_attention(
         q, k, v, attn_mask=bias, dropout_p=dropout, is_causal=causal and bias is None, scale=scale, enable_gqa=grouped
     )
+
+
+def takes_groups(device: str, bytes_per_element: int, *, has_bias: bool) -> bool:
+    """Return whether a fused kernel reads keys that several heads share; else each head is given a copy of its own.
+
+    On a GPU that is the one for 16 bits without a mask; on a CPU it came with a version of torch.
+    """
+    if has_bias:
+        return False
+    return bytes_per_element == 2 if device == "cuda" else CPU_TAKES_GROUPS
+
+
+def _cpu_takes_groups() -> bool:
+    """Ask torch's own choice of a kernel, without one token computed."""
+    q, kv = (torch.empty(1, heads, 1, 8, device="cpu", dtype=torch.float32) for heads in (2, 1))
+    return torch._fused_sdp_choice(q, kv, kv, enable_gqa=True) == SDPBackend.FLASH_ATTENTION.value
+
+
+CPU_TAKES_GROUPS = _cpu_takes_groups()
 
 
 def split_heads(x: Float[Tensor, "B L E"], width: int) -> Float[Tensor, "B H L K"]:
@@ -222,13 +242,16 @@ class SoftmaxAttention(Mixer, Attends):
         n, d = query.length, self.d_model
         inner, kv = (heads * self.head_width for heads in (self.num_heads, self.num_kv_heads))
         scores = 2 * n * (n + 1) * inner if self.causal else 4 * n * n * inner
-        kept = n * (d + 2 * inner + 2 * kv) + (n * (inner + kv) if self.query_norm is not None else 0)
-        log_sums = n * self.num_heads * (1 if self.query_norm is None else 2) + (
-            n * self.num_kv_heads if self.query_norm is not None else 0
-        )
+        if query.explicit_attention:  # a key and a value for every query head; the weights; no sums of exponentials
+            kept, of_four_bytes = n * (d + 4 * inner) + n * n * self.num_heads, 0
+        else:
+            shared = takes_groups(query.device, query.bytes_per_element, has_bias=query.biased_heads > 0)
+            kept, of_four_bytes = n * (d + 2 * inner + 2 * (kv if shared else inner)), n * self.num_heads
+        if self.query_norm is not None:
+            kept, of_four_bytes = kept + n * (inner + kv), of_four_bytes + n * (self.num_heads + self.num_kv_heads)
         return Costs.of(
             self,
             forward_flops=2 * n * d * (2 * inner + 2 * kv) + scores,
             state_elements=2 * n * kv,
-            activation_bytes=kept * query.bytes_per_element + 4 * log_sums,
+            activation_bytes=kept * query.bytes_per_element + 4 * of_four_bytes,
         )

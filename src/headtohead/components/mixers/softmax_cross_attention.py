@@ -17,6 +17,7 @@ from headtohead.components.mixers.softmax_attention import (
     equal_share,
     merge_heads,
     split_heads,
+    takes_groups,
 )
 from headtohead.components.scores import as_bias
 
@@ -109,7 +110,8 @@ class SoftmaxCrossAttention(CrossMixer, Attends):
     def costs(self, query: CostQuery) -> Costs:
         n, m, d = query.length, query.memory_length, self.d_model
         inner, kv = (heads * self.head_width for heads in (self.num_heads, self.num_kv_heads))
-        kept = n * (d + 2 * inner) + 2 * m * kv
+        shared = takes_groups(query.device, query.bytes_per_element, has_bias=False)
+        kept = n * (d + 2 * inner) + 2 * m * (kv if shared else inner)
         return Costs.of(
             self,
             forward_flops=4 * n * d * inner + 4 * m * d * kv + 4 * n * m * inner,

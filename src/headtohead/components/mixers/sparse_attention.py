@@ -112,8 +112,13 @@ class SparseAttention(SoftmaxAttention):
         """How many keys all queries of one sequence look at together."""
 
     @abstractmethod
+    def num_scored(self, length: int) -> tuple[int, int]:
+        """Return how many queries and how many pairs scores are made for, padding and other blocks' keys included."""
+
+    @abstractmethod
     def kept_elements(self, query: CostQuery) -> tuple[int, int]:
-        """What autograd keeps besides the input: numbers in the type of computation, and numbers of four bytes."""
+        """What autograd keeps besides the input and what biases are made of: numbers in the type of computation, and
+        numbers of four bytes."""
 
     def room(self, max_length: int) -> int:
         """How many tokens decoding must remember."""
@@ -195,7 +200,9 @@ class SparseAttention(SoftmaxAttention):
             self,
             forward_flops=2 * n * d * (2 * inner + 2 * kv) + 4 * self.num_pairs(n) * inner,
             state_elements=2 * self.room(n) * kv,
-            activation_bytes=kept * query.bytes_per_element + 4 * of_four_bytes,
+            activation_bytes=kept * query.bytes_per_element
+            + 4 * of_four_bytes
+            + query.bytes_of_bias(*self.num_scored(n)),
         )
 
 

@@ -148,6 +148,9 @@ class Strided(SparseAttention):
         count: int = length + apart * (1 if self.causal else 2)
         return count
 
+    def num_scored(self, length: int) -> tuple[int, int]:
+        return length, length * (self.blocks_near(length).span + self.blocks_far(length).span)
+
     def kept_elements(self, query: CostQuery) -> tuple[int, int]:
         """Of both parts: queries, keys, values, weights, as they are multiplied; all weights in one; outputs."""
         n, inner = query.length, self.d_model

@@ -50,7 +50,7 @@ class Alibi(Position):
 
     def costs(self, query: CostQuery) -> Costs:
         """Autograd keeps the bias, once for all layers."""
-        return Costs(activation_bytes=self.num_heads * query.length**2 * query.bytes_per_element)
+        return Costs(activation_bytes=query.length**2 * query.bytes_per_biased_pair)
 
 
 def head_slopes(num_heads: int, halvings: float = 8.0) -> list[float]:

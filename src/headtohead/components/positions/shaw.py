@@ -53,10 +53,15 @@ class Shaw(Position):
         return by_distance.gather(-1, index.expand(*queries.shape[:2], -1, -1))
 
     def costs(self, query: CostQuery) -> Costs:
-        """Autograd keeps the bias and the distances."""
+        """Autograd keeps the bias, and what making it keeps."""
         n = query.length
         return Costs.of(
             self,
             forward_flops=2 * n * self.num_heads * self.table.numel(),
-            activation_bytes=n * n * (self.num_heads * query.bytes_per_element + 8),
+            activation_bytes=n * n * query.bytes_per_biased_pair + self.bytes_of_bias(query, n, n * n),
         )
+
+    def bytes_of_bias(self, query: CostQuery, num_queries: int, num_pairs: int) -> int:
+        """Return the bytes of the distances, of what queries say to every distance, and of the queries."""
+        per_head = len(self.table) + (self.head_width if self.table.requires_grad else 0)
+        return 8 * num_pairs + num_queries * self.num_heads * per_head * query.bytes_per_element

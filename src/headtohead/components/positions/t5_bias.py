@@ -67,5 +67,11 @@ class T5Bias(Position):
 
     def costs(self, query: CostQuery) -> Costs:
         """Autograd keeps the bias and its buckets, once for all layers."""
-        kept = query.length**2 * (self.num_heads * query.bytes_per_element + 8)
+        pairs = query.length**2
+        kept = pairs * query.bytes_per_biased_pair + self.bytes_of_bias(query, query.length, pairs)
         return Costs.of(self, activation_bytes=kept)
+
+    def bytes_of_bias(self, query: CostQuery, num_queries: int, num_pairs: int) -> int:
+        """Return the bytes of the buckets."""
+        del query, num_queries
+        return 8 * num_pairs if self.table.requires_grad else 0

@@ -1,0 +1,114 @@
+"""What mixers and positions declare to keep for the backward pass is what autograd keeps, to the byte."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from contracts.choices import agree, can_look, factory, names
+from contracts.test_mixer_laws import MIXERS, label
+from contracts.test_stack_laws import FOR_IMAGES
+from headtohead.architectures.contracts import InputSize
+from headtohead.components.contracts import CostQuery
+from headtohead.components.mixers import softmax_attention
+from headtohead.components.mixers.lstm import workspace_bytes
+from headtohead.components.positions.t5_bias import T5Bias
+from headtohead.examining.laws import Subject, alone
+from headtohead.examining.laws.costs import declared_activations
+
+pytestmark = pytest.mark.shapes(False)  # other laws over the same mixers check them
+BY_SCORES = sorted(name for name in names("mixer") if factory("mixer", name).func.reads_scores)
+
+
+def hold(mixers: list[partial], position: partial, *, causal: bool, length: int) -> None:
+    """One mixer alone, several as layers of a transformer: without norms, the next layer keeps what one gives."""
+    stack = partial(alone(mixers[0], causal=causal, position=position), grid=None if causal else (2, (length - 1) // 2))
+    if len(mixers) > 1:
+        stack = partial(stack, mixers=mixers, norm=factory("norm", "layer_norm"), residual=factory("residual", "pre"))
+    declared_activations(Subject(stack, dtype=torch.float32, length=length), tolerance=0.0)
+
+
+@pytest.mark.parametrize("length", [2, 33])
+@pytest.mark.parametrize(("name", "options"), MIXERS, ids=label)
+def test_every_mixer_declares_every_byte(name: str, options: dict, length: int) -> None:
+    mixer = factory("mixer", name, **options)
+    for causal in (True, False):
+        if can_look(mixer, causal=causal):
+            hold([mixer], factory("position", "none"), causal=causal, length=length)
+
+
+@pytest.mark.parametrize("position", names("position"))
+@pytest.mark.parametrize("name", names("mixer"))
+def test_every_position_declares_every_byte_over_one_layer_and_three(name: str, position: str) -> None:
+    mixer, encoding = factory("mixer", name), factory("position", position)
+    if not agree(mixer, encoding):
+        return
+    for causal in (True, False):
+        if can_look(mixer, causal=causal) and not (causal and position in FOR_IMAGES):
+            for layers in (1, 3):
+                hold(layers * [mixer], encoding, causal=causal, length=11)
+
+
+@pytest.mark.parametrize("position", ["none", "rotary", "alibi", "shaw", "t5_bias"])
+@pytest.mark.parametrize("takes_groups", [True, False])
+def test_heads_that_share_keys_keep_copies_of_them_where_no_fused_kernel_takes_groups(
+    position: str, takes_groups: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(softmax_attention, "CPU_TAKES_GROUPS", takes_groups and softmax_attention.CPU_TAKES_GROUPS)
+    mixer = factory("mixer", "softmax_attention", num_kv_heads=2)
+    for causal in (True, False):
+        hold(2 * [mixer], factory("position", position), causal=causal, length=11)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("position", ["alibi", "shaw", "t5_bias"])
+@pytest.mark.parametrize("first", BY_SCORES)
+def test_layers_that_make_their_biases_stand_beside_layers_that_share_them(first: str, position: str) -> None:
+    for second in BY_SCORES:
+        mixers = [factory("mixer", name) for name in (first, second, first)]
+        for causal in (True, False):
+            if all(can_look(mixer, causal=causal) for mixer in mixers):
+                hold(mixers, factory("position", position), causal=causal, length=6)
+
+
+@pytest.mark.parametrize("width", [4, 20, 64, 100, 256])
+def test_onednn_has_the_workspace_that_is_declared(width: int) -> None:
+    """Whole cache lines apart, and pages: widths on both sides of each."""
+    workspaces = []
+
+    def pack(tensor: Tensor) -> Tensor:
+        if tensor.dtype == torch.uint8:
+            workspaces.append(tensor.untyped_storage().nbytes())
+        return tensor
+
+    lengths, lstm = (1, 7, 50), nn.LSTM(width, width, batch_first=True)
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        for length in lengths:
+            lstm(torch.randn(1, length, width, requires_grad=True))
+    assert workspaces == [workspace_bytes(length, width) for length in lengths]
+
+
+def test_a_bias_that_learns_keeps_the_weights_of_every_layer_on_a_cpu_and_one_bias_on_a_gpu() -> None:
+    length, heads = 11, 4
+    pairs, per_layer = length * length, []
+    for device in ("cpu", "cuda"):
+        query = CostQuery(length, device=device)
+        layers = (factory("mixer", "softmax_attention"), factory("position", "t5_bias"))
+        one, three = (alone(layers[0], causal=True, position=layers[1]) for _ in range(2))
+        three = partial(three, mixers=3 * [layers[0]])
+        per_layer.append((three().costs(query).activation_bytes - one().costs(query).activation_bytes) / 2)
+    on_cpu, on_gpu = per_layer
+    assert on_cpu - on_gpu == 4 * heads * pairs - 4 * heads * length  # weights, but no sums of exponentials
+    frozen = T5Bias(16, num_heads=heads, max_length=None, causal=True)
+    frozen.requires_grad_(False)
+    query = replace(CostQuery(length), biased_heads=heads, encoding=frozen)
+    assert not query.explicit_attention and frozen.costs(query).activation_bytes == 4 * heads * pairs
+
+
+def test_a_sample_carries_the_device_and_the_format_to_what_components_are_asked() -> None:
+    query = InputSize(length=5, bytes_per_element=2, device="cuda").query(3, 4)
+    assert (query.length, query.memory_length, query.bytes_per_element, query.device) == (3, 4, 2, "cuda")

@@ -1,0 +1,109 @@
+"""However fast a mixer forgets, its gradients in float32 are those of float64."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from contracts.choices import factory, names, slow_twin
+from headtohead.examining.laws import Subject, alone
+
+LEVELS = (-1e-3, -0.5, -2.0, -8.0, -20.0, -30.0)
+"""Log decays, from hardly any to nearly all."""
+LENGTHS = (2, 9, 70)
+"""Within a chunk, and beyond it."""
+FORGETS_NOTHING = {
+    *("bigbird", "linformer", "longformer", "low_rank", "sliding_window", "softmax_attention", "strided"),
+    *("linear_attention", "performer", "short_conv", "hyena", "retention", "gru", "lstm", "rnn"),
+}
+"""Mixers without a decay that learns: attention, sums, convolutions, fixed decays, and the kernels of torch."""
+STEP = math.log(math.expm1(1.0))
+"""Its softplus is 1."""
+
+
+def below_one(log_share: float) -> float:
+    """Return what has this logarithm of its sigmoid."""
+    return log_share - math.log(-math.expm1(log_share))
+
+
+def of_min_lstm(mixer: nn.Module, level: float) -> None:
+    ahead = -below_one(level)
+    mixer.input.bias.fill_(min(ahead, 5.0))
+    mixer.forget.bias.fill_(-max(ahead, -5.0))
+
+
+def of_steps(strength: str, bias: Callable[[nn.Module], Tensor]) -> Callable[[nn.Module, float], None]:
+    def forget(mixer: nn.Module, level: float) -> None:
+        getattr(mixer, strength).fill_(math.log(-level))
+        bias(mixer).fill_(STEP)
+
+    return forget
+
+
+MAKE_FORGET: dict[str, Callable[[nn.Module, float], object]] = {
+    "gated_delta": of_steps("log_strength", lambda mixer: mixer.decay_bias),
+    "gated_linear": lambda mixer, level: mixer.decay_up.bias.fill_(below_one(level * mixer.temperature)),
+    "mamba": of_steps("A_log", lambda mixer: mixer.dt_proj.bias),
+    "mamba2": of_steps("A_log", lambda mixer: mixer.dt_bias),
+    "min_gru": lambda mixer, level: mixer.update.bias.fill_(-below_one(level)),
+    "min_lstm": of_min_lstm,
+    "mlstm": lambda mixer, level: mixer.forget_bias.fill_(below_one(level)),
+    "rg_lru": lambda mixer, level: mixer.decay.fill_(below_one(level / 4)),
+    "rwkv4": lambda mixer, level: mixer.time_decay.fill_(math.log(-level)),
+    "rwkv7": lambda mixer, level: mixer.decay_base.fill_(torch.logit(torch.tensor(min(-level / 0.6065, 0.99)))),
+    "s4d": lambda mixer, level: mixer.log_decay.copy_(
+        (math.log(-level) - mixer.log_step)[:, None].expand_as(mixer.C[..., 0])
+    ),
+}
+"""Sets parameters such that log decays are near a level; RWKV-7 has none below -0.61."""
+
+
+CANCELS = {"mlstm": "blocks.0.mixer.input_bias"}
+"""What all weights are multiplied by leaves the normalised mean as it is, so that its gradient is a small difference of
+large ones in any form: it errs no more than that of the loop over tokens."""
+
+
+def gradients(name: str, mixer: partial, level: float, length: int, dtype: torch.dtype) -> dict[str, Tensor]:
+    subject = Subject(alone(mixer, causal=True), dtype=torch.float32, length=length)
+    stack = subject.build()
+    with torch.no_grad():
+        MAKE_FORGET[name](stack.layers[0].mixer, level)
+    stack = stack.to(dtype)
+    x, context = subject.inputs(stack)
+    x = x.to(dtype).requires_grad_()
+    weights = torch.randn(x.shape, generator=torch.Generator().manual_seed(3)).to(dtype)
+    (stack(x, context) * weights).sum().backward()
+    return {"the input": x.grad, **{name: held.grad for name, held in stack.named_parameters()}}
+
+
+def errors(name: str, mixer: partial, level: float, length: int) -> dict[str, float]:
+    """Norm of the error over that of the gradient, of whatever has one."""
+    single, double = (gradients(name, mixer, level, length, dtype) for dtype in (torch.float32, torch.float64))
+    return {
+        part: float((single[part] - exact).norm() / exact.norm()) for part, exact in double.items() if exact.norm() > 0
+    }
+
+
+@pytest.mark.shapes(False)
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("name", MAKE_FORGET)
+def test_gradients_keep_four_digits_at_every_decay(name: str, length: int) -> None:
+    fast = factory("mixer", name)
+    for level in LEVELS:
+        found = errors(name, fast, level, length)
+        assert len(found) > 3
+        wrong = {part: error for part, error in found.items() if not error <= 1e-4}
+        if set(wrong) == {CANCELS.get(name)}:
+            by_tokens = errors(name, slow_twin(fast), level, length)
+            wrong = {part: error for part, error in wrong.items() if not error <= 2 * by_tokens[part]}
+        assert wrong == {}, f"at a log decay of {level}"
+
+
+def test_every_mixer_with_a_decay_is_held_to_it() -> None:
+    assert set(MAKE_FORGET) | FORGETS_NOTHING == set(names("mixer"))
+    assert not set(MAKE_FORGET) & FORGETS_NOTHING
