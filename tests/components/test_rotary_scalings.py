@@ -140,7 +140,7 @@ def test_a_given_magnitude_is_taken() -> None:
 def test_trained_length_is_the_models_unless_given(name: str) -> None:
     given, fitted = (made(name, max_length=n, original_length=o) for n, o in ((4096, 512), (512, None)))
     assert torch.equal(given.frequencies(CPU, EXACT), fitted.frequencies(CPU, EXACT))
-    with pytest.raises(ValueError, match=r"set model\.position\.original_length"):
+    with pytest.raises(ValueError, match=r"set the position's original_length"):
         made(name, max_length=None)
 
 

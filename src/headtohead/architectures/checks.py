@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def check_sizes(d_model: int, num_layers: int, num_heads: int) -> None:
-    for name, value in (("d_model", d_model), ("num_layers", num_layers), ("num_heads", num_heads)):
+def check_sizes(d_model: int, num_layers: int, num_heads: int, *, layers_field: str = "model.num_layers") -> None:
+    """Raises ValueError by the field that holds the size; one side of a model may have a depth of its own."""
+    for field, value in (("model.d_model", d_model), (layers_field, num_layers), ("model.num_heads", num_heads)):
         if value < 1:
-            raise ValueError(f"model.{name}={value} must be at least 1.")
+            raise ValueError(f"{field}={value} must be at least 1.")
 
 
 def required(name: str, value: int | None, what: str) -> int:

@@ -48,14 +48,26 @@ class Side:
     residual: WiringFactory | None = None
     feedforward: FeedForwardFactory | None = None
 
-    def parts(self, shared: Side, mixers: Mapping[str, MixerFactory] | None) -> dict[str, Any]:
+    def field(self, name: str, path: str) -> str:
+        """The field of the configuration that holds what is in force: this side's own below `path`, or the shared."""
+        return f"model.{name}" if getattr(self, name) is None else f"{path}.{name}"
+
+    def parts(self, shared: Side, mixers: Mapping[str, MixerFactory] | None, path: str) -> dict[str, Any]:
         """What a stack is made of; a mixer of its own puts the shared pattern out of force."""
         names = (field.name for field in fields(self))
         chosen = {name: getattr(shared if getattr(self, name) is None else self, name) for name in names}
         pattern, mixer = chosen.pop("pattern"), chosen.pop("mixer")
         if self.mixer is not None and self.pattern is None:
             pattern = None
-        return {"mixers": mixers_by_layer(chosen.pop("num_layers"), mixer, pattern, mixers), **chosen}
+        by_layer = mixers_by_layer(
+            chosen.pop("num_layers"),
+            mixer,
+            pattern,
+            mixers,
+            pattern_field=self.field("pattern", path),
+            layers_field=self.field("num_layers", path),
+        )
+        return {"mixers": by_layer, **chosen}
 
 
 class EncoderDecoder(Decodes):
@@ -100,8 +112,9 @@ class EncoderDecoder(Decodes):
         vocab_size = required("vocab_size", vocab_size, "it comes from data with tokens, or is given by number")
         shared = Side(num_layers, mixer, pattern, local, position, norm, residual, feedforward)
         source, target = (own or Side() for own in (encoder, decoder))
-        for own in (source, target):
-            check_sizes(d_model, num_layers if own.num_layers is None else own.num_layers, num_heads)
+        for own, path in ((source, "model.encoder"), (target, "model.decoder")):
+            depth = num_layers if own.num_layers is None else own.num_layers
+            check_sizes(d_model, depth, num_heads, layers_field=own.field("num_layers", path))
         stack = partial(
             Stack,
             d_model,
@@ -112,9 +125,10 @@ class EncoderDecoder(Decodes):
         )
         embed = partial(TokenEmbedding, d_model, vocab_size, scale=scale_embedding)
         self.embedding = embed()
-        self.encoder = stack(**source.parts(shared, mixers), causal=False, max_length=max_length)
+        self.encoder = stack(**source.parts(shared, mixers, "model.encoder"), causal=False, max_length=max_length)
         self.decoder_embedding = self.embedding if share_embeddings else embed()
-        self.decoder = stack(**target.parts(shared, mixers), cross=cross, causal=True, max_length=max_target_length)
+        own_parts = target.parts(shared, mixers, "model.decoder")
+        self.decoder = stack(**own_parts, cross=cross, causal=True, max_length=max_target_length)
         self.head = make_head(
             head,
             d_model,

@@ -48,8 +48,9 @@ def _checkpointing(view: View) -> Iterator[str]:
 
 def _drop_path(view: View) -> Iterator[str]:
     rate = view.model.get("drop_path")
-    if rate and any(side.can("residual", "has_stream") is False for side in view.sides()):
-        yield (
-            f"model.drop_path={rate} leaves out branches of a residual stream, and {view.chosen('model/residual')} has "
-            "no stream: set model.drop_path=0, or choose model/residual=pre"
-        )
+    for side in view.sides():
+        if rate and side.can("residual", "has_stream") is False:
+            yield (
+                f"model.drop_path={rate} leaves out branches of a residual stream, and "
+                f"{view.chosen_of(side, 'residual')} has no stream: set model.drop_path=0, or choose model/residual=pre"
+            )

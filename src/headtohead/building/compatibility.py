@@ -16,7 +16,7 @@ from headtohead.building.errors import ConfigurationError
 from headtohead.building.metric_names import metric_names
 from headtohead.building.published import PREFIX
 from headtohead.building.sources import class_value
-from headtohead.building.view import Side, View
+from headtohead.building.view import View
 from headtohead.data.tables.parts import kind_of_fields
 
 Rule = Callable[[View], Iterator[str]]
@@ -96,7 +96,7 @@ def _heads_divide_width(view: View) -> Iterator[str]:
 
 def _key_value_heads(view: View) -> Iterator[str]:
     heads = view.model.get("num_heads", 1)
-    nodes = [(f"{side.path}.mixer", side.nodes.get("mixer", {})) for side in view.sides()]
+    nodes = [(side.paths["mixer"], side.nodes.get("mixer", {})) for side in view.sides()]
     for path, node in [*nodes, ("model.cross", view.model.get("cross") or {})]:
         groups = node.get("num_kv_heads")
         if groups and (groups > heads or heads % groups):
@@ -115,17 +115,9 @@ def _position_and_mixer(view: View) -> Iterator[str]:
         if acts and (len(without) == len(sides) or side.can("position", "shared_by_layers") is False):
             what = "rotates queries and keys" if side.can("position", "rotates") else "biases attention scores"
             yield (
-                f"{_name(view, side, 'position')} {what}, and {_name(view, side, 'mixer')} has none: "
+                f"{view.chosen_of(side, 'position')} {what}, and {view.chosen_of(side, 'mixer')} has none: "
                 f"use model/position=none, learned or sinusoidal"
             )
-
-
-def _name(view: View, side: Side, slot: str) -> str:
-    """How this side's choice was made: its own, else the shared one."""
-    if slot == "mixer" and side.mixer_group is not None:
-        return view.chosen(side.mixer_group)
-    own = f"model/{slot}@{side.path}.{slot}"
-    return view.chosen(own if own in (view.config.get("choices") or {}) else f"model/{slot}")
 
 
 def _position_and_width(view: View) -> Iterator[str]:
@@ -134,14 +126,14 @@ def _position_and_width(view: View) -> Iterator[str]:
         position = side.nodes.get("position", {})
         multiple = side.can("position", "width_multiple") or 1
         if width % multiple:
-            yield f"{_name(view, side, 'position')} needs model.d_model to be a multiple of {multiple}, not {width}"
+            yield f"{view.chosen_of(side, 'position')} needs model.d_model to be a multiple of {multiple}, not {width}"
         multiple = side.can("position", "rotated_multiple") or 1
         fraction, head = position.get("fraction", 1.0), position.get("head_width") or width // heads
         rotated = int(head * fraction)
         if rotated < multiple or rotated % multiple:
-            share = "" if fraction == 1.0 else f", of which model.position.fraction={fraction} rotates {rotated}"
+            share = "" if fraction == 1.0 else f", of which {side.paths['position']}.fraction={fraction} rotates {rotated}"
             yield (
-                f"{_name(view, side, 'position')} rotates a multiple of {multiple} channels, and a head has {head}"
+                f"{view.chosen_of(side, 'position')} rotates a multiple of {multiple} channels, and a head has {head}"
                 f"{share}: change model.d_model, model.num_heads or the fraction"
             )
 
@@ -153,8 +145,8 @@ def _parts_of_heads(view: View) -> Iterator[str]:
             ratio = mixer.get(name)
             if ratio and abs(round(ratio * width) - ratio * width) > 1e-6:
                 yield (
-                    f"{_name(view, side, 'mixer')} takes {ratio:g} of a head ({name}), and a head is {width} wide: "
-                    f"change model.d_model, model.num_heads or {side.path}.mixer.{name}"
+                    f"{view.chosen_of(side, 'mixer')} takes {ratio:g} of a head ({name}), and a head is {width} wide: "
+                    f"change model.d_model, model.num_heads or {side.paths['mixer']}.{name}"
                 )
 
 
@@ -164,9 +156,9 @@ def _head_widths(view: View) -> Iterator[str]:
         of_mixer, of_position = (side.nodes.get(slot, {}).get("head_width") or share for slot in ("mixer", "position"))
         if side.can("position", "rotates") and of_mixer != of_position:
             yield (
-                f"{_name(view, side, 'position')} turns heads of width {of_position}, and those of "
-                f"{_name(view, side, 'mixer')} have {of_mixer}: set {side.path}.position.head_width and "
-                f"{side.path}.mixer.head_width alike"
+                f"{view.chosen_of(side, 'position')} turns heads of width {of_position}, and those of "
+                f"{view.chosen_of(side, 'mixer')} have {of_mixer}: set {side.paths['position']}.head_width and "
+                f"{side.paths['mixer']}.head_width alike"
             )
 
 
@@ -174,7 +166,7 @@ def _position_and_grid(view: View) -> Iterator[str]:
     for side in view.sides():
         if side.can("position", "needs_grid") and view.model_value("family") != "vision_transformer":
             yield (
-                f"{_name(view, side, 'position')} places the patches of an image, and {view.chosen('model')} has none: "
+                f"{view.chosen_of(side, 'position')} places the patches of an image, and {view.chosen('model')} has none: "
                 f"use model/position=sinusoidal, rotary or learned, or model=vision_transformer"
             )
 
@@ -188,7 +180,7 @@ def _buckets(view: View) -> Iterator[str]:
         exact = buckets // 2 if side.causal else buckets // 4
         if buckets % 2 or buckets < 4 or furthest <= exact:
             yield (
-                f"{side.path}.position.num_buckets={buckets} cannot sort distances up to max_distance={furthest}: "
+                f"{side.paths['position']}.num_buckets={buckets} cannot sort distances up to max_distance={furthest}: "
                 f"give an even num_buckets of at least 4, and max_distance above {max(1, exact)}"
             )
 
@@ -197,12 +189,12 @@ def _direction(view: View) -> Iterator[str]:
     for side in view.sides():
         if side.causal and side.can("mixer", "can_be_causal") is False:
             yield (
-                f"{_name(view, side, 'mixer')} cannot be causal, and {view.chosen('model')} needs a causal one: "
+                f"{view.chosen_of(side, 'mixer')} cannot be causal, and {view.chosen('model')} needs a causal one: "
                 f"use another mixer, or model=encoder_only"
             )
         if not side.causal and side.can("mixer", "can_be_bidirectional") is False:
             yield (
-                f"{_name(view, side, 'mixer')} is causal only, and {view.chosen('model')} reads in both directions: "
+                f"{view.chosen_of(side, 'mixer')} is causal only, and {view.chosen('model')} reads in both directions: "
                 f"use another mixer, or model=decoder_only"
             )
 
@@ -226,7 +218,7 @@ def _batch_statistics(view: View) -> Iterator[str]:
         if side.can("norm", "keeps_statistics") and (view.trainer.get("strategy") != "single" or accumulate > 1):
             split = f"trainer.accumulate={accumulate}" if accumulate > 1 else f"trainer.devices={devices}"
             yield (
-                f"{_name(view, side, 'norm')} takes statistics over a whole batch, which {split} splits: "
+                f"{view.chosen_of(side, 'norm')} takes statistics over a whole batch, which {split} splits: "
                 f"set trainer=auto trainer.devices=1 trainer.accumulate=1, or model/norm=layer_norm or rms_norm"
             )
 

@@ -56,11 +56,8 @@ def _parts(view: View) -> Iterator[str]:
         for slot in STACK_SLOTS:
             node = side.nodes.get(slot)
             if node is not None and (reason := _lacks(node.get("_target_", ""))):
-                own = f"model/{slot}@{side.path}.{slot}"
-                group = own if own in (view.config.get("choices") or {}) else f"model/{slot}"
-                if slot == "mixer" and side.mixer_group is not None:
-                    group = side.mixer_group
-                yield f"{view.chosen('parametrisation')} cannot scale {view.chosen(group)}: {reason}; {_choices(slot)}"
+                chosen = view.chosen_of(side, slot)
+                yield f"{view.chosen('parametrisation')} cannot scale {chosen}: {reason}; {_choices(slot)}"
     cross = view.model.get("cross")
     if cross and (reason := _lacks(cross.get("_target_", ""))):
         scaling, chosen = view.chosen("parametrisation"), view.chosen("model/cross")
@@ -76,7 +73,7 @@ def _choices(slot: str) -> str:
 
 
 def _attention(view: View) -> Iterator[str]:
-    nodes = [(f"{side.path}.mixer", side.nodes.get("mixer", {})) for side in view.sides()]
+    nodes = [(side.paths["mixer"], side.nodes.get("mixer", {})) for side in view.sides()]
     for path, node in [*nodes, ("model.cross", view.model.get("cross") or {})]:
         for name, usual in _UNWRITTEN.items():
             if name in node and node[name] != usual:

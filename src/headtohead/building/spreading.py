@@ -79,7 +79,7 @@ def _compile(view: View) -> Iterator[str]:
 def _heads(view: View) -> Iterator[str]:
     parts = _parts(view)
     heads = view.model.get("num_heads", parts)
-    nodes = [(f"{side.path}.mixer", side.nodes.get("mixer", {})) for side in view.sides()]
+    nodes = [(side.paths["mixer"], side.nodes.get("mixer", {})) for side in view.sides()]
     for path, node in [*nodes, ("model.cross", view.model.get("cross") or {})]:
         groups = node.get("num_kv_heads") or heads
         if groups % parts:
@@ -94,7 +94,7 @@ def _scores(view: View) -> Iterator[str]:
     for side in view.sides():
         if _parts(view) > 1 and side.can("position", "biases_scores"):
             yield (
-                f"{view.chosen('model/position')} biases the scores of all heads, and trainer.tensor_parallel="
+                f"{view.chosen_of(side, 'position')} biases the scores of all heads, and trainer.tensor_parallel="
                 f"{_parts(view)} gives each device some of them: use model/position=rotary, learned, sinusoidal or "
                 "none, or trainer=fsdp trainer.tensor_parallel=1"
             )

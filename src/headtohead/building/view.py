@@ -30,6 +30,8 @@ class Side:
     path: str
     causal: bool
     nodes: Mapping[str, Mapping[str, Any]]
+    paths: Mapping[str, str]
+    """The field of the configuration in which each node stands: the side's own, else the one that all sides share."""
     mixer_group: str | None = None
     """Where a pattern has this mixer from."""
 
@@ -56,6 +58,14 @@ class View:
             node = node.get(key, {})
         return f"{group}={choice or str(node.get('_target_', '')).rpartition('.')[2]}"
 
+    def chosen_of(self, side: Side, slot: str) -> str:
+        """How this side's choice was made: its own, else the one that all sides share."""
+        if slot == "mixer" and side.mixer_group is not None:
+            return self.chosen(side.mixer_group)
+        own = f"model/{slot}@{side.path}.{slot}"
+        has_own = side.paths[slot] == f"{side.path}.{slot}" and own in (self.config.get("choices") or {})
+        return self.chosen(own if has_own else f"model/{slot}")
+
     @property
     def takes_steps(self) -> bool:
         """Whether its model learns step by step; else trainer.max_steps says nothing of what a run costs."""
@@ -78,9 +88,11 @@ class View:
             nodes = {slot: own.get(slot) or self.model.get(slot) for slot in STACK_SLOTS}
             path = f"model.{key}" if key else "model"
             present = {slot: node for slot, node in nodes.items() if node}
+            paths = {slot: f"{path if own.get(slot) else 'model'}.{slot}" for slot in STACK_SLOTS}
             pattern = own.get("pattern") or (None if own.get("mixer") else self.model.get("pattern"))
             if not pattern:
-                yield Side(path, causal, present)
+                yield Side(path, causal, present, paths)
             for name in dict.fromkeys(pattern or ()):
                 mixer = (self.model.get("mixers") or {}).get(name, {})
-                yield Side(path, causal, {**present, "mixer": mixer}, f"model/mixer@model.mixers.{name}")
+                own_paths = {**paths, "mixer": f"model.mixers.{name}"}
+                yield Side(path, causal, {**present, "mixer": mixer}, own_paths, f"model/mixer@model.mixers.{name}")

@@ -49,7 +49,7 @@ class RotaryLlama3(ScaledRotary):
         )
         if fast_turns <= slow_turns:
             raise ValueError(
-                f"model.position.fast_turns={fast_turns} must be above slow_turns={slow_turns}: Llama has 4 and 1"
+                f"fast_turns={fast_turns} must be above slow_turns={slow_turns}: Llama has 4 and 1"
             )
         self.original_length = trained_length("rotary_llama3", original_length, max_length)
         self.fast_turns, self.slow_turns = fast_turns, slow_turns

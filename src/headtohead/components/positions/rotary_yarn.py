@@ -50,7 +50,7 @@ class RotaryYarn(ScaledRotary):
         )
         if fast_turns <= slow_turns:
             raise ValueError(
-                f"model.position.fast_turns={fast_turns} must be above slow_turns={slow_turns}: the paper has 32 and 1"
+                f"fast_turns={fast_turns} must be above slow_turns={slow_turns}: the paper has 32 and 1"
             )
         self.original_length = trained_length("rotary_yarn", original_length, max_length)
         self.fast_turns, self.slow_turns = fast_turns, slow_turns

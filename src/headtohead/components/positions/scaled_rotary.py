@@ -41,7 +41,7 @@ class ScaledRotary(Rotary):
             head_width=head_width,
         )
         if factor < 1.0:
-            raise ValueError(f"model.position.factor={factor} would shorten the context: choose 1 or more")
+            raise ValueError(f"factor={factor} of a rotary scaling would shorten the context: choose 1 or more")
         self.factor = factor
 
     @abstractmethod
@@ -55,6 +55,6 @@ def trained_length(name: str, original_length: int | None, max_length: int | Non
     if length is None or length < 1:
         raise ValueError(
             f"position={name} must know how long sequences were in training, and original_length={length} does not "
-            "say: set model.position.original_length, or model.max_length"
+            "say: set the position's original_length, or model.max_length"
         )
     return length
