@@ -50,7 +50,7 @@ MATCHED = "model/mixer{at}=softmax_attention", "{path}.mixer.qk_norm=true", "par
 
 def refusal(overrides: list[str]) -> str:
     """What composing and building such a model is refused with."""
-    with pytest.raises(ValueError) as refused:  # noqa: PT011 - what it says is what is tested
+    with pytest.raises(ValueError) as refused:
         config = compose_checked("train", overrides)
         model = {**config["model"], **{name: size for name, size in _SIZES.items() if name in config["model"]}}
         make_model({**config, "model": model}, "meta")

@@ -10,6 +10,7 @@ from contracts.choices import factory, names
 from headtohead.components.contracts import Context
 from headtohead.components.embeddings import ClassToken, SegmentEmbedding, TokenEmbedding
 from headtohead.components.stack import Stack
+from headtohead.errors import UsageError
 
 WIDTH, LAYERS = 64, 6
 
@@ -127,7 +128,7 @@ def test_deepnorm_shrinks_its_branches_but_not_queries_and_keys(name: str) -> No
 def test_a_module_that_cannot_start_itself_is_named(name: str) -> None:
     model = Model()
     model.extra = nn.Bilinear(2, 2, 3)
-    with pytest.raises(TypeError, match=r"how Bilinear starts \(weight, bias\)"):
+    with pytest.raises(UsageError, match=r"how Bilinear starts \(weight, bias\)"):
         initialised(name, model)
 
 

@@ -16,6 +16,7 @@ from headtohead.architectures.contracts import Architecture, CostRow, InputSize
 from headtohead.architectures.heads import HeadName, make_head
 from headtohead.components.contracts import Costs
 from headtohead.components.norms import NoNorm
+from headtohead.errors import UsageError
 
 NO_GRAM = torch.iinfo(torch.int64).max
 """Stands where the vocabulary of n-grams has an empty place."""
@@ -46,9 +47,9 @@ class BagOfWords(Architecture):
         super().__init__()
         self.vocab_size = required("vocab_size", vocab_size, "it comes from data with tokens, or is given by number")
         if ngrams < 1 or self.vocab_size**ngrams >= NO_GRAM // 2:
-            raise ValueError(f"model.ngrams={ngrams} is out of reach: give 1, 2 or 3.")
+            raise UsageError(f"model.ngrams={ngrams} is out of reach: give 1, 2 or 3.")
         if not strengths or min(strengths) <= 0:
-            raise ValueError(f"model.strengths={list(strengths)}: give at least one, all of them above 0.")
+            raise UsageError(f"model.strengths={list(strengths)}: give at least one, all of them above 0.")
         self.ngrams, self.weighting, self.strengths = ngrams, weighting, tuple(strengths)
         self.register_buffer("grams", torch.full((max_features,), NO_GRAM))
         self.register_buffer("rarity", torch.ones(max_features))

@@ -15,6 +15,7 @@ from headtohead.architectures.contracts import Architecture, CostRow, InputSize
 from headtohead.architectures.heads import make_head
 from headtohead.components.contracts import Costs, Initialisation, NormFactory
 from headtohead.components.convolutions import ImageLayer
+from headtohead.errors import UsageError
 
 
 class Convolutional(Architecture):
@@ -56,7 +57,7 @@ class Convolutional(Architecture):
 
     def features(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B L D"]:
         if tuple(images.shape[1:]) != self.image_shape:
-            raise ValueError(
+            raise UsageError(
                 f"images have shape {tuple(images.shape[1:])}, the model was built for {self.image_shape}."
             )
         x = images

@@ -10,6 +10,7 @@ from headtohead.architectures.contracts import Architecture, CostRow, InputSize
 from headtohead.architectures.freezing import as_trained
 from headtohead.components.contracts import Costs, CrossMixer, Mixer
 from headtohead.components.mixers.softmax_attention import SoftmaxAttention
+from headtohead.errors import UsageError
 
 EMBEDDING_KINDS = ("embedding", "position", "unembedding")
 """Left out of the non-embedding parameters: tables of tokens and positions, and the matrix onto the vocabulary."""
@@ -85,7 +86,7 @@ def ledger(model: Architecture, size: InputSize) -> Ledger:
     rows = tuple(as_trained(model, model.cost_rows(size)))
     tokens = model.num_tokens(size)
     if tokens < 1:
-        raise ValueError(f"a ledger needs a sample of at least one token, got length={size.length}.")
+        raise UsageError(f"a ledger needs a sample of at least one token, got length={size.length}.")
     total = _sum(rows)
     non_embedding = sum(row.costs.parameters for row in rows if row.kind not in EMBEDDING_KINDS)
     totals = Totals(

@@ -19,6 +19,7 @@ from headtohead.architectures.counting import counting, saved_bytes
 from headtohead.architectures.decoding import Decodes, Decoding, left_padding
 from headtohead.architectures.heads import GivenLogits, HeadName
 from headtohead.components.contracts import Costs
+from headtohead.errors import UsageError
 
 NAMES: dict[str, tuple[str, ...]] = {
     "valid": ("valid", "attention_mask"),
@@ -59,13 +60,13 @@ class External(Decodes):
     ) -> None:
         super().__init__()
         if module is None:
-            raise ValueError("model.module is missing: give model.module._target_=package.Class, or a function's name.")
+            raise UsageError("model.module is missing: give model.module._target_=package.Class, or a function's name.")
         if not isinstance(module, nn.Module):
-            raise ValueError(
+            raise UsageError(
                 f"model.module is of type {type(module).__name__}: give a class of torch.nn.Module, or what makes one."
             )
         if next(module.parameters(), None) is None:
-            raise ValueError(f"model.module={type(module).__name__} has no parameters: there is nothing to train.")
+            raise UsageError(f"model.module={type(module).__name__} has no parameters: there is nothing to train.")
         self.module, self.head, self.task_head = module, GivenLogits(), head
         self.max_length = max_length
         self.image_shape = None if image_shape is None else checked_shape(image_shape)
@@ -102,13 +103,13 @@ class External(Decodes):
     def _refuse_what_would_be_missed(self, valid: Tensor | None, segments: Tensor | None) -> None:
         kind = type(self.module).__name__
         if segments is not None and self.names["segments"] is None:
-            raise ValueError(
+            raise UsageError(
                 f"rows hold several documents, and model.module={kind} takes no `segments` to keep them apart: set "
                 "data.packing=none, or stream to let them see each other."
             )
         # What reads one way never sees padding, which is on the right.
         if valid is not None and self.names["valid"] is None and self.task_head != "language_model":
-            raise ValueError(
+            raise UsageError(
                 f"rows are padded, and model.module={kind} takes no mask (`valid` or `attention_mask`): give its "
                 "forward one, or choose data whose rows are all as long."
             )
@@ -118,7 +119,7 @@ class External(Decodes):
         wanted = (*given.shape[:2],) if self.task_head in _OF_TOKENS else (len(given),)
         if tuple(logits.shape[:-1]) != tuple(wanted) or logits.shape[-1] < self.num_outputs:
             shown = ", ".join(map(str, (*wanted, f"at least {self.num_outputs}")))
-            raise ValueError(
+            raise UsageError(
                 f"model.module={type(self.module).__name__} gives logits of shape {tuple(logits.shape)}, and the task "
                 f"reads ({shown}): set the module's own sizes to those of the data, or wrap it in one that fits."
             )
@@ -200,7 +201,7 @@ class External(Decodes):
             raise
         except Exception as error:
             shown = ", ".join(f"{name} of shape {tuple(x.shape)}" for name, x in inputs.items())
-            raise ValueError(
+            raise UsageError(
                 f"model.module={type(self.module).__name__} fails at {shown} ({type(error).__name__}: {error}): "
                 "correct it, or set its own sizes to those of the data."
             ) from error
@@ -220,7 +221,7 @@ def _logits_of(answer: Any) -> Tensor:
     elif isinstance(answer, tuple | list) and answer:
         found = answer[0]
     if not isinstance(found, Tensor):
-        raise ValueError(
+        raise UsageError(
             f"model.module answers with {type(answer).__name__}, in which there are no logits: give a module that "
             "returns a tensor, a mapping with `logits`, or a tuple that begins with them."
         )

@@ -16,6 +16,7 @@ from headtohead.architectures.vocabulary_heads import LanguageModel, MaskedLangu
 from headtohead.components.contracts import CostQuery, Costs, Norm
 from headtohead.components.feedforwards import Activation
 from headtohead.components.linears import ReadoutLinear, linear_costs
+from headtohead.errors import UsageError
 
 HeadName = Literal[
     "language_model",
@@ -185,21 +186,21 @@ def make_head(
 ) -> Head:
     """The head that a task asks for; what it does not need is left aside."""
     if name not in get_args(HeadName):
-        raise ValueError(f"head={name!r} is unknown: choose one of {', '.join(get_args(HeadName))}.")
+        raise UsageError(f"head={name!r} is unknown: choose one of {', '.join(get_args(HeadName))}.")
     if name == "span":
         return Span(d_model)
     if name == "regressor":
         return Regressor(d_model, pooling=pooling, pooler=pooler, dropout=dropout)
     if name in ("classifier", "tagger"):
         if not num_classes:
-            raise ValueError(
+            raise UsageError(
                 f"model.num_classes is missing: a {name} needs data with {_CLASSES[name]}, or the number itself."
             )
         if name == "tagger":
             return Tagger(d_model, num_classes, dropout=dropout)
         return Classifier(d_model, num_classes, pooling=pooling, pooler=pooler, dropout=dropout)
     if not vocab_size:
-        raise ValueError(
+        raise UsageError(
             f"model.vocab_size is missing: head={name} predicts tokens; give data with tokens, or the number itself."
         )
     if name == "masked_language_model_and_pair":

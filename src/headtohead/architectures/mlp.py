@@ -19,6 +19,7 @@ from headtohead.components.dense import DenseLayer
 from headtohead.components.embeddings import TokenEmbedding
 from headtohead.components.feedforwards import Activation
 from headtohead.components.norms import NoNorm
+from headtohead.errors import UsageError
 
 
 class Mlp(Architecture):
@@ -98,7 +99,7 @@ class Mlp(Architecture):
 
     def _pixels(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B E"]:
         if tuple(images.shape[1:]) != self.image_shape:
-            raise ValueError(
+            raise UsageError(
                 f"images have shape {tuple(images.shape[1:])}, the model was built for {self.image_shape}."
             )
         return images.flatten(1)
@@ -107,7 +108,7 @@ class Mlp(Architecture):
         """Zeros where no word is."""
         missing = self.length - x.shape[1]
         if missing < 0:
-            raise ValueError(
+            raise UsageError(
                 f"a text of {x.shape[1]} tokens is longer than model.max_length={self.length}, which a perceptron has "
                 "weights for: set it higher, or choose model=text_cnn or recurrent, which read any length."
             )

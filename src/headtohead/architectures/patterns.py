@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from headtohead.components.contracts import MixerFactory
+from headtohead.errors import UsageError
 
 
 def mixers_by_layer(
@@ -25,12 +26,12 @@ def mixers_by_layer(
     known = mixers or {}
     for name in pattern:
         if name not in known:
-            raise ValueError(
+            raise UsageError(
                 f"{pattern_field} names {name}, and model.mixers has {', '.join(sorted(known)) or 'none'}: "
                 f"add it by +model/mixer@model.mixers.{name}=CHOICE"
             )
     if len(pattern) > num_layers:
-        raise ValueError(
+        raise UsageError(
             f"{pattern_field} holds {len(pattern)} layers and {layers_field}={num_layers}: give at least as many layers"
         )
     return [known[pattern[layer % len(pattern)]] for layer in range(num_layers)]

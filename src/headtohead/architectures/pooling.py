@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from headtohead.components.feedforwards import ACTIVATIONS, KEEPS_OWN_OUTPUT, Activation
+from headtohead.errors import UsageError
 
 Pooling = Literal["cls", "mean", "last"]
 PoolerName = Literal["none", "tanh", "gelu", "gelu_tanh", "relu"]
@@ -31,7 +32,7 @@ def pool(features: Float[Tensor, "B L D"], valid: Bool[Tensor, "B L"] | None, po
 
 def known_pooling(pooling: str) -> str:
     if pooling not in get_args(Pooling):
-        raise ValueError(f"pooling={pooling!r} is unknown: choose one of {', '.join(get_args(Pooling))}.")
+        raise UsageError(f"pooling={pooling!r} is unknown: choose one of {', '.join(get_args(Pooling))}.")
     return pooling
 
 
@@ -54,5 +55,5 @@ class Pooler(nn.Module):
 def make_pooler(name: str, d_model: int) -> Pooler | None:
     """The layer that `pooler` names; None for `none`."""
     if name not in get_args(PoolerName):
-        raise ValueError(f"pooler={name!r} is unknown: choose one of {', '.join(get_args(PoolerName))}.")
+        raise UsageError(f"pooler={name!r} is unknown: choose one of {', '.join(get_args(PoolerName))}.")
     return None if name == "none" else Pooler(d_model, _ACTIVATION_OF[name])

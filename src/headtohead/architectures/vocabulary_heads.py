@@ -15,6 +15,7 @@ from headtohead.architectures.pooling import known_pooling, pool
 from headtohead.components.contracts import Context, CostQuery, Costs, Norm
 from headtohead.components.feedforwards import ACTIVATIONS, KEEPS_OWN_OUTPUT, Activation, in_few_shapes
 from headtohead.components.linears import Readout, ReadoutLinear, linear_costs, logits_of
+from headtohead.errors import UsageError
 
 
 class VocabularyHead(Head, Readout):
@@ -26,7 +27,7 @@ class VocabularyHead(Head, Readout):
     def __init__(self, d_model: int, vocab_size: int, *, tied_to: nn.Parameter | None, bias: bool) -> None:
         super().__init__()
         if tied_to is not None and tied_to.shape != (vocab_size, d_model):
-            raise ValueError(
+            raise UsageError(
                 f"tie_weights=true needs an embedding of shape ({vocab_size}, {d_model}), got {tuple(tied_to.shape)}: "
                 "set tie_weights=false."
             )

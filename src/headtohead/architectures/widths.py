@@ -13,6 +13,7 @@ from torch import nn
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.components.linears import InputLinear, Readout
+from headtohead.errors import UsageError
 
 Growth = Literal[0, 1, 2]
 """The number of dimensions."""
@@ -40,4 +41,4 @@ def width_of(model: Architecture) -> int:
     """That of the vectors which logits are made of."""
     for readout in readouts(model):
         return readout.weight.shape[1]
-    raise ValueError(f"{type(model).__name__} has no head of ours, and so no width: use parametrisation=standard")
+    raise UsageError(f"{type(model).__name__} has no head of ours, and so no width: use parametrisation=standard")

@@ -131,7 +131,8 @@ def _position_and_width(view: View) -> Iterator[str]:
         fraction, head = position.get("fraction", 1.0), position.get("head_width") or width // heads
         rotated = int(head * fraction)
         if rotated < multiple or rotated % multiple:
-            share = "" if fraction == 1.0 else f", of which {side.paths['position']}.fraction={fraction} rotates {rotated}"
+            field = f"{side.paths['position']}.fraction={fraction}"
+            share = "" if fraction == 1.0 else f", of which {field} rotates {rotated}"
             yield (
                 f"{view.chosen_of(side, 'position')} rotates a multiple of {multiple} channels, and a head has {head}"
                 f"{share}: change model.d_model, model.num_heads or the fraction"
@@ -166,8 +167,8 @@ def _position_and_grid(view: View) -> Iterator[str]:
     for side in view.sides():
         if side.can("position", "needs_grid") and view.model_value("family") != "vision_transformer":
             yield (
-                f"{view.chosen_of(side, 'position')} places the patches of an image, and {view.chosen('model')} has none: "
-                f"use model/position=sinusoidal, rotary or learned, or model=vision_transformer"
+                f"{view.chosen_of(side, 'position')} places the patches of an image, and {view.chosen('model')} has "
+                f"none: use model/position=sinusoidal, rotary or learned, or model=vision_transformer"
             )
 
 

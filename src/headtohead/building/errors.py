@@ -6,8 +6,10 @@ import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from headtohead.errors import UsageError
 
-class ConfigurationError(ValueError):
+
+class ConfigurationError(UsageError):
     """A configuration that is refused; its message is for the user, one sentence."""
 
 

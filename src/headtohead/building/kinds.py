@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from headtohead.building.errors import show
+from headtohead.errors import UsageError
 
 
-class MismatchError(ValueError):
+class MismatchError(UsageError):
     """The value is not of the kind; the message is what the kind wants."""
 
 

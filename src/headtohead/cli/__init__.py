@@ -15,6 +15,7 @@ from pathlib import Path
 
 from headtohead.building.errors import unknown
 from headtohead.cli.terminal import error_line, out
+from headtohead.errors import UsageError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("train", "one run: compose, train, record"),
@@ -86,8 +87,7 @@ def _guarded(command: str, rest: list[str]) -> int:
 
 def _sentence(error: Exception) -> str:
     """Our own errors say what to do; of others, the place may matter."""
-    ours = type(error).__module__.startswith("headtohead.")
-    where = "" if ours else " (HEADTOHEAD_DEBUG=1 shows where)"
+    where = "" if isinstance(error, UsageError) else " (HEADTOHEAD_DEBUG=1 shows where)"
     return " ".join(str(error).split()) + where
 
 

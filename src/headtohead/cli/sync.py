@@ -8,6 +8,7 @@ from pathlib import Path
 
 from headtohead.cli.arguments import parse, parser
 from headtohead.cli.terminal import note, out
+from headtohead.errors import UsageError
 from headtohead.tracking.syncing import Pending, pending, runs_with_files
 from headtohead.tracking.uploading import check_server, upload
 
@@ -33,7 +34,7 @@ def run(arguments: Sequence[str]) -> int:
     taken.set_defaults(multirun=False)
     given = parse(taken, arguments)
     if given.timeout <= 0:
-        raise ValueError(f"--timeout is {given.timeout:g}: give seconds above 0")
+        raise UsageError(f"--timeout is {given.timeout:g}: give seconds above 0")
     waiting, held = _found([Path(path) for path in given.paths or ["outputs"]])
     if waiting and not given.dry_run:
         check_server()
@@ -57,7 +58,7 @@ def _found(roots: Sequence[Path]) -> tuple[list[Pending], int]:
     held = 0
     for root in roots:
         if not root.exists():
-            raise FileNotFoundError(f"{root} does not exist: name a folder that holds runs")
+            raise UsageError(f"{root} does not exist: name a folder that holds runs")
         for folder, files in runs_with_files(root):
             if folder.is_live():
                 note(f"left out {os.path.relpath(folder.path)}: it is still running")

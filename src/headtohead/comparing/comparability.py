@@ -16,6 +16,7 @@ from headtohead.comparing.readings import (
     selected_by,
     told_apart,
 )
+from headtohead.errors import UsageError
 from headtohead.tracking.record import Comparability, RunRecord
 
 ALIKE: Mapping[str, str] = {
@@ -36,7 +37,7 @@ _SHARED_BY_A_SEED = _OF_TOKENS
 """A seed may draw the data: it is the same in every arm, and may be another for the next seed."""
 
 
-class NotComparable(ValueError):  # noqa: N818
+class NotComparable(UsageError):  # noqa: N818
     """Says what differs, and which run is the odd one out."""
 
 

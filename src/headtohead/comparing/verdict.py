@@ -15,6 +15,7 @@ from headtohead.comparing.statistics.adjusting import Adjustment, adjusted
 from headtohead.comparing.statistics.shapes import Scale
 from headtohead.comparing.statistics.skew import is_skewed
 from headtohead.comparing.wording import NEITHER_LEARNED, TOO_FEW_SEEDS, sentence
+from headtohead.errors import UsageError
 from headtohead.metrics import Metric
 
 Kind = Literal["better", "worse", "equivalent", "undecided"]
@@ -263,7 +264,7 @@ def _case(values: Values, contrast: Contrast, family: _Family, times: Times | No
 
 def _outcomes(values: Values, name: str) -> dict[int, float | None]:
     if name not in values:
-        raise ValueError(f"the contrast names {name}, which has no values: choose among {', '.join(sorted(values))}")
+        raise UsageError(f"the contrast names {name}, which has no values: choose among {', '.join(sorted(values))}")
     return {seed: value if value is not None and math.isfinite(value) else None for seed, value in values[name].items()}
 
 

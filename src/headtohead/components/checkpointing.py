@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from headtohead.errors import UsageError
+
 _recomputing: ContextVar[bool] = ContextVar("recomputing", default=False)
 
 
@@ -25,9 +27,9 @@ class Checkpointing:
 
     def __post_init__(self) -> None:
         if self.kind not in ("none", "full", "every_k", "attention"):
-            raise ValueError(f"checkpointing={self.kind} is unknown: choose none, full, every_k or attention")
+            raise UsageError(f"checkpointing={self.kind} is unknown: choose none, full, every_k or attention")
         if self.every < 1:
-            raise ValueError(f"checkpointing.every={self.every} is no period: choose 1 or more")
+            raise UsageError(f"checkpointing.every={self.every} is no period: choose 1 or more")
 
     def covers_block(self, index: int) -> bool:
         return self.kind == "full" or (self.kind == "every_k" and index % self.every == 0)

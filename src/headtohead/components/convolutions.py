@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from headtohead.components.contracts import Component, Context, CostQuery, Costs, Grid, NormFactory
 from headtohead.components.feedforwards import KEEPS_OWN_OUTPUT, Activation, activation_of
+from headtohead.errors import UsageError
 
 
 class ImageConvolution(Component):
@@ -31,7 +32,7 @@ class ImageConvolution(Component):
     ) -> None:
         super().__init__()
         if kernel < 1 or kernel % 2 == 0:
-            raise ValueError(f"kernel={kernel} has no place in its middle: choose an odd number, usually 3")
+            raise UsageError(f"kernel={kernel} has no place in its middle: choose an odd number, usually 3")
         self.conv = nn.Conv2d(num_inputs, num_outputs, kernel, stride, padding=kernel // 2, bias=False)
         self.norm = norm(num_outputs)
         self.grid_before, self.reads_images = grid, reads_images
@@ -136,7 +137,7 @@ class TextConvolutions(Component):
     def __init__(self, d_model: int, widths: tuple[int, ...], num_filters: int) -> None:
         super().__init__()
         if not widths or min(widths) < 1:
-            raise ValueError(f"model.widths={list(widths)} must be numbers of words, each at least 1: usually [3,4,5]")
+            raise UsageError(f"model.widths={list(widths)} must be numbers of words, each at least 1: usually [3,4,5]")
         self.convolutions = nn.ModuleList(nn.Conv1d(d_model, num_filters, width) for width in widths)
         self.d_model, self.widths, self.num_filters = d_model, widths, num_filters
 
@@ -176,12 +177,12 @@ def stages(d_model: int, num_layers: int, num_stages: int) -> Iterator[tuple[int
     """Width and stride of every layer: stages of about equal depth, the last as wide as the model, each before it half
     as wide; each but the first begins by halving the image."""
     if num_stages < 1 or num_stages > num_layers:
-        raise ValueError(
+        raise UsageError(
             f"model.num_stages={num_stages} must be at least 1 and at most model.num_layers={num_layers}, since a "
             "stage has at least one layer"
         )
     if d_model % 2 ** (num_stages - 1):
-        raise ValueError(
+        raise UsageError(
             f"model.num_stages={num_stages} halves model.d_model={d_model} at each stage before the last: choose a "
             f"multiple of {2 ** (num_stages - 1)}, or fewer stages"
         )

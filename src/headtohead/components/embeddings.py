@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from headtohead.components.contracts import Component, CostQuery, Costs
 from headtohead.components.linears import InputLinear
+from headtohead.errors import UsageError
 
 
 class TokenEmbedding(Component):
@@ -85,7 +86,7 @@ class PatchEmbedding(Component):
         super().__init__()
         channels, height, width = image_shape
         if height % patch_size or width % patch_size:
-            raise ValueError(
+            raise UsageError(
                 f"model.patch_size={patch_size} does not divide images of {height} x {width}: "
                 f"choose a divisor of {math.gcd(height, width)}."
             )
@@ -100,7 +101,7 @@ class PatchEmbedding(Component):
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B L D"]:
         if tuple(images.shape[1:]) != self.image_shape:
-            raise ValueError(
+            raise UsageError(
                 f"images have shape {tuple(images.shape[1:])}, the model was built for {self.image_shape}."
             )
         size = self.patch_size

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from headtohead.components.contracts import Context, CostQuery, Costs, Division, FeedForward
 from headtohead.components.linears import ResidualLinear
+from headtohead.errors import UsageError
 
 
 def squared_relu(x: Tensor) -> Tensor:
@@ -51,7 +52,7 @@ def in_few_shapes(act: Callable[[Tensor], Tensor], rows: Float[Tensor, "N D"]) -
 def activation_of(name: Activation) -> Callable[[Tensor], Tensor]:
     """The function of this name, or what names there are."""
     if name not in ACTIVATIONS:
-        raise ValueError(f"activation={name} is unknown: choose one of {', '.join(sorted(ACTIVATIONS))}")
+        raise UsageError(f"activation={name} is unknown: choose one of {', '.join(sorted(ACTIVATIONS))}")
     return ACTIVATIONS[name]
 
 

@@ -21,6 +21,7 @@ from headtohead.components.mixers import recurrence
 from headtohead.components.mixers.softmax_attention import SoftmaxAttention
 from headtohead.components.mixers.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.components.stack import Stack
+from headtohead.errors import UsageError
 
 M = TypeVar("M", bound=nn.Module)
 TABLES = (nn.Embedding, TokenEmbedding, SegmentEmbedding, ClassToken)
@@ -98,7 +99,7 @@ def _redraw(model: nn.Module, matrix: Callable[[Tensor], object], table: Callabl
             for weight in module.own_matrices():
                 matrix(weight)
         elif held := [name for name, _ in module.named_parameters(recurse=False)]:
-            raise TypeError(
+            raise UsageError(
                 f"no initialisation knows how {type(module).__name__} starts ({', '.join(held)}): make it a Component "
                 "with reset_parameters"
             )

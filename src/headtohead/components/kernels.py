@@ -31,6 +31,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headtohead.components.contracts import CrossMixer, Mixer
+from headtohead.errors import UsageError
 
 FlaKernel = Literal["auto", "torch", "fla"]
 MambaKernel = Literal["auto", "torch", "mamba_ssm"]
@@ -81,9 +82,9 @@ class FastKernel:
         self.asked, self.offers = asked, offers
         packages = [offer.package for offer in offers]
         if asked not in ("auto", "torch", *packages):
-            raise ValueError(f"kernel={asked} is none of this mixer's: choose from auto, torch, {', '.join(packages)}")
+            raise UsageError(f"kernel={asked} is none of this mixer's: choose from auto, torch, {', '.join(packages)}")
         if asked in packages and not _is_installed(asked):
-            raise ValueError(
+            raise UsageError(
                 f"kernel={asked} needs a package that is not installed: pip install {PROJECTS[asked]}, or use "
                 "kernel=auto, which takes it only where it is there"
             )
@@ -164,7 +165,7 @@ def boundaries(starts: Bool[Tensor, "B L"]) -> Int[Tensor, " N"]:
 
 def _require(offer: Offer, device: torch.device, dtype: torch.dtype) -> None:
     if (reason := _reason(offer, device, dtype)) is not None:
-        raise ValueError(
+        raise UsageError(
             f"kernel={offer.package} {reason}: use kernel=auto, which takes torch's own way there, or another device "
             "or precision"
         )

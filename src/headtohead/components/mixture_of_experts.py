@@ -17,6 +17,7 @@ from headtohead.components.auxiliary import HasAuxiliaryLoss
 from headtohead.components.checkpointing import is_recomputing
 from headtohead.components.contracts import Context, CostQuery, Costs, FeedForward
 from headtohead.components.feedforwards import Activation, DenseFeedForward
+from headtohead.errors import UsageError
 
 _SHOWN = 16
 """More experts than these are told of by the largest and the smallest load."""
@@ -60,11 +61,11 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
     ) -> None:
         super().__init__()
         if not 1 <= experts_per_token <= num_experts:
-            raise ValueError(
+            raise UsageError(
                 f"experts_per_token={experts_per_token} must be between 1 and num_experts={num_experts}: change either"
             )
         if capacity is not None and not capacity > 0:
-            raise ValueError(f"capacity={capacity} leaves experts no room: choose above 0, such as 1.25, or null")
+            raise UsageError(f"capacity={capacity} leaves experts no room: choose above 0, such as 1.25, or null")
         self.d_model, self.num_experts, self.experts_per_token = d_model, num_experts, experts_per_token
         self.capacity, self.renormalise = capacity, renormalise
         self.balance_weight, self.z_weight = balance_weight, z_weight

@@ -36,6 +36,7 @@ from headtohead.components.feedforwards import NoFeedForward
 from headtohead.components.mixers.both_ways import both_ways
 from headtohead.components.mixers.identity import Identity
 from headtohead.components.mixers.preceded import preceded
+from headtohead.errors import UsageError
 
 
 def _directed(
@@ -180,7 +181,7 @@ class Stack(Component):
             return Checkpointing()
         recomputes_norms = self.checkpointing.kind in ("full", "every_k")
         if recomputes_norms and self.keeps_statistics and torch.compiler.is_compiling():
-            raise ValueError(
+            raise UsageError(
                 f"checkpointing={self.checkpointing.kind} under torch.compile would update a norm's statistics twice: "
                 "use checkpointing=attention or none, trainer.compile=false, or another norm than batch_norm"
             )
@@ -190,7 +191,7 @@ class Stack(Component):
         position = self.position
         limit = position.max_length
         if limit is not None and start + length > limit:
-            raise ValueError(
+            raise UsageError(
                 f"a sequence of {start + length} tokens is longer than the position encoding's max_length={limit}: "
                 "set model.max_length higher, or use a position without a table (rotary, alibi, sinusoidal)"
             )
@@ -224,7 +225,7 @@ class Stack(Component):
     ) -> StackState:
         """An empty state with room for `max_length` tokens."""
         if not self.causal:
-            raise ValueError("a bidirectional stack cannot decode step by step: use a causal one")
+            raise UsageError("a bidirectional stack cannot decode step by step: use a causal one")
         table = torch.zeros(batch_size, max_length, dtype=torch.long, device=device)
         state = StackState(room=max_length, positions=table if self.position.biases_scores else None)
         for block in self.layers:
@@ -240,7 +241,7 @@ class Stack(Component):
     ) -> tuple[Float[Tensor, "B L D"], StackState]:
         """The next tokens (a prompt, then one by one); `context` speaks of these tokens alone."""
         if context.segments is not None:
-            raise ValueError("segments cannot be decoded step by step: give each document a row of its own")
+            raise UsageError("segments cannot be decoded step by step: give each document a row of its own")
         context = self._placed(context, state.length, x.shape[1], x.device)
         x = self._embed(x, context, state)
         if self.shares_scores:

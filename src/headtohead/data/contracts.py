@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from headtohead.data.batch import Batch
+from headtohead.errors import UsageError
 
 DataKind = Literal["language", "labelled_text", "scored_text", "tagged_text", "questions", "pairs_of_text", "images"]
 SplitName = Literal["train", "validation", "test"]
@@ -19,7 +20,7 @@ WrittenAs = Literal["text", "label", "entities", "answer"]
 SPLIT_NAMES: tuple[SplitName, ...] = ("train", "validation", "test")
 
 
-class DataError(ValueError):
+class DataError(UsageError):
     """Bad data: the message names the file or field, the value and the fix."""
 
 

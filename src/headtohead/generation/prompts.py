@@ -9,6 +9,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from headtohead.architectures.decoding import Decodes
+from headtohead.errors import UsageError
 
 
 def as_batch(
@@ -16,7 +17,7 @@ def as_batch(
 ) -> tuple[Int[Tensor, "B L"], Bool[Tensor, "B L"] | None]:
     """Tokens, and which of them are real; None where all are. Padding is token 0, which nothing looks at."""
     if not prompts or not all(prompts):
-        raise ValueError("a prompt has no tokens: give it at least one")
+        raise UsageError("a prompt has no tokens: give it at least one")
     longest = max(map(len, prompts))
     tokens = torch.zeros(len(prompts), longest, dtype=torch.long)
     valid = torch.zeros(len(prompts), longest, dtype=torch.bool)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.decoding import Decodes, Decoding, select_rows
+from headtohead.errors import UsageError
 from headtohead.generation.prompts import as_batch
 
 Tokens = Sequence[int]
@@ -20,7 +21,7 @@ Told = Callable[[int], None]
 """Told how many rows are done."""
 
 
-class TooLongToScoreError(ValueError):
+class TooLongToScoreError(UsageError):
     """Says which row is longer than what the model has positions for."""
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headtohead.errors import UsageError
 
-class StrategyError(ValueError):
+
+class StrategyError(UsageError):
     """Settings that mean nothing, or not together; the message is for the user, one sentence."""
 
 

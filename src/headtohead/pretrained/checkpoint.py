@@ -16,6 +16,8 @@ from urllib.request import getproxies
 
 from torch import Tensor
 
+from headtohead.errors import UsageError
+
 PREFIX = "hf:"
 _CONFIG, _WHOLE, _INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 _TEXTS = (_CONFIG, _INDEX, "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
@@ -24,7 +26,7 @@ _PATIENCE = 5
 _PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
-class CheckpointError(ValueError):
+class CheckpointError(UsageError):
     """A checkpoint that cannot be had or read; one sentence with the reason and the way out."""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
+from headtohead.errors import UsageError
 from headtohead.pretrained.pieces import Piece
 
 Hub = Mapping[str, Any]
@@ -18,7 +19,7 @@ Accepted = Mapping[str, tuple[Any, ...]]
 """Fields with the values that we can express."""
 
 
-class InexpressibleError(ValueError):
+class InexpressibleError(UsageError):
     """A model that the other side has no words for; the message says which choice, and the way out."""
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from headtohead.errors import UsageError
+
 Weights = dict[str, Tensor]
 
 
@@ -174,5 +176,5 @@ class FusedByHead(Fused):
 
 def _equal_parts(length: int, parts: Sequence[object], name: str) -> list[int]:
     if length % len(parts):
-        raise ValueError(f"{name} has {length} rows, which cannot be divided into {len(parts)} equal parts")
+        raise UsageError(f"{name} has {length} rows, which cannot be divided into {len(parts)} equal parts")
     return [length // len(parts)] * len(parts)

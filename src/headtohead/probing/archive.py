@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from headtohead.errors import UsageError
 from headtohead.probing.attention import AttentionMaps
 from headtohead.probing.labels import Labels
 from headtohead.probing.statistics import Statistics
@@ -55,7 +56,7 @@ def read_maps(path: Path | str) -> Archive:
     """The maps of a file that `write_maps` wrote; weights come back as float32."""
     with np.load(path, allow_pickle=False) as file:
         if missing := {"name", "kind", "causal", "inputs", "weights"} - set(file.files):
-            raise ValueError(f"{path} holds no attention maps: {', '.join(sorted(missing))} is missing")
+            raise UsageError(f"{path} holds no attention maps: {', '.join(sorted(missing))} is missing")
         content = {name: file[name] for name in file.files}
     queries, keys = content["inputs"].tolist()
     maps = AttentionMaps(

@@ -10,13 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from headtohead.architectures.contracts import Architecture
+from headtohead.errors import UsageError
 
 
 def architecture_of(model: nn.Module) -> Architecture:
     """An architecture, also where something wraps it (DDP, torch.compile)."""
     found = next((part for part in model.modules() if isinstance(part, Architecture)), None)
     if found is None:
-        raise ValueError(f"{type(model).__name__} holds no Architecture: probe a model that Head to Head has built")
+        raise UsageError(f"{type(model).__name__} holds no Architecture: probe a model that Head to Head has built")
     return found
 
 

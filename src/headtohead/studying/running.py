@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from headtohead.errors import UsageError
 from headtohead.studying.cells import Cell
 from headtohead.studying.foundations import FROM_RUN
 from headtohead.tracking.record import FOUNDATION, RunRecord, Status
@@ -59,7 +60,7 @@ def _check_start(given: str | None) -> None:
         return
     record = record_of(Path(given.removeprefix(FROM_RUN)))
     if record is not None and record.job_type == FOUNDATION and record.status != "finished":
-        raise ValueError(f"it starts from {record.name or record.id}, which {_HOW[record.status]}: {record.reason}")
+        raise UsageError(f"it starts from {record.name or record.id}, which {_HOW[record.status]}: {record.reason}")
 
 
 def give_up(cell: Cell, folder: Path, reason: str) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 from headtohead.architectures.contracts import Architecture
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
+from headtohead.errors import UsageError
 from headtohead.metrics.bits_per_byte import BITS_PER_BYTE
 from headtohead.metrics.exact_match import EXACT_MATCH
 from headtohead.metrics.last_accuracy import LAST_ACCURACY
@@ -68,11 +69,11 @@ class CausalLanguageModelling(TokenPrediction):
 
     def bind(self, spec: DataSpec) -> Task:
         if self.monitor in OF_ANSWERS and spec.num_scored is None:
-            raise ValueError(
+            raise UsageError(
                 f"task.monitor={self.monitor} judges answers, and this data brings none: choose loss or token_accuracy."
             )
         if self.monitor == BITS_PER_BYTE.name and spec.num_scored is not None:
-            raise ValueError(
+            raise UsageError(
                 "task.monitor=bits_per_byte measures text, and the answers of this data stand for no bytes: choose "
                 "loss, token_accuracy, exact_match or last_accuracy."
             )
@@ -84,7 +85,7 @@ class CausalLanguageModelling(TokenPrediction):
         if batch.targets is not None:
             return batch
         if batch.tokens is None:
-            raise ValueError("task=causal_lm reads tokens, and this data has none: choose data of kind language.")
+            raise UsageError("task=causal_lm reads tokens, and this data has none: choose data of kind language.")
         targets = batch.tokens[:, 1:].clone()
         if batch.valid is not None:
             targets[~batch.valid[:, 1:]] = IGNORED

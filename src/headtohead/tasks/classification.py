@@ -15,6 +15,7 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.heads import HeadName
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
+from headtohead.errors import UsageError
 from headtohead.metrics.accuracy import ACCURACY
 from headtohead.metrics.f1_second_class import F1_SECOND_CLASS
 from headtohead.metrics.loss import LOSS
@@ -76,12 +77,12 @@ class Classification(Task):
 
     def bind(self, spec: DataSpec) -> Task:
         if self.monitor == OF_TWO and spec.num_classes != 2:
-            raise ValueError(
+            raise UsageError(
                 f"task.monitor={OF_TWO} judges two classes, and this data has {spec.num_classes}: choose f1_macro."
             )
         if spec.num_classes < 2:
             told = f" ({', '.join(spec.class_names)})" if spec.class_names else ""
-            raise ValueError(
+            raise UsageError(
                 f"the data has {spec.num_classes} classes{told}: classification needs at least 2; give rows of "
                 "another, or the column that holds the classes, data.label_column."
             )
@@ -91,7 +92,7 @@ class Classification(Task):
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
         del seed, epoch
         if batch.targets is None:
-            raise ValueError("this data has no labels: choose data of kind " + " or ".join(self.data_kinds) + ".")
+            raise UsageError("this data has no labels: choose data of kind " + " or ".join(self.data_kinds) + ".")
         return batch
 
     def loss(self, model: Architecture, batch: Batch) -> Loss:

@@ -13,6 +13,7 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.heads import HeadName
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import DataSpec
+from headtohead.errors import UsageError
 from headtohead.metrics import Direction, Metric
 from headtohead.tasks.row_scores import RowScores
 from headtohead.tasks.tables import Table
@@ -70,7 +71,7 @@ class Task(nn.Module, ABC):
     @property
     def spec(self) -> DataSpec:
         if self._spec is None:
-            raise ValueError(f"{type(self).__name__} knows no data yet: call bind(spec) with the DataSpec first.")
+            raise UsageError(f"{type(self).__name__} knows no data yet: call bind(spec) with the DataSpec first.")
         return self._spec
 
     @abstractmethod

@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from headtohead.errors import UsageError
+
 NOTHING = -1
 """In place of a tag where none was given: part of no entity."""
 _TAG = re.compile(r"O|[BI]-(?P<type>.+)")
@@ -23,7 +25,7 @@ class Scheme:
         matches = [_TAG.fullmatch(name) for name in names]
         wrong = [name for name, match in zip(names, matches, strict=True) if match is None]
         if wrong or not names:
-            raise ValueError(
+            raise UsageError(
                 f"task=tagging counts entities, and the data's tags ({', '.join(wrong) or 'without names'}) do not say "
                 "where one begins: name them O, B-TYPE and I-TYPE."
             )

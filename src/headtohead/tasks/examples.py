@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headtohead.data.contracts import DataSpec
+from headtohead.errors import UsageError
 from headtohead.tasks.class_labels import class_name
 from headtohead.tasks.prompting import Texts, texts_of
 
@@ -66,7 +67,7 @@ def drawn_examples(spec: DataSpec, count: int, seed: int) -> Examples:
             break
     if len(found) < count:
         short = ", ".join(f"{left} more of {class_name(spec, number)}" for number, left in wanted.items() if left)
-        raise ValueError(
+        raise UsageError(
             f"task.shots={count} asks for {short} than the {_num_rows(spec)} rows of the train split that are learned "
             "from have: show fewer examples."
         )

@@ -17,6 +17,7 @@ from headtohead.architectures.heads import HeadName
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
 from headtohead.data.randomness import uniform
+from headtohead.errors import UsageError
 from headtohead.metrics.loss import LOSS
 from headtohead.metrics.masked_accuracy import MASKED_ACCURACY
 from headtohead.metrics.metric import Metric
@@ -48,16 +49,16 @@ class MaskedLanguageModelling(TokenPrediction):
     def __init__(self, mask_rate: float = 0.15, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
         super().__init__(label_smoothing, monitor)
         if not 0 < mask_rate <= 1:
-            raise ValueError(f"task.mask_rate={mask_rate} must be above 0 and at most 1.")
+            raise UsageError(f"task.mask_rate={mask_rate} must be above 0 and at most 1.")
         self.mask_rate = mask_rate
         self.sums = PerStage(lambda: Sums("loss", "correct", "tokens"))
 
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
         if batch.tokens is None:
-            raise ValueError("task=masked_lm reads tokens, and this data has none: choose data of kind language.")
+            raise UsageError("task=masked_lm reads tokens, and this data has none: choose data of kind language.")
         spec, tokens = self.spec, batch.tokens
         if spec.mask_id < 0:
-            raise ValueError(
+            raise UsageError(
                 "task=masked_lm hides tokens behind a mask token, and the tokenizer of init_from has none: choose a "
                 "checkpoint that was trained with one, such as BERT's, or task=causal_lm"
             )

@@ -15,6 +15,7 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.heads import HeadName
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
+from headtohead.errors import UsageError
 from headtohead.generation.scoring import choice_likelihoods
 from headtohead.tasks.chunked_cross_entropy import Workspace
 from headtohead.tasks.class_labels import class_loss, class_name
@@ -52,9 +53,9 @@ class MultipleChoice(Classification):
     ) -> None:
         super().__init__(0.0, monitor)
         if shots < 0:
-            raise ValueError(f"task.shots={shots} must be 0 or more: the number of examples in the prompt.")
+            raise UsageError(f"task.shots={shots} must be 0 or more: the number of examples in the prompt.")
         if normalisation not in get_args(Normalisation):
-            raise ValueError(
+            raise UsageError(
                 f"task.normalisation={normalisation} is unknown: choose one of {', '.join(get_args(Normalisation))}."
             )
         self.shots, self.example_seed, self.separator = shots, example_seed, separator.replace("\\n", "\n")
@@ -65,7 +66,7 @@ class MultipleChoice(Classification):
     def bind(self, spec: DataSpec) -> Task:
         super().bind(spec)
         if spec.encode is None:
-            raise ValueError("task=multiple_choice writes prompts, and this data spells no text: choose data of texts.")
+            raise UsageError("task=multiple_choice writes prompts, and this data spells no text: choose data of texts.")
         self.template = Template.of(self.given_template, self.label_words, spec)
         self.choices = self.template.choice_tokens(spec.encode)
         self._check_choices()
@@ -199,7 +200,7 @@ class MultipleChoice(Classification):
 
     def _check_choices(self) -> None:
         if not all(self.choices) or len(set(map(tuple, self.choices))) < len(self.choices):
-            raise ValueError(
+            raise UsageError(
                 f"task.label_words={list(self.template.words)} are no different tokens of this tokenizer: give other "
                 "words."
             )

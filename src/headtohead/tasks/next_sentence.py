@@ -18,6 +18,7 @@ from headtohead.architectures.heads import HeadName
 from headtohead.architectures.vocabulary_heads import MaskedLanguageModelAndPair
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
+from headtohead.errors import UsageError
 from headtohead.metrics.accuracy import ACCURACY
 from headtohead.metrics.loss import LOSS
 from headtohead.metrics.metric import Metric
@@ -51,12 +52,12 @@ class MaskedLanguageModellingWithNextSentence(MaskedLanguageModelling):
 
     def bind(self, spec: DataSpec) -> Task:
         if spec.num_texts != 2:
-            raise ValueError(
+            raise UsageError(
                 "task=masked_lm_next_sentence reads labelled pairs of sentences, and a row of this data is one text: "
                 f"choose data of sentence pairs, such as {_SUCH_AS}, or task=masked_lm."
             )
         if spec.num_classes != 2:
-            raise ValueError(
+            raise UsageError(
                 f"task=masked_lm_next_sentence tells two kinds of pairs apart, and this data has {spec.num_classes} "
                 f"classes: choose data of sentence pairs with 2 classes, such as {_SUCH_AS}."
             )
@@ -131,7 +132,7 @@ class MaskedLanguageModellingWithNextSentence(MaskedLanguageModelling):
 
     def _pair_logits(self, model: Architecture, features: Tensor, batch: Batch) -> Float[Tensor, "B 2"]:
         if not isinstance(model.head, MaskedLanguageModelAndPair):
-            raise ValueError(
+            raise UsageError(
                 f"head={type(model.head).__name__} says nothing of pairs, which this task does: build the model with "
                 "the head that the task names."
             )

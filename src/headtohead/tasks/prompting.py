@@ -12,6 +12,7 @@ from torch import Tensor
 
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import DataSpec
+from headtohead.errors import UsageError
 from headtohead.tasks.class_labels import class_names
 
 OF_ONE_TEXT = "Text: {text}\nLabel: {label}"
@@ -42,13 +43,13 @@ class Template:
         text = usual if template is None else template.replace("\\n", "\n")
         _check_fields(text, spec.num_texts)
         if words is not None and len(words) != spec.num_classes:
-            raise ValueError(
+            raise UsageError(
                 f"task.label_words names {len(words)} words, and the data has {spec.num_classes} classes "
                 f"({', '.join(class_names(spec))}): give one for each, in this order."
             )
         chosen = tuple(words or (name.replace("_", " ") for name in class_names(spec)))
         if "" in chosen or len(set(chosen)) < len(chosen):
-            raise ValueError(f"task.label_words={list(chosen)}: give words, no two of them alike.")
+            raise UsageError(f"task.label_words={list(chosen)}: give words, no two of them alike.")
         return cls(text, chosen)
 
     def context(self, texts: Texts) -> str:
@@ -81,7 +82,7 @@ def _check_fields(text: str, num_texts: int) -> None:
     wanted = {"text", "label"} | ({"second_text"} if num_texts == 2 else set())
     if set(found) != wanted or not text.endswith(_LABEL) or found.count("label") > 1:
         fields = " and ".join(f"{{{name}}}" for name in ("text", "second_text") if name in wanted)
-        raise ValueError(
+        raise UsageError(
             f"task.template={text!r} must hold {fields}, and end with its only {{label}}, as {OF_ONE_TEXT!r} does."
         )
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from headtohead.architectures.decoding import Decodes
 from headtohead.data.contracts import DataSpec
+from headtohead.errors import UsageError
 from headtohead.generation.beams import search
 from headtohead.generation.strategy import Strategy
 
@@ -27,7 +28,7 @@ class Searching:
         for field, least in (("beams", 1), ("max_new_tokens", 1)):
             value = getattr(self, field)
             if value is not None and value < least:
-                raise ValueError(f"task.{field}={value} must be at least {least}.")
+                raise UsageError(f"task.{field}={value} must be at least {least}.")
 
     def length(self, longest: int) -> int:
         return longest if self.max_new_tokens is None else min(longest, self.max_new_tokens)

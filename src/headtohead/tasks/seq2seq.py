@@ -17,6 +17,7 @@ from headtohead.architectures.decoding import Decodes
 from headtohead.architectures.heads import HeadName
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
+from headtohead.errors import UsageError
 from headtohead.generation.loop import greedy
 from headtohead.metrics.exact_match import EXACT_MATCH
 from headtohead.metrics.loss import LOSS
@@ -84,7 +85,7 @@ class SequenceToSequence(TokenPrediction):
         self.text_sums, self.blind_sums = PerStage(lambda: Arrays(shapes)), PerStage(lambda: Arrays(shapes))
         measured = [LOSS.name, TOKEN_ACCURACY.name, EXACT_MATCH.name, *(n for one in self.measures for n in one.names)]
         if self.monitor not in measured:
-            raise ValueError(
+            raise UsageError(
                 f"task.monitor={self.monitor} is not measured on this data: choose one of {', '.join(measured)}, or "
                 "name it in task.text_metrics."
             )
@@ -96,7 +97,7 @@ class SequenceToSequence(TokenPrediction):
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
         del seed, epoch
         if batch.tokens is None or batch.decoder_tokens is None or batch.targets is None:
-            raise ValueError("task=seq2seq reads sources and targets: choose data of kind pairs_of_text.")
+            raise UsageError("task=seq2seq reads sources and targets: choose data of kind pairs_of_text.")
         return batch
 
     @torch.no_grad()
@@ -214,7 +215,7 @@ class SequenceToSequence(TokenPrediction):
         """As many tokens as any target may have, the end of a shorter output repeated."""
         assert batch.tokens is not None, "view checks the tokens"
         if not isinstance(model, Decodes) or not model.reads_source:
-            raise ValueError(
+            raise UsageError(
                 f"task=seq2seq decodes with a model such as encoder_decoder, not with {type(model).__name__}."
             )
         return self.decoded(model, batch.tokens, batch.valid, longest=targets_of(batch).shape[1])

@@ -13,6 +13,7 @@ from torch import Tensor
 from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.decoding import Decodes
 from headtohead.data.batch import IGNORED, Batch
+from headtohead.errors import UsageError
 from headtohead.tasks.one_row import joined, laid_out, taken_up
 from headtohead.tasks.seq2seq import SequenceToSequence
 from headtohead.tasks.token_prediction import targets_of
@@ -44,7 +45,7 @@ class SequenceToSequenceInOneRow(SequenceToSequence):
     def written(self, model: Architecture, batch: Batch) -> Int[Tensor, "B T"]:
         assert batch.tokens is not None, "view checks the tokens"
         if not isinstance(model, Decodes) or model.reads_source:
-            raise ValueError(
+            raise UsageError(
                 f"task=seq2seq_one_row goes on with a row as decoder_only does, and {type(model).__name__} does not."
             )
         prompts = (targets_of(batch) != IGNORED).int().argmax(1, keepdim=True) + 1

@@ -15,6 +15,7 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.heads import Regressor
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import DataSpec
+from headtohead.errors import UsageError
 from headtohead.metrics.loss import LOSS
 from headtohead.metrics.metric import Metric
 from headtohead.metrics.pearson import PEARSON
@@ -49,7 +50,7 @@ class Similarity(Task):
 
     def bind(self, spec: DataSpec) -> Task:
         if not spec.score_deviation > 0:
-            raise ValueError(
+            raise UsageError(
                 "task=similarity learns scores that differ, and all of the train split are the same: give other data."
             )
         return super().bind(spec)
@@ -57,7 +58,7 @@ class Similarity(Task):
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
         del seed, epoch
         if batch.targets is None or not batch.targets.is_floating_point() or batch.targets.ndim != 1:
-            raise ValueError("task=similarity reads a number for each text: choose data of kind scored_text.")
+            raise UsageError("task=similarity reads a number for each text: choose data of kind scored_text.")
         return batch
 
     def loss(self, model: Architecture, batch: Batch) -> Loss:
@@ -106,7 +107,7 @@ class Similarity(Task):
     def _scores(self, model: Architecture, batch: Batch) -> Float[Tensor, " B"]:
         """In the units of the data."""
         if not isinstance(model.head, Regressor):
-            raise ValueError(
+            raise UsageError(
                 f"head={type(model.head).__name__} says no number: build the model with the head that the task names."
             )
         return self.spec.score_mean + self.spec.score_deviation * wide(model(**batch.inputs()))

@@ -16,6 +16,7 @@ from headtohead.architectures.heads import Span
 from headtohead.data.asked import Asked
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import DataSpec
+from headtohead.errors import UsageError
 from headtohead.metrics.exact_match import OF_QUESTIONS
 from headtohead.metrics.f1 import F1
 from headtohead.metrics.has_answer_exact_match import HAS_ANSWER_EXACT_MATCH
@@ -70,7 +71,7 @@ class SpanQuestionAnswering(Task):
             ("num_candidates", num_candidates, "answer"),
         ):
             if value < 1:
-                raise ValueError(f"task.{name}={value} must be at least 1 {what}.")
+                raise UsageError(f"task.{name}={value} must be at least 1 {what}.")
         self.max_answer_length, self.num_candidates = max_answer_length, num_candidates
         self.monitor, self.direction = monitor, direction_of(monitor, (LOSS, OF_QUESTIONS, F1))
         self.sums = PerStage(lambda: Sums("loss", "ends", "places", "windows"))
@@ -83,11 +84,11 @@ class SpanQuestionAnswering(Task):
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
         del seed, epoch
         if batch.tokens is None or batch.targets is None or batch.targets.shape != (len(batch.tokens), 2):
-            raise ValueError(
+            raise UsageError(
                 "task=span_qa reads questions with the place of the answer: choose data of kind questions."
             )
         if batch.asked is None:
-            raise ValueError("task=span_qa compares texts, and these rows bring none: give Batch.asked.")
+            raise UsageError("task=span_qa compares texts, and these rows bring none: give Batch.asked.")
         return batch
 
     def num_scored(self, length: int) -> int:
@@ -192,7 +193,7 @@ class SpanQuestionAnswering(Task):
 
     def _logits(self, model: Architecture, batch: Batch) -> Float[Tensor, "B L 2"]:
         if not isinstance(model.head, Span):
-            raise ValueError(
+            raise UsageError(
                 f"head={type(model.head).__name__} points at no answer: build the model with the head that the task "
                 "names."
             )

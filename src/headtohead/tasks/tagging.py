@@ -15,6 +15,7 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.heads import GivenLogits, Tagger
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
+from headtohead.errors import UsageError
 from headtohead.metrics.accuracy import ACCURACY
 from headtohead.metrics.entity_f1 import ENTITY_F1
 from headtohead.metrics.entity_precision import ENTITY_PRECISION
@@ -68,7 +69,7 @@ class Tagging(Task):
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
         del seed, epoch
         if batch.tokens is None or batch.targets is None or batch.targets.shape != batch.tokens.shape:
-            raise ValueError("task=tagging reads a tag for every token: choose data of kind tagged_text.")
+            raise UsageError("task=tagging reads a tag for every token: choose data of kind tagged_text.")
         return batch
 
     def loss(self, model: Architecture, batch: Batch) -> Loss:
@@ -174,7 +175,7 @@ class Tagging(Task):
     def _scored(self, model: Architecture, batch: Batch) -> tuple[Float[Tensor, "N C"], Int[Tensor, " N"]]:
         """Logits and tags of the words, row after row."""
         if not isinstance(model.head, Tagger | GivenLogits):
-            raise ValueError(
+            raise UsageError(
                 f"head={type(model.head).__name__} makes no tags: build the model with the head that the task names."
             )
         rows, tags = scored_rows(model.features(**batch.inputs()), targets_of(batch), wait=True)

@@ -12,6 +12,7 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.heads import GivenLogits
 from headtohead.architectures.vocabulary_heads import VocabularyHead
 from headtohead.data.batch import IGNORED
+from headtohead.errors import UsageError
 from headtohead.tasks.chunked_cross_entropy import Scores, Workspace, cross_entropy_sum, score
 from headtohead.tasks.class_labels import class_loss, losses_of_rows
 from headtohead.tasks.contracts import Loss
@@ -19,7 +20,7 @@ from headtohead.tasks.contracts import Loss
 
 def vocabulary_head(model: Architecture) -> VocabularyHead | GivenLogits:
     if not isinstance(model.head, VocabularyHead | GivenLogits):
-        raise ValueError(
+        raise UsageError(
             f"head={type(model.head).__name__} makes no logits over a vocabulary, which this task predicts: "
             "build the model with the head that the task names."
         )
@@ -75,12 +76,12 @@ def perplexity(loss: float) -> float:
 
 def checked_smoothing(label_smoothing: float) -> float:
     if not 0 <= label_smoothing < 1:
-        raise ValueError(f"task.label_smoothing={label_smoothing} must be at least 0 and below 1.")
+        raise UsageError(f"task.label_smoothing={label_smoothing} must be at least 0 and below 1.")
     return label_smoothing
 
 
 def mean(total: float, count: float, what: str) -> float:
     """A ratio that refuses to be made of nothing."""
     if not count:
-        raise ValueError(f"no {what} was scored: the split is empty, or all of its targets are ignored.")
+        raise UsageError(f"no {what} was scored: the split is empty, or all of its targets are ignored.")
     return total / count

@@ -11,6 +11,7 @@ from torch import Tensor
 from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.decoding import Decodes
 from headtohead.data.batch import Batch
+from headtohead.errors import UsageError
 from headtohead.generation.loop import greedy
 from headtohead.tasks.contracts import Decode
 
@@ -44,7 +45,7 @@ def continuations(model: Architecture, batch: Batch, decode: Decode, *, eos_id: 
 def write(model: Architecture, prompts: Int[Tensor, "B L"], *, max_length: int, eos_id: int) -> list[list[int]]:
     """Greedily, up to the end of the text."""
     if not isinstance(model, Decodes) or model.reads_source:
-        raise ValueError(f"a text is continued by a model such as decoder_only, not by {type(model).__name__}.")
+        raise UsageError(f"a text is continued by a model such as decoder_only, not by {type(model).__name__}.")
     if max_length < 1:
         return [[] for _ in prompts]
     return [until(ids, eos_id) for ids in greedy(model, prompts, max_length=max_length, eos_id=eos_id).tolist()]

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
+from headtohead.errors import UsageError
+
 Mode = Literal["auto", "online", "offline", "none"]
 MODES: tuple[Mode, ...] = ("auto", "online", "offline", "none")
 ARTIFACTS = ("record", "checkpoint")
@@ -42,16 +44,16 @@ class TrackingSettings:
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
-            raise ValueError(f"tracking.mode is {self.mode!r}; choose from {', '.join(MODES)}")
+            raise UsageError(f"tracking.mode is {self.mode!r}; choose from {', '.join(MODES)}")
         for name in ("connect_timeout", "init_timeout", "finish_timeout"):
             if getattr(self, name) <= 0:
-                raise ValueError(f"tracking.{name} is {getattr(self, name)}; give seconds above 0")
+                raise UsageError(f"tracking.{name} is {getattr(self, name)}; give seconds above 0")
         if unknown := [kind for kind in self.artifacts if kind not in ARTIFACTS]:
-            raise ValueError(f"tracking.artifacts has {unknown[0]!r}; choose from {', '.join(ARTIFACTS)}")
+            raise UsageError(f"tracking.artifacts has {unknown[0]!r}; choose from {', '.join(ARTIFACTS)}")
         if self.artifact_megabytes <= 0:
-            raise ValueError(f"tracking.artifact_megabytes is {self.artifact_megabytes}; give a size above 0")
+            raise UsageError(f"tracking.artifact_megabytes is {self.artifact_megabytes}; give a size above 0")
         if self.artifact_days is not None and self.artifact_days <= 0:
-            raise ValueError(f"tracking.artifact_days is {self.artifact_days}; give days above 0, or null for ever")
+            raise UsageError(f"tracking.artifact_days is {self.artifact_days}; give days above 0, or null for ever")
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def decide(settings: TrackingSettings) -> Decision:
         return Decision("offline", "asked for")
     if not logged_in():
         if asked == "online":
-            raise ValueError(
+            raise UsageError(
                 f"tracking=online needs a login at {server_url()}: run `wandb login` or set WANDB_API_KEY, "
                 "or use tracking=auto or tracking=offline"
             )

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from headtohead.errors import UsageError
 from headtohead.probing.colours import values_to_colours
 
 
@@ -19,10 +20,10 @@ def to_picture(array: Any) -> np.ndarray:
     if values.ndim == 2:
         return values_to_colours(values.astype(np.float64))
     if values.ndim != 3 or values.shape[2] not in (3, 4):
-        raise ValueError(f"a picture has the shape {values.shape}; give [height, width] or [height, width, 3 or 4]")
+        raise UsageError(f"a picture has the shape {values.shape}; give [height, width] or [height, width, 3 or 4]")
     if values.dtype == np.uint8:
         return values
     if values.dtype.kind != "f" or values.min() < 0 or values.max() > 1:
-        raise ValueError(f"a picture of {values.dtype} colours must be uint8, or floats within 0 and 1")
+        raise UsageError(f"a picture of {values.dtype} colours must be uint8, or floats within 0 and 1")
     result: np.ndarray = np.rint(values * 255).astype(np.uint8)
     return result

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headtohead.errors import UsageError
 from headtohead.tracking.files import replace_text
 from headtohead.tracking.record import Progress
 
@@ -109,7 +110,7 @@ class MetricsFile:
         rows = csv.reader(io.StringIO(whole, newline=""))
         header = next(rows, None)
         if header is not None and tuple(header) != COLUMNS:
-            raise ValueError(f"{self.path}: the columns are {', '.join(header)}; expected {', '.join(COLUMNS)}")
+            raise UsageError(f"{self.path}: the columns are {', '.join(header)}; expected {', '.join(COLUMNS)}")
         return [
             (Progress(int(step), int(epoch), int(tokens), float(flops), float(seconds)), name, float(value))
             for step, epoch, tokens, flops, seconds, name, value in rows
@@ -123,5 +124,5 @@ def _text(number: float) -> str:
 
 def _checked(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise ValueError(f"metric name {name!r}: use letters, digits, '/', '_', '-' and '.', as in validation/loss")
+        raise UsageError(f"metric name {name!r}: use letters, digits, '/', '_', '-' and '.', as in validation/loss")
     return name

@@ -11,13 +11,15 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from headtohead.errors import UsageError
+
 NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """How numbers that JSON lacks are written; read back as numbers in every field that is declared a number."""
 
 _UNIONS = (Union, types.UnionType)
 
 
-class RecordError(ValueError):
+class RecordError(UsageError):
     """A record that cannot be read or written: the message names the field, the value and the fix."""
 
 

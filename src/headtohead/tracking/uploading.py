@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from headtohead.errors import UsageError
 from headtohead.tracking.artifacts import log_parcel, mark_artifacts, parcels, wait
 from headtohead.tracking.connection import logged_in, server_url, unreachable
 from headtohead.tracking.syncing import Pending, mark_uploaded, marker, was_begun
@@ -37,9 +38,9 @@ class Upload:
 def check_server() -> None:
     """A ValueError where nothing can be uploaded."""
     if not logged_in():
-        raise ValueError(f"no key for {server_url()} is known here: `wandb login`, or set WANDB_API_KEY")
+        raise UsageError(f"no key for {server_url()} is known here: `wandb login`, or set WANDB_API_KEY")
     if trouble := unreachable(server_url(), timeout=_CONNECT_TIMEOUT):
-        raise ValueError(f"{server_url()} cannot be reached ({trouble}): all is still on disk, try again later")
+        raise UsageError(f"{server_url()} cannot be reached ({trouble}): all is still on disk, try again later")
 
 
 def upload(what: Pending, *, timeout: float) -> Upload:

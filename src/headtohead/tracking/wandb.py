@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from headtohead.errors import UsageError
 from headtohead.tasks.tables import Table
 from headtohead.tracking.agent import sweep_id, unlocked, with_swept
 from headtohead.tracking.artifacts import forget_artifacts, wait
@@ -163,9 +164,9 @@ def start(settings: TrackingSettings, record: RunRecord, folder: RunFolder, *, r
 def reading_api() -> Any:
     """W&B's own client for runs that its server holds; a ValueError where there is no way to them."""
     if not logged_in():
-        raise ValueError(f"no key for {server_url()} is known here: `wandb login`, or set WANDB_API_KEY")
+        raise UsageError(f"no key for {server_url()} is known here: `wandb login`, or set WANDB_API_KEY")
     if trouble := unreachable(server_url(), timeout=_READING_CONNECT_TIMEOUT):
-        raise ValueError(f"{server_url()} cannot be reached ({trouble}): compare the records on disk, or try again")
+        raise UsageError(f"{server_url()} cannot be reached ({trouble}): compare the records on disk, or try again")
     os.environ.setdefault("WANDB_SILENT", "true")  # what it would say of logins and saved pages, we say
     import wandb
 

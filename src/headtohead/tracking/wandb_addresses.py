@@ -6,13 +6,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from headtohead.errors import UsageError
+
 FORMS = "wandb:ENTITY/PROJECT, followed by nothing, /RUN, /sweeps/ID, /groups/NAME or /studies/NAME"
 _FILTERS = {"sweeps": "sweep", "groups": "group", "studies": "group"}
 """W&B's name of what sets a folder of its page apart; a study is the group of its runs."""
 _SERVER = re.compile(r"https?://[^/]+/")
 
 
-class WandbError(ValueError):
+class WandbError(UsageError):
     """W&B gave no runs; the message says why in a sentence."""
 
 

@@ -11,12 +11,13 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from headtohead.errors import UsageError
 from headtohead.tracking.connection import logged_in, server_url, unreachable
 
 _CONNECT_TIMEOUT = 5.0
 
 
-class NoSweepError(ValueError):
+class NoSweepError(UsageError):
     """The server has no sweep of ours; the message says why, and what to do."""
 
 

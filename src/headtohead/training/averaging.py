@@ -9,6 +9,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from headtohead.errors import UsageError
+
 
 class WeightAverage:
     """average <- decay * average + (1 - decay) * weights after every step; buffers are not averaged.
@@ -18,7 +20,7 @@ class WeightAverage:
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         if not 0 < decay < 1:
-            raise ValueError(f"trainer.weight_averaging={decay}: give a decay between 0 and 1, such as 0.999")
+            raise UsageError(f"trainer.weight_averaging={decay}: give a decay between 0 and 1, such as 0.999")
         self.decay = decay
         self._parameters: list[Tensor] = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._average = [parameter.detach().clone() for parameter in self._parameters]

@@ -11,6 +11,8 @@ from pytorch_lightning.plugins.io import TorchCheckpointIO
 from torch import Tensor
 from typing_extensions import override
 
+from headtohead.errors import UsageError
+
 LAST = "last.ckpt"
 BEST = "best.ckpt"
 
@@ -67,7 +69,7 @@ def load_best(run: Path | str) -> dict[str, Any]:
     """The best checkpoint of a run, by the run's folder."""
     path = Path(run) / "checkpoints" / BEST
     if not path.exists():
-        raise ValueError(f"{run} holds no checkpoints/{BEST}: it was never validated, or trainer.keep_checkpoints=none")
+        raise UsageError(f"{run} holds no checkpoints/{BEST}: it was never validated, or trainer.keep_checkpoints=none")
     return load(path)
 
 

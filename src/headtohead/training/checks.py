@@ -7,6 +7,7 @@ from torch.distributed.fsdp import FSDPModule
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.components.contracts import Component, Norm
+from headtohead.errors import UsageError
 from headtohead.training.parallelism import check_division
 from headtohead.training.parts import Parts, Settings
 from headtohead.training.precision import Precision
@@ -15,22 +16,22 @@ from headtohead.training.precision import Precision
 def check_settings(parts: Parts) -> None:
     settings = parts.settings
     if settings.max_steps < 0:
-        raise ValueError(f"trainer.max_steps={settings.max_steps}: give 1 or more, or 0 to measure weights as they are")
+        raise UsageError(f"trainer.max_steps={settings.max_steps}: give 1 or more, or 0 to measure weights as they are")
     for name in ("devices", "num_nodes", "accumulate", "log_every", "validate_every", "tensor_parallel"):
         _at_least_one(name, getattr(settings, name))
     for name in ("validation_batches", "patience"):
         if getattr(settings, name) is not None:
             _at_least_one(name, getattr(settings, name))
     if settings.gradient_clip is not None and settings.gradient_clip <= 0:
-        raise ValueError(f"trainer.gradient_clip={settings.gradient_clip}: give a norm above 0, or null for none")
+        raise UsageError(f"trainer.gradient_clip={settings.gradient_clip}: give a norm above 0, or null for none")
     if settings.weight_averaging is not None and not 0 < settings.weight_averaging < 1:
-        raise ValueError(f"trainer.weight_averaging={settings.weight_averaging}: give a decay such as 0.999, or null")
+        raise UsageError(f"trainer.weight_averaging={settings.weight_averaging}: give a decay such as 0.999, or null")
     if settings.accelerator == "gpu" and not torch.cuda.is_available():
-        raise ValueError("trainer.accelerator=gpu, and torch sees no GPU here: use trainer=auto or trainer=cpu")
+        raise UsageError("trainer.accelerator=gpu, and torch sees no GPU here: use trainer=auto or trainer=cpu")
     _check_devices(settings)
     smallest = settings.num_replicas * settings.accumulate
     if parts.data.batch_size < smallest:
-        raise ValueError(
+        raise UsageError(
             f"data.batch_size={parts.data.batch_size} cannot be split over {settings.num_replicas} devices in "
             f"trainer.accumulate={settings.accumulate} parts each: give {smallest} or more"
         )
@@ -45,12 +46,12 @@ def check_model(model: Architecture, settings: Settings, precision: Precision) -
     if not any(isinstance(module, Norm) and module.keeps_statistics for module in model.modules()):
         return
     if settings.strategy != "single":
-        raise ValueError(
+        raise UsageError(
             "model/norm=batch_norm takes its statistics over one device's share of a batch, so "
             f"trainer.strategy={settings.strategy} would change what is trained: use one device, or another norm"
         )
     if settings.accumulate > 1:
-        raise ValueError(
+        raise UsageError(
             f"model/norm=batch_norm takes its statistics over one part of a batch, so trainer.accumulate="
             f"{settings.accumulate} would change what is trained: use 1, or another norm"
         )
@@ -70,31 +71,31 @@ def _check_one_format(model: Architecture) -> None:
 def _check_devices(settings: Settings) -> None:
     devices = settings.devices * settings.num_nodes
     if devices % settings.tensor_parallel:
-        raise ValueError(
+        raise UsageError(
             f"trainer.tensor_parallel={settings.tensor_parallel} does not divide trainer.devices={devices}: each copy "
             "of the model takes as many devices as divide it"
         )
     if settings.tensor_parallel > 1 and settings.strategy != "model_parallel":
-        raise ValueError(
+        raise UsageError(
             f"trainer.tensor_parallel={settings.tensor_parallel} needs trainer=tensor_parallel or trainer=fsdp, not "
             f"trainer.strategy={settings.strategy}"
         )
     if settings.strategy == "model_parallel" and "set_reshard_after_forward" not in dir(FSDPModule):
-        raise ValueError("trainer.strategy=model_parallel needs a newer torch: upgrade it, or use trainer=ddp")
+        raise UsageError("trainer.strategy=model_parallel needs a newer torch: upgrade it, or use trainer=ddp")
     if settings.strategy == "model_parallel" and settings.weight_averaging is not None:
-        raise ValueError(
+        raise UsageError(
             f"trainer.weight_averaging={settings.weight_averaging} keeps a copy of all weights, which "
             "trainer.strategy=model_parallel spreads over devices: set it to null, or use trainer=ddp"
         )
     if settings.strategy == "single" and settings.devices * settings.num_nodes > 1:
-        raise ValueError(
+        raise UsageError(
             f"trainer.devices={settings.devices} needs trainer=ddp: trainer.strategy=single trains on one device"
         )
     gpus = torch.cuda.device_count()
     if settings.accelerator != "cpu" and torch.cuda.is_available() and settings.devices > gpus:
-        raise ValueError(f"trainer.devices={settings.devices}, and torch sees {gpus} here: lower it")
+        raise UsageError(f"trainer.devices={settings.devices}, and torch sees {gpus} here: lower it")
 
 
 def _at_least_one(name: str, value: int) -> None:
     if value < 1:
-        raise ValueError(f"trainer.{name}={value}: give 1 or more")
+        raise UsageError(f"trainer.{name}={value}: give 1 or more")

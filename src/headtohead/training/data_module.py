@@ -16,6 +16,7 @@ from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSource, Split, SplitName
 from headtohead.data.order import Order, evaluation_batches, order_of
 from headtohead.data.sampling import learned_rows, sampled_rows
+from headtohead.errors import UsageError
 from headtohead.tasks.contracts import Task
 from headtohead.training.distributed import Replicas, replicas_of
 from headtohead.training.parts import Settings
@@ -195,7 +196,7 @@ class RunData(LightningDataModule):
         order = order_of(split, batch_size=self._source.batch_size, seed=self._seed)
         replicas = self._replicas
         if order.batch_size < replicas.size * self._parts:
-            raise ValueError(f"the train split has {len(split)} rows for {replicas.size} devices: use fewer devices")
+            raise UsageError(f"the train split has {len(split)} rows for {replicas.size} devices: use fewer devices")
         steps = Steps(
             split,
             self._task,
@@ -230,7 +231,7 @@ class RunData(LightningDataModule):
         if name == "validation":
             split = rows_to_validate(self._source, self._settings, self._rows_at_once)
         if len(split) < replicas.size:
-            raise ValueError(f"the {name} split has {len(split)} rows for {replicas.size} devices: use fewer devices")
+            raise UsageError(f"the {name} split has {len(split)} rows for {replicas.size} devices: use fewer devices")
         batches = EvaluationBatches(
             split,
             self._task,

@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from headtohead.architectures.contracts import Architecture
 from headtohead.components.contracts import Norm
 from headtohead.components.stack import Stack
+from headtohead.errors import UsageError
 
 Freeze = Literal["nothing", "embedding", "body"]
 
@@ -35,13 +36,13 @@ class Finetuning:
             if depths[id(parameter)] <= frozen_up_to:
                 parameter.requires_grad_(False)
         if not any(parameter.requires_grad for parameter in model.parameters()):
-            raise ValueError(
+            raise UsageError(
                 f"finetuning.freeze={self.freeze} leaves nothing to train, since the head's weights are those of the "
                 "embedding: set model.tie_weights=false, or freeze less"
             )
         for module in model.modules():
             if isinstance(module, Norm) and module.keeps_statistics and not _learns(module):
-                raise ValueError(
+                raise UsageError(
                     f"finetuning.freeze={self.freeze} cannot hold model/norm=batch_norm still, whose statistics go on "
                     "following the data: use another norm, or finetuning.freeze=nothing"
                 )
@@ -63,7 +64,7 @@ class Finetuning:
         if isinstance(self.freeze, str):
             return {"nothing": -1, "embedding": 0, "body": layers}[self.freeze]
         if not 0 < self.freeze <= layers:
-            raise ValueError(
+            raise UsageError(
                 f"finetuning.freeze={self.freeze}: the model has {layers} layers, so give a number from 1 to {layers}, "
                 "or nothing, embedding or body"
             )

@@ -11,6 +11,7 @@ from pytorch_lightning import Trainer
 
 from headtohead.architectures.contracts import InputSize
 from headtohead.data.contracts import DataError, DataSource
+from headtohead.errors import UsageError
 from headtohead.tasks.lengths import as_read
 from headtohead.tracking.row_file import write_rows
 from headtohead.tracking.stages import TEST, stage_at
@@ -23,7 +24,7 @@ from headtohead.training.parts import Parts
 _log = logging.getLogger(__name__)
 
 
-class TooLongError(ValueError):
+class TooLongError(UsageError):
     """Says why no such rows can be read."""
 
 

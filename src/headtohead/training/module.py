@@ -18,6 +18,7 @@ from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.architectures.costs import ledger
 from headtohead.components.auxiliary import parts_with_losses
 from headtohead.data.batch import Batch
+from headtohead.errors import UsageError
 from headtohead.tracking.stages import TEST
 from headtohead.training.averaging import WeightAverage
 from headtohead.training.data_module import StepBatch
@@ -184,7 +185,7 @@ class TrainingModule(LightningModule):
         """Once: what the task's loss is a sum over must be what its targets promise."""
         self._count_is_checked = True
         if counted != batch.scored:
-            raise ValueError(
+            raise UsageError(
                 f"{type(self.task).__name__}.loss counts {counted} in a batch with {batch.scored} targets other than "
                 "IGNORED: a task's count must be the number of its scored targets"
             )
@@ -260,7 +261,7 @@ class TrainingModule(LightningModule):
         """Of the task, every one of them a metric that it names: the record says of each what it is."""
         results = self.task.results(stage)
         if unnamed := results.keys() - {metric.name for metric in self.task.metrics}:
-            raise ValueError(
+            raise UsageError(
                 f"{type(self.task).__name__}.results holds {', '.join(sorted(unnamed))}, which its metrics do not "
                 "name: add a Metric for each (headtohead/metrics/)"
             )

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from headtohead.errors import UsageError
 from headtohead.training.groups import hidden_matrices, parameter_groups
 from headtohead.training.lion import Lion
 from headtohead.training.muon import Muon, Scale
@@ -92,7 +93,7 @@ def muon(
 ) -> Optimizer:
     """Orthogonalised momentum for hidden matrices, AdamW for the rest, at `adamw_lr` (None: at lr too)."""
     if scale not in get_args(Scale):
-        raise ValueError(f"optimizer.scale={scale} is unknown: choose {' or '.join(get_args(Scale))}")
+        raise UsageError(f"optimizer.scale={scale} is unknown: choose {' or '.join(get_args(Scale))}")
     hidden = {id(matrix) for matrix in hidden_matrices(model)}
     groups = []
     for group in parameter_groups(model, weight_decay=weight_decay, decay_embeddings=decay_embeddings):

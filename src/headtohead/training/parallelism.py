@@ -15,6 +15,7 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.decoding import Decodes
 from headtohead.components.block import Block
 from headtohead.components.contracts import Component, Position
+from headtohead.errors import UsageError
 
 REPLICAS, PARTS = "data_parallel", "tensor_parallel"
 """The dimensions of the mesh, as Lightning names them."""
@@ -55,13 +56,13 @@ def check_division(model: Architecture, parts: int) -> None:
     """Raises ValueError where the layers of a model cannot be divided into so many parts."""
     for path, module in model.named_modules():
         if isinstance(module, Position) and module.biases_scores:
-            raise ValueError(
+            raise UsageError(
                 f"trainer.tensor_parallel={parts} gives each device some of the heads, and {type(module).__name__} "
                 "biases the scores of all: use model/position=rotary, learned, sinusoidal or none, or trainer=fsdp"
             )
         division = module.division() if isinstance(module, Component) else None
         if division is not None and division.most % parts:
-            raise ValueError(
+            raise UsageError(
                 f"trainer.tensor_parallel={parts} cannot divide {path} ({type(module).__name__}), which has "
                 f"{division.most} {division.unit}: choose a divisor of that, or trainer=fsdp"
             )

@@ -16,6 +16,7 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.widths import Growth, growths, readouts, width_of
 from headtohead.components.mixers.softmax_attention import SoftmaxAttention
 from headtohead.components.mixers.softmax_cross_attention import SoftmaxCrossAttention
+from headtohead.errors import UsageError
 from headtohead.training.lion import Lion
 from headtohead.training.muon import Muon
 
@@ -121,7 +122,7 @@ def _exponents(optimizer: Optimizer, group: Mapping[str, Any]) -> Exponents:
         return _SGD
     if isinstance(optimizer, Adam | Lion | Muon):
         return _ENTRYWISE
-    raise ValueError(
+    raise UsageError(
         f"optimizer={type(optimizer).__name__} has no published rule for parametrisation=mup: use adamw, adam, lion, "
         "sgd or muon, or parametrisation=standard"
     )

@@ -12,6 +12,7 @@ from lightning_fabric.plugins.environments.cluster_environment import ClusterEnv
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from lightning_fabric.utilities.rank_zero import rank_zero_only
 
+from headtohead.errors import UsageError
 from headtohead.training.parts import Settings
 
 
@@ -33,7 +34,7 @@ def environments(settings: Settings) -> list[ClusterEnvironment]:
 
 def _check(launcher: str, started: int, settings: Settings) -> None:
     if started != settings.devices * settings.num_nodes:
-        raise ValueError(
+        raise UsageError(
             f"{launcher} started {started} {'process' if started == 1 else 'processes'}, and the run is of "
             f"trainer.devices={settings.devices} x trainer.num_nodes={settings.num_nodes}: give trainer=ddp (or fsdp), "
             "trainer.devices=PROCESSES_OF_A_NODE and trainer.num_nodes=NODES"

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from headtohead.errors import UsageError
+
 Schedule = Callable[[int], float]
 """From the number of optimizer steps already taken to the factor on the peak learning rate."""
 
@@ -57,7 +59,7 @@ def wsd(total_steps: int, *, warmup: float = 0.0, decay: float = 0.2, minimum: f
     start = _steps("warmup", warmup, total_steps)
     turn = total_steps - _steps("decay", decay, total_steps)
     if turn < start:
-        raise ValueError(
+        raise UsageError(
             f"schedule=wsd: warmup ({start} steps) and decay ({total_steps - turn}) take more than the run's "
             f"{total_steps}: shorten one, or raise trainer.max_steps"
         )
@@ -66,7 +68,7 @@ def wsd(total_steps: int, *, warmup: float = 0.0, decay: float = 0.2, minimum: f
 
 def _steps(name: str, value: float, total_steps: int) -> int:
     if value < 0 or (value >= 1 and value != int(value)):
-        raise ValueError(f"schedule.{name}={value}: give a whole number of steps, or a fraction of the run below 1")
+        raise UsageError(f"schedule.{name}={value}: give a whole number of steps, or a fraction of the run below 1")
     return round(value * total_steps) if value < 1 else int(value)
 
 

@@ -13,6 +13,7 @@ import yaml
 
 from headtohead.data.leaks import LEAKS
 from headtohead.data.order import OrderedSplit
+from headtohead.errors import UsageError
 from headtohead.metrics import Metric
 from headtohead.tasks.contracts import Task
 from headtohead.tracking.environment import collect_environment
@@ -163,12 +164,12 @@ def folder_of(run: Path) -> Path:
 def _reopened(run: Path, seed: int, max_steps: int) -> tuple[RunFolder, RunRecord]:
     record = RunFolder.open(run).read_record_as_written()
     if record.seed != seed:
-        raise ValueError(
+        raise UsageError(
             f"resume_from={run} has seed={record.seed} and this run seed={seed}: a run is continued under its own seed"
         )
     step = last_step(folder_of(run))
     if record.status == "finished" and not 0 < step < max_steps:
-        raise ValueError(
+        raise UsageError(
             f"resume_from={run} is finished, and nothing of it is left to train: start from its weights with "
             "init_from, or, where checkpoints/last.ckpt was kept, raise trainer.max_steps"
         )

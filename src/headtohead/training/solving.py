@@ -14,6 +14,7 @@ from headtohead.architectures.bag_of_words import NO_GRAM, BagOfWords
 from headtohead.architectures.heads import Classifier
 from headtohead.data.contracts import Split
 from headtohead.data.order import evaluation_batches
+from headtohead.errors import UsageError
 from headtohead.metrics.loss import LOSS
 from headtohead.tasks.confusion import figures_of
 
@@ -50,7 +51,7 @@ def solve(
     for strength in model.strengths:
         solver = LogisticRegression(C=strength, max_iter=_MOST_ITERATIONS)
         if len(set(labels.tolist())) < 2:
-            raise ValueError("model=bag_of_words needs rows of at least two classes in the train split: give more rows")
+            raise UsageError("model=bag_of_words needs rows of at least two classes in the train split: give more rows")
         solver.fit(train, labels)
         judged[strength] = value = _judged(model, solver, checked, truth, monitor)
         if best is None or (value < best[1] if direction == "min" else value > best[1]):

@@ -13,6 +13,7 @@ from torch import Tensor
 from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.heads import name_of
 from headtohead.components.contracts import Position
+from headtohead.errors import UsageError
 from headtohead.pretrained.checkpoint import is_published, open_checkpoint
 from headtohead.pretrained.taking import take
 from headtohead.tracking.store import RunFolder
@@ -63,7 +64,7 @@ def start_from(model: Architecture, run: Path | str, *, class_names: Sequence[st
             given = _cut(given, len(own), name, run)
             cut.append(name)
         if given.shape != own.shape:
-            raise ValueError(
+            raise UsageError(
                 f"init_from={run} does not fit this model: {name} is {_by(given)} there and {_by(own)} here; give the "
                 "sizes and the choices of its model (its config shows them), or start without init_from"
             )
@@ -94,7 +95,7 @@ def _check_all(model: Architecture, taken: dict[str, Tensor], origin: Path | str
     """Of a checkpoint that was made for this body, no parameter may be missing."""
     learnt = [name for name, _ in model.named_parameters()]
     if missing := [name for name in learnt if name not in taken and not name.startswith(_HEAD)]:
-        raise ValueError(
+        raise UsageError(
             f"init_from={origin} has nothing for {_briefly(missing)} of this model: give the choices of its "
             "config.json, which are taken where none are given"
         )
@@ -130,7 +131,7 @@ def _tables(model: Architecture) -> set[str]:
 
 def _cut(table: Tensor, length: int, name: str, run: Path | str) -> Tensor:
     if len(table) < length:
-        raise ValueError(
+        raise UsageError(
             f"init_from={run} knows {len(table)} positions ({name}), and this data needs {length}: give it shorter "
             f"rows, or train that run with model.max_length={length}, or with a position without a table"
         )
@@ -141,7 +142,7 @@ def _check_enough(here: dict[str, Tensor], taken: dict[str, Tensor], run: Path |
     body = sum(held.numel() for name, held in here.items() if not name.startswith(_HEAD))
     found = sum(held.numel() for name, held in taken.items() if not name.startswith(_HEAD))
     if found < _SMALLEST_SHARE * body:
-        raise ValueError(
+        raise UsageError(
             f"init_from={run} has {found} of the {body} weights below this model's head, too few to speak of a start: "
             "give a run with the same model= and as many layers"
         )

@@ -15,6 +15,7 @@ from headtohead.comparing.dashboard.index import RunIndex
 from headtohead.comparing.dashboard.inside import is_inside
 from headtohead.comparing.dashboard.studies import report_of, studies
 from headtohead.comparing.dashboard.tail import Place, Point, read_on
+from headtohead.errors import UsageError
 
 Query = Mapping[str, list[str]]
 _PAGES = Path(str(files("headtohead.comparing.dashboard") / "pages"))
@@ -129,5 +130,5 @@ def _plotly() -> Path:
     """The script that the installed package brings along; importing the package would take longer."""
     spec = find_spec("plotly")
     if spec is None or spec.origin is None:
-        raise ValueError("the dashboard draws with plotly, which is not installed: pip install 'plotly>=6'")
+        raise UsageError("the dashboard draws with plotly, which is not installed: pip install 'plotly>=6'")
     return Path(spec.origin).parent / "package_data" / "plotly.min.js"

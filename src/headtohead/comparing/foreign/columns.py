@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
+from headtohead.errors import UsageError
 from headtohead.metrics.guessing import USUAL_RESULTS
 
 _USUAL: Mapping[str, tuple[str, ...]] = {
@@ -18,7 +19,7 @@ _USUAL: Mapping[str, tuple[str, ...]] = {
 _NEEDED = ("metric", "arm", "seed")
 
 
-class TableError(ValueError):
+class TableError(UsageError):
     """A table that cannot be read as runs; the message names file, row or column, and the fix."""
 
 

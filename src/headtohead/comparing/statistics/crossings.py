@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from headtohead.comparing.statistics.means import paired
+from headtohead.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ def crossings(budget: ArrayLike, first: ArrayLike, second: ArrayLike, *, alpha: 
     x = np.asarray(budget, dtype=np.float64)
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if (np.diff(x) <= 0).any() or x[0] <= 0:
-        raise ValueError("budget: rising numbers above 0 are needed")
+        raise UsageError("budget: rising numbers above 0 are needed")
     estimate = paired(a.T, b.T)
     low, high = estimate.interval(alpha)
     sure = np.where(low > 0, 1, np.where(high < 0, -1, 0))

@@ -15,6 +15,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from headtohead.errors import UsageError
+
 _PATHS = 1_000_000
 _DRAWN_WITH = 0
 _FEWEST = 100
@@ -36,7 +38,7 @@ def levels(looks: Sequence[int], *, alpha: float = 0.05, num_contrasts: int = 1)
     Of a family the p-values are those after Holm: each of its steps stays below what its share of alpha may spend.
     """
     if not looks or looks[0] < 2 or any(b <= a for a, b in pairwise(looks)):
-        raise ValueError(f"looks={list(looks)}: give rising numbers of seeds, for example [3, 5, 8]")
+        raise UsageError(f"looks={list(looks)}: give rising numbers of seeds, for example [3, 5, 8]")
     steps = [[n * level for level in _levels(tuple(looks), alpha / n)] for n in range(1, num_contrasts + 1)]
     return [min(at) for at in zip(*steps, strict=True)]
 

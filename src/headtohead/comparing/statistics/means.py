@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from headtohead.errors import UsageError
+
 Floats = NDArray[np.float64]
 _ROUNDING = 1e-12
 """A spread smaller than this share of the values comes from rounding."""
@@ -48,7 +50,7 @@ class Estimate:
         from scipy import stats
 
         if not margin > 0:
-            raise ValueError(f"margin={margin}: the smallest difference that matters is a number above 0")
+            raise UsageError(f"margin={margin}: the smallest difference that matters is a number above 0")
         return np.asarray(stats.t.sf((margin - np.abs(self.difference)) / self.error, self.degrees))
 
 
@@ -56,7 +58,7 @@ def paired(first: ArrayLike, second: ArrayLike) -> Estimate:
     """first - second, where seed i of both shares its data."""
     a, b = _values(first), _values(second)
     if a.shape != b.shape:
-        raise ValueError(f"paired values have shapes {a.shape} and {b.shape}: each seed needs one value of both arms")
+        raise UsageError(f"paired values have shapes {a.shape} and {b.shape}: each seed needs one value of both arms")
     differences = a - b
     num_seeds = differences.shape[-1]
     with np.errstate(over="ignore"):
@@ -90,9 +92,9 @@ def interval_of(values: Sequence[float], alpha: float) -> tuple[float, float] | 
 def _values(given: ArrayLike) -> Floats:
     values = np.asarray(given, dtype=np.float64)
     if values.ndim == 0 or values.shape[-1] < 2:
-        raise ValueError("one seed has no spread: a test of means needs two seeds or more in each arm")
+        raise UsageError("one seed has no spread: a test of means needs two seeds or more in each arm")
     if not np.isfinite(values).all():
-        raise ValueError("a value is not finite: a run that diverged is counted, never averaged")
+        raise UsageError("a value is not finite: a run that diverged is counted, never averaged")
     return values
 
 

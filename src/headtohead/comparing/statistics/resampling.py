@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from headtohead.errors import UsageError
+
 _AT_ONCE = 2**22
 """Numbers drawn at once."""
 
@@ -28,7 +30,7 @@ def paired_bootstrap(
     so that several differences over the same items belong together."""
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if a.shape != b.shape or a.ndim != 1 or not len(a):
-        raise ValueError(f"paired values have shapes {a.shape} and {b.shape}: each item needs one value of both")
+        raise UsageError(f"paired values have shapes {a.shape} and {b.shape}: each item needs one value of both")
     differences = a - b
     generator = np.random.default_rng(seed)
     at_once = max(1, _AT_ONCE // len(a))

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from headtohead.comparing.statistics.sum_of_powers import SumOfPowers
+from headtohead.errors import UsageError
 
 Floats = NDArray[np.float64]
 _EXPONENTS = (0.1, 0.3, 0.7)
@@ -141,16 +142,16 @@ class _Redrawn:
 def _terms(x: ArrayLike, fewest: int) -> Floats:
     given = np.asarray(x, dtype=np.float64)
     if (given <= 0).any() or len(np.unique(given)) < fewest:
-        raise ValueError(f"this law needs sizes above 0, at least {fewest} different ones on each axis")
+        raise UsageError(f"this law needs sizes above 0, at least {fewest} different ones on each axis")
     return np.log(given)[None]
 
 
 def _losses(loss: ArrayLike, free: int) -> Floats:
     given = np.asarray(loss, dtype=np.float64)
     if len(given) <= free:
-        raise ValueError(f"{len(given)} points for {free} free numbers: give {free + 1} runs or more")
+        raise UsageError(f"{len(given)} points for {free} free numbers: give {free + 1} runs or more")
     if not (np.isfinite(given) & (given > 0)).all():
-        raise ValueError("loss: finite numbers above 0 are needed; a run that diverged is no point of a law")
+        raise UsageError("loss: finite numbers above 0 are needed; a run that diverged is no point of a law")
     return np.log(given)
 
 

@@ -8,6 +8,8 @@ from typing import Literal
 
 import numpy as np
 
+from headtohead.errors import UsageError
+
 Shape = Literal["ordinary", "bimodal", "saturated"]
 _NEAR_BEST = 0.01
 _APART = 0.5
@@ -25,7 +27,7 @@ class Scale:
 
     def __post_init__(self) -> None:
         if self.chance == self.best:
-            raise ValueError(f"chance and best are both {self.best}: a scale needs two ends")
+            raise UsageError(f"chance and best are both {self.best}: a scale needs two ends")
 
     @property
     def span(self) -> float:

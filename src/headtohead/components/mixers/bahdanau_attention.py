@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from headtohead.components.contracts import Context, CostQuery, Costs
 from headtohead.components.linears import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.single_attention import AnnotationState, SingleAttention
+from headtohead.errors import UsageError
 
 
 class BahdanauAttention(SingleAttention):
@@ -19,7 +20,7 @@ class BahdanauAttention(SingleAttention):
         super().__init__(d_model, num_heads=num_heads, dropout=dropout)
         width = d_model if score_width is None else score_width
         if width < 1:
-            raise ValueError(f"score_width={width} must be at least 1, or null for the model's width")
+            raise UsageError(f"score_width={width} must be at least 1, or null for the model's width")
         self.score_width = width
         self.query = ScoreLinear(d_model, width)
         self.key = ScoreLinear(d_model, width, bias=False)

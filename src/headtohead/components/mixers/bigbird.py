@@ -20,6 +20,7 @@ from headtohead.components.mixers.blocks import Blocks
 from headtohead.components.mixers.sliding_window import differ_by_row
 from headtohead.components.mixers.softmax_attention import attend, merge_heads
 from headtohead.components.mixers.sparse_attention import SparseAttention, apart, positions_of, score_bias
+from headtohead.errors import UsageError
 
 
 class BigBird(SparseAttention):
@@ -46,7 +47,7 @@ class BigBird(SparseAttention):
             d_model, num_heads=num_heads, causal=causal, dropout=dropout, bias=bias, output_bias=output_bias
         )
         if block_size < 1 or num_random < 0:
-            raise ValueError(
+            raise UsageError(
                 f"block_size={block_size} and num_random={num_random} make no pattern: "
                 "choose a block_size of 1 or more, and a num_random of 0 or more"
             )

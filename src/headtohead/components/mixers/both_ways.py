@@ -12,6 +12,7 @@ from torch import Tensor
 from headtohead.components.attending import Attends
 from headtohead.components.contracts import Context, CostQuery, Costs, Mixer, State
 from headtohead.components.mixers.documents import reordered, reversed_order
+from headtohead.errors import UsageError
 
 
 class BothWays(Mixer):
@@ -37,11 +38,11 @@ class BothWays(Mixer):
 
     def initial_state(self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype) -> State:
         del batch_size, max_length, device, dtype
-        raise ValueError("a mixer that reads both ways cannot decode step by step: use a causal one")
+        raise UsageError("a mixer that reads both ways cannot decode step by step: use a causal one")
 
     def step(self, x: Float[Tensor, "B L D"], state: State, context: Context) -> tuple[Float[Tensor, "B L D"], State]:
         del x, state, context
-        raise ValueError("a mixer that reads both ways cannot decode step by step: use a causal one")
+        raise UsageError("a mixer that reads both ways cannot decode step by step: use a causal one")
 
     def costs(self, query: CostQuery) -> Costs:
         """Nothing is carried from token to token: no token is final before the last one is read. Reading in the other

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from headtohead.components.mixers.decays import by_decay
+from headtohead.errors import UsageError
 
 
 def decayed_sums(
@@ -113,7 +114,7 @@ def _left(sums: Float[Tensor, "*any L"]) -> Float[Tensor, "*any L L"]:
 
 def check_chunk_size(chunk_size: int) -> None:
     if chunk_size < 1:
-        raise ValueError(f"chunk_size={chunk_size} is no number of tokens: use 64, or another above 0")
+        raise UsageError(f"chunk_size={chunk_size} is no number of tokens: use 64, or another above 0")
 
 
 def decay_matrix(

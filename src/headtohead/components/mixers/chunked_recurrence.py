@@ -23,6 +23,7 @@ from headtohead.components.mixers.chunked_decay import without_autocast
 from headtohead.components.mixers.decays import AnyDecay, BoundedDecay, Decay, SharedDecay, is_bearable, ones_up_to
 from headtohead.components.mixers.doubled_recurrence import recur_by_doubling
 from headtohead.components.mixers.triangular import inverse_of_one_minus
+from headtohead.errors import UsageError
 
 MOST = 128
 """Tokens of a chunk, above which a decay that counts as bounded could overflow."""
@@ -83,7 +84,7 @@ def recur_once(
 def checked_chunk_size(chunk_size: int) -> int:
     """A power of two, not above what float32 bears."""
     if not 1 <= chunk_size <= MOST or chunk_size & (chunk_size - 1):
-        raise ValueError(f"chunk_size={chunk_size} is no power of two up to {MOST}: use 32")
+        raise UsageError(f"chunk_size={chunk_size} is no power of two up to {MOST}: use 32")
     return chunk_size
 
 

@@ -18,6 +18,7 @@ from headtohead.components.mixers.implicit import applied
 from headtohead.components.mixers.implicit_filter import ImplicitFilter
 from headtohead.components.mixers.long_convolution import convolved, transform_flops
 from headtohead.components.mixers.scan import exact, full_precision
+from headtohead.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,7 @@ class Hyena(Mixer, Attends):
             value = value.masked_fill(~context.valid[..., None], 0.0)
         z, end = inner * value, state.length + x.shape[1]
         if end > state.inputs.shape[1]:
-            raise ValueError(
+            raise UsageError(
                 f"{end} tokens do not fit a state made for max_length={state.inputs.shape[1]}: make it longer"
             )
         state.inputs[:, state.length : end] = z

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headtohead.components.contracts import Component, CostQuery, Costs
+from headtohead.errors import UsageError
 
 WINDOW_LEFT = 1e-2
 """What the window leaves of a filter ..."""
@@ -68,7 +69,7 @@ class ImplicitFilter(Component):
     ) -> None:
         super().__init__()
         if min(reach, width, depth, bands) < 1:
-            raise ValueError(
+            raise UsageError(
                 f"reach={reach}, filter_width={width}, filter_depth={depth}, bands={bands}: each must be 1 or more"
             )
         self.d_model, self.num_sides, self.reach, self.bands = d_model, num_sides, reach, bands

@@ -21,6 +21,7 @@ from headtohead.components.mixers.softmax_attention import (
     split_heads,
 )
 from headtohead.components.mixers.sparse_attention import apart, places_of
+from headtohead.errors import UsageError
 
 
 class Linformer(SoftmaxAttention):
@@ -50,16 +51,16 @@ class Linformer(SoftmaxAttention):
         output_bias: bool | None = None,
     ) -> None:
         if causal:
-            raise ValueError(
+            raise UsageError(
                 "mixer=linformer mixes all tokens before it looks at any, and cannot be causal: "
                 "use another mixer, or model=encoder_only"
             )
         if max_length is None:
-            raise ValueError(
+            raise UsageError(
                 "mixer=linformer has a weight for every place and needs to know how many: set model.max_length"
             )
         if rank < 1:
-            raise ValueError(f"rank={rank} leaves no keys to look at: choose 1 or more")
+            raise UsageError(f"rank={rank} leaves no keys to look at: choose 1 or more")
         super().__init__(
             d_model, num_heads=num_heads, causal=False, dropout=dropout, bias=bias, output_bias=output_bias
         )
@@ -82,7 +83,7 @@ class Linformer(SoftmaxAttention):
     def along(self, length: int) -> tuple[Float[Tensor, "R L"], Float[Tensor, "R L"]]:
         """E and F, of so many places."""
         if length > self.max_length:
-            raise ValueError(
+            raise UsageError(
                 f"a sequence of {length} tokens is longer than the max_length={self.max_length} that mixer=linformer "
                 "has weights for: set model.max_length higher and train anew, or use mixer=longformer or bigbird"
             )
@@ -113,7 +114,7 @@ class Linformer(SoftmaxAttention):
 
     def initial_state(self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype) -> State:
         del batch_size, max_length, device, dtype
-        raise ValueError("mixer=linformer reads whole sequences and cannot decode step by step: use another mixer")
+        raise UsageError("mixer=linformer reads whole sequences and cannot decode step by step: use another mixer")
 
     def costs(self, query: CostQuery) -> Costs:
         n, d, rank = query.length, self.d_model, self.rank

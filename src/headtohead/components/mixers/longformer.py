@@ -30,6 +30,7 @@ from headtohead.components.mixers.sparse_attention import (
     positions_of,
     score_bias,
 )
+from headtohead.errors import UsageError
 
 
 class Longformer(SparseAttention):
@@ -56,7 +57,7 @@ class Longformer(SparseAttention):
             d_model, num_heads=num_heads, causal=causal, dropout=dropout, bias=bias, output_bias=output_bias
         )
         if num_global < 1:
-            raise ValueError(
+            raise UsageError(
                 f"num_global={num_global} makes no token global: choose 1 or more, or mixer=sliding_window"
             )
         self.window, self.num_global = required_window(window), num_global

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from headtohead.components.contracts import CostQuery, Costs, Division
 from headtohead.components.linears import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.softmax_attention import Fused, SoftmaxAttention
+from headtohead.errors import UsageError
 
 
 class ThinLinear(nn.Linear):
@@ -49,7 +50,7 @@ class LowRank(SoftmaxAttention):
         super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout)
         self.rank = rank = max(1, d_model // 4) if rank is None else rank
         if rank < 1:
-            raise ValueError(f"rank={rank} leaves nothing of queries, keys and values: choose 1 or more, or null")
+            raise UsageError(f"rank={rank} leaves nothing of queries, keys and values: choose 1 or more, or null")
         self.query = ThinScoreLinear(d_model, d_model, rank=rank, bias=bias)
         self.key = ThinScoreLinear(d_model, d_model, rank=rank, bias=bias)
         self.value = ThinLinear(d_model, d_model, rank=rank, bias=bias)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from headtohead.components.contracts import Context, CostQuery, Costs
 from headtohead.components.linears import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.single_attention import AnnotationState, SingleAttention
+from headtohead.errors import UsageError
 
 Score = Literal["dot", "general", "concat"]
 
@@ -25,7 +26,7 @@ class LuongAttention(SingleAttention):
     def __init__(self, d_model: int, *, num_heads: int, dropout: float = 0.0, score: Score = "general") -> None:
         super().__init__(d_model, num_heads=num_heads, dropout=dropout)
         if score not in get_args(Score):
-            raise ValueError(f"score={score} is unknown: choose one of {', '.join(get_args(Score))}")
+            raise UsageError(f"score={score} is unknown: choose one of {', '.join(get_args(Score))}")
         self.score = score
         self.query = ScoreLinear(d_model, d_model, bias=False) if score == "concat" else None
         self.key = ScoreLinear(d_model, d_model, bias=False) if score != "dot" else None

@@ -31,6 +31,7 @@ from headtohead.components.mixers.chunked_decay import (
 from headtohead.components.mixers.documents import starts
 from headtohead.components.mixers.softmax_attention import merge_heads, split_heads
 from headtohead.components.mixers.strengths import strengths
+from headtohead.errors import UsageError
 
 LEAST_STEP, MOST_STEP, STEP_FLOOR = 1e-3, 1e-1, 1e-4
 
@@ -122,9 +123,9 @@ class Mamba2(Accelerated, Attends):
     def _check(self, num_heads: int, head_width: int | None) -> None:
         if self.num_heads * self.head_width != self.width:
             asked = f"num_heads={num_heads}" if head_width is None else f"head_width={head_width}"
-            raise ValueError(f"{asked} does not divide mamba2's {self.width} inner channels: choose a divisor")
+            raise UsageError(f"{asked} does not divide mamba2's {self.width} inner channels: choose a divisor")
         if self.num_heads % self.num_groups:
-            raise ValueError(
+            raise UsageError(
                 f"num_groups={self.num_groups} does not divide mamba2's {self.num_heads} heads: choose a divisor, or 1"
             )
 

@@ -17,6 +17,7 @@ from headtohead.components.contracts import Context, State
 from headtohead.components.kernels import Accelerated
 from headtohead.components.mixers.chunked_recurrence import recur, recur_once
 from headtohead.components.mixers.documents import starts
+from headtohead.errors import UsageError
 
 
 @dataclass
@@ -67,7 +68,7 @@ def share(name: str, ratio: float, width: int) -> int:
     """A width that is a part of a head's, or several, or the reason why it is none."""
     part = round(ratio * width)
     if part < 1 or abs(part - ratio * width) > 1e-6:
-        raise ValueError(f"{name}={ratio:g} of a head {width} wide is no whole width: use 1.0, or other heads")
+        raise UsageError(f"{name}={ratio:g} of a head {width} wide is no whole width: use 1.0, or other heads")
     return part
 
 

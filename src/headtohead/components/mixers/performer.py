@@ -14,6 +14,7 @@ from headtohead.components.checkpointing import is_recomputing
 from headtohead.components.contracts import Context
 from headtohead.components.mixers.kernel_attention import KernelAttention
 from headtohead.components.mixers.softmax_attention import equal_share
+from headtohead.errors import UsageError
 
 LARGEST_EXPONENT = 60.0
 """Sums of what is above it may leave float32, and so may their gradients where all is below its negative."""
@@ -44,9 +45,9 @@ class Performer(KernelAttention):
         if num_features is None:  # as many as the paper's bound asks for
             num_features = max(1, round(width * math.log(width)))
         if num_features < 1:
-            raise ValueError(f"num_features={num_features} is no number of features: use null, or 1 or more")
+            raise UsageError(f"num_features={num_features} is no number of features: use null, or 1 or more")
         if redraw_every is not None and redraw_every < 1:
-            raise ValueError(f"redraw_every={redraw_every} is no number of passes: use null for never, or 1 or more")
+            raise UsageError(f"redraw_every={redraw_every} is no number of passes: use null for never, or 1 or more")
         super().__init__(
             d_model,
             num_heads=num_heads,

@@ -25,6 +25,7 @@ from headtohead.components.mixers.chunked_decay import (
 )
 from headtohead.components.mixers.documents import starts
 from headtohead.components.mixers.softmax_attention import equal_share, merge_heads, split_heads
+from headtohead.errors import UsageError
 
 
 @dataclass
@@ -62,7 +63,7 @@ class Retention(Accelerated, Attends):
         self.fast = FastKernel(kernel, SIMPLE_GLA)
         width = equal_share(d_model, num_heads)
         if width % 2:
-            raise ValueError(
+            raise UsageError(
                 f"num_heads={num_heads} gives heads of width {width}, and retention turns numbers in pairs: choose "
                 f"num_heads such that d_model={d_model} / num_heads is even"
             )

@@ -18,6 +18,7 @@ from headtohead.components.linears import ResidualLinear
 from headtohead.components.mixers.causal_convolution import CausalConvolution
 from headtohead.components.mixers.gated_recurrence import GatedRecurrence, Gates, RecurrentState
 from headtohead.components.mixers.scan import exact
+from headtohead.errors import UsageError
 
 SHARPNESS = 8.0
 """The paper's c: a_t = sigmoid(decay)^(c r_t)."""
@@ -33,7 +34,7 @@ class BlockDiagonal(Component):
     def __init__(self, width: int, num_blocks: int) -> None:
         super().__init__()
         if width % num_blocks:
-            raise ValueError(
+            raise UsageError(
                 f"num_heads={num_blocks} does not divide the {width} channels of rg_lru: choose a divisor, or another "
                 "expand"
             )

@@ -23,6 +23,7 @@ from headtohead.components.mixers.documents import by_document, starts
 from headtohead.components.mixers.implicit import applied, open_pairs
 from headtohead.components.mixers.long_convolution import convolved
 from headtohead.components.mixers.scan import exact, full_precision
+from headtohead.errors import UsageError
 
 LEAST_STEP, MOST_STEP = 1e-3, 1e-1
 Start = Literal["lin", "inv"]
@@ -62,9 +63,9 @@ class S4d(Mixer, Attends):
         super().__init__()
         del num_heads, causal, dropout
         if state < 2 or state % 2:
-            raise ValueError(f"state={state} is no number of states in conjugate pairs: use 2, 4, 6 ...")
+            raise UsageError(f"state={state} is no number of states in conjugate pairs: use 2, 4, 6 ...")
         if start not in ("lin", "inv"):
-            raise ValueError(f"start={start} is unknown: choose lin or inv")
+            raise UsageError(f"start={start} is unknown: choose lin or inv")
         self.causal, self.d_model, self.state, self.start = True, d_model, state, start
         self.log_step = nn.Parameter(torch.empty(d_model))
         self.log_decay = nn.Parameter(torch.empty(d_model, state // 2))

@@ -15,6 +15,7 @@ from headtohead.components.attending import Attends
 from headtohead.components.contracts import Context, CostQuery, Costs, Mixer, State
 from headtohead.components.mixers.documents import by_document
 from headtohead.components.mixers.realigned import realigned
+from headtohead.errors import UsageError
 
 Start = Literal["identity", "random"]
 _NOISE = 0.02
@@ -54,9 +55,9 @@ class ShortConvolution(Mixer, Attends):
         super().__init__()
         del num_heads, dropout
         if kernel < 2:
-            raise ValueError(f"kernel={kernel} mixes no tokens: choose 2 or more, usually 3 or 4")
+            raise UsageError(f"kernel={kernel} mixes no tokens: choose 2 or more, usually 3 or 4")
         if start not in get_args(Start):
-            raise ValueError(f"start={start} is unknown: choose one of {', '.join(get_args(Start))}")
+            raise UsageError(f"start={start} is unknown: choose one of {', '.join(get_args(Start))}")
         self.d_model, self.kernel, self.causal, self.start = d_model, kernel, causal, start
         self.before = kernel - 1 if causal else kernel // 2
         """How many tokens before its own each output sees."""

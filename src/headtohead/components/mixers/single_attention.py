@@ -14,6 +14,7 @@ from torch import Tensor
 from headtohead.components.attending import Attends
 from headtohead.components.contracts import Context, CrossMixer, State
 from headtohead.components.scores import as_bias
+from headtohead.errors import UsageError
 
 
 @dataclass
@@ -50,7 +51,7 @@ class SingleAttention(CrossMixer, Attends):
         """The memory, and its mask as a bias."""
         memory, valid = context.memory, context.memory_valid
         if memory is None:
-            raise ValueError("a cross mixer needs context.memory: give the decoder what the encoder made")
+            raise UsageError("a cross mixer needs context.memory: give the decoder what the encoder made")
         return memory, None if valid is None else as_bias(valid[:, None, None, :], memory.dtype)[:, 0]
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:

@@ -10,6 +10,7 @@ from torch import Tensor
 from headtohead.components.contracts import Context, CostQuery
 from headtohead.components.mixers.blocks import Blocks, attend_blocks, folded, near, unfolded
 from headtohead.components.mixers.sparse_attention import SparseAttention, score_bias
+from headtohead.errors import UsageError
 
 
 class SlidingWindow(SparseAttention):
@@ -108,7 +109,7 @@ class SlidingWindow(SparseAttention):
 
 def required_window(window: int) -> int:
     if window < 1:
-        raise ValueError(f"window={window} lets no token look anywhere: choose 1 or more")
+        raise UsageError(f"window={window} lets no token look anywhere: choose 1 or more")
     return window
 
 

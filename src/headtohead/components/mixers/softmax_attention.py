@@ -17,6 +17,7 @@ from headtohead.components.contracts import Context, CostQuery, Costs, Division,
 from headtohead.components.linears import ResidualLinear, ScoreLinear
 from headtohead.components.norms import RmsScale
 from headtohead.components.scores import as_bias, causal_mask, fill
+from headtohead.errors import UsageError
 
 FUSED_ATTENTION = "fused attention"
 """What `attend` runs."""
@@ -73,7 +74,7 @@ def merge_heads(x: Float[Tensor, "B H L K"]) -> Float[Tensor, "B L D"]:
 def equal_share(d_model: int, num_heads: int) -> int:
     """Width of one head, or the reason why there is none."""
     if num_heads < 1 or d_model % num_heads:
-        raise ValueError(f"num_heads={num_heads} does not divide d_model={d_model}: choose a divisor of the width")
+        raise UsageError(f"num_heads={num_heads} does not divide d_model={d_model}: choose a divisor of the width")
     return d_model // num_heads
 
 
@@ -96,7 +97,7 @@ class KeyValueState(State):
         assert self.keys is not None and self.values is not None, "a state comes from initial_state"
         end = self.length + k.shape[2]
         if end > self.keys.shape[2]:
-            raise ValueError(
+            raise UsageError(
                 f"{end} tokens do not fit a state made for max_length={self.keys.shape[2]}: make it longer"
             )
         if k.shape[1] < self.keys.shape[1]:  # the other heads are on other devices
@@ -132,7 +133,7 @@ class SoftmaxAttention(Mixer, Attends):
         width = equal_share(d_model, num_heads) if head_width is None else head_width
         self.num_heads, self.num_kv_heads = num_heads, num_heads if num_kv_heads is None else num_kv_heads
         if self.num_kv_heads < 1 or num_heads % self.num_kv_heads:
-            raise ValueError(f"num_kv_heads={num_kv_heads} does not divide num_heads={num_heads}: choose a divisor")
+            raise UsageError(f"num_kv_heads={num_kv_heads} does not divide num_heads={num_heads}: choose a divisor")
         self.d_model, self.head_width, self.causal, self.dropout = d_model, width, causal, dropout
         self.scale = width**-0.5 if scale is None else scale
         self.query = ScoreLinear(d_model, num_heads * width, bias=bias)

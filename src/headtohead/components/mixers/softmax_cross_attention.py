@@ -20,6 +20,7 @@ from headtohead.components.mixers.softmax_attention import (
     takes_groups,
 )
 from headtohead.components.scores import as_bias
+from headtohead.errors import UsageError
 
 
 @dataclass
@@ -51,7 +52,7 @@ class SoftmaxCrossAttention(CrossMixer, Attends):
         width = equal_share(d_model, num_heads) if head_width is None else head_width
         self.num_heads, self.num_kv_heads = num_heads, num_heads if num_kv_heads is None else num_kv_heads
         if self.num_kv_heads < 1 or num_heads % self.num_kv_heads:
-            raise ValueError(f"num_kv_heads={num_kv_heads} does not divide num_heads={num_heads}: choose a divisor")
+            raise UsageError(f"num_kv_heads={num_kv_heads} does not divide num_heads={num_heads}: choose a divisor")
         self.d_model, self.head_width, self.dropout = d_model, width, dropout
         self.scale = width**-0.5 if scale is None else scale
         self.query = ScoreLinear(d_model, num_heads * width, bias=bias)
@@ -73,7 +74,7 @@ class SoftmaxCrossAttention(CrossMixer, Attends):
     def read(self, context: Context) -> MemoryState:
         memory, valid = context.memory, context.memory_valid
         if memory is None:
-            raise ValueError("a cross mixer needs context.memory: give the decoder what the encoder made")
+            raise UsageError("a cross mixer needs context.memory: give the decoder what the encoder made")
         k = split_heads(self.key(memory), self.head_width)
         v = split_heads(self.value(memory), self.head_width)
         bias = None if valid is None else as_bias(valid[:, None, None, :], k.dtype)

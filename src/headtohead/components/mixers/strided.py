@@ -13,6 +13,7 @@ from headtohead.components.mixers.blocks import Blocks
 from headtohead.components.mixers.sliding_window import required_window
 from headtohead.components.mixers.sparse_attention import SparseAttention, positions_of, score_bias
 from headtohead.components.scores import as_bias
+from headtohead.errors import UsageError
 
 
 class Strided(SparseAttention):
@@ -40,7 +41,7 @@ class Strided(SparseAttention):
             d_model, num_heads=num_heads, causal=causal, dropout=dropout, bias=bias, output_bias=output_bias
         )
         if stride < 1 or dilation < 1:
-            raise ValueError(f"stride={stride} and dilation={dilation} must be distances: choose 1 or more")
+            raise UsageError(f"stride={stride} and dilation={dilation} must be distances: choose 1 or more")
         self.window, self.stride, self.dilation = required_window(window), stride, dilation
         self.back = window - 1 if causal else window
 

@@ -6,6 +6,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from headtohead.components.contracts import Grid
+from headtohead.errors import UsageError
 
 
 class PatchGrid:
@@ -13,7 +14,7 @@ class PatchGrid:
 
     def __init__(self, name: str, grid: Grid | None, max_length: int | None) -> None:
         if grid is None:
-            raise ValueError(
+            raise UsageError(
                 f"position={name} places the patches of an image, and here are none: "
                 "use model=vision_transformer, or position=sinusoidal or rotary for sequences"
             )
@@ -22,7 +23,7 @@ class PatchGrid:
         self.max_length = num_patches if max_length is None else max_length
         self.leading = self.max_length - num_patches
         if self.leading < 0:
-            raise ValueError(f"position={name}: {num_patches} patches do not fit max_length={max_length}: raise it")
+            raise UsageError(f"position={name}: {num_patches} patches do not fit max_length={max_length}: raise it")
 
     def places(
         self, positions: Int[Tensor, "#B L"]

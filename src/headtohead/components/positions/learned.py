@@ -6,6 +6,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headtohead.components.contracts import CostQuery, Costs, Grid, Position
+from headtohead.errors import UsageError
 
 
 class Learned(Position):
@@ -20,7 +21,7 @@ class Learned(Position):
         super().__init__()
         del num_heads, causal, grid
         if max_length is None or max_length < 1:
-            raise ValueError(
+            raise UsageError(
                 f"position=learned needs a table, and max_length={max_length} gives it no size: set model.max_length"
             )
         self.max_length = max_length

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headtohead.components.contracts import CostQuery, Costs, Grid, Position
+from headtohead.errors import UsageError
 
 Pairing = Literal["half", "interleaved"]
 
@@ -42,7 +43,7 @@ class Rotary(Position):
         self.rotated = rotated_width(width, fraction, multiple=self.rotated_multiple)
         self.base, self.pairing = base, pairing
         if pairing not in ("half", "interleaved"):
-            raise ValueError(f"pairing={pairing} is unknown: choose half or interleaved")
+            raise UsageError(f"pairing={pairing} is unknown: choose half or interleaved")
 
     def rotation(self, positions: Int[Tensor, "#B L"], dtype: torch.dtype) -> Float[Tensor, "2 #B 1 L R"]:
         angles = turning_angles(positions, self.frequencies(positions.device, dtype), dtype)
@@ -69,7 +70,7 @@ def rotated_width(width: int, fraction: float, *, multiple: int) -> int:
     """How much of a head turns, or the reason why it cannot."""
     rotated = int(width * fraction)
     if not 0.0 < fraction <= 1.0 or rotated < multiple or rotated % multiple:
-        raise ValueError(
+        raise UsageError(
             f"fraction={fraction} of a head of width {width} is {rotated}, and rotary needs a multiple of {multiple}: "
             "change d_model, num_heads or the position's fraction"
         )

@@ -12,6 +12,7 @@ from torch import Tensor
 from headtohead.components.contracts import Grid
 from headtohead.components.positions.rotary import Pairing, plain_frequencies
 from headtohead.components.positions.scaled_rotary import ScaledRotary, trained_length
+from headtohead.errors import UsageError
 
 
 class RotaryLlama3(ScaledRotary):
@@ -48,9 +49,7 @@ class RotaryLlama3(ScaledRotary):
             factor=factor,
         )
         if fast_turns <= slow_turns:
-            raise ValueError(
-                f"fast_turns={fast_turns} must be above slow_turns={slow_turns}: Llama has 4 and 1"
-            )
+            raise UsageError(f"fast_turns={fast_turns} must be above slow_turns={slow_turns}: Llama has 4 and 1")
         self.original_length = trained_length("rotary_llama3", original_length, max_length)
         self.fast_turns, self.slow_turns = fast_turns, slow_turns
 

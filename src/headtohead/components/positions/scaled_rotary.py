@@ -10,6 +10,7 @@ from torch import Tensor
 
 from headtohead.components.contracts import Grid
 from headtohead.components.positions.rotary import Pairing, Rotary
+from headtohead.errors import UsageError
 
 
 class ScaledRotary(Rotary):
@@ -41,7 +42,7 @@ class ScaledRotary(Rotary):
             head_width=head_width,
         )
         if factor < 1.0:
-            raise ValueError(f"factor={factor} of a rotary scaling would shorten the context: choose 1 or more")
+            raise UsageError(f"factor={factor} of a rotary scaling would shorten the context: choose 1 or more")
         self.factor = factor
 
     @abstractmethod
@@ -53,7 +54,7 @@ def trained_length(name: str, original_length: int | None, max_length: int | Non
     """How many places a model has seen in training."""
     length = max_length if original_length is None else original_length
     if length is None or length < 1:
-        raise ValueError(
+        raise UsageError(
             f"position={name} must know how long sequences were in training, and original_length={length} does not "
             "say: set the position's original_length, or model.max_length"
         )

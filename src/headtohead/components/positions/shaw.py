@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headtohead.components.contracts import CostQuery, Costs, Grid, Position
+from headtohead.errors import UsageError
 
 
 class Shaw(Position):
@@ -30,7 +31,7 @@ class Shaw(Position):
         super().__init__()
         del max_length, grid
         if max_distance < 1:
-            raise ValueError(f"position=shaw with max_distance={max_distance} knows no distances: choose 1 or more")
+            raise UsageError(f"position=shaw with max_distance={max_distance} knows no distances: choose 1 or more")
         self.num_heads, self.head_width, self.causal = num_heads, d_model // num_heads, causal
         self.max_distance = max_distance
         self.table = nn.Parameter(torch.empty(max_distance + 1 if causal else 2 * max_distance + 1, self.head_width))

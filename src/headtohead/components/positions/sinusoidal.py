@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headtohead.components.contracts import CostQuery, Costs, Grid, Position
+from headtohead.errors import UsageError
 
 
 class Sinusoidal(Position):
@@ -29,7 +30,7 @@ class Sinusoidal(Position):
         super().__init__()
         del num_heads, max_length, causal, grid
         if d_model % 2:
-            raise ValueError(f"position=sinusoidal pairs channels, and d_model={d_model} is odd: choose an even width")
+            raise UsageError(f"position=sinusoidal pairs channels, and d_model={d_model} is odd: choose an even width")
         self.d_model, self.base = d_model, base
 
     def add(self, x: Float[Tensor, "B L D"], positions: Int[Tensor, "#B L"]) -> Float[Tensor, "B L D"]:

@@ -10,6 +10,7 @@ from torch import Tensor
 from headtohead.components.contracts import CostQuery, Costs, Grid, Position
 from headtohead.components.positions.grids import PatchGrid
 from headtohead.components.positions.sinusoidal import waves
+from headtohead.errors import UsageError
 
 
 class Sinusoidal2d(Position):
@@ -33,7 +34,7 @@ class Sinusoidal2d(Position):
         super().__init__()
         del num_heads, causal
         if d_model % 4:
-            raise ValueError(
+            raise UsageError(
                 f"position=sinusoidal_2d splits channels in four, and d_model={d_model} cannot be: use a multiple of 4"
             )
         self.d_model, self.base = d_model, base

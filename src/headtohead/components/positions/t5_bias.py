@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headtohead.components.contracts import CostQuery, Costs, Grid, Position
+from headtohead.errors import UsageError
 
 
 class T5Bias(Position):
@@ -33,7 +34,7 @@ class T5Bias(Position):
         del max_length, grid
         exact = num_buckets // 2 if causal else num_buckets // 4
         if exact < 1 or num_buckets % 2 or max_distance <= exact:
-            raise ValueError(
+            raise UsageError(
                 f"position=t5_bias cannot sort distances up to max_distance={max_distance} into "
                 f"num_buckets={num_buckets}: choose an even number of at least 4, and max_distance > {max(1, exact)}"
             )

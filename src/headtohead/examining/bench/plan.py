@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from typing import Any, Literal
 
+from headtohead.errors import UsageError
 from headtohead.training.precision import PrecisionName
 
 Measure = Literal["step", "forward", "evaluation"]
@@ -61,9 +62,9 @@ class BenchPlan:
         for name in ("measures", "lengths", "batch_sizes", "precisions", "checkpointing", "attention", "compile"):
             values = getattr(self, name)
             if not values:
-                raise ValueError(f"bench.{name}=[] leaves nothing to measure: give at least one value")
+                raise UsageError(f"bench.{name}=[] leaves nothing to measure: give at least one value")
             if len(set(values)) < len(values):
-                raise ValueError(f"bench.{name}={values} names a value twice: give each once")
+                raise UsageError(f"bench.{name}={values} names a value twice: give each once")
 
     @property
     def base(self) -> Variant:

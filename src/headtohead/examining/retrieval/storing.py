@@ -14,6 +14,7 @@ import numpy as np
 from headtohead.data.caching import alone, told_when_full
 from headtohead.data.contracts import DataError
 from headtohead.data.places import cache_root
+from headtohead.errors import UsageError
 
 FORMAT = 1
 """Goes up whenever vectors of the same texts would differ."""
@@ -76,7 +77,7 @@ def _read(folder: Path, was_there: bool) -> Stored:
         files = {name: folder / f"{name}{_SUFFIX}" for name in manifest["arrays"]}
         for name, size in manifest["arrays"].items():
             if files[name].stat().st_size != size:
-                raise ValueError(f"{files[name].name} has not the length that was written")
+                raise UsageError(f"{files[name].name} has not the length that was written")
         arrays = {name: np.load(file, mmap_mode="r") for name, file in files.items()}
         return Stored(folder, arrays, manifest["facts"], was_there)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from headtohead.building.sources import arguments
+from headtohead.errors import UsageError
 from headtohead.studying.matching.budgets import Move
 
 Setting = dict[str, int | float]
@@ -20,7 +21,7 @@ LARGEST_RUN = 10**9
 SIDES = ("encoder", "decoder")
 
 
-class CannotMoveError(ValueError):
+class CannotMoveError(UsageError):
     """This arm has no such thing to move; the message is a clause of a sentence."""
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from torch import Tensor
 
 from headtohead.data.contracts import DataSpec
+from headtohead.errors import UsageError
 from headtohead.metrics.bleu import BLEU
 from headtohead.metrics.chrf import CHRF
 from headtohead.tasks.text_measures.answers import WrittenAnswers
@@ -35,7 +36,7 @@ TEXT_METRICS = (
 def check_named(text_metrics: Sequence[str] | None) -> None:
     for name in text_metrics or ():
         if name not in _NAMED:
-            raise ValueError(f"task.text_metrics={name} is unknown: choose from {', '.join(_NAMED)}.")
+            raise UsageError(f"task.text_metrics={name} is unknown: choose from {', '.join(_NAMED)}.")
 
 
 def measures_of(text_metrics: Sequence[str] | None, spec: DataSpec) -> list[TextMeasure]:
@@ -44,7 +45,7 @@ def measures_of(text_metrics: Sequence[str] | None, spec: DataSpec) -> list[Text
     if named is None:
         named = _USUAL if spec.decode is not None and spec.written_as == "text" else ()
     if named and spec.decode is None:
-        raise ValueError(
+        raise UsageError(
             f"task.text_metrics=[{','.join(named)}] compares texts, and this data has no decode: leave it empty, or "
             "give DataSpec.decode."
         )
@@ -66,7 +67,7 @@ def _as_spelt(spec: DataSpec) -> list[str]:
     room = max(spec.max_target_length - 1, 1)  # the end of a text is a token too
     words = [spec.decode(spec.encode(word)[:room]).strip() for word in spec.label_words]
     if len(set(words)) < len(words):
-        raise ValueError(
+        raise UsageError(
             f"data.label_words={list(spec.label_words)} are {words} as this tokenizer spells them in targets of {room} "
             "tokens: give words that stay different, another data.tokenizer, or a larger data.max_length."
         )

@@ -1,0 +1,60 @@
+"""Every refusal of the package is one of its own kind of errors, and the command line prints it as it is."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import headtohead
+from headtohead import cli
+from headtohead.errors import UsageError
+
+PACKAGE = Path(headtohead.__file__).parent
+TAIL = "(HEADTOHEAD_DEBUG=1 shows where)"
+FOREIGN = {"ValueError", "TypeError", "OSError", "RuntimeError", "Exception", "FileNotFoundError"}
+"""Errors that Python and libraries raise: of these a place may matter, so that none of ours may be one."""
+
+
+def raised(tree: ast.AST) -> Iterator[ast.expr]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise) and node.exc is not None:
+            yield node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+
+
+def test_the_package_raises_no_error_of_anybody_else_as_a_refusal() -> None:
+    found = [
+        f"{path.relative_to(PACKAGE)}:{error.lineno}: {error.id}"
+        for path in PACKAGE.rglob("*.py")
+        for error in raised(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(error, ast.Name) and error.id in FOREIGN
+    ]
+    assert not found, found
+
+
+def test_every_value_error_of_the_package_is_a_refusal() -> None:
+    found = [
+        f"{path.relative_to(PACKAGE)}: {node.name}"
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef) and node.name != UsageError.__name__
+        if any(
+            isinstance(base, ast.Name) and base.id in {"ValueError", "OSError", "FileNotFoundError"}
+            for base in node.bases
+        )
+    ]
+    assert not found, found
+
+
+@pytest.mark.parametrize(("error", "tail"), [(UsageError("give another"), ""), (ValueError("strange"), f" {TAIL}")])
+def test_only_errors_of_others_point_to_their_place(
+    error: Exception, tail: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuses(arguments: list[str]) -> int:
+        raise error
+
+    monkeypatch.setattr("headtohead.cli.train.run", refuses)
+    assert cli.main(["train"]) == cli.REFUSED
+    assert capsys.readouterr().err == f"error: {error}{tail}\n"
