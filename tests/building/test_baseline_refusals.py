@@ -11,7 +11,12 @@ REFUSED = {
     ("model=recurrent", "model.bidirectional=true"): ["task=causal_lm", "model.bidirectional=false", "task=masked_lm"],
     ("model=recurrent", "task=masked_lm"): ["task=masked_lm", "model.bidirectional=true", "task=causal_lm"],
     ("model=external",): ["model.module is null", "model.module._target_="],
-    ("model=recurrent", "model/position=rotary"): ["rotates queries and keys", "model/mixer=lstm has none"],
+    ("model=recurrent", "model/position=rotary"): ["rotates queries and keys", "model/mixer=lstm computes nothing"],
+    ("model=encoder_only", "task=masked_lm", "model/mixer=linformer", "model/position=rotary"): [
+        "model/mixer=linformer compares its queries with mixtures of all keys"
+    ],
+    ("model/mixer=linear_attention", "model/position=alibi"): ["biases the score of each pair", "learned, rotary or"],
+    ("model/mixer=performer", "model/position=t5_bias"): ["sums keys and values before it reads them", "rotary"],
     ("model=recurrent", "model.drop_path=0.1"): ["model/residual=none has no stream", "model/residual=pre"],
     ("model=cnn",): ["task=causal_lm cannot be done by model=cnn", "task=image_classification"],
     ("model=text_cnn", "task=classification", "data=sentence_grammar", "checkpointing=full"): [
@@ -30,6 +35,8 @@ REFUSED = {
 }
 ACCEPTED = [
     ("model=recurrent", "model/mixer=gru"),
+    ("model/mixer=performer", "model/position=rotary"),
+    ("model/mixer=linear_attention", "model/position=rotary_ntk"),
     ("model=recurrent", "task=masked_lm", "model.bidirectional=true"),
     ("model=recurrent", "task=tagging", "data=tagging_grammar", "model.bidirectional=true"),
     ("model=recurrent", "task=span_qa", "data=qa_grammar", "model.bidirectional=true"),

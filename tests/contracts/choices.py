@@ -59,5 +59,5 @@ def can_look(mixer: partial, *, causal: bool) -> bool:
 
 def agree(mixer: partial, position: partial) -> bool:
     """A position that turns queries and keys, or biases scores, needs a mixer that has them."""
-    acts_on_scores = position.func.rotates or position.func.biases_scores
-    return mixer.func.reads_scores or not acts_on_scores
+    turns = mixer.func.reads_rotation or not position.func.rotates
+    return turns and (mixer.func.reads_scores or not position.func.biases_scores)

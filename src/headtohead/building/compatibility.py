@@ -104,20 +104,27 @@ def _key_value_heads(view: View) -> Iterator[str]:
             yield f"{path}.num_kv_heads={groups} does not divide model.num_heads={heads}: choose {divisors}, or null"
 
 
+_ACTS = (
+    ("rotates", "reads_rotation", "rotates queries and keys", False),
+    ("biases_scores", "reads_scores", "biases the score of each pair of tokens", True),
+)
+"""What a position encoding may do, what a mixer must read for it, its words, and whether rotary might do instead."""
+
+
 def _position_and_mixer(view: View) -> Iterator[str]:
     for _, group in groupby(view.sides(), lambda side: side.path):
         sides = list(group)
-        without = [side for side in sides if side.can("mixer", "reads_scores") is False]
-        if not without:
-            continue
-        side = without[0]
-        acts = side.can("position", "rotates") or side.can("position", "biases_scores")
-        if acts and (len(without) == len(sides) or side.can("position", "shared_by_layers") is False):
-            what = "rotates queries and keys" if side.can("position", "rotates") else "biases attention scores"
-            yield (
-                f"{view.chosen_of(side, 'position')} {what}, and {view.chosen_of(side, 'mixer')} has none: "
-                f"use model/position=none, learned or sinusoidal"
-            )
+        for acts, reads, what, instead in _ACTS:
+            without = [side for side in sides if side.can("mixer", reads) is False]
+            if not without or not without[0].can("position", acts):
+                continue
+            side = without[0]
+            if len(without) == len(sides) or side.can("position", "shared_by_layers") is False:
+                rotary = ", rotary" if instead and side.can("mixer", "reads_rotation") else ""
+                yield (
+                    f"{view.chosen_of(side, 'position')} {what}, and {view.chosen_of(side, 'mixer')} "
+                    f"{side.can('mixer', 'without_pairs')}: use model/position=none, learned{rotary} or sinusoidal"
+                )
 
 
 def _position_and_width(view: View) -> Iterator[str]:

@@ -21,7 +21,12 @@ class Attends(Component):
     """
 
     sums_to_one: ClassVar[bool] = True
-    """Whether a query's weights are shares: none below 0, together 1 (or 0 where it may look nowhere)."""
+    """Whether a query's weights are divided by a total over its keys, and so are shares (see `gives_shares`)."""
+
+    def gives_shares(self, context: Context) -> bool:
+        """Whether a query's weights are shares here: none below 0, together 1 (or 0 where it may look nowhere)."""
+        del context
+        return self.sums_to_one
 
     @abstractmethod
     def attention(

@@ -199,7 +199,11 @@ class Mixer(Component):
     can_be_causal: ClassVar[bool] = True
     can_be_bidirectional: ClassVar[bool] = True
     reads_scores: ClassVar[bool] = False
-    """True for mixers with a query-key score, which alone can be rotated or biased by a position encoding."""
+    """True for mixers with a score for each pair of tokens, which alone can be biased by a position encoding."""
+    reads_rotation: ClassVar[bool] = False
+    """True for mixers with queries and keys that a position encoding can rotate."""
+    without_pairs: ClassVar[str] = "computes nothing for a pair of tokens"
+    """Why a position encoding has nothing to rotate or to bias here, as the end of a sentence about the mixer."""
     shares_scores: ClassVar[bool] = True
     """False where a mixer makes masks and biases for the pairs that it looks at, instead of reading those of all pairs
     in `context.allowed` and `context.bias`."""

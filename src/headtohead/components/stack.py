@@ -137,7 +137,8 @@ class Stack(Component):
             wiring = wire(num_sublayers=num_sublayers, drop_path=drop_path * depth)
             self.blocks.append(Block(mixing, crossing, feeding, wiring))
         self.final_norm = norm(d_model) if self.layers[-1].wiring.needs_final_norm else None
-        self.reads_scores = any(isinstance(part, Mixer) and part.reads_scores for part in self.modules())
+        mixing_parts = [part for part in self.modules() if isinstance(part, Mixer)]
+        self.reads_positions = any(part.reads_scores or part.reads_rotation for part in mixing_parts)
         self.shares_scores = _share_scores(self.layers)
         self.has_cross = cross is not None
         self.keeps_statistics = any(isinstance(part, Norm) and part.keeps_statistics for part in self.modules())
@@ -164,7 +165,7 @@ class Stack(Component):
         x = self._embed(x, context)
         if self.shares_scores:
             context = scores.fill(context, x, causal=self.causal)
-        elif self.reads_scores:
+        elif self.reads_positions:
             context = scores.with_scores(context, None, scores.compute_dtype(x))
         policy = self._policy()
         for layer, block in enumerate(self.layers):
@@ -213,7 +214,7 @@ class Stack(Component):
 
     def _of_layer(self, context: Context, layer: int, x: Tensor) -> Context:
         """The context itself, or one with the layer's own encoding."""
-        if self.shares_position or not self.reads_scores:
+        if self.shares_position or not self.reads_positions:
             return context
         position = cast(Position, self.positions[layer])
         if not self.shares_scores:
@@ -246,7 +247,7 @@ class Stack(Component):
         x = self._embed(x, context, state)
         if self.shares_scores:
             context = self._scores_of_step(x, state, context)
-        elif self.reads_scores:
+        elif self.reads_positions:
             context = scores.with_scores(context, None, scores.compute_dtype(x))
         if self.has_cross and not state.memories:
             state.memories = [block.read(context) for block in self.layers]

@@ -137,7 +137,7 @@ def _watch(
             kind="cross" if is_cross else "self",
             weights=weights.cpu(),
             causal=not is_cross and (own if causal is None else causal),
-            measure="attention" if part.sums_to_one else "implicit attention",
+            measure="attention" if part.gives_shares(context) else "implicit attention",
             channels=channels,
             queries=queries,
             keys="tokens" if is_cross else queries,

@@ -5,11 +5,13 @@ sum f(k)^T v can be made first (Katharopoulos et al. 2020, https://arxiv.org/abs
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from headtohead.components.attending import Attends
@@ -21,6 +23,37 @@ from headtohead.components.mixers.softmax_attention import equal_share, merge_he
 from headtohead.components.scores import allowed_pairs
 
 
+@dataclass(frozen=True)
+class Features:
+    """f(q) and f(k), and what weighs the values in their place where a position encoding rotates features: then the
+    totals stay as they are, since rotated features may cancel (Su et al. 2021, https://arxiv.org/abs/2104.09864,
+    equation 19)."""
+
+    q: Float[Tensor, "B H L F"]
+    k: Float[Tensor, "B H L F"]
+    turned: tuple[Float[Tensor, "B H L F"], Float[Tensor, "B H L F"]] | None = None
+
+    @property
+    def weighing(self) -> tuple[Float[Tensor, "B H L F"], Float[Tensor, "B H L F"]]:
+        """The features whose products weigh values."""
+        return (self.q, self.k) if self.turned is None else self.turned
+
+    def of_real_keys(self, valid: Bool[Tensor, "B L"]) -> Features:
+        """The same with no key where there is padding."""
+        real = valid[:, None, :, None]
+        turned = None if self.turned is None else (self.turned[0], self.turned[1] * real)
+        return Features(self.q, self.k * real, turned)
+
+    @property
+    def parts(self) -> list[Tensor]:
+        return [self.q, self.k, *(self.turned or ())]
+
+    @classmethod
+    def of_parts(cls, parts: Sequence[Tensor]) -> Features:
+        q, k, *turned = parts
+        return cls(q, k, (turned[0], turned[1]) if turned else None)
+
+
 @dataclass
 class SumState(State):
     """The sum over the tokens read so far of f(k)^T v, and of f(k) in its last column."""
@@ -30,6 +63,9 @@ class SumState(State):
 
 class KernelAttention(Mixer, Attends):
     """f(q_t) sum_s f(k_s)^T v_s / f(q_t) sum_s f(k_s)^T, over the tokens before and at t, or over all."""
+
+    reads_rotation = True
+    without_pairs = "sums keys and values before it reads them, so that no pair of tokens has a score"
 
     def __init__(
         self,
@@ -60,51 +96,79 @@ class KernelAttention(Mixer, Attends):
     def key_features(self, k: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
         """None below 0."""
 
+    def features(self, q: Float[Tensor, "B H L K"], k: Float[Tensor, "B H L K"], context: Context) -> Features:
+        """Features of queries and keys, with what the position encoding makes of them."""
+        del context
+        return Features(self.query_features(q), self.key_features(k))
+
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
-        q, k, v = self.project(x, context)
-        y = self.means_before(q, k, v, context) if self.causal else self.means_of_all(q, k, v, context)
+        features, v = self.project(x, context)
+        y = self.means_before(features, v, context) if self.causal else self.means_of_all(features, v, context)
         output: Tensor = self.output(merge_heads(y.to(v.dtype)))
         return output
 
-    def project(self, x: Float[Tensor, "B L D"], context: Context) -> tuple[Tensor, Tensor, Tensor]:
+    def project(self, x: Float[Tensor, "B L D"], context: Context) -> tuple[Features, Tensor]:
         """Features of queries and keys, none where a key is padding, in float32 at least; and values."""
         exact = torch.promote_types(x.dtype, torch.float32)
         q, k, v = (split_heads(part(x), self.head_width) for part in (self.query, self.key, self.value))
         with without_autocast(x):
-            q, k = self.query_features(q.to(exact)), self.key_features(k.to(exact))
+            features = self.features(q.to(exact), k.to(exact), context)
         if context.valid is not None:
-            k = k * context.valid[:, None, :, None]
-        return q, k, v
+            features = features.of_real_keys(context.valid)
+        return features, v
 
-    def means_before(self, q: Tensor, k: Tensor, v: Tensor, context: Context) -> Float[Tensor, "B H L K"]:
-        sums, _ = decayed_sums(q, k, _with_ones(v), starts=starts(context), chunk_size=self.chunk_size)
+    def means_before(self, features: Features, v: Tensor, context: Context) -> Float[Tensor, "B H L K"]:
+        sums, _ = self._sums_before(features, v, None, context)
         return _means(sums)
 
-    def means_of_all(self, q: Tensor, k: Tensor, v: Tensor, context: Context) -> Float[Tensor, "B H L K"]:
-        rows = by_document(merge_heads(torch.cat((q, k, v.to(q.dtype)), dim=-1)), context)
+    def _sums_before(
+        self, features: Features, v: Tensor, state: Float[Tensor, "B H F P"] | None, context: Context
+    ) -> tuple[Float[Tensor, "B H L P"], Float[Tensor, "B H F P"]]:
+        """What every query takes of values and in all, and the sums after the last token."""
+        summed = partial(decayed_sums, starts=starts(context), chunk_size=self.chunk_size)
+        if features.turned is None:
+            return summed(features.q, features.k, _with_ones(v), state=state)
+        before = (None, None) if state is None else state.split((self.head_width, 1), dim=-1)
+        values, value_sums = summed(*features.turned, v, state=before[0])
+        totals, total_sums = summed(features.q, features.k, torch.ones_like(v[..., :1]), state=before[1])
+        return torch.cat((values, totals), dim=-1), torch.cat((value_sums, total_sums), dim=-1)
+
+    def means_of_all(self, features: Features, v: Tensor, context: Context) -> Float[Tensor, "B H L K"]:
+        parts = [*features.parts, v.to(features.q.dtype)]
+        rows = by_document(merge_heads(torch.cat(parts, dim=-1)), context)
         if rows is not None:
-            parts = split_heads(rows.x, 2 * self.num_features + self.head_width)
-            q, k, v = parts.split((self.num_features, self.num_features, self.head_width), dim=-1)
-        with without_autocast(q):
-            y = _means(q @ (k.mT @ _with_ones(v.to(k.dtype))))
+            widths = [part.shape[-1] for part in parts]
+            *own, v = split_heads(rows.x, sum(widths)).split(widths, dim=-1)
+            features = Features.of_parts(own)
+        with without_autocast(v):
+            y = self._means_of_all(features, v.to(features.q.dtype))
         return y if rows is None else split_heads(rows.back(merge_heads(y)), self.head_width)
+
+    def _means_of_all(self, features: Features, v: Tensor) -> Float[Tensor, "B H L K"]:
+        if features.turned is None:
+            return _means(features.q @ (features.k.mT @ _with_ones(v)))
+        q, k = features.turned
+        totals = (features.q * features.k.sum(2, keepdim=True)).sum(-1, keepdim=True)
+        return _means(torch.cat((q @ (k.mT @ v), totals), dim=-1))
 
     def attention(
         self, x: Float[Tensor, "B L D"], context: Context, *, causal: bool | None = None
     ) -> Float[Tensor, "B H L M"]:
-        q, k, _ = self.project(x, context)
+        features, _ = self.project(x, context)
         causal = self.causal if causal is None else causal
         allowed = allowed_pairs(context, x.shape[1], causal=causal, explicit=True, device=x.device)
         assert allowed is not None, "an explicit mask was asked for"
-        with without_autocast(q):
+        with without_autocast(features.q):
+            q, k = features.weighing
             weights = (q @ k.mT) * allowed
-        total = weights.sum(-1, keepdim=True)
+            shares = weights if features.turned is None else (features.q @ features.k.mT) * allowed
+        total = shares.sum(-1, keepdim=True)
         return weights / (total + (total == 0))
 
     def mixed(
         self, weights: Float[Tensor, "B H L M"], x: Float[Tensor, "B L D"], context: Context
     ) -> Float[Tensor, "B L D"]:
-        _, _, v = self.project(x, context)
+        _, v = self.project(x, context)
         y: Tensor = self.output(merge_heads(weights.to(v.dtype) @ v))
         return y
 
@@ -117,8 +181,8 @@ class KernelAttention(Mixer, Attends):
         self, x: Float[Tensor, "B L D"], state: State, context: Context
     ) -> tuple[Float[Tensor, "B L D"], SumState]:
         assert isinstance(state, SumState) and state.sums is not None, "a state comes from initial_state"
-        q, k, v = self.project(x, context)
-        sums, state.sums = decayed_sums(q, k, _with_ones(v), state=state.sums, chunk_size=self.chunk_size)
+        features, v = self.project(x, context)
+        sums, state.sums = self._sums_before(features, v, state.sums, context)
         state.length += x.shape[1]
         return self.output(merge_heads(_means(sums).to(v.dtype))), state
 

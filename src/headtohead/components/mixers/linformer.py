@@ -7,6 +7,8 @@ position encoding could rotate or bias.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -33,6 +35,8 @@ class Linformer(SoftmaxAttention):
     no_width_rule = "no rule is published for projections along the sequence"
     can_be_causal = False
     reads_scores = False
+    reads_rotation = False
+    without_pairs = "compares its queries with mixtures of all keys, which stand at no position"
     needs_length = True
     max_length: int
     sums_to_one = False
@@ -94,7 +98,7 @@ class Linformer(SoftmaxAttention):
         self, x: Float[Tensor, "B L D"], context: Context, *, causal: bool | None = None
     ) -> Float[Tensor, "B H L M"]:
         """What every token comes to weigh in the end, softmax(q (E k)^T) F: no shares, and some are below zero."""
-        q, k, _ = self.project(x, context)
+        q, k, _ = self.project(x, replace(context, rotation=None))  # of mixers beside it
         places, _ = places_of(context, x)
         begins = starts(context)
         document = torch.zeros_like(places) if begins is None else begins.long().cumsum(1)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headtohead.components.checkpointing import is_recomputing
 from headtohead.components.contracts import Context
-from headtohead.components.mixers.kernel_attention import KernelAttention
+from headtohead.components.mixers.kernel_attention import Features, KernelAttention
 from headtohead.components.mixers.softmax_attention import equal_share
 from headtohead.errors import UsageError
 
@@ -23,7 +23,8 @@ LARGEST_EXPONENT = 60.0
 class Performer(KernelAttention):
     """f(x) = exp(w x - |x|^2 / 2) for orthogonal directions w, with x = q or k, divided by the fourth root of K.
 
-    The directions are the same for all heads. They are drawn once, or again every `redraw_every` training passes.
+    The directions are the same for all heads. They are drawn once, or again every `redraw_every` training passes. A
+    rotary position turns queries and keys, so that their features estimate the scores of rotated ones.
     """
 
     directions: Tensor
@@ -79,6 +80,11 @@ class Performer(KernelAttention):
             if int(self.num_passes) % self.redraw_every == 0:
                 self.redraw()
         return super().forward(x, context)
+
+    def features(self, q: Float[Tensor, "B H L K"], k: Float[Tensor, "B H L K"], context: Context) -> Features:
+        if context.encoding is not None and context.rotation is not None:
+            q, k = (context.encoding.rotate(t, context.rotation) for t in (q, k))
+        return super().features(q, k, context)
 
     def query_features(self, q: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
         """What all features of a query have in common is left out, and the largest is made 1."""

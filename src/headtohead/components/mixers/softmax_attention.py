@@ -113,6 +113,7 @@ class SoftmaxAttention(Mixer, Attends):
 
     no_width_rule = ""
     reads_scores = True
+    reads_rotation = True
 
     def __init__(
         self,

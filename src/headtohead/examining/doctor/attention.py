@@ -126,8 +126,8 @@ def _spreads(patient: Patient) -> Iterator[Spread]:
     for call in calls(model, patient.example, (Attends,)):
         part = call.part
         assert isinstance(part, Attends)
-        if part.sums_to_one:
-            context = call.context or Context()
+        context = call.context or Context()
+        if part.gives_shares(context):
             if context.memory is not None:
                 context = replace(context, memory=drawn(context.memory))
             weights = part.attention(drawn(call.x), context)

@@ -83,11 +83,11 @@ def _keeps_to_the_masks(part: Attends, x: Tensor, context: Context) -> None:
     everywhere, before = (pairs[real].unsqueeze(1) for pairs in (open_pairs, past))
     for weights, allowed in ((own, before if _is_causal(part) else everywhere), (free, everywhere), (masked, before)):
         _require_silence(weights, allowed)
-        if part.sums_to_one:
+        if part.gives_shares(context):
             _require_shares(weights, allowed)
     left = free * before
-    if part.sums_to_one:
-        left = left / left.sum(-1, keepdim=True).clamp(min=1e-30)
+    if part.sums_to_one:  # a mask changes the total that the weights are divided by
+        left, masked = (weights / weights.abs().sum(-1, keepdim=True).clamp(min=1e-30) for weights in (left, masked))
     says = "with its causal mask a mixer must spread the same scores over the keys that are left"
     require_equal(masked, left, says, tolerance=1e-9 if masked.dtype == torch.float64 else 1e-4)
 
