@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from headtohead.building import augmenting, baselines, parametrising, spreading
+from headtohead.building import augmenting, baselines, freezing, parametrising, spreading
 from headtohead.building.choices import choices
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.metric_names import metric_names
@@ -287,4 +287,5 @@ RULES: tuple[Rule, ...] = (
     *baselines.rules(),
     *spreading.rules(),
     *parametrising.rules(),
+    *freezing.rules(),
 )

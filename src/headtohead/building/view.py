@@ -66,6 +66,11 @@ class View:
         has_own = side.paths[slot] == f"{side.path}.{slot}" and own in (self.config.get("choices") or {})
         return self.chosen(own if has_own else f"model/{slot}")
 
+    def depth(self, side: Side) -> int | None:
+        """How many layers a stack has: its own number, else the one that all sides share."""
+        own = self.model if side.path == "model" else self.model.get(side.path.rpartition(".")[2]) or {}
+        return own.get("num_layers") or self.model.get("num_layers")
+
     @property
     def takes_steps(self) -> bool:
         """Whether its model learns step by step; else trainer.max_steps says nothing of what a run costs."""
