@@ -8,7 +8,7 @@ from headtohead.building.view import View
 
 
 def rules() -> tuple[Callable[[View], Iterator[str]], ...]:
-    return (_layers, _nothing_left)
+    return (_layers, _nothing_left, _statistics)
 
 
 def _layers(view: View) -> Iterator[str]:
@@ -31,6 +31,17 @@ def _nothing_left(view: View) -> Iterator[str]:
             f"finetuning.freeze={freeze} leaves nothing to train, since model.tie_weights=true makes the head of "
             "the frozen embedding: set model.tie_weights=false, or freeze less"
         )
+
+
+def _statistics(view: View) -> Iterator[str]:
+    """Of networks without a stack, all norms are frozen or none; a stack says it once it is built."""
+    freeze = _freeze(view)
+    for side in view.sides():
+        if freeze != "nothing" and _num_layers(view) == 0 and side.can("norm", "keeps_statistics"):
+            yield (
+                f"finetuning.freeze={freeze} cannot hold {view.chosen_of(side, 'norm')} still, whose statistics go on "
+                "following the data: use another norm, or finetuning.freeze=nothing"
+            )
 
 
 def _freeze(view: View) -> str | int:
