@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import MethodType
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from jaxtyping import config
 from safetensors.torch import load_file
 
 from fresh_runs import ROWS, fresh_run
+from headtohead.building.errors import ConfigurationError
 from headtohead.cli import main
+from headtohead.components.contracts import Context, Mixer
 from headtohead.examining.export.checking import compared
 from headtohead.examining.export.export import Form, export
 from headtohead.examining.export.graph import Shape
@@ -74,10 +77,13 @@ def test_recurrences_are_exported_for_any_length(mixer: str, form: Form, tmp_pat
 
 
 @pytest.mark.slow
-def test_an_operation_that_onnx_has_no_word_for_is_named(tmp_path: Path) -> None:
+def test_an_operation_that_onnx_has_no_word_for_is_named_with_its_layer(tmp_path: Path) -> None:
     run = fresh_run(tmp_path, *CHAR, "model.num_layers=1", "model/position=none", "model/mixer=mlstm")
-    with pytest.raises(ValueError, match=r"ONNX has no words .*\(aten\.cummax\): use --to torch"):
+    with pytest.raises(ConfigurationError) as refused:
         export(run, "onnx")
+    assert str(refused.value).startswith(
+        "ONNX has no operation for what stack.blocks.0.mixer (model/mixer=mlstm) computes (aten.cummax): use --to torch"
+    )
 
 
 @pytest.mark.slow
@@ -106,6 +112,37 @@ def test_what_depends_on_the_values_of_tokens_is_refused_with_the_reason(
     monkeypatch.setattr(run.model, "features", odd)
     with pytest.raises(ValueError, match=r"cannot be exported as a graph .* or on their values; use --to safetensors"):
         export(run, "torch")
+
+
+def test_the_part_that_depends_on_the_values_of_tokens_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = fresh_run(tmp_path, *CHAR)
+    mixer = run.model.get_submodule("stack.blocks.1.mixer")
+    forward = mixer.forward
+
+    def odd(self: Mixer, x: torch.Tensor, context: Context) -> torch.Tensor:
+        return forward(x, context) * (2 if bool(x.sum() > 0) else 1)
+
+    monkeypatch.setattr(mixer, "forward", MethodType(odd, mixer))
+    with pytest.raises(ConfigurationError) as refused:
+        export(run, "torch")
+    assert "what stack.blocks.1.mixer (model/mixer=softmax_attention) does depends on" in str(refused.value)
+    assert "Could not" not in str(refused.value) and "u0" not in str(refused.value)
+
+
+@pytest.mark.parametrize("form", ["safetensors", pytest.param("torch", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("length", [1, 2])
+def test_a_run_of_single_tokens_is_exported(form: Form, length: int, tmp_path: Path) -> None:
+    run = fresh_run(tmp_path, *ROWS, f"data.context_length={length}", "data.tokenizer=char", "model.num_layers=1")
+    found = export(run, form)
+    assert len(found.rows) == 3 and all(row.difference < 1e-5 for row in found.rows)
+
+
+def test_positions_for_one_token_make_no_graph(tmp_path: Path) -> None:
+    single = ["data.context_length=1", "data.tokenizer=char", "model.num_layers=1", "model/position=learned"]
+    with pytest.raises(ConfigurationError, match=r"rows of one token.* use --to safetensors"):
+        export(fresh_run(tmp_path, *ROWS, *single), "torch")
 
 
 def test_an_artefact_with_other_logits_is_refused() -> None:

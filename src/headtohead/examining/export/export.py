@@ -16,9 +16,11 @@ from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
+from torch.export import ExportedProgram
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.building.errors import ConfigurationError
+from headtohead.examining.export.blaming import part_in, part_with
 from headtohead.examining.export.checking import Row, Runs, compared
 from headtohead.examining.export.graph import limits, quietly, shapes, traced
 from headtohead.examining.export.hub import FILES, to_hub
@@ -140,10 +142,9 @@ def _onnx(
             assert made is not None, "without a path the exporter gives a program"
             made.save(str(file))
     except Exception as error:
-        unknown = re.search(r"No ONNX function found for <OpOverload\(op='([\w.]+)'", str(error))
-        reason = unknown[1] if unknown else str(error).strip().splitlines()[0][:200]
         raise ConfigurationError(
-            f"ONNX has no words for an operation of this model ({reason}): use --to torch or --to safetensors"
+            f"{_untranslated(error, program, model)}: use --to torch or --to safetensors, or a run with another choice "
+            "there"
         ) from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
@@ -153,6 +154,15 @@ def _onnx(
         return torch.from_numpy(session.run(None, {name: inputs[name].numpy() for name in names})[0])
 
     return file, run
+
+
+def _untranslated(error: Exception, program: ExportedProgram, model: Architecture) -> str:
+    """What the exporter has no ONNX for, by the model's part and its operation."""
+    unknown = re.search(r"No ONNX function found for <OpOverload\(op='([\w.]+)'", str(error))
+    if unknown is None:
+        return f"the ONNX exporter cannot translate {part_in(error, model) or 'this model'}"
+    part = part_with(unknown[1], program, model) or "this model"
+    return f"ONNX has no operation for what {part} computes ({unknown[1]})"
 
 
 _Writer = Callable[[Architecture, Mapping[str, int | None], Path, tuple[str, ...]], tuple[Path, Runs]]

@@ -15,6 +15,7 @@ from torch.export import Dim, ExportedProgram
 from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.building.errors import ConfigurationError
 from headtohead.components.stack import Stack
+from headtohead.examining.export.blaming import part_in
 
 CPU = torch.device("cpu")
 _STACKS = {"tokens": ("stack", "encoder"), "decoder_tokens": ("decoder",)}
@@ -61,19 +62,32 @@ def limits(model: Architecture, told: Mapping[str, int | None]) -> dict[str, int
         stacks = [part for part in map(children.get, parts) if isinstance(part, Stack)]
         tables = [stack.position.max_length for stack in stacks]
         found[name] = next((limit for limit in tables if limit is not None), None)
+    if model.unreadable(InputSize(2, 2)) is None:  # rows of one token were the data's wish
+        told = {name: None if longest == 1 else longest for name, longest in told.items()}
     return {name: limit if limit is not None else told.get(name) for name, limit in found.items()}
 
 
 def shapes(most: Mapping[str, int | None]) -> list[Shape]:
     """What an artefact is tried on: other rows and lengths than those it was made with."""
     longest, target = (most.get(name) or _USUAL for name in ("tokens", "decoder_tokens"))
-    return [Shape(1, max(2, longest // 3), max(2, target // 3)), Shape(2, longest, target), Shape(5, 2, 2)]
+    some = Shape(1, _length(longest // 3, longest), _length(target // 3, target))
+    return [some, Shape(2, longest, target), Shape(5, _length(2, longest), _length(2, target))]
+
+
+def _length(length: int, longest: int) -> int:
+    """Two tokens at least, where the model reads as many: of a single one a graph would say that it is always one."""
+    return min(longest, max(2, length))
 
 
 def traced(model: Architecture, most: Mapping[str, int | None]) -> ExportedProgram:
     """Raises ConfigurationError where what is computed depends on the numbers, or on how many there are."""
     longest, target = (most.get(name) or _USUAL for name in ("tokens", "decoder_tokens"))
-    inputs = Shape(3, max(2, longest - 1), max(2, target - 1)).inputs(model)
+    if 1 in (longest, target):
+        raise ConfigurationError(
+            "this model has positions for rows of one token, of which no graph with open lengths can be made: use --to "
+            "safetensors, or train with longer rows"
+        )
+    inputs = Shape(3, _length(longest - 1, longest), _length(target - 1, target)).inputs(model)
     batch = Dim("batch", min=1)
     dynamic = tuple(
         {0: batch, 1: Dim(f"{name}_length", min=1, max=most.get(name))} if name in _STACKS else {0: batch}
@@ -86,9 +100,9 @@ def traced(model: Architecture, most: Mapping[str, int | None]) -> ExportedProgr
             )
     except Exception as error:
         raise ConfigurationError(
-            f"this model cannot be exported as a graph with open batch and length ({_first_line(error)}): what one of "
-            "its parts does depends on how many tokens there are, or on their values; use --to safetensors, or a run "
-            "whose mixers do not (softmax_attention)"
+            "this model cannot be exported as a graph with open batch and length, since what "
+            f"{part_in(error, model) or 'one of its parts'} does depends on how many tokens there are, or on their "
+            "values; use --to safetensors, or a run with another choice there (softmax_attention)"
         ) from error
     return program
 
@@ -105,9 +119,3 @@ def quietly() -> Iterator[None]:
             yield
     finally:
         logger.setLevel(level)
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip(" -") for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if "specialized" in line or "data-dependent" in line or "not allowed" in line]
-    return (told or lines or [type(error).__name__])[0][:200].rstrip(".:")
