@@ -72,6 +72,7 @@ def test_several_runs_over_lengths_make_one_table_and_one_picture(
         (["RUN", "--lm-eval-tasks", "mine"], "name some, --lm-eval TASK,TASK"),
         (["RUN", "--lm-eval", "mine", "--split", "validation"], "leave out --split"),
         (["RUN", "seed=3"], "seed cannot be changed"),
+        (["RUN", "precision=8-bit"], "precision=8-bit does not exist"),
     ],
     ids=str,
 )

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from headtohead import api
 from headtohead.building.errors import ConfigurationError
+from headtohead.building.revising import revised
 from headtohead.data.contracts import DataError
 from headtohead.examining.evaluation.evaluate import evaluate
 from headtohead.examining.evaluation.findings import Evaluation, Point
@@ -126,6 +127,27 @@ def test_windows_that_do_not_overlap_are_ordinary_rows(lines: FinishedRun, strea
 def test_what_was_recorded_is_found_again(stream: FinishedRun) -> None:
     for split in ("validation", "test"):
         assert asked(stream, split=split).metrics == pytest.approx(stream.record.metrics[split])
+
+
+@pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true"])
+def test_a_run_is_measured_in_the_precision_that_is_requested(folder: Path, precision: str) -> None:
+    """In that of its training, what was recorded is found again; else in 32 bits."""
+    run = on_text(folder, f"precision={precision}", "model.num_layers=2")
+    recorded = run.record.metrics["test"]["loss"]
+    found = evaluate(run, Question(overrides=(f"precision={precision}",)))
+    assert found.precision == precision and only(found).metrics["loss"] == pytest.approx(recorded, abs=1e-7)
+    usual = evaluate(run, Question())
+    assert usual.precision == "32-true" and only(usual).metrics["loss"] != only(found).metrics["loss"]
+    exact = evaluate(run, Question(overrides=("precision=64-true",)))
+    assert exact.precision == "64-true"
+    assert only(exact).metrics["loss"] == pytest.approx(only(usual).metrics["loss"], abs=1e-5)
+
+
+def test_another_trainer_is_what_sets_it_apart(stream: FinishedRun) -> None:
+    config = revised({**stream.config, "trainer": {**stream.config["trainer"], "accelerator": "auto"}}, ["trainer=cpu"])
+    assert config["trainer"] == {**stream.config["trainer"], "accelerator": "cpu"}
+    assert revised(stream.config, ["precision=bf16-mixed"])["precision"]["name"] == "bf16-mixed"
+    assert revised(stream.config, ["precision.name=bf16-true"])["precision"]["name"] == "bf16-true"
 
 
 def test_more_in_sight_is_counted(stream: FinishedRun) -> None:

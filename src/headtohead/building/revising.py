@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,11 @@ from headtohead.building.configuration import compose
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.overrides import key_of
 
-REVISABLE = ("data", "model", "task", "trainer")
+REVISABLE = ("data", "model", "task", "trainer", "precision")
 _ROWS = ("batch_size", "context_length", "packing", "tokenizer", "vocab_size")
 """Fields of data that say how it is read, not what it is: other data is read as the run's own was."""
+_SETTINGS = ("trainer", "precision")
+"""Groups whose choices are settings of one class."""
 _WHICH = ("_target_", "name", "subset", "folder", "path")
 """Fields of data that say what it is."""
 
@@ -38,7 +40,7 @@ def revised(
     for key in sorted(keys, key=lambda key: key not in composed["choices"]):
         _refuse_others(key)
         if key in composed["choices"]:
-            _choose(key, changed, composed, keys)
+            _choose(key, changed, composed, keys, lambda choice: compose("train", [*family, choice], config_dir))
         else:
             _set(key.split("."), changed, _at(composed, key.split(".")))
     if _is_other_data(config, changed) and "trainer.train_rows" not in keys and changed.get("trainer"):
@@ -59,15 +61,26 @@ def _refuse_others(key: str) -> None:
     if root not in REVISABLE or key in ("model", "task"):
         raise ConfigurationError(
             f"{key} cannot be changed for a run that is trained: what can are the data (data=..., data.path=...) and "
-            "what leaves the weights as they are (model/position=..., task.mask_rate=..., trainer.accelerator=...)"
+            "what leaves the weights as they are (model/position=..., task.mask_rate=..., trainer.accelerator=..., "
+            "precision=...)"
         )
 
 
-def _choose(group: str, config: dict[str, Any], composed: Mapping[str, Any], given: Sequence[str]) -> None:
+def _choose(
+    group: str,
+    config: dict[str, Any],
+    composed: Mapping[str, Any],
+    given: Sequence[str],
+    default: Callable[[str], Mapping[str, Any]],
+) -> None:
     slot, _, package = group.partition("@")
     path = package.split(".") if package else slot.split("/")
     node, before = dict(_at(composed, path)), _at(config, path) or {}
     kept = _ROWS if slot == "data" else tuple(before)
+    had = (config.get("choices") or {}).get(group)
+    if slot in _SETTINGS and had is not None:  # of another choice, what sets it apart
+        usual = _at(default(f"{group}={had}"), path)
+        kept = tuple(name for name in before if usual.get(name) == node.get(name))
     for name in kept:
         is_given = ".".join([*path, name]) in given
         if name in before and name in node and name not in ("_target_", "_partial_") and not is_given:

@@ -29,6 +29,7 @@ examples:
   h2h evaluate RUN --lengths 64,128,256,512 data.packing=stream     a table and a plot over lengths
   h2h evaluate RUN data=sst2 --shots 0,1,4                          a language model asked for classes, by prompts
   h2h evaluate RUN data=sst2 --shots 4 task.label_words=[bad,good]  with words, a template, calibration of yours
+  h2h evaluate RUN precision=bf16-mixed                             in other number formats than 32 bits
   h2h evaluate RUN --lm-eval lambada_openai --shots 0               by lm-evaluation-harness, an extra: lm-eval
   h2h evaluate RUN --lm-eval mine --lm-eval-tasks DIR               with task files of yours
   h2h evaluate outputs/extrapolation/* --lengths 64,128,256         several runs, one table, one plot

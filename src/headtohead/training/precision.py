@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,6 +26,15 @@ class Precision:
         """What matrix products are made in."""
         kinds = {"64": torch.float64, "32": torch.float32, "bf16": torch.bfloat16, "16": torch.float16}
         return kinds[self.name.partition("-")[0]]
+
+    @property
+    def weights(self) -> torch.dtype:
+        """What weights are held in."""
+        return torch.float32 if self.name.endswith("mixed") else self.dtype
+
+    def autocast(self, device_type: str) -> AbstractContextManager[object]:
+        """In which a mixed format makes its products in 16 bits; the others need none."""
+        return torch.autocast(device_type, self.dtype) if self.name.endswith("mixed") else nullcontext()
 
     @property
     def bytes_per_element(self) -> int:

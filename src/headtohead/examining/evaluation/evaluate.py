@@ -59,7 +59,7 @@ def evaluate(run: FinishedRun, question: Question) -> Evaluation:
         trained_length=trained,
         overrides=question.overrides,
         tokenizer=run.record.comparability.tokenizer or "",
-        precision="64-true" if _is_double(config) else "32-true",
+        precision=question.precision(config, device.type).name,
         device=device.type,
         monitor=run.record.selection.metric,
         points=points,
@@ -80,6 +80,7 @@ class Pass:
         device: torch.device,
     ) -> None:
         self.run, self.question, self.device, self.trained = run, question, device, trained
+        self.precision = question.precision(config, device.type)
         self.config = at_length(config, question, length, trained)
         self.data = data_of(run, self.config, question)
         self.spec = self.data.spec()
@@ -105,11 +106,12 @@ class Pass:
         display = Display(self._doing(), start=0, total=len(self.split), wanted=True, unit="rows")
         try:
             for place in range(len(batches)):
-                for batch in batches[place].to(self.device, self._dtype()).parts:
-                    self.task.measure("test", self.model, batch)
+                for batch in batches[place].to(self.device, self.precision.weights).parts:
                     counts.add(batch)
-                    if places is not None:
-                        places.add(token_losses(self.model, batch), places_of(batch))
+                    with self.precision.autocast(self.device.type):
+                        self.task.measure("test", self.model, batch)
+                        if places is not None:
+                            places.add(token_losses(self.model, batch), places_of(batch))
                 display.step(counts.samples)
         finally:
             display.close(counts.samples)
@@ -150,10 +152,7 @@ class Pass:
         model = _with_weights(self.run, self.config)
         size = _longest(self.task, self.data, self.length if self.question.stride is not None else None)
         check_reach(model, size, self.trained, self.config, self.spec.kind)
-        return model.to(self.device, self._dtype())
-
-    def _dtype(self) -> torch.dtype:
-        return torch.float64 if _is_double(self.config) else torch.float32
+        return model.to(self.device, self.precision.weights)
 
     def _batch_size(self) -> int:
         """As many tokens at once as in training, though rows be longer."""
@@ -196,7 +195,3 @@ def _longest(task: Task, data: DataSource, window: int | None) -> InputSize:
     """The longest rows that the model meets."""
     longest = as_read(task, data).max_length if window is None else window
     return InputSize(length=longest, decoder_length=data.spec().max_target_length)
-
-
-def _is_double(config: Mapping[str, Any]) -> bool:
-    return str(config["precision"]["name"]).startswith("64")

@@ -21,6 +21,7 @@ from headtohead.examining.finished import FinishedRun
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.contracts import Task
 from headtohead.tracking.store import TOKENIZER
+from headtohead.training.precision import Precision
 
 _log = logging.getLogger(__name__)
 _LENGTH_FIELDS = ("context_length", "length")
@@ -57,6 +58,13 @@ class Question:
 
     def gives(self, field: str) -> bool:
         return field in map(key_of, self.overrides)
+
+    def precision(self, config: Mapping[str, Any], device_type: str) -> Precision:
+        """The one that is requested; else whole numbers of 32 bits, or of 64 where the run was trained so."""
+        name = config["precision"]["name"]
+        if self.gives("precision") or self.gives("precision.name"):
+            return Precision(name).on(device_type)
+        return Precision("64-true" if str(name).startswith("64") else "32-true")
 
     @property
     def has_other_data(self) -> bool:
