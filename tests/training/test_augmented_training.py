@@ -107,9 +107,27 @@ def test_validation_and_test_are_the_same_with_and_without(tmp_path: Path) -> No
     assert plain.metrics["test"] == augmented.metrics["test"] != {}
 
 
+CORPUS = [
+    "data=grammar_lm", "data.num_train=200", "data.num_validation=10", "data.num_test=10", "data.batch_size=8",
+    "data.context_length=12", "data.tokenizer=char", "model.d_model=16", "model.num_layers=1",
+    "trainer.accelerator=cpu", "tracking=none", "probe=none", "trainer.num_samples=0", "trainer.progress_bar=false",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("task", ["task=causal_lm", "task=masked_lm model=encoder_only"])
+def test_a_corpus_with_noise_trains_and_is_judged_without_it(tmp_path: Path, task: str) -> None:
+    base = [*CORPUS, *task.split(), f"output_dir={tmp_path}", "trainer.max_steps=3"]
+    noise = "augmentation=[token_replacement,span_masking,token_dropping]"
+    plain, noised = (h2h.train(h2h.compose("train", [*base, *more])) for more in ([], [noise]))
+    assert noised.status == "finished" and plain.metrics["test"] != noised.metrics["test"]
+    untrained = [h2h.compose("train", [*base, *more, "trainer.max_steps=0"]) for more in ([], [noise])]
+    assert h2h.train(untrained[0]).metrics["test"] == h2h.train(untrained[1]).metrics["test"]
+
+
+@pytest.mark.parametrize("of", [[*REVIEWS, SEVERAL], [*CORPUS, "augmentation=[token_dropping,token_replacement]"]])
 @pytest.mark.slow
-def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(tmp_path: Path) -> None:
-    base = [*REVIEWS, SEVERAL, f"output_dir={tmp_path}", "schedule=constant", "trainer.validate_every=4"]
+def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(tmp_path: Path, of: list[str]) -> None:
+    base = [*of, f"output_dir={tmp_path}", "schedule=constant", "trainer.validate_every=4"]
     whole = h2h.train(h2h.compose("train", [*base, "trainer.max_steps=12"]))
     half = h2h.train(h2h.compose("train", [*base, "trainer.max_steps=8", "trainer.keep_checkpoints=all"]))
     rest = h2h.train(h2h.compose("train", [f"resume_from={half.path}", "trainer.max_steps=12"]))

@@ -28,6 +28,8 @@ class Batch:
     """Which row of the split each sample is: fixes every random choice about it."""
     tokens: Int[Tensor, "B L"] | None = None
     targets: Int[Tensor, "..."] | Float[Tensor, "B"] | None = None
+    original_tokens: Int[Tensor, "B L"] | None = None
+    """The tokens of a text before an augmentation hid or replaced some: what is predicted where tokens are."""
     soft_targets: Float[Tensor, "B classes"] | None = None
     """Of mixed images: the share of each class, in place of `targets`, which say whose the image was."""
     labels: Int[Tensor, "B"] | None = None

@@ -86,7 +86,8 @@ class CausalLanguageModelling(TokenPrediction):
             return batch
         if batch.tokens is None:
             raise UsageError("task=causal_lm reads tokens, and this data has none: choose data of kind language.")
-        targets = batch.tokens[:, 1:].clone()
+        predicted = batch.tokens if batch.original_tokens is None else batch.original_tokens
+        targets = predicted[:, 1:].clone()
         if batch.valid is not None:
             targets[~batch.valid[:, 1:]] = IGNORED
         if batch.segments is not None:
@@ -94,6 +95,7 @@ class CausalLanguageModelling(TokenPrediction):
         return replace(
             batch,
             tokens=batch.tokens[:, :-1],
+            original_tokens=None,
             targets=targets,
             valid=_but_last(batch.valid),
             segments=_but_last(batch.segments),

@@ -76,7 +76,9 @@ class MaskedLanguageModelling(TokenPrediction):
         num_words = spec.vocab_size - spec.num_special_ids
         words = (draw(REPLACE) * num_words).to(tokens.dtype) + spec.num_special_ids
         corrupted = torch.where(randomised, words, tokens).masked_fill(masked, spec.mask_id)
-        return replace(batch, tokens=corrupted, targets=torch.where(chosen, tokens, IGNORED), num_bytes=None)
+        truth = tokens if batch.original_tokens is None else batch.original_tokens
+        targets = torch.where(chosen, truth, IGNORED)
+        return replace(batch, tokens=corrupted, original_tokens=None, targets=targets, num_bytes=None)
 
     def num_scored(self, length: int) -> int:
         """On average."""

@@ -15,6 +15,7 @@ from headtohead.data.augmentation.bpe_dropout import BpeDropout
 from headtohead.data.augmentation.contracts import Augmentation, Draws
 from headtohead.data.augmentation.dropping import TokenDropping
 from headtohead.data.augmentation.pipeline import Augmentations
+from headtohead.data.augmentation.replacement import TokenReplacement
 from headtohead.data.augmentation.span_masking import SpanMasking
 from headtohead.data.augmentation.swapping import Swapping
 from headtohead.data.augmentation.synonyms import Synonyms
@@ -66,6 +67,7 @@ def likely(count: int, trials: int, probability: float) -> bool:
 STEPS: list[tuple[Callable[[], Augmentation], str]] = [
     (lambda: TokenDropping(0.2), "char"),
     (lambda: SpanMasking(0.2), "char"),
+    (lambda: TokenReplacement(0.2), "char"),
     (lambda: Swapping(0.2), "char"),
     (lambda: BpeDropout(0.3), "bpe"),
 ]
@@ -287,8 +289,10 @@ def questions() -> QaGrammar:
 @pytest.mark.parametrize(
     ("step", "source", "message"),
     [
-        (TokenDropping(), corpus, "kind language: the tokens of a corpus are what is to be predicted"),
-        (BpeDropout(), corpus, "kind language: the tokens of a corpus"),
+        (Swapping(), corpus, "kind language: a token that comes too early would tell what is to be predicted"),
+        (BpeDropout(), corpus, "kind language: the rows of a corpus are cut from it at lengths of their own"),
+        (TokenReplacement(), lambda: source_of(TaggedForm(), SENTENCES), "a tag belongs to its word"),
+        (TokenReplacement(), lambda: ListOps(num_train=20, num_validation=2, num_test=2), "decides its answer"),
         (TokenDropping(), questions, "kind questions: its answers are marked by their places"),
         (Swapping(), lambda: source_of(TaggedForm(), SENTENCES), "kind tagged_text: a word's tag depends on the words"),
         (Swapping(), lambda: ListOps(num_train=20, num_validation=2, num_test=2), "every token of this data decides"),
@@ -303,7 +307,7 @@ def test_what_makes_no_sense_is_refused_with_the_reason(
 
 @pytest.mark.parametrize("rate", [-0.1, 1.0])
 def test_rates_that_are_none_are_refused(rate: float) -> None:
-    for make in (TokenDropping, Swapping, BpeDropout, SpanMasking):
+    for make in (TokenDropping, TokenReplacement, Swapping, BpeDropout, SpanMasking):
         with pytest.raises(DataError, match=f"rate={rate} must be at least 0 and below 1"):
             make(rate)
 

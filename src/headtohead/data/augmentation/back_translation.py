@@ -50,7 +50,8 @@ class BackTranslation(Rewriting):
 
     data_kinds: ClassVar[tuple[str, ...]] = ("labelled_text", "pairs_of_text")
     cannot: ClassVar[dict[str, str]] = {
-        "language": "the tokens of a corpus are what is to be predicted, and task=masked_lm hides some by itself",
+        "language": "the rows of a corpus are cut from it at lengths of their own, which other text would not have: "
+        "use token_replacement, token_dropping or span_masking",
         "questions": "its answers are marked by their places, which would move: use span_masking",
         "tagged_text": "the words of a translation have no tags: use synonyms",
     }

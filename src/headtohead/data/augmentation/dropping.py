@@ -16,12 +16,12 @@ OUTSIDE = "O"
 
 
 class TokenDropping(OfTokens):
-    """Each token with this probability, but never all of a text. Of tagged words only those outside of entities are
-    left out, whole and with their tags: what is left of an entity would have tags that begin nowhere."""
+    """Each token with this probability, but never all of a text. Of a corpus, what is left is what is predicted. Of
+    tagged words only those outside of entities are left out, whole and with their tags: what is left of an entity would
+    have tags that begin nowhere."""
 
-    data_kinds: ClassVar[tuple[str, ...]] = ("labelled_text", "tagged_text", "pairs_of_text")
+    data_kinds: ClassVar[tuple[str, ...]] = ("language", "labelled_text", "tagged_text", "pairs_of_text")
     cannot: ClassVar[dict[str, str]] = {
-        "language": "the tokens of a corpus are what is to be predicted, and task=masked_lm hides some by itself",
         "questions": "its answers are marked by their places, which would move: use span_masking",
     }
 

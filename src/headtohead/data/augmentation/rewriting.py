@@ -26,7 +26,8 @@ class Rewriting(OfTokens):
 
     data_kinds: ClassVar[tuple[str, ...]] = ("labelled_text", "pairs_of_text", "tagged_text")
     cannot: ClassVar[dict[str, str]] = {
-        "language": "the tokens of a corpus are what is to be predicted, and task=masked_lm hides some by itself",
+        "language": "the rows of a corpus are cut from it at lengths of their own, which other text would not have: "
+        "use token_replacement, token_dropping or span_masking",
         "questions": "its answers are marked by their places, which would move: use span_masking",
     }
 
@@ -36,6 +37,7 @@ class Rewriting(OfTokens):
 
     def __call__(self, batch: Batch, draws: Draws) -> Batch:
         generators = draws.generators()
+        batch = replace(batch, original_tokens=None)  # a text written anew is itself what is predicted
         if self.spec.kind == "pairs_of_text":
             return self._of_pairs(batch, generators)
         if self.spec.kind == "tagged_text":
@@ -67,7 +69,9 @@ class Rewriting(OfTokens):
         whole = self.tokenizer.framed(*sides)
         tokens, valid = padded(whole.values, whole.offsets[:-1], whole.lengths)
         types = second_part(valid, sides[0].lengths + 2) if len(sides) == 2 else None
-        return replace(batch, tokens=as_tensor(tokens), valid=torch.from_numpy(valid), token_types=types)
+        return replace(
+            batch, original_tokens=None, tokens=as_tensor(tokens), valid=torch.from_numpy(valid), token_types=types
+        )
 
     def _of_pairs(self, batch: Batch, draws: Sequence[np.random.Generator]) -> Batch:
         sources = _rows([self.part(batch, row, 0, tokens, draws[row]) for row, tokens in enumerate(_real(batch))])
@@ -94,7 +98,13 @@ class Rewriting(OfTokens):
         new_tokens, valid = padded(read.values, read.offsets[:-1], read.lengths)
         targets, _ = padded(tagged.values, tagged.offsets[:-1], tagged.lengths)
         targets = np.where(valid, targets, IGNORED)
-        return replace(batch, tokens=as_tensor(new_tokens), valid=torch.from_numpy(valid), targets=as_tensor(targets))
+        return replace(
+            batch,
+            original_tokens=None,
+            tokens=as_tensor(new_tokens),
+            valid=torch.from_numpy(valid),
+            targets=as_tensor(targets),
+        )
 
     def _again(self, tokens: np.ndarray, draws: np.random.Generator) -> np.ndarray:
         """Special tokens among them, masks of another augmentation, stay where they are; a text never becomes empty."""

@@ -3,26 +3,24 @@ https://arxiv.org/abs/1907.10529)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 import torch
 
 from headtohead.data.augmentation.contracts import Draws, checked_rate
-from headtohead.data.augmentation.token_rows import OfTokens
+from headtohead.data.augmentation.token_rows import OfTokens, reading
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import DataError, DataSource
 
 
 class SpanMasking(OfTokens):
     """Each token is hidden with this probability, together with its neighbours: spans have geometric lengths of this
-    mean. Rows keep their length, and so tags and answers their places; the tokens of an answer stay in sight."""
+    mean. Rows keep their length, and so tags and answers their places; the tokens of an answer stay in sight. Of a
+    corpus the hidden tokens are predicted all the same, as behind the blanks of Xie et al. 2017
+    (https://arxiv.org/abs/1703.02573)."""
 
-    data_kinds: ClassVar[tuple[str, ...]] = ("labelled_text", "tagged_text", "questions", "pairs_of_text")
-    cannot: ClassVar[dict[str, str]] = {
-        "language": "the tokens of a corpus are what is to be predicted, and task=masked_lm hides some by itself"
-    }
+    data_kinds: ClassVar[tuple[str, ...]] = ("language", "labelled_text", "tagged_text", "questions", "pairs_of_text")
 
     def __init__(self, rate: float = 0.15, mean_length: float = 3.0) -> None:
         self.rate, self.mean_length = checked_rate(rate, "steps.span_masking.rate"), mean_length
@@ -50,7 +48,7 @@ class SpanMasking(OfTokens):
             place, (first, last) = np.arange(can.shape[1]), batch.targets.numpy().T[..., None]
             can &= (place < first) | (place > last)
         hidden = torch.from_numpy(can & self._spans(draws, can.shape[1]))
-        return replace(batch, tokens=batch.tokens.masked_fill(hidden, self.spec.mask_id))
+        return reading(batch, batch.tokens.masked_fill(hidden, self.spec.mask_id))
 
     def _spans(self, draws: Draws, length: int) -> np.ndarray:
         """A chain of two states, which begins as it goes on: every place is within a span with the same probability."""

@@ -19,7 +19,8 @@ class Swapping(OfTokens):
 
     data_kinds: ClassVar[tuple[str, ...]] = ("labelled_text", "pairs_of_text")
     cannot: ClassVar[dict[str, str]] = {
-        "language": "the tokens of a corpus are what is to be predicted, and task=masked_lm hides some by itself",
+        "language": "a token that comes too early would tell what is to be predicted: use token_replacement, "
+        "token_dropping or span_masking",
         "questions": "its answers are marked by their places, which would move: use span_masking",
         "tagged_text": "a word's tag depends on the words around it: use token_dropping or span_masking",
     }

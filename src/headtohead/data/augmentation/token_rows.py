@@ -36,6 +36,12 @@ class OfTokens(Augmentation):
         return ordinary if batch.valid is None else ordinary & batch.valid.numpy()
 
 
+def reading(batch: Batch, tokens: torch.Tensor) -> Batch:
+    """The batch with other tokens to read; where tokens are what is predicted, those that stood there stay so."""
+    known = batch.tokens if batch.original_tokens is None else batch.original_tokens
+    return replace(batch, tokens=tokens, original_tokens=known)
+
+
 def texts_of(batch: Batch) -> Iterator[Bool[np.ndarray, "B L"]]:
     """Where each of a row's texts is: one, or the two of a pair."""
     assert batch.tokens is not None
@@ -47,7 +53,7 @@ def texts_of(batch: Batch) -> Iterator[Bool[np.ndarray, "B L"]]:
 
 
 def without(batch: Batch, dropped: Bool[np.ndarray, "B L"]) -> Batch:
-    """Rows closed up, with the tags of tokens that stay."""
+    """Rows closed up, with the tags of tokens that stay; the places of packed documents close up too."""
     assert batch.tokens is not None
     valid = np.ones_like(dropped) if batch.valid is None else batch.valid.numpy()
     kept = valid & ~dropped
@@ -58,12 +64,29 @@ def without(batch: Batch, dropped: Bool[np.ndarray, "B L"]) -> Batch:
     def closed(tensor: torch.Tensor, filler: int) -> torch.Tensor:
         return as_tensor(np.where(real, np.take_along_axis(tensor.numpy(), order, axis=1), filler))
 
+    original, segments, positions = batch.original_tokens, batch.segments, batch.positions
+    if positions is not None:
+        assert segments is not None, "places of a row's documents come with their numbers"
+        positions = positions - as_tensor(_dropped_before(dropped, segments.numpy()))
     # Targets of pairs are texts of their own, though they may be as long.
     by_token = batch.decoder_tokens is None and batch.targets is not None and batch.targets.shape == batch.tokens.shape
     return replace(
         batch,
         tokens=closed(batch.tokens, PAD),
         valid=torch.from_numpy(real),
+        original_tokens=None if original is None else closed(original, PAD),
+        segments=None if segments is None else closed(segments, 0),
+        positions=None if positions is None else closed(positions, 0),
+        num_bytes=None,
         token_types=None if batch.token_types is None else closed(batch.token_types, 0),
         targets=closed(batch.targets, IGNORED) if by_token and batch.targets is not None else batch.targets,
     )
+
+
+def _dropped_before(dropped: Bool[np.ndarray, "B L"], segments: np.ndarray) -> np.ndarray:
+    """How many tokens of its own document are left out before each token."""
+    before = dropped.cumsum(1) - dropped
+    begins = np.ones_like(dropped)
+    begins[:, 1:] = segments[:, 1:] != segments[:, :-1]
+    first = np.maximum.accumulate(np.where(begins, np.arange(dropped.shape[1]), 0), axis=1)
+    return before - np.take_along_axis(before, first, axis=1)
