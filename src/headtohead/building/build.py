@@ -17,6 +17,7 @@ from hydra.utils import instantiate
 from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.architectures.costs import Ledger, ledger
 from headtohead.building.data_fit import check_kind, fit
+from headtohead.building.epochs import in_steps
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.sizes import sample_size
 from headtohead.building.sources import class_value
@@ -99,6 +100,7 @@ def build_model(config: Mapping[str, Any], *, device: torch.device | str | None 
 
 def build_parts(config: Mapping[str, Any]) -> Parts:
     """All that training is handed; nothing of it is trained yet."""
+    config = in_steps(config)
     data = build_data(config)
     task = build_task(config, data.spec())
     spec = as_read(task, data)

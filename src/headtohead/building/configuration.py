@@ -156,6 +156,7 @@ def _one_sentence(error: Exception) -> str:
 def compose_checked(root: str, overrides: Sequence[str] = (), config_dir: str | Path | None = None) -> Config:
     """A named configuration whose keys are checked and whose choices go together, as far as can be known unbuilt."""
     from headtohead.building import compatibility, schema
+    from headtohead.building.epochs import settled_length
 
     composed = suited(compose(root, overrides, config_dir), overrides, lambda more: compose(root, more, config_dir))
     if starts_published(composed):
@@ -163,7 +164,7 @@ def compose_checked(root: str, overrides: Sequence[str] = (), config_dir: str | 
     config = schema.check(
         continued(composed, overrides, lambda override: compose(root, [override], config_dir)) or composed
     )
-    compatibility.check(config)
+    config = settled_length(config, overrides, compatibility.check)
     if config.get("name") is None:
         config["name"] = run_name(config, overrides, config_folder())
     return config

@@ -49,7 +49,7 @@ LIMITS: dict[str, Range] = {
             "max_target_length", "num_buckets", "num_classes", "num_heads", "num_iterations", "num_kv_heads",
             "num_layers", "num_nodes", "num_pairs", "num_test", "num_train", "num_validation", "patch_size",
             "patience", "rounds", "samples", "tensor_parallel", "threads", "validate_every", "validation_batches",
-            "num_candidates", "stride", "vocab_size",
+            "num_candidates", "stride", "vocab_size", "max_epochs",
         ),
         COUNT,
     ),

@@ -12,6 +12,7 @@ from typing import Any
 from headtohead.building import compatibility, schema
 from headtohead.building.choices import config_folders
 from headtohead.building.configuration import Config, compose
+from headtohead.building.epochs import settled_length
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.model_sizes import GROUP as SIZE
 from headtohead.building.model_sizes import said_by
@@ -46,7 +47,7 @@ def rerun(path: str | Path, overrides: Sequence[str] = (), config_dir: str | Pat
         _Revision(config, overrides, config_dir).apply()
     _refuse_masked(config, "")
     checked = schema.check(config)
-    compatibility.check(checked)
+    checked = settled_length(checked, overrides, compatibility.check)
     if checked.get("name") is None or (overrides and "name" not in map(key_of, overrides)):
         checked["name"] = renamed(recorded, checked, overrides)
     return checked

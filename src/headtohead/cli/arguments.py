@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from headtohead.building.epochs import refuse_both
 from headtohead.building.errors import ConfigurationError
 
 _MULTIRUN = "a run for every combination of values: lr=1e-3,1e-4 seed=range(3) model/norm=glob(*)"
@@ -44,6 +45,7 @@ def parse(taken: Parser, arguments: Sequence[str], *, several: bool = False) -> 
         raise ConfigurationError(
             f"{taken.prog} looks at one run, and --multirun makes many: leave it out, or h2h train --multirun"
         )
+    refuse_both(getattr(given, "overrides", ()))
     return given
 
 

@@ -17,8 +17,8 @@ from headtohead.studying.starts import start_content
 from headtohead.studying.study import SPLIT_FIELD, Study
 from headtohead.tracking.record import Place
 
-_NOT_OF_THE_TRAINING = (*COSMETIC, "threads")
-"""Sums over other numbers of threads round otherwise, and that makes no other run."""
+_NOT_OF_THE_TRAINING = (*COSMETIC, "threads", "max_epochs")
+"""Sums over other numbers of threads round otherwise, and that makes no other run; epochs are counted in steps."""
 _ID_LENGTH = 12
 _IN_STEPS = ("schedule.warmup", "schedule.decay")
 """Numbers of steps where they are not below 1."""

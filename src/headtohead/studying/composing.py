@@ -50,10 +50,9 @@ class Composer:
         if filled is None:
             return compose_checked("train", overrides, self._config_dir)
         from headtohead.building import compatibility, schema
+        from headtohead.building.epochs import settled_length
 
-        config = schema.check(filled)
-        compatibility.check(config)
-        return config
+        return settled_length(schema.check(filled), overrides, compatibility.check)
 
     def _with_fields(self, overrides: tuple[str, ...]) -> Config | None:
         """None where Hydra and the schema have to say what is meant, or what is wrong with it."""

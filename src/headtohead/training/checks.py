@@ -17,6 +17,8 @@ def check_settings(parts: Parts) -> None:
     settings = parts.settings
     if settings.max_steps < 0:
         raise UsageError(f"trainer.max_steps={settings.max_steps}: give 1 or more, or 0 to measure weights as they are")
+    if settings.max_epochs is not None:
+        raise UsageError(f"Settings(max_epochs={settings.max_epochs}) is for configurations: give max_steps")
     for name in ("devices", "num_nodes", "accumulate", "log_every", "validate_every", "tensor_parallel"):
         _at_least_one(name, getattr(settings, name))
     for name in ("validation_batches", "patience"):

@@ -28,6 +28,8 @@ class Settings:
     """How a run is trained: conf/trainer. Steps are optimizer steps."""
 
     max_steps: int = 1000
+    max_epochs: int | None = None
+    """In a configuration, in place of `max_steps`: times through the train split. Composing turns it into steps."""
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
     devices: int = 1
     num_nodes: int = 1
