@@ -144,7 +144,7 @@ def both(case: Case, dtype: torch.dtype) -> tuple[nn.Module, Architecture, list[
             "train", [*TASKS[case.head], *case.family.overrides(hub, case.head), "model.dropout=0", *case.overrides]
         )
         ours = make_model(config).eval().to(dtype)
-    pieces = [*case.family.pieces(hub), *case.family.head_pieces(hub, case.head)]
+    pieces = [*case.family.body(hub, case.head), *case.family.head_pieces(hub, case.head)]
     _check_cover(_learnt(theirs, case), dict(ours.named_parameters()), pieces)
     weights = {case.on_disk(name): tensor for name, tensor in theirs.state_dict().items()}
     taken = {name: tensor for piece in pieces for name, tensor in piece.take(weights).items()}

@@ -11,6 +11,8 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
     BertConfig,
     BertForMaskedLM,
     BertForPreTraining,
@@ -18,6 +20,7 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerFast,
     T5Config,
+    T5EncoderModel,
     T5ForConditionalGeneration,
 )
 
@@ -143,3 +146,66 @@ def test_t5_learns_to_write_from_the_weights_of_its_reference(tmp_path: Path) ->
     assert record.status == "finished"
     assert record.config["model"]["position"]["_target_"].endswith("T5Bias") and record.config["model"]["scale_logits"]
     assert record.metrics["validation"]["loss"] > 0
+
+
+def encoder_decoder(reference: Any, folder: Path) -> Path:
+    if reference is BartForConditionalGeneration:
+        config = BartConfig(
+            vocab_size=24, d_model=24, encoder_layers=2, decoder_layers=3, encoder_attention_heads=3,
+            decoder_attention_heads=3, encoder_ffn_dim=40, decoder_ffn_dim=40, max_position_embeddings=20,
+            decoder_start_token_id=0, pad_token_id=0, bos_token_id=2, eos_token_id=1, forced_eos_token_id=None,
+        )  # fmt: skip
+    else:
+        config = T5Config(
+            vocab_size=24, d_model=24, d_kv=8, d_ff=40, num_layers=2, num_decoder_layers=3, num_heads=3,
+            decoder_start_token_id=0,
+        )  # fmt: skip
+    return save(
+        reference(config), folder, special=("<pad>", "</s>", "<s>", "<unk>"), pad_token="<pad>", bos_token="<s>",
+        eos_token="</s>", unk_token="<unk>",
+    )  # fmt: skip
+
+
+READERS = [T5ForConditionalGeneration, T5EncoderModel, BartForConditionalGeneration]
+
+
+@pytest.mark.parametrize("reference", READERS)
+def test_the_encoder_of_an_encoder_decoder_classifies_and_says_what_its_reference_does(
+    reference: Any, tmp_path: Path, reviews: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = encoder_decoder(reference, tmp_path / "two_sided")
+    with caplog.at_level(logging.INFO):
+        record = h2h.train(classify(folder, reviews, "optimizer.lr=1e-12"))
+    assert record.status == "finished" and record.path is not None
+    assert record.config["model"]["_target_"].endswith("EncoderOnly") and record.config["model"]["num_layers"] == 2
+    said = next(message for message in caplog.messages if message.startswith("init_from="))
+    assert "fresh: head" in said and ("decoder" in said) == (reference is not T5EncoderModel)
+    run = open_run(record.path)
+    inputs = run.data.split("test").batch(torch.arange(3).numpy()).inputs()
+    theirs = reference.from_pretrained(folder).eval().get_encoder()
+    with torch.no_grad():
+        ours = run.model.eval().features(**inputs)
+        expected = theirs(input_ids=inputs["tokens"], attention_mask=inputs["valid"].long()).last_hidden_state
+    assert (ours - expected)[inputs["valid"]].abs().max() < 5e-5
+
+
+@pytest.mark.parametrize("reference", READERS)
+def test_every_weight_of_an_encoder_has_a_gradient(reference: Any, tmp_path: Path, reviews: Path) -> None:
+    config = classify(encoder_decoder(reference, tmp_path / "two_sided"), reviews)
+    model = h2h.build_model(config)
+    model(torch.randint(4, 20, (3, 7))).square().sum().backward()
+    assert all(parameter.grad is not None and parameter.grad.abs().max() > 0 for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("head", "task"), [("tagger", "tagging data=tagging_grammar"), ("span", "span_qa data=qa_grammar")]
+)
+def test_other_heads_that_read_take_the_encoder_too(head: Any, task: str, tmp_path: Path) -> None:
+    folder = encoder_decoder(T5ForConditionalGeneration, tmp_path / "t5")
+    taken = take(open_checkpoint(f"hf:{folder}"), head)
+    model = h2h.build_model(
+        h2h.compose("train", [f"task={task.split()[0]}", task.split()[1], f"init_from=hf:{folder}"])
+    )
+    own = {name for name, _ in model.named_parameters() if not name.startswith("head.")}
+    assert own == set(taken.weights) and not taken.has_head
+    assert any(name.startswith("decoder.") for name in taken.left_aside)

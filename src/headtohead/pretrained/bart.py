@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.family import Accepted, Architectures, Family, Hub, InexpressibleError
+from headtohead.pretrained.family import ALONE, READING, Accepted, Architectures, Hub, InexpressibleError, TwoSided
 from headtohead.pretrained.names import feedforward_width, flag, multiple, our_activation, their_activation
 from headtohead.pretrained.pieces import OffsetRows, Piece, Renamed, Reshaped, renamed
 from headtohead.pretrained.told import (
@@ -26,7 +26,7 @@ _OFFSET = 2
 """Rows of a table of places before that of the first token."""
 
 
-class Bart(Family):
+class Bart(TwoSided):
     """The transformer of 2017 with learned places and a norm after the embeddings; its logits have a bias."""
 
     model_type = "bart"
@@ -37,6 +37,7 @@ class Bart(Family):
         "BartModel": None,
     }
     prefix = "model."
+    decoder = "model.decoder."
     heads = ("lm_head.", "final_logits_bias", "classification_head.", "qa_outputs.")
     buffers = (r"model\.(encoder|decoder)\.version",)
     defaults: ClassVar[Hub] = {
@@ -66,42 +67,45 @@ class Bart(Family):
         return hub
 
     def overrides(self, hub: Hub, head: HeadName) -> list[str]:
-        del head
         width, length = hub["d_model"], hub["max_position_embeddings"]
-        return [
+        own = [
             "model=encoder_decoder",
-            "model/mixer=softmax_attention",
             "model/cross=softmax_attention",
+            f"model.decoder.num_layers={hub['decoder_layers']}",
+            f"model.max_target_length={length}",
+            "model.share_embeddings=true",
+            "model.tie_weights=true",
+            "model.head_bias=true",
+        ]
+        return [
+            *(ALONE if head in READING else own),
+            "model/mixer=softmax_attention",
             "model/position=learned",
             "model/norm=layer_norm",
             "model/residual=post",
             "model/feedforward=gelu",
             f"model.d_model={width}",
             f"model.num_layers={hub['encoder_layers']}",
-            f"model.decoder.num_layers={hub['decoder_layers']}",
             f"model.num_heads={hub['encoder_attention_heads']}",
             f"model.vocab_size={hub['vocab_size']}",
             f"model.max_length={length}",
-            f"model.max_target_length={length}",
             f"model.norm.eps={_EPS}",
             multiple(hub["encoder_ffn_dim"], width),
             f"model.feedforward.activation={our_activation(hub['activation_function'])}",
             f"model.dropout={hub['dropout']}",
             f"model.scale_embedding={flag(hub['scale_embedding'])}",
             "model.embedding_norm=true",
-            "model.share_embeddings=true",
-            "model.tie_weights=true",
-            "model.head_bias=true",
         ]
 
-    def pieces(self, hub: Hub) -> Iterator[Piece]:
-        yield Renamed("embedding.weight", "model.shared.weight")
-        for side in _SIDES:
-            there = f"model.{side}"
-            yield OffsetRows(f"{side}.positions.0.table.weight", f"{there}.embed_positions.weight", _OFFSET)
-            yield from renamed(f"{side}.embedding_norm", f"{there}.layernorm_embedding")
-            for layer in range(hub[f"{side}_layers"]):
-                yield from _block(f"{side}.blocks.{layer}", f"{there}.layers.{layer}", side)
+    def embedding(self) -> Piece:
+        return Renamed("embedding.weight", "model.shared.weight")
+
+    def side(self, hub: Hub, side: str, ours: str) -> Iterator[Piece]:
+        there = f"model.{side}"
+        yield OffsetRows(f"{ours}.positions.0.table.weight", f"{there}.embed_positions.weight", _OFFSET)
+        yield from renamed(f"{ours}.embedding_norm", f"{there}.layernorm_embedding")
+        for layer in range(hub[f"{side}_layers"]):
+            yield from _block(f"{ours}.blocks.{layer}", f"{there}.layers.{layer}", side)
 
     def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
         if head == "language_model":

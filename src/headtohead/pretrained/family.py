@@ -19,6 +19,14 @@ Accepted = Mapping[str, tuple[Any, ...]]
 """Fields with the values that we can express."""
 
 
+READING: frozenset[HeadName] = frozenset({"classifier", "regressor", "tagger", "span"})
+"""Heads that read a whole text and write none."""
+
+
+ALONE = ("model=encoder_only", "model.num_segments=0", "model.pooling=mean")
+"""What an encoder of an encoder-decoder is by itself: it knows no kinds of sentences, and no token stands for all."""
+
+
 class InexpressibleError(UsageError):
     """A model that the other side has no words for; the message says which choice, and the way out."""
 
@@ -77,6 +85,16 @@ class Family(ABC):
     def pieces(self, hub: Hub) -> Iterator[Piece]:
         """All weights below the head. Their names are those of a model with a head."""
 
+    def body(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
+        """The weights below this head of ours."""
+        del head
+        return self.pieces(hub)
+
+    def beside(self, head: HeadName) -> tuple[str, ...]:
+        """What the names of weights begin with that a model with this head of ours leaves aside."""
+        del head
+        return self.heads
+
     def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
         """The weights of a head of ours; those that are tied to the embedding are not among them."""
         del hub, head
@@ -91,6 +109,36 @@ class Family(ABC):
         """config.json for a model of ours, by its composed configuration; raises InexpressibleError."""
         del model
         raise InexpressibleError(f"models are read from the form of {self.model_type}, not written in it")
+
+
+class TwoSided(Family):
+    """An encoder-decoder. Under a head that reads a text, its encoder alone is taken, as model=encoder_only."""
+
+    decoder: ClassVar[str]
+    """What the names of the decoder's weights begin with."""
+
+    @abstractmethod
+    def side(self, hub: Hub, side: str, ours: str) -> Iterator[Piece]:
+        """The weights of the encoder or of the decoder, as those of our stack of that name."""
+
+    @abstractmethod
+    def embedding(self) -> Piece:
+        """The table of tokens that both sides share."""
+
+    def pieces(self, hub: Hub) -> Iterator[Piece]:
+        yield self.embedding()
+        for side in ("encoder", "decoder"):
+            yield from self.side(hub, side, side)
+
+    def body(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
+        if head not in READING:
+            yield from self.pieces(hub)
+            return
+        yield self.embedding()
+        yield from self.side(hub, "encoder", "stack")
+
+    def beside(self, head: HeadName) -> tuple[str, ...]:
+        return (*self.heads, self.decoder) if head in READING else self.heads
 
 
 def choice(node: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.family import Architectures, Family, Hub
+from headtohead.pretrained.family import ALONE, READING, Architectures, Hub, TwoSided
 from headtohead.pretrained.names import feedforward_width, flag, multiple, our_activation, their_activation
 from headtohead.pretrained.pieces import Piece, Renamed
 from headtohead.pretrained.told import (
@@ -23,11 +23,16 @@ from headtohead.pretrained.told import (
 _ATTENTION = (("query", "q"), ("key", "k"), ("value", "v"), ("output", "o"))
 
 
-class T5(Family):
+class T5(TwoSided):
     """Scores are not divided by anything; every layer of a side adds the bias that the first one there holds."""
 
     model_type = "t5"
-    architectures: ClassVar[Architectures] = {"T5ForConditionalGeneration": "language_model", "T5Model": None}
+    architectures: ClassVar[Architectures] = {
+        "T5ForConditionalGeneration": "language_model",
+        "T5Model": None,
+        "T5EncoderModel": None,
+    }
+    decoder = "decoder."
     heads = ("lm_head.",)
     buffers = (r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",)
     defaults: ClassVar[Hub] = {
@@ -51,24 +56,30 @@ class T5(Family):
         }
 
     def overrides(self, hub: Hub, head: HeadName) -> list[str]:
-        del head
         width, tied = hub["d_model"], flag(hub["tie_word_embeddings"])
         gated, activation = _activation(hub)
         attention = ("bias=false", "scale=1.0", f"head_width={hub['d_kv']}")
-        return [
+        own = [
             "model=encoder_decoder",
-            "model/mixer=softmax_attention",
             "model/cross=softmax_attention",
+            f"model.decoder.num_layers={hub['num_decoder_layers']}",
+            *(f"model.cross.{said}" for said in attention),
+            "model.share_embeddings=true",
+            f"model.tie_weights={tied}",
+            f"model.scale_logits={tied}",
+        ]
+        return [
+            *(ALONE if head in READING else own),
+            "model/mixer=softmax_attention",
             "model/position=t5_bias",
             "model/norm=rms_norm",
             "model/residual=pre",
             "model/feedforward=relu",
             f"model.d_model={width}",
             f"model.num_layers={hub['num_layers']}",
-            f"model.decoder.num_layers={hub['num_decoder_layers']}",
             f"model.num_heads={hub['num_heads']}",
             f"model.vocab_size={hub['vocab_size']}",
-            *(f"model.{part}.{said}" for part in ("mixer", "cross") for said in attention),
+            *(f"model.mixer.{said}" for said in attention),
             f"model.position.num_buckets={hub['relative_attention_num_buckets']}",
             f"model.position.max_distance={hub['relative_attention_max_distance']}",
             f"model.norm.eps={hub['layer_norm_epsilon']}",
@@ -78,19 +89,17 @@ class T5(Family):
             "model.feedforward.bias=false",
             f"model.dropout={hub['dropout_rate']}",
             "model.scale_embedding=false",
-            "model.share_embeddings=true",
-            f"model.tie_weights={tied}",
-            f"model.scale_logits={tied}",
         ]
 
-    def pieces(self, hub: Hub) -> Iterator[Piece]:
-        yield Renamed("embedding.weight", "shared.weight")
-        for side, num_layers in (("encoder", hub["num_layers"]), ("decoder", hub["num_decoder_layers"])):
-            first = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-            yield Renamed(f"{side}.positions.0.table", first)
-            for layer in range(num_layers):
-                yield from _block(f"{side}.blocks.{layer}", f"{side}.block.{layer}.layer", side, _activation(hub)[0])
-            yield Renamed(f"{side}.final_norm.scale.weight", f"{side}.final_layer_norm.weight")
+    def embedding(self) -> Piece:
+        return Renamed("embedding.weight", "shared.weight")
+
+    def side(self, hub: Hub, side: str, ours: str) -> Iterator[Piece]:
+        first = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+        yield Renamed(f"{ours}.positions.0.table", first)
+        for layer in range(hub["num_layers" if side == "encoder" else "num_decoder_layers"]):
+            yield from _block(f"{ours}.blocks.{layer}", f"{side}.block.{layer}.layer", side, _activation(hub)[0])
+        yield Renamed(f"{ours}.final_norm.scale.weight", f"{side}.final_layer_norm.weight")
 
     def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
         if head == "language_model" and not hub["tie_word_embeddings"]:

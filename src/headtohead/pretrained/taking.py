@@ -37,13 +37,13 @@ def take(checkpoint: Checkpoint, head: HeadName) -> Taken:
     except InexpressibleError as error:
         raise CheckpointError(f"init_from={checkpoint.origin}: {error}") from None
     there = _named(checkpoint, family, hub)
-    body, own = list(family.pieces(hub)), list(family.head_pieces(hub, head))
+    body, own = list(family.body(hub, head)), list(family.head_pieces(hub, head))
     kind = next((family.architectures.get(name) for name in hub.get("architectures") or ()), None)
     names = [name for piece in own for name in piece.theirs]
     promised = head in (kind, _HELD.get(kind)) or (bool(names) and not hub.get("architectures"))
     has_head = promised and all(name in there for name in names)
     pieces = [*body, *own] if has_head else body
-    _check_names(checkpoint, family, there, {name for piece in pieces for name in piece.theirs})
+    _check_names(checkpoint, family, there, {name for piece in pieces for name in piece.theirs}, family.beside(head))
     weights: dict[str, Tensor] = {}
     for piece in pieces:
         try:
@@ -96,13 +96,15 @@ def _modern(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
-def _check_names(checkpoint: Checkpoint, family: Family, there: Mapping[str, Tensor], wanted: set[str]) -> None:
+def _check_names(
+    checkpoint: Checkpoint, family: Family, there: Mapping[str, Tensor], wanted: set[str], aside: tuple[str, ...]
+) -> None:
     if missing := [name for name in sorted(wanted) if name not in there]:
         raise CheckpointError(
             f"init_from={checkpoint.origin} lacks {_some(missing)}, which its config.json promises: fetch it again, or "
             "give a complete one"
         )
-    if more := [name for name in there if name not in wanted and not name.startswith(family.heads)]:
+    if more := [name for name in there if name not in wanted and not name.startswith(aside)]:
         raise CheckpointError(
             f"init_from={checkpoint.origin} holds {_some(more)}, for which our {family.model_type} has no place: "
             "choose another checkpoint"

@@ -26,7 +26,7 @@ def write_checkpoint(
     once = {name for name, _ in model.named_parameters()}
     again = {name for name, _ in model.named_parameters(remove_duplicate=False)} - once
     ours: dict[str, Tensor] = {name: held for name, held in model.state_dict().items() if name not in again}
-    pieces = [*family.pieces(hub), *family.head_pieces(hub, head)]
+    pieces = [*family.body(hub, head), *family.head_pieces(hub, head)]
     named = {name for piece in pieces for name in piece.ours}
     if apart := sorted(named ^ set(ours)):
         raise InexpressibleError(f"{', '.join(apart[:3])} of this model have no place in {family.model_type}")
