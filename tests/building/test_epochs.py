@@ -14,8 +14,10 @@ from headtohead.building.errors import ConfigurationError
 from headtohead.building.rerunning import rerun
 from headtohead.cli import main
 from headtohead.studying.composing import Composer
+from headtohead.studying.planning import plan_of
 from headtohead.tracking.store import RunFolder
 from headtohead.training.checkpoints import load_weights
+from studying.small_studies import small_study
 
 ROWS = ["data=sentence_grammar", "data.num_validation=16", "data.num_test=16", "task=classification"]
 SMALL = [
@@ -76,6 +78,15 @@ def test_a_run_in_epochs_is_recorded_rerun_and_resumed_in_steps(tmp_path: Path) 
     assert rest.progress.step == 12 and rest.metrics["test"] == whole.metrics["test"] and rest.path is not None
     first, second = load_weights(whole.path), load_weights(rest.path)
     assert all((held == second[name]).all() for name, held in first.items())
+
+
+def test_a_study_in_epochs_is_planned_in_steps(tmp_path: Path) -> None:
+    """Each arm by its own rows and batches; shares of a run are shares of its steps."""
+    base = [*SMALL, f"output_dir={tmp_path}", "trainer.max_epochs=6"]
+    arms = {"a": ["data.batch_size=16"], "b": ["data.batch_size=8"]}
+    plan = plan_of(small_study(base=base, arms=arms, seeds=1, shares=[0.5, 1.0]))
+    planned = {(cell.arm, cell.share): cell.config["trainer"]["max_steps"] for cell in plan.cells}
+    assert planned == {("a", 0.5): 12, ("a", 1.0): 24, ("b", 0.5): 24, ("b", 1.0): 48}
 
 
 def test_parts_are_made_of_configurations_that_still_speak_of_epochs() -> None:

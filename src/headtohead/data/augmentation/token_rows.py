@@ -89,4 +89,5 @@ def _dropped_before(dropped: Bool[np.ndarray, "B L"], segments: np.ndarray) -> n
     begins = np.ones_like(dropped)
     begins[:, 1:] = segments[:, 1:] != segments[:, :-1]
     first = np.maximum.accumulate(np.where(begins, np.arange(dropped.shape[1]), 0), axis=1)
-    return before - np.take_along_axis(before, first, axis=1)
+    left_out: np.ndarray = before - np.take_along_axis(before, first, axis=1)
+    return left_out
