@@ -90,7 +90,13 @@ def overrides_of(model: str, fault: tuple[str, ...] | list[str], path: str) -> l
 
 
 def test_refusals_of_nested_models_name_the_side_that_was_typed(draw_seed: int) -> None:
-    cases = [(model, fault, path) for model in NESTED for fault in FAULTS for path in OWN]
+    cases = [
+        (model, fault, path)
+        for model in NESTED
+        for fault in FAULTS
+        for path in OWN
+        if (model, fault) != ("recurrent_encoder_decoder", "drop path")  # neither side of it has a stream
+    ]
     model, fault, path = random.Random(0).sample(cases, len(cases))[draw_seed % len(cases)]
     overrides = overrides_of(model, FAULTS[fault], path)
     sentence = refusal(overrides)

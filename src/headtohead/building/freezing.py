@@ -14,7 +14,7 @@ def rules() -> tuple[Callable[[View], Iterator[str]], ...]:
 def _layers(view: View) -> Iterator[str]:
     freeze, layers = _freeze(view), _num_layers(view)
     if isinstance(freeze, int) and layers is not None and not 0 < freeze <= layers:
-        number = f"a number from 1 to {layers}, " if layers else ""
+        number = {0: "", 1: "1, "}.get(layers, f"a number from 1 to {layers}, ")
         yield (
             f"finetuning.freeze={freeze} freezes layers, and {view.chosen('model')} has {layers} of them to freeze: "
             f"give {number}nothing, embedding or body"
