@@ -131,6 +131,16 @@ def test_the_part_that_depends_on_the_values_of_tokens_is_named(
     assert "Could not" not in str(refused.value) and "u0" not in str(refused.value)
 
 
+@pytest.mark.parametrize("mixer", ["hyena", "lstm", pytest.param("rwkv4", marks=pytest.mark.slow)])
+def test_the_part_that_takes_some_lengths_only_is_named(mixer: str, tmp_path: Path) -> None:
+    """One whose Fourier transform, whose kernel or whose loop is of the length that was traced."""
+    run = fresh_run(tmp_path, *CHAR, "model.num_layers=1", "model/position=none", f"model/mixer={mixer}")
+    with pytest.raises(ConfigurationError) as refused:
+        export(run, "torch")
+    assert f"what stack.blocks.0.mixer (model/mixer={mixer}) does depends on" in str(refused.value)
+    assert "size()" not in str(refused.value)
+
+
 @pytest.mark.parametrize("form", ["safetensors", pytest.param("torch", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("length", [1, 2])
 def test_a_run_of_single_tokens_is_exported(form: Form, length: int, tmp_path: Path) -> None:

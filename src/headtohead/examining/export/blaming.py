@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from torch.export import ExportedProgram
 
 from headtohead.architectures.contracts import Architecture
@@ -30,6 +32,31 @@ def part_in(error: BaseException, model: Architecture) -> str | None:
     for module in _at_work(error):
         found = _name(model, paths.get(id(module), "")) or found
     return found
+
+
+@contextmanager
+def fixing(model: Architecture) -> Iterator[list[str]]:
+    """While the model is traced, note the first part after which a length that was left open may be some only."""
+    found: list[str] = []
+    paths = {id(module): path for path, module in model.named_modules()}
+
+    def look(module: nn.Module, given: tuple[object, ...], output: object) -> None:
+        del output
+        sizes = [size for tensor in given if isinstance(tensor, Tensor) for size in tensor.shape]
+        if not found and any(_is_tied_down(size) for size in sizes):
+            found.extend(filter(None, [_name(model, paths[id(module)])]))
+
+    hooks = [module.register_forward_hook(look) for module in model.modules() if isinstance(module, Component)]
+    try:
+        yield found
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _is_tied_down(size: int | torch.SymInt) -> bool:
+    """Whether an open size has become a number, or tracing has made conditions for it."""
+    return isinstance(size, torch.SymInt) and (size.node.maybe_as_int() is not None or bool(size.node.shape_env.guards))
 
 
 def _at_work(error: BaseException | None) -> Iterator[nn.Module]:

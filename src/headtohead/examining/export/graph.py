@@ -15,7 +15,7 @@ from torch.export import Dim, ExportedProgram
 from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.building.errors import ConfigurationError
 from headtohead.components.stack import Stack
-from headtohead.examining.export.blaming import part_in
+from headtohead.examining.export.blaming import fixing, part_in
 
 CPU = torch.device("cpu")
 _STACKS = {"tokens": ("stack", "encoder"), "decoder_tokens": ("decoder",)}
@@ -94,15 +94,16 @@ def traced(model: Architecture, most: Mapping[str, int | None]) -> ExportedProgr
         for name in inputs
     )
     try:
-        with torch.no_grad(), quietly():
+        with torch.no_grad(), quietly(), fixing(model) as fixed:
             program = torch.export.export(
                 ByPlace(model, list(inputs)), tuple(inputs.values()), dynamic_shapes=(dynamic,), strict=False
             )
     except Exception as error:
+        part = part_in(error, model) or next(iter(fixed), "one of its parts")
         raise ConfigurationError(
-            "this model cannot be exported as a graph with open batch and length, since what "
-            f"{part_in(error, model) or 'one of its parts'} does depends on how many tokens there are, or on their "
-            "values; use --to safetensors, or a run with another choice there (softmax_attention)"
+            f"this model cannot be exported as a graph with open batch and length, since what {part} does depends on "
+            "how many tokens there are, or on their values; use --to safetensors, or a run with another choice there "
+            "(softmax_attention)"
         ) from error
     return program
 
