@@ -105,7 +105,7 @@ def test_what_starts_from_a_failed_foundation_fails_and_says_why(tmp_path: Path)
     train_cell(cell, plan.run_folder(cell), None, 1)
     record = record_of(plan.run_folder(cell))
     assert record is not None and record.status == "failed"
-    assert record.reason == "ValueError: it starts from reader-s0, which failed: no memory"
+    assert record.reason == "UsageError: it starts from reader-s0, which failed: no memory"
 
 
 def test_an_arm_learns_on_from_the_weights_of_its_foundation(tmp_path: Path) -> None:
