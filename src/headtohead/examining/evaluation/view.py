@@ -128,6 +128,8 @@ def _how(evaluation: Evaluation, point: Point) -> str:
     words.append(f"{point.scored:,} targets in {point.samples:,} rows")
     if point.mean_context is not None:
         words.append(f"{point.mean_context:.1f} tokens in sight on average")
+    if evaluation.precision != "32-true":
+        words.append(f"in {evaluation.precision}")
     return ", ".join(words)
 
 
