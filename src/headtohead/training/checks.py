@@ -63,7 +63,7 @@ def _check_one_format(model: Architecture) -> None:
     """Torch shards the weights of a layer together, in one number format."""
     for path, module in model.named_modules():
         if isinstance(module, Component) and module.float32_parameters:
-            raise ValueError(
+            raise UsageError(
                 f"precision=bf16-true leaves {', '.join(module.float32_parameters)} of {path} "
                 f"({type(module).__name__}) in float32, and trainer.strategy=model_parallel shards weights of one "
                 "format: use precision=bf16-mixed, or trainer=ddp"
