@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from headtohead.pretrained.qwen import Qwen3
+from headtohead.pretrained.llama import Qwen3
 from torch import Tensor, nn
 from transformers import (
     BartConfig,
@@ -31,12 +31,15 @@ from headtohead.generation.loop import stream
 from headtohead.generation.strategy import Strategy
 from headtohead.pretrained.bart import Bart
 from headtohead.pretrained.t5 import T5
-from parity import Case, both, exactly
+from parity import Case, both, exactly, redraw
 
 PROMPTS = [[5, 9, 3, 7, 11], [4], [8, 3, 8, 10, 6, 5, 4, 9]]
 VOCABULARY, PAD, EOS, NEW = 13, 0, 2, 9
 SEQ2SEQ = ("task=seq2seq", "data=reverse")
 IDS: dict[str, Any] = {"vocab_size": VOCABULARY, "pad_token_id": PAD, "eos_token_id": EOS, "bos_token_id": 1}
+DRAWN = {"qwen3": (5, 2.0, 1.0), "bart": (5, 4.0, 2.0), "t5": (10, 2.0, 1.0)}
+"""The seed of the weights, and by how much matrices and gains are wider than drawn: so texts differ from prompt to
+prompt, and some of them end."""
 STARTS = {"qwen3": 1, "bart": EOS, "t5": PAD}
 """What a decoder reads first, as published: BART begins with the token that ends."""
 
@@ -53,7 +56,7 @@ def cases() -> dict[str, Case]:
         forced_eos_token_id=None, **IDS, **own,
     )  # fmt: skip
     t5 = T5Config(
-        d_model=24, d_kv=8, d_ff=40, num_layers=1, num_decoder_layers=2, num_heads=3, relative_attention_num_buckets=8,
+        d_model=24, d_kv=8, d_ff=40, num_layers=2, num_heads=3, relative_attention_num_buckets=8,
         relative_attention_max_distance=9, decoder_start_token_id=STARTS["t5"], **IDS, **own,
     )  # fmt: skip
     constants = ("final_logits_bias",)
@@ -66,8 +69,16 @@ def cases() -> dict[str, Case]:
 
 @cache
 def pair(name: str) -> tuple[nn.Module, Decodes]:
-    theirs, ours, _ = both(cases()[name], torch.float64)
+    case, (seed, *factors) = cases()[name], DRAWN[name]
+    theirs, ours, pieces = both(case, torch.float64)
     assert isinstance(ours, Decodes)
+    redraw(theirs, seed)
+    with torch.no_grad():
+        for path, parameter in theirs.named_parameters():
+            parameter *= factors[0] if parameter.ndim > 1 else 0.2 if path.endswith("bias") else factors[1]
+    weights = theirs.state_dict()
+    taken = {name: tensor for piece in pieces for name, tensor in piece.take(weights).items()}
+    ours.load_state_dict(taken, strict=False)
     return theirs, ours
 
 
