@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from headtohead.pretrained.llama import Qwen3
 from torch import Tensor, nn
 from transformers import (
     BartConfig,
@@ -30,6 +29,7 @@ from headtohead.generation.beams import search
 from headtohead.generation.loop import stream
 from headtohead.generation.strategy import Strategy
 from headtohead.pretrained.bart import Bart
+from headtohead.pretrained.llama import Qwen3
 from headtohead.pretrained.t5 import T5
 from parity import Case, both, exactly, redraw
 

@@ -192,7 +192,7 @@ class Run:
         """With the weights it starts from; those of a run that goes on come with its checkpoint."""
         parts, seeds = self.parts, seeds_of(self.parts.identity.seed)
         torch.manual_seed(seeds.initialisation)
-        model = parts.make_model()
+        model = parts.make_model().to(dtype=self._precision.of_weights)  # before any weights are loaded into it
         check_model(model, parts.settings, self._precision)
         self.session.record.environment.device["kernels"] = kernels_in_use(model, self._device, self._precision.dtype)
         if starts and (run := parts.identity.init_from) is not None:

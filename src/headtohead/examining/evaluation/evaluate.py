@@ -35,6 +35,7 @@ from headtohead.tasks.lengths import as_read
 from headtohead.training.data_module import EvaluationBatches
 from headtohead.training.devices import threads
 from headtohead.training.display import Display
+from headtohead.training.precision import Precision, precision_in_use
 
 
 def evaluate(run: FinishedRun, question: Question) -> Evaluation:
@@ -59,7 +60,7 @@ def evaluate(run: FinishedRun, question: Question) -> Evaluation:
         trained_length=trained,
         overrides=question.overrides,
         tokenizer=run.record.comparability.tokenizer or "",
-        precision="64-true" if _is_double(config) else "32-true",
+        precision=precision_in_use(config),
         device=device.type,
         monitor=run.record.selection.metric,
         points=points,
@@ -153,7 +154,7 @@ class Pass:
         return model.to(self.device, self._dtype())
 
     def _dtype(self) -> torch.dtype:
-        return torch.float64 if _is_double(self.config) else torch.float32
+        return Precision(precision_in_use(self.config)).of_weights
 
     def _batch_size(self) -> int:
         """As many tokens at once as in training, though rows be longer."""
@@ -196,7 +197,3 @@ def _longest(task: Task, data: DataSource, window: int | None) -> InputSize:
     """The longest rows that the model meets."""
     longest = as_read(task, data).max_length if window is None else window
     return InputSize(length=longest, decoder_length=data.spec().max_target_length)
-
-
-def _is_double(config: Mapping[str, Any]) -> bool:
-    return str(config["precision"]["name"]).startswith("64")

@@ -15,6 +15,7 @@ from torch.export import Dim, ExportedProgram
 from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.building.errors import ConfigurationError
 from headtohead.components.stack import Stack
+from headtohead.probing.undisturbed import moved
 
 CPU = torch.device("cpu")
 _STACKS = {"tokens": ("stack", "encoder"), "decoder_tokens": ("decoder",)}
@@ -50,7 +51,7 @@ class Shape:
             made = model.example_inputs(InputSize(self.length, self.target), self.batch, CPU)
         finally:
             torch.set_rng_state(generator_state)
-        return made
+        return moved(made, model)
 
 
 def limits(model: Architecture, told: Mapping[str, int | None]) -> dict[str, int | None]:
