@@ -20,8 +20,9 @@ from headtohead.data.batch import IGNORED
 
 _ROWS_IN_FP16 = 4096
 """At most so many rows in one product where numbers end at 65504: a weight's gradient is a sum over them."""
-CHUNK_ELEMENTS = {"cpu": 2**23, "cuda": 2**26}
-"""Logits held at once: 32 MiB in float32, about 160 rows of GPT-2's vocabulary; more where kernels are wider."""
+CHUNK_ELEMENTS = {"cpu": 2**25, "cuda": 2**26}
+"""Logits held at once: 128 MiB in float32, about 670 rows of GPT-2's vocabulary; more where kernels are wider. Of fewer
+rows products are slower (in bfloat16 by a third at 2^23), since each adds to the whole gradient of the weight."""
 
 
 @dataclass

@@ -23,6 +23,7 @@ from headtohead.data.batch import IGNORED, Batch
 from headtohead.examining.bench.batches import batch_of_length, patch_of, spec_of_length
 from headtohead.examining.bench.plan import Case, Measure, Variant
 from headtohead.tasks.contracts import Task
+from headtohead.training.compiling import compile_features
 from headtohead.training.devices import threads
 from headtohead.training.memory import PeakMemory
 from headtohead.training.precision import Precision
@@ -89,7 +90,7 @@ def _model(filled: Mapping[str, Any], variant: Variant, device: torch.device) ->
         if isinstance(module, Stack):
             module.checkpointing = Checkpointing(variant.checkpointing)
     if variant.compile:
-        model.features = torch.compile(model.features)  # type: ignore[method-assign]
+        compile_features(model)
     return model
 
 

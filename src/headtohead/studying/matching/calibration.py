@@ -20,6 +20,7 @@ from headtohead.components.stack import Stack
 from headtohead.components.stepping import parts_with_steps
 from headtohead.data.order import order_of
 from headtohead.studying.matching.costing import Timing
+from headtohead.training.compiling import compile_features
 from headtohead.training.data_module import StepBatch, Steps, rows_to_learn
 from headtohead.training.devices import describe, threads
 from headtohead.training.seeds import begin_step, seeds_of
@@ -129,7 +130,7 @@ class Trainee:
             if isinstance(module, Stack):
                 module.checkpointing = checkpointing
         if self._settings.compile:
-            self.model.features = torch.compile(self.model.features)  # type: ignore[method-assign]
+            compile_features(self.model)
 
     def _autocast(self) -> AbstractContextManager[Any]:
         dtype = _AUTOCAST.get(self.precision.name)
