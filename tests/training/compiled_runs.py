@@ -25,8 +25,8 @@ FAMILIES: dict[str, list[str]] = {
     "encoder_decoder": ["model=encoder_decoder", "task=seq2seq", *PAIRS, *SMALL],
     "encoder_only": [*MASKED, *SMALL],
     "external": [
-        "model=external", "model.module._target_=plain_modules.NextToken", "model.module.vocab_size=64", "data.packing=none",
-        *LINES,
+        "model=external", "model.module._target_=plain_modules.NextToken", "model.module.vocab_size=64",
+        "data.packing=none", *LINES,
     ],
     "mlp": ["model=mlp", *IMAGES, *NARROW],
     "recurrent": ["model=recurrent", *LINES, *NARROW],
@@ -115,4 +115,5 @@ if __name__ == "__main__":
 
     compiling.BACKEND = backend
     for name in names or CASES:
-        print(json.dumps({"case": name, **tried(Path(target), CASES[name])}), flush=True)
+        sys.stdout.write(json.dumps({"case": name, **tried(Path(target), CASES[name])}) + "\n")
+        sys.stdout.flush()
