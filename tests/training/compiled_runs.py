@@ -41,7 +41,7 @@ TASKS: dict[str, list[str]] = {
     "image_classification": FAMILIES["vision_transformer"],
     "masked_lm": FAMILIES["encoder_only"],
     "masked_lm_next_sentence": [
-        "model=encoder_only", "task=masked_lm_next_sentence", "data=next_sentence", *CHARS, *SMALL,
+        "model=encoder_only", "task=masked_lm_next_sentence", "data=pair_grammar", *CHARS, *SMALL,
     ],
     "multiple_choice": ["task=multiple_choice", "data=sentence_grammar", *CHARS, *SMALL],
     "seq2seq": FAMILIES["encoder_decoder"],
@@ -114,6 +114,10 @@ if __name__ == "__main__":
     from headtohead.training import compiling
 
     compiling.BACKEND = backend
+    known: dict[tuple[str, ...], dict[str, Any]] = {}
     for name in names or CASES:
-        sys.stdout.write(json.dumps({"case": name, **tried(Path(target), CASES[name])}) + "\n")
+        case = tuple(CASES[name])
+        if case not in known:
+            known[case] = tried(Path(target), CASES[name])
+        sys.stdout.write(json.dumps({"case": name, **known[case]}) + "\n")
         sys.stdout.flush()

@@ -16,8 +16,7 @@ import pytest
 from compiled_runs import CASES, CHECKPOINTING, FAMILIES, TASKS
 
 from headtohead.building.choices import choices
-from headtohead.training.compiling import CompilingReport, compile_features
-from small_models import small_model
+from headtohead.training.compiling import CompilingReport
 
 NATIVE = ("model=decoder_only", "model=cnn", "checkpointing=full")
 """Those that are compiled to machine code too, each for the better part of a minute."""
@@ -80,7 +79,6 @@ def test_a_run_says_that_it_compiles_and_how_long_it_did(
 ) -> None:
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
     monkeypatch.setenv("HEADTOHEAD_CACHE", "somewhere")
-    compile_features(small_model("decoder_only"))
     report: Any = CompilingReport()
     with caplog.at_level(logging.INFO, logger="headtohead"):
         report.on_train_start(None, None)

@@ -19,10 +19,14 @@ _log = logging.getLogger(__name__)
 
 
 def compile_features(model: Architecture) -> None:
-    """Compile the function, not the module: names of weights stay as they are. Code of the same shapes is read from
-    where an earlier run left it."""
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_root() / "compiled"))
+    """Compile the function, not the module: names of weights stay as they are."""
+    compiled_code()
     model.features = torch.compile(model.features, backend=BACKEND)  # type: ignore[method-assign]
+
+
+def compiled_code() -> str:
+    """The folder where a run leaves its code, for later ones of the same shapes; torch is told of it."""
+    return os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_root() / "compiled"))
 
 
 class CompilingReport(Callback):
@@ -36,9 +40,9 @@ class CompilingReport(Callback):
         self._since = time.perf_counter()
         if is_main_process():
             _log.info(
-                "trainer.compile=true: the first step waits for the compiler, usually one to two minutes, and some ten "
-                "seconds where a run of the same shapes has left its code in %s",
-                os.environ["TORCHINDUCTOR_CACHE_DIR"],
+                "trainer.compile=true: the first step waits for the compiler, usually half a minute to two minutes, "
+                "and a few seconds where a run of the same shapes has left its code in %s",
+                compiled_code(),
             )
 
     @override
