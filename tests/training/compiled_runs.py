@@ -25,8 +25,8 @@ FAMILIES: dict[str, list[str]] = {
     "encoder_decoder": ["model=encoder_decoder", "task=seq2seq", *PAIRS, *SMALL],
     "encoder_only": [*MASKED, *SMALL],
     "external": [
-        "model=external", "model.module._target_=plain_modules.NextToken", "model.module.vocab_size=64",
-        "data.packing=none", *LINES,
+        "model=external", "model.module._target_=plain_modules.MaskedMean", "model.module.vocab_size=64",
+        "model.module.num_classes=2", *LABELS,
     ],
     "mlp": ["model=mlp", *IMAGES, *NARROW],
     "recurrent": ["model=recurrent", *LINES, *NARROW],
@@ -41,7 +41,8 @@ TASKS: dict[str, list[str]] = {
     "image_classification": FAMILIES["vision_transformer"],
     "masked_lm": FAMILIES["encoder_only"],
     "masked_lm_next_sentence": [
-        "model=encoder_only", "task=masked_lm_next_sentence", "data=pair_grammar", *CHARS, *SMALL,
+        "model=encoder_only", "task=masked_lm_next_sentence", "data=next_sentence", "data.path=FOLDER/documents.txt",
+        "data.documents=line", "data.tokenizer=char", "data.batch_size=8", *SMALL,
     ],
     "multiple_choice": ["task=multiple_choice", "data=sentence_grammar", *CHARS, *SMALL],
     "seq2seq": FAMILIES["encoder_decoder"],
@@ -83,7 +84,8 @@ def losses(folder: Path, case: list[str], *, compiled: bool) -> list[float]:
 
     has_none = {"model=external", "model=bag_of_words"} & set(case)
     quiet = QUIET[:-1] if has_none else QUIET
-    record = h2h.train(h2h.compose("train", [*case, *quiet, f"trainer.compile={compiled}", f"output_dir={folder}"]))
+    placed = [one.replace("FOLDER", str(folder)) for one in case]
+    record = h2h.train(h2h.compose("train", [*placed, *quiet, f"trainer.compile={compiled}", f"output_dir={folder}"]))
     assert record.status == "finished" and record.path is not None, record.reason
     found = RunFolder.open(record.path).metrics()
     return [value for name in ("train/loss", "validation/loss") if name in found for value in found[name].value]
@@ -114,6 +116,8 @@ if __name__ == "__main__":
     from headtohead.training import compiling
 
     compiling.BACKEND = backend
+    lines = [" ".join(f"Sentence {n} of text {text}." for n in range(6)) for text in range(30)]
+    (Path(target) / "documents.txt").write_text("\n".join(lines), encoding="utf-8")
     known: dict[tuple[str, ...], dict[str, Any]] = {}
     for name in names or CASES:
         case = tuple(CASES[name])
