@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 import compiled_runs
@@ -16,7 +17,7 @@ import pytest
 from compiled_runs import CASES, CHECKPOINTING, FAMILIES, TASKS
 
 from headtohead.building.choices import choices
-from headtohead.training.compiling import CompilingReport
+from headtohead.training import compiling
 
 NATIVE = ("model=decoder_only", "model=cnn", "checkpointing=full")
 """Those that are compiled to machine code too, each for the better part of a minute."""
@@ -59,7 +60,10 @@ def test_compiled_losses_are_those_of_eager(graphs: dict[str, dict[str, Any]], c
 def test_machine_code_gives_the_losses_of_eager_and_is_kept_for_the_next_run(tmp_path: Path) -> None:
     for found in found_by(tmp_path, "inductor", NATIVE).values():
         assert found["compiled"] == pytest.approx(found["eager"], rel=1e-5)
-    assert any((tmp_path / "cache" / "compiled").rglob("*.so")), "code lies in the cache of the project"
+    left = set((tmp_path / "cache" / "compiled").rglob("*.so"))
+    assert left, "code lies in the cache of the project"
+    found_by(tmp_path, "inductor", NATIVE[:1])
+    assert set((tmp_path / "cache" / "compiled").rglob("*.so")) == left, "a second run of the same shapes makes none"
 
 
 def test_every_family_task_and_kind_of_checkpointing_is_tried() -> None:
@@ -71,12 +75,17 @@ def test_every_family_task_and_kind_of_checkpointing_is_tried() -> None:
 def test_a_run_says_that_it_compiles_and_how_long_it_did(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(Path(gettempdir()) / "torchinductor_me"))  # as torch has it
     monkeypatch.setenv("HEADTOHEAD_CACHE", "somewhere")
-    report: Any = CompilingReport()
+    report: Any = compiling.CompilingReport()
     with caplog.at_level(logging.INFO, logger="headtohead"):
         report.on_train_start(None, None)
         assert "waits for the compiler" in caplog.text and str(Path("somewhere") / "compiled") in caplog.text
         for _ in range(2):
             report.on_train_batch_end(None, None, None, None, 0)
     assert caplog.text.count("the first step took") == 1
+
+
+def test_code_lies_where_the_user_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "mine")
+    assert compiling.compiled_code() == "mine"

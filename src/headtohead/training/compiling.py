@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import time
+from pathlib import Path
+from tempfile import gettempdir
 
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
@@ -15,6 +17,7 @@ from headtohead.data.places import cache_root
 from headtohead.training.distributed import is_main_process
 
 BACKEND = "inductor"
+_FOLDER = "TORCHINDUCTOR_CACHE_DIR"
 _log = logging.getLogger(__name__)
 
 
@@ -26,7 +29,15 @@ def compile_features(model: Architecture) -> None:
 
 def compiled_code() -> str:
     """The folder where a run leaves its code, for later ones of the same shapes; torch is told of it."""
-    return os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_root() / "compiled"))
+    given = os.environ.get(_FOLDER)
+    if given is None or _is_temporary(Path(given)):
+        os.environ[_FOLDER] = str(cache_root() / "compiled")
+    return os.environ[_FOLDER]
+
+
+def _is_temporary(folder: Path) -> bool:
+    """Whether torch chose it, which it writes there as soon as it is imported."""
+    return folder.parent == Path(gettempdir()).absolute() and folder.name.startswith("torchinductor_")
 
 
 class CompilingReport(Callback):
