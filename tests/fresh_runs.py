@@ -13,6 +13,7 @@ from headtohead.examining.finished import FinishedRun, open_run
 from headtohead.tracking.record import RunRecord
 from headtohead.tracking.store import RunFolder
 from headtohead.training.checkpoints import BEST, save
+from headtohead.training.precision import Precision
 
 SMALL = ["model.d_model=16", "model.num_heads=2", "model.num_layers=2"]
 ROWS = ["data.num_train=60", "data.num_validation=8", "data.num_test=8"]
@@ -28,7 +29,7 @@ def fresh_run(outputs: Path, *overrides: str) -> FinishedRun:
     folder.write_record(RunRecord(id=folder.id, name="fresh", status="finished", config=config))
     folder.write_config(yaml.safe_dump(config))
     torch.manual_seed(0)
-    model = make_model(config)
+    model = make_model(config).to(Precision(config["precision"]["name"]).of_weights)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))

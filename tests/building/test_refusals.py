@@ -139,6 +139,7 @@ COMBINATIONS = {
     "trainer=ddp data.batch_size=1": ["data.batch_size=1", "devices=2", "at least 2"],
     "trainer=ddp trainer.devices=16 data.batch_size=32 trainer.accumulate=3": ["data.batch_size=32", "at least 48"],
     "model/norm=batch_norm trainer.accumulate=2": ["model/norm=batch_norm", "trainer.accumulate=2", "layer_norm"],
+    "model/feedforward=moe trainer.accumulate=4": ["trainer.accumulate=4", "model.feedforward.balance=micro_batch"],
     "model/position=rotary_2d": ["model/position=rotary_2d places the patches", "vision_transformer"],
     "model/position=sinusoidal model.d_model=63": ["model/position=sinusoidal", "multiple of 2, not 63"],
     "model/position=t5_bias model.position.num_buckets=3": ["num_buckets=3", "even"],

@@ -178,3 +178,8 @@ def test_the_registration_beside_the_runs_says_what_makes_their_arms(tmp_path: P
     (tmp_path / "registrations" / "x.json").write_text(json.dumps({"study": {"arms": arms}}))
     (unlike,) = contest_of(found, Terms("a")).unlike
     assert [one.name for one in unlike.conditions] == ["data.batch_size"] and unlike.arm_is_known
+
+
+def test_experts_balanced_over_parts_of_a_batch_are_told_from_others() -> None:
+    changed = {"config.model.feedforward.balance": "micro_batch", "config.trainer.accumulate": 4}
+    assert named(changed) == ["model.feedforward.balance", "trainer.accumulate"]

@@ -46,14 +46,23 @@ def test_performer_looks_in_orthogonal_directions() -> None:
     assert torch.allclose(products, products.diagonal().diag(), atol=1e-4)
 
 
-def test_performer_draws_anew_in_training_alone_and_as_often_as_asked() -> None:
+def test_performer_draws_anew_after_as_many_steps_as_asked_whatever_is_read_meanwhile() -> None:
     mixer = Performer(32, num_heads=4, causal=True, redraw_every=2)
     x, seen = torch.randn(1, 5, 32), [mixer.directions]
-    for training in (False, False, True, True):
-        mixer.train(training)(x, Context())
+    for step in range(4):
+        mixer.begin_step(step, torch.Generator().manual_seed(step))
+        for _ in range(1 + step):
+            mixer(x, Context())
         seen.append(mixer.directions)
-    assert all(torch.equal(one, seen[0]) for one in seen[:4])
-    assert not torch.equal(seen[4], seen[0])
+    assert all(torch.equal(one, seen[0]) for one in seen[:3]) and torch.equal(seen[3], seen[4])
+    assert not torch.equal(seen[3], seen[0])
+
+
+def test_a_checkpoint_that_counts_passes_is_read() -> None:
+    mixer = Performer(32, num_heads=4, causal=True)
+    directions = torch.randn_like(mixer.directions)
+    mixer.load_state_dict({**mixer.state_dict(), "directions": directions, "num_passes": torch.tensor(3)})
+    assert torch.equal(mixer.directions, directions)
 
 
 def test_keys_of_wide_heads_stay_within_float32() -> None:
@@ -113,7 +122,7 @@ def test_heads_of_retention_remember_ever_longer() -> None:
         ("mamba2", {"head_width": 5}, "head_width=5 does not divide mamba2's 64 inner channels"),
         ("mamba2", {"num_groups": 3}, "num_groups=3 does not divide mamba2's 4 heads"),
         ("performer", {"num_features": 0}, "num_features=0 is no number of features"),
-        ("performer", {"redraw_every": 0}, "redraw_every=0 is no number of passes"),
+        ("performer", {"redraw_every": 0}, "redraw_every=0 is no number of steps"),
         ("linear_attention", {"chunk_size": 0}, "chunk_size=0 is no number of tokens"),
         ("retention", {"chunk_size": 0}, "chunk_size=0 is no number of tokens"),
     ],

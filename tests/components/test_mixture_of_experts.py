@@ -128,3 +128,42 @@ def test_more_experts_per_token_than_there_are_is_refused() -> None:
 def test_experts_without_room_are_refused() -> None:
     with pytest.raises(ValueError, match=r"capacity=-1\.0 leaves experts no room"):
         MixtureOfExperts(4, capacity=-1.0)
+
+
+class Beside:
+    """One of several devices, told what the others count."""
+
+    def __init__(self, rank: int, counts: list[Tensor]) -> None:
+        self.rank, self.counts = rank, counts
+
+    def gathered(self, counts: Tensor) -> Tensor:
+        assert torch.equal(counts, self.counts[self.rank])
+        return torch.stack(self.counts)
+
+
+@pytest.mark.parametrize("capacity", [None, 0.8])
+def test_devices_that_share_a_batch_give_what_one_gives(capacity: float | None) -> None:
+    torch.manual_seed(0)
+    layer = MixtureOfExperts(6, num_experts=3, experts_per_token=2, capacity=capacity).double()
+    x, valid = torch.randn(5, 7, 6, dtype=torch.float64), torch.rand(5, 7) < 0.8
+    whole, whole_loss, figures = layer(x, Context(valid=valid)), layer.take_loss(), layer.take_figures()
+    shares = [(part, kept) for part, kept in zip(x.split([2, 3]), valid.split([2, 3]), strict=True)]
+    counts = []
+    for part, kept in shares:
+        experts = layer.route(part.flatten(0, 1)).experts.T
+        counts.append((torch.nn.functional.one_hot(experts, 3) * kept.flatten()[:, None]).sum(1))
+    found, losses = [], []
+    for rank, (part, kept) in enumerate(shares):
+        layer.devices = Beside(rank, counts)
+        found.append(layer(part, Context(valid=kept)))
+        losses.append(layer.take_loss())
+        assert layer.take_figures() == pytest.approx(figures), "loads are those of the whole batch"
+    torch.testing.assert_close(torch.cat(found)[valid], whole[valid])
+    torch.testing.assert_close(sum(losses), whole_loss)
+
+
+def test_a_part_balanced_by_itself_asks_no_other_device() -> None:
+    layer = MixtureOfExperts(6, num_experts=3, balance="micro_batch")
+    layer.devices = Beside(0, [])
+    layer(torch.randn(2, 5, 6), Context())
+    assert layer.take_loss() is not None

@@ -28,7 +28,7 @@ class TestCausalView:
         batch = Batch(rows=torch.arange(1), tokens=torch.tensor([[7, 8, 0, 0]]), valid=valid)
         seen = CausalLanguageModelling().view(batch, seed=0, epoch=0)
         assert seen.targets.tolist() == [[8, IGNORED, IGNORED]]
-        assert seen.valid.tolist() == [[True, True, False]]
+        assert seen.valid.tolist() == [[True, False, False]], "what only ends a row is not read"
 
     def test_no_document_predicts_the_next_one(self) -> None:
         segments, positions = torch.tensor([[0, 0, 1, 1]]), torch.tensor([[0, 1, 0, 1]])

@@ -49,8 +49,9 @@ class Rows(Split):
         numbers = torch.from_numpy(np.asarray(rows))
         if self._lengths is None:
             return Batch(rows=numbers, tokens=tokens)
-        valid = torch.arange(LENGTH + 1) < torch.from_numpy(self._lengths[rows])[:, None]
-        return Batch(rows=numbers, tokens=tokens.masked_fill(~valid, 0), valid=valid)
+        lengths = torch.from_numpy(self._lengths[rows])
+        valid = torch.arange(int(lengths.max())) < lengths[:, None]
+        return Batch(rows=numbers, tokens=tokens[:, : valid.shape[1]].masked_fill(~valid, 0), valid=valid)
 
 
 class TinyData(DataSource):

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from programs import records_of
 from runs import curve, losses, make_model, parts
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.components.checkpointing import Checkpointing
+from headtohead.components.mixers.performer import Performer
 from headtohead.components.mixture_of_experts import MixtureOfExperts
 from headtohead.training.run import train
 
 
-def model(**options: float) -> partial:
+def model(**options: Any) -> partial:
     experts = partial(MixtureOfExperts, num_experts=4, experts_per_token=1, multiple=1.0, **options)
     return partial(make_model, feedforward=experts, dropout=0.0)
 
@@ -64,3 +67,42 @@ def test_recomputation_leaves_losses_and_loads_as_they_are(tmp_path: Path) -> No
     again = train(parts(tmp_path / "again", make_model=model(), checkpointing=Checkpointing("full")))
     for name in ("train/loss", "experts/stack.blocks.0.feedforward/load_0"):
         assert curve(again.path, name) == pytest.approx(curve(plain.path, name), rel=1e-5)
+
+
+def test_a_batch_in_parts_is_refused_unless_each_part_is_to_be_balanced_by_itself(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"trainer\.accumulate=2 .*balance=micro_batch"):
+        train(parts(tmp_path, make_model=model(), accumulate=2))
+    for free in ({"balance": "micro_batch"}, {"balance_weight": 0.0, "z_weight": 0.0}):
+        assert train(parts(tmp_path, make_model=model(**free), accumulate=2)).status == "finished"
+
+
+def test_each_part_balanced_by_itself_trains_something_else(tmp_path: Path) -> None:
+    def last(accumulate: int, **options: Any) -> float:
+        return losses(tmp_path, make_model=model(balance_weight=1.0, **options), accumulate=accumulate)[-1]
+
+    whole = last(1)
+    assert last(1, balance="micro_batch") == pytest.approx(whole, rel=1e-6)
+    assert last(4, balance="micro_batch") != pytest.approx(whole, rel=1e-5)
+
+
+TWO = """
+from test_experts import COMPARED
+
+for make in COMPARED:
+    tell(train(parts(folder, make_model=make, strategy="ddp", devices=2)))
+"""
+COMPARED = (
+    model(balance_weight=1.0),
+    model(balance_weight=1.0, capacity=1.0),
+    partial(make_model, dropout=0.0, mixer=partial(Performer, redraw_every=2)),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_two_devices_balance_their_batch_as_one_does(tmp_path: Path) -> None:
+    """Shares, capacities and directions drawn anew are those of the whole batch."""
+    alone = [train(parts(tmp_path / "one", make_model=make)) for make in COMPARED]
+    for one, two in zip(alone, records_of(TWO, tmp_path), strict=True):
+        for name in ("train/loss", "test/loss"):
+            assert curve(two.path, name) == pytest.approx(curve(one.path, name), rel=1e-5)

@@ -22,6 +22,7 @@ from headtohead.tracking.store import RunFolder
 from headtohead.training.optimizers import adamw
 from headtohead.training.outcomes import Diverged, outcome_of
 from headtohead.training.parts import Parts
+from headtohead.training.precision import Precision, PrecisionName
 from headtohead.training.run import train
 from headtohead.training.schedules import constant
 
@@ -58,6 +59,15 @@ def test_a_resumed_run_has_bit_equal_losses_to_an_undisturbed_one(tmp_path: Path
         assert curve(second.path, name) == curve(whole.path, name)
     assert replace(second.progress, seconds=0) == replace(whole.progress, seconds=0)
     assert second.metrics == whole.metrics and second.selection == whole.selection
+
+
+@pytest.mark.parametrize("name", ["64-true", "bf16-true", "bf16-mixed"])
+def test_a_resumed_run_has_bit_equal_losses_in_every_precision(tmp_path: Path, name: PrecisionName) -> None:
+    precision = Precision(name)
+    whole = losses(tmp_path, precision=precision)
+    first = interrupted(tmp_path, 6, precision=precision)
+    second = train(parts(tmp_path, resume_from=first.path, precision=precision))
+    assert curve(second.path) == whole
 
 
 def test_a_run_may_be_stopped_and_resumed_again_and_again(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ class Clock:
 
 def run_step(meter: Meter, clock: Clock, seconds: float, *, tokens: int = 10, waited: float = 0.0) -> None:
     clock.now += seconds
-    meter.add(samples=2, tokens=tokens, flops=1000.0, waited=waited)
+    meter.add(samples=2, tokens=tokens, flops=1000.0, padding=250.0, waited=waited)
 
 
 def test_rates_are_work_over_time() -> None:
@@ -36,6 +36,7 @@ def test_rates_are_work_over_time() -> None:
             "step_seconds": 1.0,
             "data_wait_share": 0.2,
             "flops_per_second": 1000.0,
+            "padding_share": 0.2,
             "mfu": 0.1,
         }
     )

@@ -17,7 +17,7 @@ import pytest
 import torch
 from PIL import Image
 from programs import records_of
-from runs import curve, make_model, parts
+from runs import LENGTH, TinyData, curve, make_model, parts
 
 from headtohead.components.norms import BatchNorm
 from headtohead.probing.archive import read_maps
@@ -54,7 +54,7 @@ def last_state(record: RunRecord) -> dict[str, torch.Tensor]:
 
 
 def test_the_end_of_a_run_leaves_a_picture_and_the_numbers_of_every_layer(tmp_path: Path) -> None:
-    record = train(parts(tmp_path))
+    record = train(parts(tmp_path, data=TinyData(ragged=False)))
     assert [folder.name for folder in attention_of(record).iterdir()] == ["step_000012"]
     files = {file.name for file in (attention_of(record) / "step_000012").iterdir()}
     layers = ("stack.0.mixer", "stack.1.mixer")
@@ -62,7 +62,7 @@ def test_the_end_of_a_run_leaves_a_picture_and_the_numbers_of_every_layer(tmp_pa
     pixels = picture(attention_of(record) / "step_000012" / "stack.0.mixer.png")
     assert pixels.max() > 200 and len(np.unique(pixels.reshape(-1, 3), axis=0)) > 30
     archive = read_maps(attention_of(record) / "step_000012" / "stack.0.mixer.npz")
-    assert archive.maps.weights.shape == (2, 2, 12, 12) and archive.maps.causal
+    assert archive.maps.weights.shape == (2, 2, LENGTH, LENGTH) and archive.maps.causal
     assert archive.queries is not None and set(archive.queries[0]) <= {str(number) for number in range(29)}
 
 

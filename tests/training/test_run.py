@@ -17,6 +17,7 @@ from pytorch_lightning.plugins import MixedPrecision
 from runs import NUM_ROWS, TinyData, curve, losses, make_model, parts
 
 from headtohead.components.checkpointing import Checkpointing
+from headtohead.components.mixers.performer import Performer
 from headtohead.components.mixers.s4d import S4d
 from headtohead.components.mixers.softmax_attention import SoftmaxAttention
 from headtohead.components.norms import BatchNorm
@@ -90,9 +91,25 @@ def test_accumulation_changes_nothing_but_rounding(tmp_path: Path) -> None:
 
 
 def test_accumulation_is_metered_as_one_step(tmp_path: Path) -> None:
-    progress = [train(parts(tmp_path, accumulate=accumulate)).progress for accumulate in (1, 4)]
-    assert progress[0].tokens == progress[1].tokens
-    assert progress[0].flops == progress[1].flops
+    """Each part is padded to its own longest row."""
+    progress = [train(parts(tmp_path, accumulate=accumulate)).progress for accumulate in (1, 4, 8)]
+    assert len({one.tokens for one in progress}) == 1
+    assert len({one.flops for one in progress}) == 1
+
+
+def test_padding_is_a_share_of_its_own_and_no_work_of_the_model(tmp_path: Path) -> None:
+    ragged, even = (train(parts(tmp_path, data=TinyData(ragged=ragged))) for ragged in (True, False))
+    assert even.throughput["padding_share"] == 0 < ragged.throughput["padding_share"] < 1
+    assert ragged.progress.flops < even.progress.flops
+
+
+def test_directions_are_drawn_anew_by_steps_however_many_passes_one_takes(tmp_path: Path) -> None:
+    def curve_of(accumulate: int, redraw_every: int | None = 2) -> list[float]:
+        make = partial(still, mixer=partial(Performer, redraw_every=redraw_every))
+        return losses(tmp_path, make_model=make, max_steps=6, accumulate=accumulate)
+
+    assert curve_of(4) == pytest.approx(curve_of(1), rel=1e-6)
+    assert curve_of(1, redraw_every=None) != pytest.approx(curve_of(1), rel=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["full", "every_k", "attention"])

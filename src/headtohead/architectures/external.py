@@ -196,7 +196,7 @@ class External(Decodes):
     def _tried(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """Counting is the first that is asked of a module: whatever is wrong in it is said here."""
         try:
-            return self.features(**inputs)
+            return External.features(self, **inputs)  # as written: what is counted would never be compiled after it
         except (ValueError, torch.OutOfMemoryError):
             raise
         except Exception as error:

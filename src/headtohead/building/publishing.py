@@ -18,7 +18,7 @@ from headtohead.pretrained.family import Family, InexpressibleError
 from headtohead.pretrained.writing import write_checkpoint
 
 _FROM_DATA = ("vocab_size", "max_length", "max_target_length", "num_classes", "image_shape")
-_ONLY_IN_TRAINING = {"training", "dropout", "drop_path", "p", "balance_weight", "z_weight", "capacity"}
+_ONLY_IN_TRAINING = {"training", "dropout", "drop_path", "p", "balance", "balance_weight", "z_weight", "capacity"}
 _SHOWN = 3
 
 

@@ -1,4 +1,4 @@
-"""What cannot be combined with a model spread over devices, with the reason and the way out."""
+"""What cannot be combined with a model spread over devices or a batch read in parts, with reason and way out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PRECISIONS = ("32-true", "bf16-true", "bf16-mixed")
 
 
 def rules() -> tuple[Callable[[View], Iterator[str]], ...]:
-    return (_devices, _precision, _formats, _weight_averaging, _compile, _heads, _scores, _noise)
+    return (_devices, _precision, _formats, _weight_averaging, _compile, _heads, _scores, _noise, _balance)
 
 
 def _parts(view: View) -> int:
@@ -107,3 +107,18 @@ def _noise(view: View) -> Iterator[str]:
             f"model.dropout={dropout} would draw the same noise for each device's part of a layer under "
             f"trainer.tensor_parallel={_parts(view)}: set it to 0, or use trainer=fsdp trainer.tensor_parallel=1"
         )
+
+
+def _balance(view: View) -> Iterator[str]:
+    accumulate = view.trainer.get("accumulate", 1)
+    for side in view.sides():
+        node = side.nodes.get("feedforward", {})
+        takes_shares = any(node.get(name) for name in ("balance_weight", "z_weight", "capacity"))
+        if accumulate > 1 and node.get("balance") == "batch" and takes_shares:
+            own = (view.model.get(side.path.partition(".")[2]) or {}).get("feedforward")
+            path = f"{side.path if own else 'model'}.feedforward"
+            yield (
+                f"{path} takes the shares of its experts over the batch of a step, of which trainer.accumulate="
+                f"{accumulate} shows it a part at a time: set trainer.accumulate=1, or {path}.balance=micro_batch, "
+                "which takes them over each part and trains something else"
+            )

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from headtohead.components.auxiliary import HasAuxiliaryLoss
+from headtohead.components.auxiliary import Balance, HasAuxiliaryLoss, OneDevice
 from headtohead.components.checkpointing import is_recomputing
 from headtohead.components.contracts import Context, CostQuery, Costs, FeedForward
 from headtohead.components.feedforwards import Activation, DenseFeedForward
@@ -33,11 +33,26 @@ class Routes:
     """What the router said."""
 
 
+@dataclass(frozen=True)
+class Demand:
+    """How many routes lead to each expert, of all tokens over which shares and capacity are taken."""
+
+    counts: Int[Tensor, "k E"]
+    """By choice."""
+    before: Int[Tensor, "k E"]
+    """Those that find room before this device's first token."""
+
+    @property
+    def by_expert(self) -> Int[Tensor, " E"]:
+        return self.counts.sum(0)
+
+
 class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
     """The sum of the chosen experts' outputs, each times its weight.
 
     `capacity` limits how many tokens an expert takes in training, as a multiple of an equal share, and drops what is
-    beyond it: then a token's output depends on those before it in the batch. Evaluation drops nothing.
+    beyond it: then a token's output depends on those before it in the batch. Evaluation drops nothing. `balance` says
+    of which tokens an expert's share is taken.
     """
 
     no_width_rule = "its router needs rules of its own (https://arxiv.org/abs/2508.09752)"
@@ -51,6 +66,7 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         experts_per_token: int = 2,
         capacity: float | None = None,
         renormalise: bool = True,
+        balance: Balance = "batch",
         balance_weight: float = 0.01,
         z_weight: float = 0.001,
         multiple: float = 4.0,
@@ -67,7 +83,7 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         if capacity is not None and not capacity > 0:
             raise UsageError(f"capacity={capacity} leaves experts no room: choose above 0, such as 1.25, or null")
         self.d_model, self.num_experts, self.experts_per_token = d_model, num_experts, experts_per_token
-        self.capacity, self.renormalise = capacity, renormalise
+        self.capacity, self.renormalise, self.balance = capacity, renormalise, balance
         self.balance_weight, self.z_weight = balance_weight, z_weight
         self.router = nn.Linear(d_model, num_experts, bias=False)
         self.experts = nn.ModuleList(
@@ -82,6 +98,7 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
             )
             for _ in range(num_experts)
         )
+        self._demand: Demand | None = None
         self._loss: Tensor | None = None
         self._loads: Tensor | None = None
         self._dropped: Tensor | None = None
@@ -89,10 +106,12 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         tokens = x.flatten(0, 1)
         routes = self.route(tokens)
-        real = None if context.valid is None else context.valid.flatten()
-        kept = self._kept(routes, real)
+        kept = None
         if self.training:
-            self._note(routes, kept, real)
+            wanted = self._wanted(routes, context)
+            demand = self._demanded(wanted)
+            kept = None if self.capacity is None else self._kept(wanted, demand)
+            self._note(routes, demand, context)
         return self._mixed(tokens, routes, kept, context).view_as(x)
 
     def route(self, tokens: Float[Tensor, "N D"]) -> Routes:
@@ -120,32 +139,50 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         outputs_by_route = torch.cat(outputs) * weights[order, None]
         return torch.zeros_like(tokens).index_add(0, token, outputs_by_route.to(tokens.dtype))
 
-    def _kept(self, routes: Routes, real: Bool[Tensor, " N"] | None) -> Bool[Tensor, "N k"] | None:
-        """Which routes find room: first choices before second ones, and then the order of tokens; None: all."""
-        if self.capacity is None or not self.training:
-            return None
-        wanted = torch.ones_like(routes.experts, dtype=torch.bool) if real is None else real[:, None]
-        wanted = wanted.expand_as(routes.experts)
-        room = math.ceil(self.capacity * int(wanted.sum()) / self.num_experts)
-        queue = F.one_hot(routes.experts.T, self.num_experts) * wanted.T[..., None]
-        place = queue.flatten(0, 1).cumsum(0).view_as(queue).gather(-1, routes.experts.T[..., None])[..., 0]
-        return wanted & place.T.le(room)
+    def _wanted(self, routes: Routes, context: Context) -> Int[Tensor, "k N E"]:
+        """1 where a token asks for an expert; padding asks for none."""
+        asked = F.one_hot(routes.experts.T, self.num_experts)
+        return asked if context.valid is None else asked * context.valid.flatten()[:, None]
 
-    def _note(self, routes: Routes, kept: Bool[Tensor, "N k"] | None, real: Bool[Tensor, " N"] | None) -> None:
+    def _demanded(self, wanted: Int[Tensor, "k N E"]) -> Demand:
+        """What all devices ask for; a pass that is made again need not ask them again."""
+        if is_recomputing() and self._demand is not None:
+            return self._demand
+        devices = self.devices if self.balance == "batch" else OneDevice()
+        by_device = devices.gathered(wanted.sum(1))
+        counts = by_device.sum(0)
+        # First choices before second ones, and then the order of tokens.
+        before = counts.cumsum(0) - counts + by_device[: devices.rank].sum(0)
+        self._demand = Demand(counts, before)
+        return self._demand
+
+    def _room(self, demand: Demand) -> int:
+        assert self.capacity is not None
+        return math.ceil(self.capacity * int(demand.counts.sum()) / self.num_experts)
+
+    def _kept(self, wanted: Int[Tensor, "k N E"], demand: Demand) -> Bool[Tensor, "N k"]:
+        """Which routes find room."""
+        place = wanted.cumsum(1) + demand.before[:, None]
+        return ((place <= self._room(demand)) * wanted).sum(-1).T.bool()
+
+    def _note(self, routes: Routes, demand: Demand, context: Context) -> None:
         """Keeps the losses of this pass, and what there is to tell of it."""
-        experts, scores = routes.experts, routes.scores
-        if real is not None:
-            experts, scores = experts[real], scores[real]
-        counts = experts.flatten().bincount(minlength=self.num_experts)
-        shares = counts / max(1, experts.numel())
-        balance = self.num_experts * (shares * scores.softmax(-1).mean(0)).sum()
-        loss = self.balance_weight * balance + self.z_weight * scores.logsumexp(-1).square().mean()
-        if is_recomputing():  # of the same pass as before
+        scores = routes.scores if context.valid is None else routes.scores[context.valid.flatten()]
+        loads, num_tokens = demand.by_expert, demand.counts[0].sum().clamp(min=1)
+        shares = loads.to(scores.dtype) / (num_tokens * self.experts_per_token)
+        balance = self.num_experts * (shares * scores.softmax(-1).sum(0)).sum()
+        loss = self.balance_weight * balance + self.z_weight * scores.logsumexp(-1).square().sum()
+        loss = loss / num_tokens
+        if is_recomputing():  # of the same pass as before, which must compute the same
             return
         self._loss = loss
-        lost = torch.zeros_like(counts[:1]) if kept is None else experts.numel() - kept.sum()[None]
-        self._loads = counts if self._loads is None else self._loads + counts
+        lost = 0 * loads[:1] if self.capacity is None else (loads - self._room(demand)).clamp(min=0).sum()[None]
+        self._loads = loads if self._loads is None else self._loads + loads
         self._dropped = lost if self._dropped is None else self._dropped + lost
+
+    @property
+    def takes_statistics(self) -> bool:
+        return bool(self.balance_weight or self.z_weight or self.capacity)
 
     def take_loss(self) -> Tensor | None:
         loss, self._loss = self._loss, None

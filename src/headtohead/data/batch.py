@@ -81,10 +81,18 @@ class Batch:
         return len(self.rows)
 
     @property
+    def lengths(self) -> list[tuple[int, int]]:
+        """Real tokens that the model reads of every row, in `tokens` and in `decoder_tokens`; 0 where it has none."""
+        sides = ((self.tokens, self.valid), (self.decoder_tokens, self.decoder_valid))
+        return list(zip(*(_row_lengths(tokens, valid, self.num_samples) for tokens, valid in sides), strict=True))
+
+    @property
     def num_tokens(self) -> int:
         """Real tokens that the model reads, both sides together; for images, 0."""
-        total = 0
-        for tokens, valid in ((self.tokens, self.valid), (self.decoder_tokens, self.decoder_valid)):
-            if tokens is not None:
-                total += int(valid.sum()) if valid is not None else tokens.numel()
-        return total
+        return sum(map(sum, self.lengths))
+
+
+def _row_lengths(tokens: Tensor | None, valid: Tensor | None, num_rows: int) -> list[int]:
+    if tokens is None:
+        return [0] * num_rows
+    return [tokens.shape[1]] * num_rows if valid is None else valid.sum(1).tolist()

@@ -18,7 +18,7 @@ from headtohead.data.tokenizers import is_given
 from headtohead.tasks.contracts import Task
 from headtohead.tracking.record import RunRecord
 from headtohead.tracking.store import RunFolder, load_run
-from headtohead.training.checkpoints import load_weights
+from headtohead.training.checkpoints import load_weights, put_weights
 
 if TYPE_CHECKING:
     from headtohead.examining.generation.prompts import Prompt
@@ -49,7 +49,7 @@ class FinishedRun:
 
     @cached_property
     def model(self) -> Architecture:
-        """In evaluation mode, on the CPU, in 32 bits."""
+        """In evaluation mode, on the CPU, in 64 bits where it was trained so, else in 32."""
         return self.model_with(lambda config: config)
 
     @property
@@ -116,7 +116,7 @@ class FinishedRun:
     def model_with(self, changed: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Architecture:
         """The model of a configuration that differs where its weights do not (a longer context, a rotary scaling)."""
         model = make_model(changed(self.config))
-        model.load_state_dict(load_weights(self.folder))
+        put_weights(load_weights(self.folder), model)
         return model.eval()
 
     def attention(self, text: str, *, second: str | None = None, target: str | None = None) -> Attention:

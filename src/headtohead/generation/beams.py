@@ -14,7 +14,7 @@ from torch import Tensor
 
 from headtohead.architectures.decoding import Decodes, select_rows
 from headtohead.generation.choosing import seen_tokens
-from headtohead.generation.prompts import as_batch
+from headtohead.generation.prompts import as_batch, read_before
 from headtohead.generation.sampling import with_repetition_penalty
 from headtohead.generation.strategy import Strategy
 
@@ -59,19 +59,19 @@ class _Beams:
 
     def __init__(
         self,
-        prompts: Sequence[Sequence[int]],
+        read: Sequence[Sequence[int]],
         how: Strategy,
         ends: Collection[int],
         vocab_size: int,
         device: torch.device,
     ) -> None:
         self.how, self.num = how, how.beams
-        self.finds = [_Finds(how) for _ in prompts]
-        self.rows = torch.arange(len(prompts) * self.num, device=device)
-        self.first = self.rows.view(len(prompts), self.num)[:, :1]
+        self.finds = [_Finds(how) for _ in read]
+        self.rows = torch.arange(len(read) * self.num, device=device)
+        self.first = self.rows.view(len(read), self.num)[:, :1]
         self.written = torch.zeros(len(self.rows), 0, dtype=torch.long, device=device)
         # All beams of a prompt begin alike: only the first may go on from there.
-        self.sums = torch.full((len(prompts), self.num), _NEVER, dtype=torch.float64, device=device)
+        self.sums = torch.full((len(read), self.num), _NEVER, dtype=torch.float64, device=device)
         self.sums[:, 0] = 0.0
         self.ending = torch.zeros(vocab_size, dtype=torch.bool, device=device)
         self.ending[list(ends)] = True
@@ -79,7 +79,7 @@ class _Beams:
         self.num_candidates = self.num * min(1 + len(ends), vocab_size)
         self.seen = None
         if how.repetition_penalty != 1.0:
-            self.seen = seen_tokens(prompts, vocab_size, device).repeat_interleave(self.num, dim=0)
+            self.seen = seen_tokens(read, vocab_size, device).repeat_interleave(self.num, dim=0)
 
     def go_on(self, logits: Float[Tensor, "R V"]) -> Int[Tensor, " R"]:
         """Writes one more token in every row; the rows that these go on from."""
@@ -134,7 +134,7 @@ def search(
     device = next(model.parameters()).device
     tokens, valid = as_batch(prompts, model, device)
     logits, state = model.start(tokens, valid, room=how.max_new_tokens, bos_id=bos_id)
-    beams = _Beams(prompts, how, ends, logits.shape[-1], device)
+    beams = _Beams(read_before(prompts, model, bos_id), how, ends, logits.shape[-1], device)
     of_prompt = beams.rows // beams.num
     select_rows(state, of_prompt)
     logits = logits[of_prompt]

@@ -16,11 +16,20 @@ from headtohead.generation.strategy import Strategy
 class Chooser:
     """One token for every row; rows are the samples of the first prompt, then those of the second, and so on."""
 
-    def __init__(self, how: Strategy, prompts: Sequence[Sequence[int]], *, vocab_size: int, device: torch.device):
+    def __init__(
+        self,
+        how: Strategy,
+        prompts: Sequence[Sequence[int]],
+        read: Sequence[Sequence[int]],
+        *,
+        vocab_size: int,
+        device: torch.device,
+    ) -> None:
+        """`read` is what stands before each text in what the model goes on with."""
         self.how, self.written = how, 0
         self.seen = None
         if how.repetition_penalty != 1.0:
-            self.seen = seen_tokens(prompts, vocab_size, device).repeat_interleave(how.num_samples, dim=0)
+            self.seen = seen_tokens(read, vocab_size, device).repeat_interleave(how.num_samples, dim=0)
         self.uniforms = _uniforms(how, prompts).to(device) if how.draws else None
 
     def __call__(self, logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
@@ -43,11 +52,11 @@ class Chooser:
         return draw(logits, uniform)
 
 
-def seen_tokens(prompts: Sequence[Sequence[int]], vocab_size: int, device: torch.device) -> Bool[Tensor, "B V"]:
-    """Which tokens each prompt holds."""
-    seen = torch.zeros(len(prompts), vocab_size, dtype=torch.bool)
-    for row, prompt in enumerate(prompts):
-        seen[row, list(prompt)] = True
+def seen_tokens(read: Sequence[Sequence[int]], vocab_size: int, device: torch.device) -> Bool[Tensor, "B V"]:
+    """Which tokens each row holds."""
+    seen = torch.zeros(len(read), vocab_size, dtype=torch.bool)
+    for row, tokens in enumerate(read):
+        seen[row, list(tokens)] = True
     return seen.to(device)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headtohead.architectures.decoding import Decodes, Decoding, select_rows
 from headtohead.generation.choosing import Chooser
-from headtohead.generation.prompts import as_batch
+from headtohead.generation.prompts import as_batch, read_before
 from headtohead.generation.strategy import Strategy
 
 Choose = Callable[[Float[Tensor, "B V"]], Int[Tensor, " B"]]
@@ -42,7 +42,8 @@ def stream(
     device = next(model.parameters()).device
     tokens, valid = as_batch(prompts, model, device)
     logits, state = model.start(tokens, valid, room=how.max_new_tokens, bos_id=bos_id)
-    choose = Chooser(how, prompts, vocab_size=logits.shape[-1], device=device)
+    read = read_before(prompts, model, bos_id)
+    choose = Chooser(how, prompts, read, vocab_size=logits.shape[-1], device=device)
     if how.num_samples > 1:
         rows = torch.arange(len(prompts), device=device).repeat_interleave(how.num_samples)
         select_rows(state, rows)

@@ -26,3 +26,9 @@ def as_batch(
         tokens[row, place] = torch.tensor(prompt)
         valid[row, place] = True
     return tokens.to(device), None if bool(valid.all()) else valid.to(device)
+
+
+def read_before(prompts: Sequence[Sequence[int]], model: Decodes, bos_id: int) -> list[Sequence[int]]:
+    """What stands before each text in what the model goes on with: its prompt, or, where that is a source of its own,
+    the start token."""
+    return [[bos_id] if model.reads_source else prompt for prompt in prompts]

@@ -23,7 +23,8 @@ class Strategy:
     top_p: float | None = None
     """Draw from the fewest tokens that hold this share of the probability."""
     repetition_penalty: float = 1.0
-    """Above 1, tokens of the prompt and of what is written become less likely."""
+    """Above 1, tokens of what is written and of the prompt that it goes on with become less likely; those of a source
+    do not."""
     beams: int = 1
     """Texts that a search keeps side by side."""
     length_penalty: float = 1.0

@@ -97,7 +97,7 @@ class CausalLanguageModelling(TokenPrediction):
             tokens=batch.tokens[:, :-1],
             original_tokens=None,
             targets=targets,
-            valid=_but_last(batch.valid),
+            valid=None if batch.valid is None else _with_a_next(batch.valid),
             segments=_but_last(batch.segments),
             positions=_but_last(batch.positions),
             token_types=_but_last(batch.token_types),
@@ -203,6 +203,11 @@ class CausalLanguageModelling(TokenPrediction):
 def _last_of(asked: Bool[Tensor, "B L"]) -> Int[Tensor, "B 1"]:
     """The place of each row's last target."""
     return (asked * torch.arange(1, asked.shape[1] + 1, device=asked.device)).argmax(1, keepdim=True)
+
+
+def _with_a_next(valid: Bool[Tensor, "B L"]) -> Bool[Tensor, "B M"]:
+    """What only ends a row is not read, in the longest row as in all others; a row of one token keeps it."""
+    return torch.cat([valid[:, :1], valid[:, 2:]], dim=1)
 
 
 def _but_last(tensor: Tensor | None) -> Tensor | None:

@@ -18,8 +18,11 @@ from torch.autograd.function import once_differentiable
 
 from headtohead.data.batch import IGNORED
 
-CHUNK_ELEMENTS = {"cpu": 2**23, "cuda": 2**26}
-"""Logits held at once: 32 MiB in float32, about 160 rows of GPT-2's vocabulary; more where kernels are wider."""
+_ROWS_IN_FP16 = 4096
+"""At most so many rows in one product where numbers end at 65504: a weight's gradient is a sum over them."""
+CHUNK_ELEMENTS = {"cpu": 2**25, "cuda": 2**26}
+"""Logits held at once: 128 MiB in float32, about 670 rows of GPT-2's vocabulary; more where kernels are wider. Of fewer
+rows products are slower (in bfloat16 by a third at 2^23), since each adds to the whole gradient of the weight."""
 
 
 @dataclass
@@ -121,7 +124,8 @@ class _Chunks:
         # To ask an accelerator would mean to wait for it.
         self.any_ignored = targets.device.type != "cpu" or not bool(self.kept.all())
         self.targets = torch.where(self.kept, targets, 0).unsqueeze(1)
-        self.rows = workspace.chunk_rows(len(features), len(weight), features.device)
+        rows = workspace.chunk_rows(len(features), len(weight), features.device)
+        self.rows = min(rows, _ROWS_IN_FP16) if self.dtype == torch.float16 else rows
 
     def buffer(self, name: str, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> Tensor:
         return self.workspace.take(name, shape, self.features, dtype or self.dtype)
@@ -163,8 +167,8 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         grad_enabled: bool,
     ) -> Tensor:
         needs = [grad_enabled and need for need in ctx.needs_input_grad[:3]]
+        chunks = _Chunks(features, weight, bias, targets, workspace)  # autocast says in which format it multiplies
         with torch.autocast(features.device.type, enabled=False):
-            chunks = _Chunks(features, weight, bias, targets, workspace)
             gradients = _Gradients(chunks, needs)
             losses = torch.zeros(len(features), dtype=chunks.sum_dtype, device=features.device)
             for start, stop in chunks.bounds():

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import torch
 from pytorch_lightning.plugins.io import TorchCheckpointIO
-from torch import Tensor
+from torch import Tensor, nn
 from typing_extensions import override
 
 from headtohead.errors import UsageError
@@ -77,6 +77,13 @@ def load_weights(run: Path | str) -> dict[str, Tensor]:
     """The best weights of a run, by the run's folder."""
     weights: dict[str, Tensor] = load_best(run)["model"]
     return weights
+
+
+def put_weights(weights: Mapping[str, Tensor], model: nn.Module, *, strict: bool = True) -> None:
+    """Load weights without rounding any: the model is made 64 bits wide where they are, and 32 bits hold all others."""
+    if any(weights[name].dtype == torch.float64 for name, _ in model.named_parameters() if name in weights):
+        model.double()
+    model.load_state_dict(weights, strict=strict)
 
 
 def drop(checkpoints: Path, *, keep: Literal["all", "best", "none"]) -> None:

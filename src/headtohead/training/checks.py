@@ -6,6 +6,7 @@ import torch
 from torch.distributed.fsdp import FSDPModule
 
 from headtohead.architectures.contracts import Architecture
+from headtohead.components.auxiliary import parts_with_losses
 from headtohead.components.contracts import Component, Norm
 from headtohead.errors import UsageError
 from headtohead.training.parallelism import check_division
@@ -45,6 +46,13 @@ def check_model(model: Architecture, settings: Settings, precision: Precision) -
         check_division(model, settings.tensor_parallel)
     if settings.strategy == "model_parallel" and settings.num_replicas > 1 and precision.name == "bf16-true":
         _check_one_format(model)
+    for name, part in parts_with_losses(model):
+        if settings.accumulate > 1 and part.takes_statistics and part.balance == "batch":
+            raise ValueError(
+                f"{name} ({type(part).__name__}) takes shares over the batch of a step, of which trainer.accumulate="
+                f"{settings.accumulate} shows it a part at a time: use 1, or balance=micro_batch, which takes them "
+                "over each part and trains something else"
+            )
     if not any(isinstance(module, Norm) and module.keeps_statistics for module in model.modules()):
         return
     if settings.strategy != "single":

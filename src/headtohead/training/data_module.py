@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -37,7 +38,9 @@ class StepBatch:
         self.epoch, self.training = epoch, training
         self.drawn_in = epoch if drawn_in is None else drawn_in
         self.samples = sum(part.num_samples for part in parts)
-        self.tokens = sum(part.num_tokens for part in parts)
+        self.rows_by_part = [Counter(part.lengths) for part in parts]
+        """How many rows there are of each lengths."""
+        self.tokens = sum(sum(lengths) * count for rows in self.rows_by_part for lengths, count in rows.items())
         self.scored_by_part = [_num_scored(part) for part in parts]
         self.scored = sum(self.scored_by_part)
         self.waited = 0.0

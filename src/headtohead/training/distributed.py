@@ -43,6 +43,14 @@ class Replicas:
             dist.all_reduce(tensor, group=self.group)
         return tensor
 
+    def gathered(self, counts: Tensor) -> Tensor:
+        """Return the counts of all copies in their order, along a new first dimension."""
+        if not is_distributed():
+            return counts[None]
+        of_each = [torch.empty_like(counts) for _ in range(self.size)]
+        dist.all_gather(of_each, counts.contiguous(), group=self.group)
+        return torch.stack(of_each)
+
     def sums(self, values: Sequence[float], device: torch.device) -> list[float]:
         """Each number summed over all copies, exactly for whole numbers."""
         if not is_distributed():

@@ -16,7 +16,9 @@ class Work:
     samples: int = 0
     tokens: int = 0
     flops: float = 0.0
-    """Of the model, by the ledger: recomputed activations do not count."""
+    """Of the model, by the ledger: recomputed activations do not count, nor does padding."""
+    padding: float = 0.0
+    """FLOPs spent on padding."""
     seconds: float = 0.0
     waited: float = 0.0
     """Seconds of those spent waiting for data."""
@@ -35,6 +37,7 @@ class Work:
             "step_seconds": self.seconds / self.steps,
             "data_wait_share": self.waited / self.seconds,
             "flops_per_second": achieved,
+            "padding_share": self.padding / max(1.0, self.flops + self.padding),
             "mfu": achieved / peak_flops if peak_flops else None,
         }
 
@@ -55,13 +58,14 @@ class Meter:
     def start(self) -> None:
         self._since = self._clock()
 
-    def add(self, *, samples: int, tokens: int, flops: float, waited: float) -> None:
+    def add(self, *, samples: int, tokens: int, flops: float, padding: float, waited: float) -> None:
         """One step has ended."""
         work = self._current
         work.steps += 1
         work.samples += samples
         work.tokens += tokens
         work.flops += flops
+        work.padding += padding
         work.waited += waited
 
     @property

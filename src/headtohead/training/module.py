@@ -14,10 +14,10 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 from torchmetrics import Metric
 
-from headtohead.architectures.contracts import Architecture, InputSize
-from headtohead.architectures.costs import ledger
+from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.row_flops import RowFlops
 from headtohead.components.auxiliary import parts_with_losses
-from headtohead.data.batch import Batch
+from headtohead.components.stepping import parts_with_steps
 from headtohead.errors import UsageError
 from headtohead.tracking.stages import TEST
 from headtohead.training.averaging import WeightAverage
@@ -27,7 +27,7 @@ from headtohead.training.layers import LayerNorms
 from headtohead.training.outcomes import Diverged
 from headtohead.training.parallelism import parallelise
 from headtohead.training.parts import Parts
-from headtohead.training.seeds import seed_step
+from headtohead.training.seeds import begin_step, seed_step
 from headtohead.training.sharding import clip_gradients, is_sharded
 from headtohead.training.state import RunState
 from headtohead.training.window import LossWindow
@@ -43,6 +43,8 @@ class StepWork:
     samples: int = 0
     tokens: int = 0
     flops: float = 0.0
+    padding: float = 0.0
+    """FLOPs spent on padding, which are not among these."""
     stop: bool = False
     """Whether any process was told to stop."""
 
@@ -79,6 +81,7 @@ class TrainingModule(LightningModule):
         self.test_stage = TEST
         """Under which name the test in progress is recorded."""
         self.with_losses = dict(parts_with_losses(model))
+        self._with_steps = list(parts_with_steps(model))
         """Parts that ask for a loss besides the task's, which is not in the loss that is logged."""
         self.class_names = parts.data.spec().class_names
         """What the head's rows stand for."""
@@ -89,8 +92,7 @@ class TrainingModule(LightningModule):
         self._dropout_seed = dropout_seed
         self._loaded_average: list[Tensor] | None = None
         self._count_is_checked = False
-        self._flops: dict[tuple[int, int], tuple[int, int]] = {}
-        """By lengths: per sample, and per target that counts."""
+        self._flops = RowFlops(model)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Lightning notes the hook it is in 30 times a step, and Module's own way looks for parameters each time."""
@@ -103,6 +105,8 @@ class TrainingModule(LightningModule):
         """The processes have met; the metrics of devices that divide one model count once."""
         del stage
         self.replicas = replicas_of(self.trainer)
+        for part in self.with_losses.values():
+            part.devices = self.replicas
         for metric in self.task.modules():
             if isinstance(metric, Metric):
                 metric.process_group = self.replicas.group
@@ -142,6 +146,7 @@ class TrainingModule(LightningModule):
     def training_step(self, batch: StepBatch, batch_idx: int) -> None:
         del batch_idx
         state = self.state
+        begin_step(self._with_steps, self._dropout_seed, state.step)
         seed_step(self._dropout_seed, state.step, self.replicas.rank, self.device)
         self.work = self._agree(batch)
         self.window.add(self._backward(batch))
@@ -169,17 +174,19 @@ class TrainingModule(LightningModule):
             loss = self.task.loss(self.model, part)
             counts.append(loss.count)
             share = loss.total / max(1, self.work.scored)
-            wanted = share + self._auxiliary() * loss.count / max(1, self.work.scored)
+            wanted = share + self._auxiliary(loss.count / max(1, self.work.scored))
             self._differentiate(wanted * self.replicas.size, last=place == len(batch.parts))
             shares.append(share.detach())
         if not self._count_is_checked:
             self._check_count(int(sum(counts)), batch)
         return shares[0] if len(shares) == 1 else torch.stack(shares).sum()
 
-    def _auxiliary(self) -> Tensor | float:
-        """What parts of the model ask for besides the task's loss, of the pass just made."""
-        losses = [part.take_loss() for part in self.with_losses.values()]
-        return sum((loss for loss in losses if loss is not None), start=0.0)
+    def _auxiliary(self, share: Tensor) -> Tensor | float:
+        """What parts of the model ask for besides the task's loss, of the pass just made, which holds this share of all
+        that is scored."""
+        taken = [(part, part.take_loss()) for part in self.with_losses.values()]
+        weighted = [loss if part.balance == "batch" else loss * share for part, loss in taken if loss is not None]
+        return sum(weighted, start=0.0)
 
     def _check_count(self, counted: int, batch: StepBatch) -> None:
         """Once: what the task's loss is a sum over must be what its targets promise."""
@@ -223,23 +230,12 @@ class TrainingModule(LightningModule):
             self.update_norms = self.layer_norms.updates(before)
 
     def _agree(self, batch: StepBatch) -> StepWork:
-        flops = sum(map(self._flops_of, batch.parts, batch.scored_by_part))
-        own = (batch.scored, batch.samples, batch.tokens, flops, float(self.stop_wanted))
-        scored, samples, tokens, total_flops, stop = self.replicas.sums(own, self.device)
-        return StepWork(int(scored), int(samples), int(tokens), total_flops, stop > 0)
-
-    def _flops_of(self, part: Batch, num_scored: int) -> int:
-        """The model's, at the lengths that the batch was padded to; a vocabulary's only where a target counts."""
-        lengths = (_length(part.tokens), _length(part.decoder_tokens))
-        if lengths not in self._flops:
-            none, one = (
-                ledger(self.model, InputSize(length=lengths[0], decoder_length=lengths[1], scored=scored)).totals
-                for scored in (0, 1)
-            )
-            per_sample = none.training_flops_per_sample
-            self._flops[lengths] = (per_sample, one.training_flops_per_sample - per_sample)
-        per_sample, per_target = self._flops[lengths]
-        return part.num_samples * per_sample + num_scored * per_target
+        parts = zip(batch.rows_by_part, batch.scored_by_part, strict=True)
+        by_part = [self._flops.of(rows, scored=scored) for rows, scored in parts]
+        flops = [sum(kind) for kind in zip(*by_part, strict=True)]
+        own = (batch.scored, batch.samples, batch.tokens, *flops, float(self.stop_wanted))
+        scored, samples, tokens, on_rows, on_padding, stop = self.replicas.sums(own, self.device)
+        return StepWork(int(scored), int(samples), int(tokens), on_rows, on_padding, stop > 0)
 
     def validation_step(self, batch: StepBatch, batch_idx: int) -> None:
         del batch_idx
@@ -277,10 +273,6 @@ class TrainingModule(LightningModule):
         self.state = RunState(**checkpoint["run"])
         self.window.losses = list(self.state.window)
         self._loaded_average = checkpoint["average"]
-
-
-def _length(tokens: Tensor | None) -> int:
-    return 0 if tokens is None else tokens.shape[1]
 
 
 def own(module: LightningModule) -> TrainingModule:

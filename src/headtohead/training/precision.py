@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
+Unmixed = Literal["32-true", "64-true", "bf16-true"]
 PrecisionName = Literal["32-true", "64-true", "bf16-mixed", "16-mixed", "bf16-true"]
 
 
@@ -28,9 +30,9 @@ class Precision:
         return kinds[self.name.partition("-")[0]]
 
     @property
-    def weights(self) -> torch.dtype:
-        """What weights are held in."""
-        return torch.float32 if self.name.endswith("mixed") else self.dtype
+    def of_weights(self) -> torch.dtype:
+        """The format that the weights themselves have."""
+        return self.dtype if self.name.endswith("true") else torch.float32
 
     def autocast(self, device_type: str) -> AbstractContextManager[object]:
         """In which a mixed format makes its products in 16 bits; the others need none."""
@@ -40,3 +42,8 @@ class Precision:
     def bytes_per_element(self) -> int:
         """Bytes of one activation."""
         return {"32": 4, "64": 8}.get(self.name[:2], 2)
+
+
+def precision_in_use(config: Mapping[str, Any]) -> Unmixed:
+    """Return the precision in which a finished run is used: 64 bits where it was trained so, else 32."""
+    return "64-true" if str(config["precision"]["name"]).startswith("64") else "32-true"

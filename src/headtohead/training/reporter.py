@@ -38,7 +38,9 @@ class Reporter(Callback):
     ) -> None:
         module = own(pl_module)
         work, step = module.work, module.state.step
-        self._meter.add(samples=work.samples, tokens=work.tokens, flops=work.flops, waited=batch.waited)
+        self._meter.add(
+            samples=work.samples, tokens=work.tokens, flops=work.flops, padding=work.padding, waited=batch.waited
+        )
         if module.settings.logs_at(step):
             self._report(trainer, module)
         elif self._meter.ends_warm_up:

@@ -21,6 +21,7 @@ from headtohead.tracking.row_file import write_rows
 from headtohead.tracking.stages import TEST
 from headtohead.training.checkpoints import LAST, drop, load
 from headtohead.training.checks import check_model, check_settings
+from headtohead.training.compiling import CompilingReport, compile_features
 from headtohead.training.data_module import RunData, rows_to_learn, rows_to_validate
 from headtohead.training.devices import device_name, number_format, peak_flops, threads
 from headtohead.training.distributed import is_main_process, own_process_group
@@ -117,6 +118,7 @@ class Run:
             logger=self.session.logger,
             callbacks=[
                 self._reporter,
+                *([CompilingReport()] if parts.settings.compile else []),
                 *self._probers(),
                 Sampler(self.session, self._meter, parts.data),  # before the keeper takes averaged weights back
                 Keeper(self.session, self._meter, self._stop),
@@ -192,7 +194,7 @@ class Run:
         """With the weights it starts from; those of a run that goes on come with its checkpoint."""
         parts, seeds = self.parts, seeds_of(self.parts.identity.seed)
         torch.manual_seed(seeds.initialisation)
-        model = parts.make_model()
+        model = parts.make_model().to(dtype=self._precision.of_weights)  # before any weights are loaded into it
         check_model(model, parts.settings, self._precision)
         self.session.record.environment.device["kernels"] = kernels_in_use(model, self._device, self._precision.dtype)
         if starts and (run := parts.identity.init_from) is not None:
@@ -205,7 +207,7 @@ class Run:
             if isinstance(module, Stack):
                 module.checkpointing = parts.checkpointing
         if parts.settings.compile:
-            _compile(model)
+            compile_features(model)
         return TrainingModule(parts, model, dropout_seed=seeds.dropout)
 
     def _checkpoint_to_resume(self) -> Path | None:
@@ -239,8 +241,3 @@ def _possible(precision: Precision, device: torch.device) -> Precision:
             "precision=%s needs a GPU: this run takes %s, and its record says so", precision.name, possible.name
         )
     return possible
-
-
-def _compile(model: Architecture) -> None:
-    """Only the function is compiled, not the module: names of weights stay as they are."""
-    model.features = torch.compile(model.features)  # type: ignore[method-assign]

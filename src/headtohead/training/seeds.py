@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 
 import torch
 
+from headtohead.components.stepping import ChangesWithSteps
 from headtohead.tracking.record import Seeds
 
 EVALUATION_SEED = 0
@@ -24,6 +26,14 @@ def seeds_of(seed: int) -> Seeds:
         data_order=derive(seed, "data order"),
         dropout=derive(seed, "dropout"),
     )
+
+
+def begin_step(parts: Sequence[ChangesWithSteps], dropout_seed: int, step: int) -> None:
+    """Tell parts of a step that begins; what they draw is alike on all devices, and in a run that goes on."""
+    if parts:
+        generator = torch.Generator().manual_seed(derive(dropout_seed, "step", step))
+        for part in parts:
+            part.begin_step(step, generator)
 
 
 def seed_step(dropout_seed: int, step: int, rank: int, device: torch.device) -> None:

@@ -94,7 +94,7 @@ def _matrix(model: BagOfWords, split: Split) -> tuple[Any, np.ndarray]:
     for rows in evaluation_batches(len(split), batch_size=_ROWS_AT_ONCE, rank=0, world_size=1):
         batch = split.batch(rows)
         assert batch.tokens is not None and batch.targets is not None, "labelled texts have both"
-        parts.append(sparse.csr_matrix(model.features(batch.tokens, batch.valid)[:, 0].numpy().astype(np.float64)))
+        parts.append(sparse.csr_matrix(model.features(batch.tokens, batch.valid)[:, 0].double().numpy()))
         labels.append(batch.targets.numpy())
     return sparse.vstack(parts), np.concatenate(labels)
 

@@ -5,30 +5,30 @@ https://arxiv.org/abs/2009.14794).
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headtohead.components.checkpointing import is_recomputing
 from headtohead.components.contracts import Context
 from headtohead.components.mixers.kernel_attention import Features, KernelAttention
 from headtohead.components.mixers.softmax_attention import equal_share
+from headtohead.components.stepping import ChangesWithSteps
 from headtohead.errors import UsageError
 
 LARGEST_EXPONENT = 60.0
 """Sums of what is above it may leave float32, and so may their gradients where all is below its negative."""
 
 
-class Performer(KernelAttention):
+class Performer(KernelAttention, ChangesWithSteps):
     """f(x) = exp(w x - |x|^2 / 2) for orthogonal directions w, with x = q or k, divided by the fourth root of K.
 
-    The directions are the same for all heads. They are drawn once, or again every `redraw_every` training passes. A
+    The directions are the same for all heads. They are drawn once, or again after `redraw_every` optimizer steps. A
     rotary position turns queries and keys, so that their features estimate the scores of rotated ones.
     """
 
     directions: Tensor
-    num_passes: Tensor
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Performer(KernelAttention):
         if num_features < 1:
             raise UsageError(f"num_features={num_features} is no number of features: use null, or 1 or more")
         if redraw_every is not None and redraw_every < 1:
-            raise UsageError(f"redraw_every={redraw_every} is no number of passes: use null for never, or 1 or more")
+            raise UsageError(f"redraw_every={redraw_every} is no number of steps: use null for never, or 1 or more")
         super().__init__(
             d_model,
             num_heads=num_heads,
@@ -60,26 +60,27 @@ class Performer(KernelAttention):
         )
         self.redraw_every = redraw_every
         self.register_buffer("directions", torch.empty(num_features, width))
-        self.register_buffer("num_passes", torch.zeros((), dtype=torch.long))
         self.redraw()
 
     @torch.no_grad()
-    def redraw(self) -> None:
+    def redraw(self, generator: torch.Generator | None = None) -> None:
         """New directions, as long as Gaussian ones and orthogonal as far as the width allows."""
         num_features, width = self.directions.shape
-        like = torch.empty(0, device=self.directions.device)
+        like = torch.empty(0, device=self.directions.device if generator is None else generator.device)
         num_blocks = -(-num_features // width)
-        orthogonal, _ = torch.linalg.qr(like.new_empty(num_blocks, width, width).normal_())
-        lengths = like.new_empty(num_features, width).normal_().norm(dim=1, keepdim=True)
+        orthogonal, _ = torch.linalg.qr(like.new_empty(num_blocks, width, width).normal_(generator=generator))
+        lengths = like.new_empty(num_features, width).normal_(generator=generator).norm(dim=1, keepdim=True)
         # A new tensor: the old one may be kept for a backward pass to come.
-        self.directions = (orthogonal.mT.flatten(0, 1)[:num_features] * lengths).to(self.directions.dtype)
+        self.directions = (orthogonal.mT.flatten(0, 1)[:num_features] * lengths).to(self.directions)
 
-    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
-        if self.redraw_every is not None and self.training and not is_recomputing():
-            self.num_passes = self.num_passes + 1
-            if int(self.num_passes) % self.redraw_every == 0:
-                self.redraw()
-        return super().forward(x, context)
+    def begin_step(self, step: int, generator: torch.Generator) -> None:
+        if self.redraw_every is not None and step and step % self.redraw_every == 0:
+            self.redraw(generator)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """Checkpoints made when passes were counted hold their number."""
+        state_dict.pop(f"{prefix}num_passes", None)
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def features(self, q: Float[Tensor, "B H L K"], k: Float[Tensor, "B H L K"], context: Context) -> Features:
         if context.encoding is not None and context.rotation is not None:

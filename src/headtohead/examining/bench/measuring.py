@@ -23,12 +23,12 @@ from headtohead.data.batch import IGNORED, Batch
 from headtohead.examining.bench.batches import batch_of_length, patch_of, spec_of_length
 from headtohead.examining.bench.plan import Case, Measure, Variant
 from headtohead.tasks.contracts import Task
+from headtohead.training.compiling import compile_features
 from headtohead.training.devices import threads
 from headtohead.training.memory import PeakMemory
 from headtohead.training.precision import Precision
 
 LEAST_REPEATS, MOST_REPEATS = 3, 50
-_DTYPES = {"32-true": torch.float32, "64-true": torch.float64, "bf16-true": torch.bfloat16}
 _AUTOCAST = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 
 Status = Literal["measured", "out_of_memory", "failed", "left_out"]
@@ -85,12 +85,12 @@ def _device(config: Mapping[str, Any]) -> torch.device:
 
 
 def _model(filled: Mapping[str, Any], variant: Variant, device: torch.device) -> Architecture:
-    model = make_model(filled).to(device, _DTYPES.get(variant.precision, torch.float32))
+    model = make_model(filled).to(device, Precision(variant.precision).of_weights)
     for module in model.modules():
         if isinstance(module, Stack):
             module.checkpointing = Checkpointing(variant.checkpointing)
     if variant.compile:
-        model.features = torch.compile(model.features)  # type: ignore[method-assign]
+        compile_features(model)
     return model
 
 
@@ -170,7 +170,7 @@ def _on(batch: Batch, device: torch.device, variant: Variant) -> Batch:
     moved = batch.to(device)
     if moved.images is None:
         return moved
-    return replace(moved, images=moved.images.to(_DTYPES.get(variant.precision, torch.float32)))
+    return replace(moved, images=moved.images.to(Precision(variant.precision).of_weights))
 
 
 def _size(batch: Batch, *, all_scored: bool) -> InputSize:

@@ -15,14 +15,10 @@ from headtohead.data.batch import Batch
 from headtohead.examining.doctor.patient import Patient
 from headtohead.training.seeds import seed_step, seeds_of
 
-_FORMATS = {"bf16": torch.bfloat16, "16": torch.float16, "64": torch.float64, "32": torch.float32}
-
 
 def as_started(patient: Patient) -> Architecture:
     """A copy of the model at its first step, in the number format that its weights are trained in."""
-    bits, _, kind = patient.parts.precision.on(patient.device.type).name.partition("-")
-    model = deepcopy(patient.model)
-    return model.to(_FORMATS[bits]) if kind == "true" else model
+    return deepcopy(patient.model).to(patient.parts.precision.on(patient.device.type).of_weights)
 
 
 class Trial:
@@ -32,8 +28,8 @@ class Trial:
         self._patient, self.model = patient, model
         dtype = next(model.parameters()).dtype
         self.batch = batch.map(lambda x: x.to(dtype) if x.is_floating_point() else x)
-        bits, _, kind = patient.parts.precision.on(patient.device.type).name.partition("-")
-        self._format = _FORMATS[bits] if kind == "mixed" else None
+        precision = patient.parts.precision.on(patient.device.type)
+        self._format = precision.dtype if precision.name.endswith("mixed") else None
 
     def loss(self, *, training: bool = False) -> float:
         """Without gradients; in evaluation labels are not smoothed."""

@@ -106,7 +106,7 @@ class Pass:
         display = Display(self._doing(), start=0, total=len(self.split), wanted=True, unit="rows")
         try:
             for place in range(len(batches)):
-                for batch in batches[place].to(self.device, self.precision.weights).parts:
+                for batch in batches[place].to(self.device, self.precision.of_weights).parts:
                     counts.add(batch)
                     with self.precision.autocast(self.device.type):
                         self.task.measure("test", self.model, batch)
@@ -152,7 +152,7 @@ class Pass:
         model = _with_weights(self.run, self.config)
         size = _longest(self.task, self.data, self.length if self.question.stride is not None else None)
         check_reach(model, size, self.trained, self.config, self.spec.kind)
-        return model.to(self.device, self.precision.weights)
+        return model.to(self.device, self.precision.of_weights)
 
     def _batch_size(self) -> int:
         """As many tokens at once as in training, though rows be longer."""

@@ -21,7 +21,7 @@ from headtohead.examining.finished import FinishedRun
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.contracts import Task
 from headtohead.tracking.store import TOKENIZER
-from headtohead.training.precision import Precision
+from headtohead.training.precision import Precision, precision_in_use
 
 _log = logging.getLogger(__name__)
 _LENGTH_FIELDS = ("context_length", "length")
@@ -60,11 +60,10 @@ class Question:
         return field in map(key_of, self.overrides)
 
     def precision(self, config: Mapping[str, Any], device_type: str) -> Precision:
-        """The one that is requested; else whole numbers of 32 bits, or of 64 where the run was trained so."""
-        name = config["precision"]["name"]
+        """Return the one that is requested; else that in which a finished run is used."""
         if self.gives("precision") or self.gives("precision.name"):
-            return Precision(name).on(device_type)
-        return Precision("64-true" if str(name).startswith("64") else "32-true")
+            return Precision(config["precision"]["name"]).on(device_type)
+        return Precision(precision_in_use(config))
 
     @property
     def has_other_data(self) -> bool:

@@ -56,7 +56,7 @@ def export(run: FinishedRun, form: Form, folder: Path | None = None) -> Exported
     if form not in get_args(Form):
         raise ConfigurationError(f"--to {form} is no form of export: choose one of {', '.join(get_args(Form))}")
     folder = run.folder / "export" / form if folder is None else folder
-    model = run.model.float()
+    model = run.model
     most = limits(model, _told(run))
     tried = shapes(most)
     names = tuple(tried[0].inputs(model))

@@ -16,6 +16,7 @@ from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.building.errors import ConfigurationError
 from headtohead.components.stack import Stack
 from headtohead.examining.export.blaming import fixing, part_in
+from headtohead.probing.undisturbed import moved
 
 CPU = torch.device("cpu")
 _STACKS = {"tokens": ("stack", "encoder"), "decoder_tokens": ("decoder",)}
@@ -51,7 +52,7 @@ class Shape:
             made = model.example_inputs(InputSize(self.length, self.target), self.batch, CPU)
         finally:
             torch.set_rng_state(generator_state)
-        return made
+        return moved(made, model)
 
 
 def limits(model: Architecture, told: Mapping[str, int | None]) -> dict[str, int | None]:

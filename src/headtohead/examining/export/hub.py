@@ -15,7 +15,7 @@ from headtohead.pretrained.checkpoint import open_checkpoint
 from headtohead.pretrained.family import InexpressibleError
 from headtohead.pretrained.taking import take
 from headtohead.tracking.store import RunFolder
-from headtohead.training.checkpoints import load_best
+from headtohead.training.checkpoints import load_best, put_weights
 
 if TYPE_CHECKING:
     from headtohead.examining.finished import FinishedRun
@@ -33,6 +33,6 @@ def to_hub(run: FinishedRun, model: Architecture, folder: Path) -> tuple[Path, R
     except InexpressibleError as error:
         raise ConfigurationError(f"--to hub: {error}") from None
     again = make_model(run.config)
-    again.load_state_dict(take(open_checkpoint(f"hf:{folder}"), name_of(model.head)).weights, strict=False)
+    put_weights(take(open_checkpoint(f"hf:{folder}"), name_of(model.head)).weights, again, strict=False)
     again.eval()
     return folder / "model.safetensors", lambda inputs: again(**inputs)

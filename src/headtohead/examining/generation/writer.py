@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, get_args
-
-import torch
+from typing import TYPE_CHECKING, get_args
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.decoding import Decodes
@@ -18,26 +16,24 @@ from headtohead.examining.generation.texts import Ending, GrowingText, Written
 from headtohead.generation.beams import search
 from headtohead.generation.loop import stream
 from headtohead.generation.strategy import Strategy
+from headtohead.training.precision import Precision, Unmixed, precision_in_use
 
 if TYPE_CHECKING:
     from headtohead.examining.finished import FinishedRun
 
-Format = Literal["32-true", "64-true", "bf16-true"]
 Show = Callable[[int, str], None]
 """Told the number of a text and what was added to it."""
-_DTYPES = {"32-true": torch.float32, "64-true": torch.float64, "bf16-true": torch.bfloat16}
 
 
 class Writer:
     """`precision` is that of the weights, which are cast once; null is double where the run was trained so."""
 
-    def __init__(self, run: FinishedRun, precision: Format | None = None) -> None:
-        if precision not in (None, *get_args(Format)):
-            raise ConfigurationError(f"precision={precision} is unknown: choose one of {', '.join(get_args(Format))}")
-        usual: Format = "64-true" if str(run.config["precision"]["name"]).startswith("64") else "32-true"
+    def __init__(self, run: FinishedRun, precision: Unmixed | None = None) -> None:
+        if precision not in (None, *get_args(Unmixed)):
+            raise ConfigurationError(f"precision={precision} is unknown: choose one of {', '.join(get_args(Unmixed))}")
         model = run.model_with(lambda config: config)
         self.model = _writing(model, run)
-        self.model.to(run.device, _DTYPES[precision or usual])
+        self.model.to(run.device, Precision(precision or precision_in_use(run.config)).of_weights)
         self.data, self.spec = run.data, run.data.spec()
 
     def write(

@@ -48,8 +48,7 @@ class Embedder:
         name = (run.config.get("choices") or {}).get("model") or run.model.family
         self.maker = RowMaker(_readable(run, name))
         self.pooling = _known(pooling, run.model, name, self.maker)
-        dtype = torch.float64 if str(run.config["precision"]["name"]).startswith("64") else torch.float32
-        self.model = run.model_with(lambda config: config).to(run.device, dtype)
+        self.model = run.model_with(lambda config: config).to(run.device)
         self.num_cut = 0
         """Texts so far that were longer than the run reads."""
 

@@ -17,11 +17,13 @@ from headtohead.building.errors import ConfigurationError
 from headtohead.components.auxiliary import parts_with_losses
 from headtohead.components.kernels import kernels_in_use
 from headtohead.components.stack import Stack
+from headtohead.components.stepping import parts_with_steps
 from headtohead.data.order import order_of
 from headtohead.studying.matching.costing import Timing
+from headtohead.training.compiling import compile_features
 from headtohead.training.data_module import StepBatch, Steps, rows_to_learn
 from headtohead.training.devices import describe, threads
-from headtohead.training.seeds import seeds_of
+from headtohead.training.seeds import begin_step, seeds_of
 from headtohead.training.sharding import clip_gradients
 from headtohead.training.trainer import device_of
 
@@ -73,13 +75,12 @@ class Trainee:
         self.device = device_of(parts.settings)
         self.precision = parts.precision.on(self.device.type)
         torch.manual_seed(seeds.initialisation)
-        self.model = parts.make_model().to(self.device)
-        if self.precision.name.endswith("true"):
-            self.model = self.model.to(self.precision.dtype)
+        self.model = parts.make_model().to(self.device, self.precision.of_weights)
         self._prepare(parts.checkpointing)
         self._task = parts.task.to(self.device)
         self._optimizer = parts.optimizer(self.model)
         self._auxiliary = [part for _, part in parts_with_losses(self.model)]
+        self._with_steps, self._dropout_seed = list(parts_with_steps(self.model)), seeds.dropout
         split = rows_to_learn(parts.data, parts.settings, seeds.data_order)
         order = order_of(split, batch_size=parts.data.batch_size, seed=seeds.data_order)
         self._batches = Steps(
@@ -98,6 +99,7 @@ class Trainee:
     def train(self, num_steps: int) -> None:
         """So many more steps, waited for."""
         for _ in range(num_steps):
+            begin_step(self._with_steps, self._dropout_seed, self._step)
             dtype = next(self.model.parameters()).dtype
             self._learn(self._batches[self._step].to(self.device, dtype))
             self._step += 1
@@ -128,7 +130,7 @@ class Trainee:
             if isinstance(module, Stack):
                 module.checkpointing = checkpointing
         if self._settings.compile:
-            self.model.features = torch.compile(self.model.features)  # type: ignore[method-assign]
+            compile_features(self.model)
 
     def _autocast(self) -> AbstractContextManager[Any]:
         dtype = _AUTOCAST.get(self.precision.name)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import comb
 from statistics import median
 from typing import Any, Literal, get_args
 
-import numpy as np
-from torch import Tensor
-
 from headtohead.architectures.contracts import InputSize
 from headtohead.architectures.costs import Totals, ledger
+from headtohead.architectures.row_flops import Lengths, RowFlops
 from headtohead.building.build import build_data, build_task, fitted, make_model
 from headtohead.building.view import View
 from headtohead.data.batch import IGNORED
@@ -33,22 +31,13 @@ BATCHES_READ = 32
 
 
 @dataclass(frozen=True)
-class Part:
-    """A batch, or a piece of one, as the model reads it: padded to these lengths."""
-
-    length: int
-    decoder_length: int
-    samples: int
-    scored: int
-    """Targets that count, of all samples together."""
-
-
-@dataclass(frozen=True)
 class Reading:
     """What the first steps of a run read."""
 
-    parts: Mapping[Part, int]
-    """How often there is each."""
+    rows: Mapping[Lengths, int]
+    """How many there are of each lengths."""
+    scored: int
+    """Targets that count, of all rows together."""
     num_steps: int
     tokens_per_step: float
     """Real ones, both sides together; of images, their number."""
@@ -85,7 +74,6 @@ class CostedModel:
 
     def __init__(self, config: Mapping[str, Any], size: InputSize, reading: Reading) -> None:
         self._model, self.size, self.reading = make_model(config, "meta"), size, reading
-        self._flops: dict[tuple[int, int], tuple[int, int]] = {}
 
     @cached_property
     def totals(self) -> Totals:
@@ -93,20 +81,9 @@ class CostedModel:
 
     @cached_property
     def flops_per_step(self) -> float:
-        """As training counts them: at the lengths that batches are padded to, a vocabulary's where a target counts."""
-        return sum(often * self._flops_of(part) for part, often in self.reading.parts.items()) / self.reading.num_steps
-
-    def _flops_of(self, part: Part) -> int:
-        none, one = self._flops_by_target(part.length, part.decoder_length)
-        return part.samples * none + part.scored * (one - none)
-
-    def _flops_by_target(self, length: int, decoder_length: int) -> tuple[int, int]:
-        """Per sample, with no target that counts and with one."""
-        if (length, decoder_length) not in self._flops:
-            size = InputSize(length=length, decoder_length=decoder_length)
-            none, one = (ledger(self._model, replace(size, scored=scored)).totals for scored in (0, 1))
-            self._flops[length, decoder_length] = none.training_flops_per_sample, one.training_flops_per_sample
-        return self._flops[length, decoder_length]
+        """As training counts them: of each row at its own length, a vocabulary's where a target counts."""
+        reading = self.reading
+        return RowFlops(self._model).of(reading.rows, scored=reading.scored)[0] / reading.num_steps
 
 
 @dataclass(frozen=True)
@@ -152,33 +129,26 @@ def costed(config: Mapping[str, Any], timing: Timing | None = None) -> CostedRun
 
 
 def reading_of(config: Mapping[str, Any]) -> Reading:
-    """The first batches, in the order and the pieces in which training would read them; all rows, where they are
-    learned from at once."""
+    """The first batches, in the order in which training would read them; all rows, where they are learned from at
+    once."""
     data = build_data(config)
     task = build_task(config, data.spec())
-    seed, pieces = seeds_of(config["seed"]).data_order, config["trainer"].get("accumulate", 1)
+    seed = seeds_of(config["seed"]).data_order
     split = learned_rows(data.split("train"), config["trainer"].get("train_rows"), seed)
     if not View(config).takes_steps:
-        return Reading({}, 1, _tokens_of(split, data.batch_size))
+        return Reading({}, 0, 1, _tokens_of(split, data.batch_size))
     order = order_of(split, batch_size=data.batch_size, seed=seed)
     num_steps = max(1, min(BATCHES_READ, config["trainer"]["max_steps"]))
-    parts: Counter[Part] = Counter()
-    tokens = 0
+    rows: Counter[Lengths] = Counter()
+    scored = tokens = 0
     for step in range(num_steps):
-        epoch, rows = order.step(step)
-        for piece in np.array_split(rows, pieces):
-            if not len(piece):
-                continue
-            batch = task.view_to_learn(split.batch(piece), seed=seed, epoch=epoch)
-            scored = 0 if batch.targets is None else int((batch.targets != IGNORED).sum())
-            parts[Part(_length(batch.tokens), _length(batch.decoder_tokens), batch.num_samples, scored)] += 1
-            tokens += batch.num_tokens if batch.images is None else batch.num_samples
-    return Reading(parts, num_steps, tokens / num_steps)
+        epoch, numbers = order.step(step)
+        batch = task.view_to_learn(split.batch(numbers), seed=seed, epoch=epoch)
+        rows.update(batch.lengths)
+        scored += 0 if batch.targets is None else int((batch.targets != IGNORED).sum())
+        tokens += batch.num_tokens if batch.images is None else batch.num_samples
+    return Reading(rows, scored, num_steps, tokens / num_steps)
 
 
 def _tokens_of(split: Split, batch_size: int) -> int:
     return sum(split.batch(rows).num_tokens for rows in evaluation_batches(len(split), batch_size=batch_size))
-
-
-def _length(tokens: Tensor | None) -> int:
-    return 0 if tokens is None else tokens.shape[1]

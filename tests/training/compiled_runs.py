@@ -1,0 +1,127 @@
+"""Runs of two steps, compiled and not, in a program of its own: the compiler cannot look through the tests' checks of
+shapes. Called with a folder, a backend and the names of cases; prints a line of JSON for each."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+LANGUAGE = ["data.num_train=48", "data.num_validation=8", "data.num_test=8", "data.batch_size=8"]
+CHARS = [*LANGUAGE, "data.tokenizer=char"]
+LINES = [*CHARS, "data.context_length=16"]
+IMAGES = ["data=digits", "task=image_classification", "data.batch_size=32", "trainer.train_rows=64"]
+PAIRS = ["data=number_words", *CHARS]
+LABELS = ["task=classification", "data=sentence_grammar", *CHARS]
+MASKED = ["model=encoder_only", "task=masked_lm", *LINES]
+SMALL = ["model.d_model=16", "model.num_heads=2", "model.num_layers=2"]
+NARROW = ["model.d_model=16"]
+FAMILIES: dict[str, list[str]] = {
+    "bag_of_words": ["model=bag_of_words", *LABELS],
+    "cnn": ["model=cnn", *IMAGES],
+    "decoder_only": [*LINES, *SMALL],
+    "encoder_decoder": ["model=encoder_decoder", "task=seq2seq", *PAIRS, *SMALL],
+    "encoder_only": [*MASKED, *SMALL],
+    "external": [
+        "model=external", "model.module._target_=plain_modules.MaskedMean", "model.module.vocab_size=64",
+        "model.module.num_classes=2", *LABELS,
+    ],
+    "mlp": ["model=mlp", *IMAGES, *NARROW],
+    "recurrent": ["model=recurrent", *LINES, *NARROW],
+    "recurrent_encoder_decoder": ["model=recurrent_encoder_decoder", "task=seq2seq", *PAIRS, *NARROW],
+    "resnet": ["model=resnet", *IMAGES],
+    "text_cnn": ["model=text_cnn", *LABELS, *NARROW],
+    "vision_transformer": ["model=vision_transformer", *IMAGES, *SMALL],
+}  # fmt: skip
+TASKS: dict[str, list[str]] = {
+    "causal_lm": FAMILIES["decoder_only"],
+    "classification": ["model=encoder_only", *LABELS, *SMALL],
+    "image_classification": FAMILIES["vision_transformer"],
+    "masked_lm": FAMILIES["encoder_only"],
+    "masked_lm_next_sentence": [
+        "model=encoder_only", "task=masked_lm_next_sentence", "data=next_sentence", "data.path=FOLDER/documents.txt",
+        "data.documents=line", "data.tokenizer=char", "data.batch_size=8", *SMALL,
+    ],
+    "multiple_choice": ["task=multiple_choice", "data=sentence_grammar", *CHARS, *SMALL],
+    "seq2seq": FAMILIES["encoder_decoder"],
+    "seq2seq_at_once": ["model=encoder_only", "task=seq2seq_at_once", *PAIRS, *SMALL],
+    "seq2seq_one_row": ["task=seq2seq_one_row", *PAIRS, *SMALL],
+    "similarity": ["model=encoder_only", "task=similarity", "data=similarity_grammar", *CHARS, *SMALL],
+    "span_qa": ["model=encoder_only", "task=span_qa", "data=qa_grammar", *CHARS, *SMALL],
+    "tagging": ["model=encoder_only", "task=tagging", "data=tagging_grammar", *CHARS, *SMALL],
+}  # fmt: skip
+PARTS: dict[str, list[str]] = {
+    "experts": ["model/feedforward=moe", *FAMILIES["decoder_only"]],
+    "experts, recomputed": ["model/feedforward=moe", "checkpointing=full", *FAMILIES["decoder_only"]],
+    "redrawn": [
+        "model/mixer=performer",
+        "model/position=none",
+        "model.mixer.redraw_every=1",
+        *FAMILIES["decoder_only"],
+    ],
+    "batch_norm": ["model/norm=batch_norm", *MASKED, *SMALL],
+    "batch_norm, recomputed": ["model/norm=batch_norm", "checkpointing=full", *MASKED, *SMALL],
+}
+CHECKPOINTING = ("none", "full", "every_k", "attention")
+CASES: dict[str, list[str]] = {
+    **{f"model={name}": case for name, case in FAMILIES.items()},
+    **{f"task={name}": case for name, case in TASKS.items()},
+    **{f"checkpointing={name}": [*FAMILIES["decoder_only"], f"checkpointing={name}"] for name in CHECKPOINTING},
+    **PARTS,
+}
+QUIET = [
+    "trainer.accelerator=cpu", "trainer.max_steps=2", "trainer.validate_every=2", "trainer.log_every=1",
+    "trainer.progress_bar=false", "trainer.num_samples=0", "tracking=none", "probe=none", "model.dropout=0",
+]  # fmt: skip
+
+
+def losses(folder: Path, case: list[str], *, compiled: bool) -> list[float]:
+    """Those of both steps, and that of validation."""
+    import headtohead as h2h
+    from headtohead.tracking.store import RunFolder
+
+    has_none = {"model=external", "model=bag_of_words"} & set(case)
+    quiet = QUIET[:-1] if has_none else QUIET
+    placed = [one.replace("FOLDER", str(folder)) for one in case]
+    record = h2h.train(h2h.compose("train", [*placed, *quiet, f"trainer.compile={compiled}", f"output_dir={folder}"]))
+    assert record.status == "finished" and record.path is not None, record.reason
+    found = RunFolder.open(record.path).metrics()
+    return [value for name in ("train/loss", "validation/loss") if name in found for value in found[name].value]
+
+
+def tried(folder: Path, case: list[str]) -> dict[str, Any]:
+    import torch
+
+    started, before = time.process_time(), _graphs()
+    try:
+        found = losses(folder, case, compiled=True)
+    except ValueError as refusal:
+        return {"refused": str(refusal)}
+    seconds = time.process_time() - started
+    told = {"compiled": found, "graphs": _graphs() - before, "seconds": round(seconds, 1)}
+    torch.compiler.reset()
+    return {**told, "eager": losses(folder, case, compiled=False)}
+
+
+def _graphs() -> int:
+    import torch._dynamo
+
+    return int(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+
+
+if __name__ == "__main__":
+    target, backend, *names = sys.argv[1:]
+    from headtohead.training import compiling
+
+    compiling.BACKEND = backend
+    lines = [" ".join(f"Sentence {n} of text {text}." for n in range(6)) for text in range(30)]
+    (Path(target) / "documents.txt").write_text("\n".join(lines), encoding="utf-8")
+    known: dict[tuple[str, ...], dict[str, Any]] = {}
+    for name in names or CASES:
+        case = tuple(CASES[name])
+        if case not in known:
+            known[case] = tried(Path(target), CASES[name])
+        sys.stdout.write(json.dumps({"case": name, **known[case]}) + "\n")
+        sys.stdout.flush()

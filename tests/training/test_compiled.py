@@ -1,0 +1,91 @@
+"""Every family, task and kind of checkpointing trains compiled to the losses of eager, or is refused beforehand."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
+
+import compiled_runs
+import pytest
+from compiled_runs import CASES, CHECKPOINTING, FAMILIES, TASKS
+
+from headtohead.building.choices import choices
+from headtohead.training import compiling
+
+NATIVE = ("model=decoder_only", "model=cnn", "checkpointing=full")
+"""Those that are compiled to machine code too, each for the better part of a minute."""
+
+
+def found_by(folder: Path, backend: str, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    here = Path(compiled_runs.__file__).parent
+    search = os.pathsep.join((str(here), str(here.parent), os.environ.get("PYTHONPATH", "")))
+    done = subprocess.run(
+        [sys.executable, compiled_runs.__file__, str(folder), backend, *names],
+        env={**os.environ, "PYTHONPATH": search, "OMP_NUM_THREADS": "1", "HEADTOHEAD_CACHE": str(folder / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=3000,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return {line.pop("case"): line for line in lines}
+
+
+@pytest.fixture(scope="module")
+def graphs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """All cases, as graphs whose forward and backward passes are run operation by operation: what compiling changes of
+    a computation happens there, and machine code takes ten times as long to make."""
+    return found_by(tmp_path_factory.mktemp("graphs"), "aot_eager", list(CASES))
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.parametrize("case", CASES)
+def test_compiled_losses_are_those_of_eager(graphs: dict[str, dict[str, Any]], case: str) -> None:
+    found = graphs[case]
+    assert found.get("compiled") == pytest.approx(found.get("eager"), rel=1e-5), found
+    assert found["graphs"] > 0, "something was compiled"
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_machine_code_gives_the_losses_of_eager_and_is_kept_for_the_next_run(tmp_path: Path) -> None:
+    for found in found_by(tmp_path, "inductor", NATIVE).values():
+        assert found["compiled"] == pytest.approx(found["eager"], rel=1e-5)
+    left = set((tmp_path / "cache" / "compiled").rglob("*.so"))
+    assert left, "code lies in the cache of the project"
+    found_by(tmp_path, "inductor", NATIVE[:1])
+    assert set((tmp_path / "cache" / "compiled").rglob("*.so")) == left, "a second run of the same shapes makes none"
+
+
+def test_every_family_task_and_kind_of_checkpointing_is_tried() -> None:
+    assert set(FAMILIES) == {choice.name for choice in choices("model")}
+    assert set(TASKS) == {choice.name for choice in choices("task")}
+    assert set(CHECKPOINTING) == {choice.name for choice in choices("checkpointing")}
+
+
+def test_a_run_says_that_it_compiles_and_how_long_it_did(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(Path(gettempdir()) / "torchinductor_me"))  # as torch has it
+    monkeypatch.setenv("HEADTOHEAD_CACHE", "somewhere")
+    report: Any = compiling.CompilingReport()
+    with caplog.at_level(logging.INFO, logger="headtohead"):
+        report.on_train_start(None, None)
+        assert "waits for the compiler" in caplog.text and str(Path("somewhere") / "compiled") in caplog.text
+        for _ in range(2):
+            report.on_train_batch_end(None, None, None, None, 0)
+    assert caplog.text.count("the first step took") == 1
+
+
+def test_code_lies_where_the_user_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "mine")
+    assert compiling.compiled_code() == "mine"
