@@ -11,7 +11,7 @@ from attempts import LONG_WAYS, TRAIN, WAYS, Attempt, attempt, told
 from drawing import drawn_command
 
 MOST_REFUSED = 200
-WAYS_OF_EACH = 3
+WAYS_OF_EACH = 2
 
 
 @pytest.fixture(autouse=True)

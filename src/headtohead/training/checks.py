@@ -48,7 +48,7 @@ def check_model(model: Architecture, settings: Settings, precision: Precision) -
         _check_one_format(model)
     for name, part in parts_with_losses(model):
         if settings.accumulate > 1 and part.takes_statistics and part.balance == "batch":
-            raise ValueError(
+            raise UsageError(
                 f"{name} ({type(part).__name__}) takes shares over the batch of a step, of which trainer.accumulate="
                 f"{settings.accumulate} shows it a part at a time: use 1, or balance=micro_batch, which takes them "
                 "over each part and trains something else"
