@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 FAMILIES := decoder_only encoder_only encoder_decoder vision_transformer
 BASELINES := mlp cnn resnet text_cnn recurrent recurrent_encoder_decoder
 
-.PHONY: help install demo demo-families demo-baselines demo-mixers demo-again test test-all laws-long test-gpu test-oldest test-newest parity known-answers check format bench clean
+.PHONY: help install demo demo-families demo-baselines demo-mixers demo-again test test-all laws-long laws-report test-gpu test-oldest test-newest parity known-answers check format bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -70,6 +70,9 @@ test-all: $(INSTALLED)  ## all tests but those of a GPU (about 25 minutes on two
 DRAWS ?= 1000
 laws-long: $(INSTALLED)  ## the drawn laws over DRAWS cases each, where the other tests try a dozen
 	@$(PYTEST) -n $(WORKERS) --dist worksteal -m drawn --draws $(DRAWS)
+
+laws-report: $(INSTALLED)  ## 500 drawn commands, each trained in five ways, counted in docs/same_numbers.md (half an hour)
+	@OMP_NUM_THREADS=1 $(BIN)/python -W ignore tests/metamorphic/report.py --commands 500 --ways 5 --out docs/same_numbers.md
 
 test-gpu: $(INSTALLED)  ## the tests that need a CUDA device
 	@$(BIN)/python -m pytest -q -m gpu

@@ -20,9 +20,18 @@ import torch
 from attempts import LONG_WAYS, TRAIN, WAYS, Attempt, attempt, told
 from drawing import drawn_command
 
+_HEADER = """# The same numbers, however a run is divided, resumed or read again
+
+Commands of `h2h train` are drawn from all groups of `conf/` (`tests/metamorphic/drawing.py`). Each is trained for four
+steps, and then in other ways: in parts, with checkpointing, with and without probes, stopped and resumed; and the
+finished run writes, is probed, measured again, exported, embedded, compared, run again and started from. Losses are the
+same within the rounding of their number format, tokens and FLOPs are the same to the last one, or the way is refused
+before it begins, in a sentence of ours. What fails is shown by the shortest command that shows it. A dozen commands are
+part of `make test`, a thousand of `make laws-long`; `make laws-report` writes this page.
+"""
 _LISTED = 25
 """Reasons for refusals that the table holds."""
-_VALUE = re.compile(r"(?<==)[^\s,;:]+|\b\d[\d.e+-]*\b")
+_VALUE = re.compile(r"(?<==)[^\s,;:]+|\b\d[\d.e+-]*\b|/[\w./+-]+")
 
 
 @dataclass
@@ -44,6 +53,7 @@ class Counts:
             self.failures.append(told(found, {**WAYS, **LONG_WAYS}))
 
     def lines(self) -> Iterator[str]:
+        yield _HEADER
         yield f"{self.commands} commands drawn, {self.held[TRAIN]} trained, {self.refused[TRAIN]} refused beforehand, "
         yield f"{len(self.failures)} failed.\n\n| way | the same numbers | refused |\n| --- | --- | --- |"
         for name in (TRAIN, *WAYS, *LONG_WAYS):
