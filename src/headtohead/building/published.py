@@ -29,26 +29,14 @@ def with_its_choices(composed: Mapping[str, Any], overrides: Sequence[str], comp
     The checkpoint is written down by its commit, so that the run can be made again.
     """
     from headtohead.pretrained.checkpoint import CheckpointError, open_checkpoint
-    from headtohead.pretrained.families import family_of
-    from headtohead.pretrained.family import InexpressibleError
+    from headtohead.pretrained.reading import model_overrides
 
     origin, head = composed["init_from"], class_value(composed["task"]["_target_"], "head")
     try:
         checkpoint = open_checkpoint(origin)
-        family = family_of(checkpoint.config)
-        told = family.overrides(family.complete(checkpoint.config), head)
+        told = model_overrides(checkpoint, head)
     except CheckpointError as error:
         raise ConfigurationError(str(error)) from None
-    except InexpressibleError as error:
-        raise ConfigurationError(f"init_from={origin}: {error}") from None
-    except KeyError as error:
-        raise ConfigurationError(
-            f"init_from={origin}: its config.json has no {error.args[0]}; fetch it again"
-        ) from None
-    except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise ConfigurationError(
-            f"init_from={origin}: its config.json makes no model ({error}); fetch it again"
-        ) from None
     if size := next((given for given in overrides if given.startswith("model/size=")), None):
         raise ConfigurationError(f"{size} contradicts init_from={origin}, whose weights have their size: take it out")
     config, alone = compose([*told, *overrides]), compose(told)

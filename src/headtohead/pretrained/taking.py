@@ -10,8 +10,8 @@ from torch import Tensor
 
 from headtohead.architectures.heads import HeadName
 from headtohead.pretrained.checkpoint import Checkpoint, CheckpointError
-from headtohead.pretrained.families import family_of
-from headtohead.pretrained.family import Family, Hub, InexpressibleError
+from headtohead.pretrained.family import Family, Hub
+from headtohead.pretrained.reading import read_config
 
 _HELD: Mapping[str | None, str] = {"masked_language_model_and_pair": "masked_language_model"}
 """Heads of which another is a part."""
@@ -31,11 +31,7 @@ class Taken:
 
 def take(checkpoint: Checkpoint, head: HeadName) -> Taken:
     """What a model of ours with this head starts with; raises CheckpointError where a name or a shape is left over."""
-    try:
-        family = family_of(checkpoint.config)
-        hub = family.complete(checkpoint.config)
-    except InexpressibleError as error:
-        raise CheckpointError(f"init_from={checkpoint.origin}: {error}") from None
+    family, hub = read_config(checkpoint)
     there = _named(checkpoint, family, hub)
     body, own = list(family.body(hub, head)), list(family.head_pieces(hub, head))
     kind = next((family.architectures.get(name) for name in hub.get("architectures") or ()), None)
