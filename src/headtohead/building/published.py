@@ -29,18 +29,21 @@ def with_its_choices(composed: Mapping[str, Any], overrides: Sequence[str], comp
     The checkpoint is written down by its commit, so that the run can be made again.
     """
     from headtohead.pretrained.checkpoint import CheckpointError, open_checkpoint
-    from headtohead.pretrained.reading import model_overrides
+    from headtohead.pretrained.reading import differences, model_overrides
 
     origin, head = composed["init_from"], class_value(composed["task"]["_target_"], "head")
     try:
         checkpoint = open_checkpoint(origin)
         told = model_overrides(checkpoint, head)
+        by_design = differences(checkpoint, head)
     except CheckpointError as error:
         raise ConfigurationError(str(error)) from None
     if size := next((given for given in overrides if given.startswith("model/size=")), None):
         raise ConfigurationError(f"{size} contradicts init_from={origin}, whose weights have their size: take it out")
     config, alone = compose([*told, *overrides]), compose(told)
     _check(alone["model"], config["model"], origin)
+    for difference in by_design:
+        _log.warning("init_from=%s: %s", origin, difference)
     choices = {**config["choices"], "model/size": None}
     return {
         **config,

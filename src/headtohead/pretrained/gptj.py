@@ -33,7 +33,13 @@ class GptJ(Family):
         "resid_pdrop": 0.0,
         "tie_word_embeddings": False,
     }
-    accepts: ClassVar[Accepted] = {"tie_word_embeddings": (False,)}
+    accepts: ClassVar[Accepted] = {"tie_word_embeddings": (False,), "is_causal": (True,)}
+    synonyms: ClassVar[Mapping[str, str]] = {
+        "hidden_size": "n_embd",
+        "max_position_embeddings": "n_positions",
+        "num_attention_heads": "n_head",
+        "num_hidden_layers": "n_layer",
+    }
     parts: ClassVar[Mapping[str, str]] = {
         "mixer": "SoftmaxAttention",
         "position": "Rotary",

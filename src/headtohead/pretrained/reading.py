@@ -12,7 +12,7 @@ def read_config(checkpoint: Checkpoint) -> tuple[Family, Hub]:
     """Return the family of a checkpoint and its completed config.json; raises CheckpointError where it is refused."""
     try:
         family = family_of(checkpoint.config)
-        return family, family.complete(checkpoint.config)
+        return family, family.completed_by_names(family.complete(checkpoint.config), checkpoint.names)
     except _UNREADABLE as error:
         raise _refusal(checkpoint, error) from None
 
@@ -22,6 +22,15 @@ def model_overrides(checkpoint: Checkpoint, head: HeadName) -> list[str]:
     family, hub = read_config(checkpoint)
     try:
         return family.overrides(hub, head)
+    except _UNREADABLE as error:
+        raise _refusal(checkpoint, error) from None
+
+
+def differences(checkpoint: Checkpoint, head: HeadName) -> list[str]:
+    """Return what differs from the reference by design, a sentence each."""
+    family, hub = read_config(checkpoint)
+    try:
+        return list(family.differences(hub, head))
     except _UNREADABLE as error:
         raise _refusal(checkpoint, error) from None
 

@@ -19,16 +19,17 @@ from torch import Tensor, nn
 import headtohead as h2h
 from headtohead.architectures.contracts import Architecture
 from headtohead.building.build import make_model
-from headtohead.pretrained.checkpoint import open_checkpoint
+from headtohead.building.errors import ConfigurationError
+from headtohead.pretrained.checkpoint import CheckpointError, open_checkpoint
 from headtohead.pretrained.families import FAMILIES
-from headtohead.pretrained.reading import model_overrides
+from headtohead.pretrained.reading import differences, model_overrides
 from headtohead.training.starting import start_from
 from parity import redraw
 
 TOLERANCE = 5e-5
 Fields = dict[str, Any]
 Weights = dict[str, Tensor]
-Outcome = Literal["equal", "refused here", "refused there", "different"]
+Outcome = Literal["equal", "refused here", "refused there", "differs as said", "different"]
 _ABSENT = object()
 _ACTIVATIONS = (
     "gelu", "gelu_new", "gelu_fast", "gelu_python", "gelu_pytorch_tanh", "gelu_10", "quick_gelu", "relu", "silu",
@@ -51,6 +52,7 @@ _TEXTS: Mapping[str, tuple[Any, ...]] = {
         {"type": "linear", "factor": 3.0, "rope_theta": 900.0}, {"rope_type": "longrope", "factor": 2.0},
     ),
     "rope_scaling": (
+        {"rope_type": "dynamic", "factor": 2.0},
         {"rope_type": "linear", "factor": 3.0}, {"type": "linear", "factor": 2.0}, {"rope_type": "default"}, {},
         {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 8},
         {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
@@ -175,7 +177,10 @@ def compared(kind: str, folder: Path) -> tuple[Outcome, str]:
     model = MODELS[kind]
     try:
         ours = _ours(model, folder)
+    except (CheckpointError, ConfigurationError) as error:
+        return "refused here", str(error)
     except ValueError as error:
+        assert "init_from=" in str(error), f"no sentence: {error}"
         return "refused here", str(error)
     if isinstance(ours, str):
         return "refused here", ours
@@ -197,15 +202,31 @@ def compared(kind: str, folder: Path) -> tuple[Outcome, str]:
             if not wanted[scored].isfinite().all():
                 return "refused there", "logits that are not finite"
             worst = max(worst, float((found - wanted)[scored].abs().nan_to_num(torch.inf).max()))
-    return ("equal" if worst < TOLERANCE else "different"), f"{worst:.1e}"
+    if worst < TOLERANCE:
+        return "equal", f"{worst:.1e}"
+    return ("differs as said" if _says_more(model, folder) else "different"), f"{worst:.1e}"
+
+
+def _says_more(model: PublishedModel, folder: Path) -> bool:
+    """Return whether a sentence is said at load that is not said of the unchanged model."""
+    unchanged = folder.parent / "unchanged"
+    write(unchanged, reference_config(model).to_dict(), {})
+    said, usual = (differences(open_checkpoint(f"hf:{path}"), model.head) for path in (folder, unchanged))
+    return not set(said) <= set(usual)
 
 
 def _ours(model: PublishedModel, folder: Path) -> Architecture | str:
     checkpoint = open_checkpoint(f"hf:{folder}")
     config = _composed((*model.task, *model_overrides(checkpoint, model.head), "model.dropout=0"))
     ours = make_model(config).eval()
-    start = start_from(ours, f"hf:{folder}", class_names=tuple((checkpoint.config.get("id2label") or {}).values()))
+    start = start_from(ours, f"hf:{folder}", class_names=class_names(checkpoint.config))
     return f"fresh: {', '.join(start.fresh)}" if start.fresh else ours
+
+
+def class_names(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the labels of a classifier, in the order of their numbers where they have any."""
+    told = fields.get("id2label")
+    return tuple(told.values()) if isinstance(told, dict) else ()
 
 
 @lru_cache(maxsize=None)
