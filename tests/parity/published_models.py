@@ -99,7 +99,11 @@ MODELS: dict[str, PublishedModel] = {
         old={"max_position_embeddings": 5},
     ),
 }  # fmt: skip
-_SUFFIX = {"language_model": "ForCausalLM", "masked_language_model": "ForMaskedLM", "classifier": "ForImageClassification"}
+_SUFFIX = {
+    "language_model": "ForCausalLM",
+    "masked_language_model": "ForMaskedLM",
+    "classifier": "ForImageClassification",
+}
 
 
 def reference_class(model: PublishedModel) -> Any:

@@ -12,7 +12,6 @@ from published_models import MODELS
 
 from headtohead.pretrained.families import FAMILIES
 
-
 pytestmark = pytest.mark.shapes(False)
 
 

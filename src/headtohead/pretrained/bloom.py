@@ -54,8 +54,8 @@ class Bloom(Family):
         hub = super().complete(config)
         if hub.get("slow_but_exact") and hub.get("pretraining_tp", 1) != 1:
             raise InexpressibleError(
-                f"its config.json has slow_but_exact=true and pretraining_tp={hub['pretraining_tp']}, and ours computes "
-                "in one piece: set slow_but_exact=false"
+                f"its config.json has slow_but_exact=true and pretraining_tp={hub['pretraining_tp']}, and ours "
+                "computes in one piece: set slow_but_exact=false"
             )
         return hub
 

@@ -17,8 +17,8 @@ def rotary_overrides(
     told = _parameters(hub, base)
     if rotated is None and told.get("partial_rotary_factor", 1.0) != 1.0:
         raise InexpressibleError(
-            f"its rotary positions have partial_rotary_factor={told['partial_rotary_factor']}, and in this family whole "
-            "heads turn: take it out"
+            f"its rotary positions have partial_rotary_factor={told['partial_rotary_factor']}, and in this family "
+            "whole heads turn: take it out"
         )
     kind = rotary_kind(told)
     if kind not in _SCALINGS:
@@ -27,6 +27,8 @@ def rotary_overrides(
         )
     turned = width if rotated is None else rotated
     chosen, options = _SCALINGS[kind](hub, told)
+    if not float(told["rope_theta"]) > 1:
+        raise InexpressibleError(f"its rotary base is {told['rope_theta']}, which must be above 1: correct it")
     options = {"base": float(told["rope_theta"]), "fraction": share(turned, width), **options}
     if pairing != "half":
         options["pairing"] = pairing

@@ -65,8 +65,8 @@ def take(checkpoint: Checkpoint, head: HeadName) -> Taken:
 def _check_labels(checkpoint: Checkpoint, labels: int, rows: int) -> None:
     if labels != rows:
         raise CheckpointError(
-            f"init_from={checkpoint.origin}: its config.json names {labels} classes (id2label), and its head has {rows} "
-            "rows: correct it"
+            f"init_from={checkpoint.origin}: its config.json names {labels} classes (id2label), and its head has "
+            f"{rows} rows: correct it"
         )
 
 

@@ -134,7 +134,9 @@ def _side(size: int | Sequence[int]) -> int:
     """Return the side of a square patch."""
     height, width = _pair(size)
     if height != width:
-        raise InexpressibleError(f"its config.json has patch_size={size}, and patches of ours are square: choose another")
+        raise InexpressibleError(
+            f"its config.json has patch_size={size}, and patches of ours are square: choose another"
+        )
     return height
 
 
@@ -142,5 +144,7 @@ def _pair(size: int | Sequence[int]) -> tuple[int, int]:
     """Height and width."""
     height, width = (size, size) if isinstance(size, int | float) else size
     if any(type(side) is not int or side < 1 for side in (height, width)):
-        raise InexpressibleError(f"its config.json has a size of {size}, which must be whole numbers above 0: correct it")
+        raise InexpressibleError(
+            f"its config.json has a size of {size}, which must be whole numbers above 0: correct it"
+        )
     return height, width
