@@ -71,7 +71,9 @@ MODELS: dict[str, PublishedModel] = {
     "mpt": PublishedModel("Mpt", {**_COMMON, "d_model": 24, "n_layers": 2, "n_heads": 3}, old=_CAUSAL),
     "bert": PublishedModel("Bert", _LLAMA, **_MASKED, **_ENCODER),
     "roberta": PublishedModel("Roberta", _LLAMA, **_MASKED, **_ENCODER),
-    "longformer": PublishedModel("Longformer", {**_LLAMA, "attention_window": 4}, **_MASKED, **_ENCODER, first_is_global=True),
+    "longformer": PublishedModel(
+        "Longformer", {**_LLAMA, "attention_window": 4}, **_MASKED, **_ENCODER, first_is_global=True
+    ),
     "big_bird": PublishedModel(
         "BigBird", {**_LLAMA, "attention_type": "original_full"}, **_MASKED, **_ENCODER,
         idle=("bert.pooler.weight", "bert.pooler.bias"),
