@@ -70,6 +70,8 @@ class Mutation:
     """A change of config.json or of the weights, made on copies."""
 
     label: str
+    field: str | None
+    """The field of config.json that it changes; None where it changes tensors."""
     change: Callable[[Fields, Weights], None]
 
 
@@ -122,23 +124,23 @@ def _setting(name: str, value: Any) -> Mutation:
         else:
             fields[name] = value
 
-    return Mutation(f"{name} absent" if value is _ABSENT else f"{name}={value!r}", change)
+    return Mutation(f"{name} absent" if value is _ABSENT else f"{name}={value!r}", name, change)
 
 
 def _of_weights(kind: str, weights: Weights) -> Iterator[Mutation]:
     for name in weights:
-        yield Mutation(f"{name} missing", lambda _, held, name=name: _drop(held, name))
-        yield Mutation(f"{name} longer", lambda _, held, name=name: _lengthen(held, name))
+        yield Mutation(f"{name} missing", None, lambda _, held, name=name: _drop(held, name))
+        yield Mutation(f"{name} longer", None, lambda _, held, name=name: _lengthen(held, name))
         stem, _, part = name.rpartition(".")
         extra = f"{stem}.more_{part}"
-        yield Mutation(f"{extra} added", lambda _, held, extra=extra: held.update({extra: torch.ones(3)}))
+        yield Mutation(f"{extra} added", None, lambda _, held, extra=extra: held.update({extra: torch.ones(3)}))
     family = next(family for family in FAMILIES if family.model_type == kind)
     for tied in (True, False, None):
         hub = {"tie_word_embeddings": True, "num_layers": 2, "num_decoder_layers": 2}
         for second, first in family.tied(hub).items():
             for equal in (True, False):
                 how = f"{second} {'a copy' if equal else 'apart'}, tie_word_embeddings={tied}"
-                yield Mutation(how, _separating(second, first, equal, tied))
+                yield Mutation(how, None, _separating(second, first, equal, tied))
 
 
 def _drop(weights: Weights, name: str) -> None:

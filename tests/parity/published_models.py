@@ -23,7 +23,6 @@ _LLAMA: dict[str, Any] = {
 }  # fmt: skip
 _GROUPED: dict[str, Any] = {**_LLAMA, "num_key_value_heads": 1}
 _STATES: dict[str, Any] = {**_COMMON, "hidden_size": 24, "num_hidden_layers": 2}
-_TEXT = ("task=language_modeling", "data=grammar_lm")
 
 
 @dataclass(frozen=True)

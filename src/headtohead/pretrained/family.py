@@ -62,6 +62,8 @@ class Family(ABC):
     """A field that is not among them may have any value."""
     synonyms: ClassVar[Mapping[str, str]] = {}
     """Other names of fields, each with the name that is read here; a file may hold both."""
+    length_field: ClassVar[str | None] = None
+    """The field that says how long rows may be, where no weight depends on it."""
     parts: ClassVar[Mapping[str, str]] = {}
     """The classes that a model of ours must be made of to be written in this form, by the slots they fill."""
 

@@ -23,6 +23,7 @@ class GptNeoX(Family):
         "GPTNeoXForTokenClassification": None,
         "GPTNeoXForQuestionAnswering": None,
     }
+    length_field = "max_position_embeddings"
     prefix = "gpt_neox."
     heads = ("embed_out.", "lm_head.", "score.", "classifier.", "qa_outputs.")
     buffers = (r".*\.attention\.(bias|masked_bias)", r".*rotary_emb\.inv_freq")

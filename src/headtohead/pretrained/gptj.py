@@ -22,6 +22,7 @@ class GptJ(Family):
         "GPTJForSequenceClassification": None,
         "GPTJForQuestionAnswering": None,
     }
+    length_field = "n_positions"
     prefix = "transformer."
     heads = ("lm_head.", "score.", "qa_outputs.")
     buffers = (r".*\.attn\.(bias|masked_bias|embed_positions)",)

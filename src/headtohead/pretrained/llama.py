@@ -25,6 +25,7 @@ class Llama(Family):
         "LlamaForTokenClassification": None,
         "LlamaForQuestionAnswering": None,
     }
+    length_field = "max_position_embeddings"
     prefix = "model."
     heads = ("lm_head.", "score.", "qa_outputs.")
     buffers = (r".*rotary_emb\.inv_freq",)

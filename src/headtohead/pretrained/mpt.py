@@ -33,6 +33,7 @@ class Mpt(Family):
         "MptForTokenClassification": None,
         "MptForQuestionAnswering": None,
     }
+    length_field = "max_seq_len"
     prefix = "transformer."
     heads = ("lm_head.", "score.", "classifier.", "qa_outputs.")
     defaults: ClassVar[Hub] = {

@@ -26,6 +26,7 @@ class Rwkv(Family):
 
     model_type = "rwkv"
     architectures: ClassVar[Architectures] = {"RwkvForCausalLM": "language_model", "RwkvModel": None}
+    length_field = "context_length"
     prefix = "rwkv."
     heads = ("head.",)
     defaults: ClassVar[Hub] = {
