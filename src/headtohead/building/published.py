@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headtohead.building.errors import ConfigurationError, show
 from headtohead.building.sources import class_value
+
+if TYPE_CHECKING:
+    from headtohead.pretrained.report import ReadReport
 
 Compose = Callable[[Sequence[str]], dict[str, Any]]
 PREFIX = "hf:"
@@ -51,6 +54,19 @@ def with_its_choices(composed: Mapping[str, Any], overrides: Sequence[str], comp
         "choices": choices,
         "name": config["name"] or _name(config, origin),
     }
+
+
+def read_of(config: Mapping[str, Any]) -> ReadReport | None:
+    """Return what is read of the checkpoint that a run starts from; None where it starts from none."""
+    from headtohead.pretrained.checkpoint import CheckpointError, open_checkpoint
+    from headtohead.pretrained.report import read_report
+
+    if not starts_published(config):
+        return None
+    try:
+        return read_report(open_checkpoint(config["init_from"]), class_value(config["task"]["_target_"], "head"))
+    except CheckpointError as error:
+        raise ConfigurationError(str(error)) from None
 
 
 def _name(config: Mapping[str, Any], origin: str) -> str:
