@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 OUTCOMES: dict[str, Counter[str]] = defaultdict(Counter)
 """By family, how many changes had which outcome in this process."""
 OF_FIELDS: dict[tuple[str, str], set[str]] = defaultdict(set)
-"""By family and field of config.json, the outcomes of its changes."""
+"""By family and field of config.json, the outcomes of its changes; `moved` where both sides gave other logits."""
 _COLUMNS = ("equal", "refused here", "refused there", "differs as said", "different")
 _TEXT = """
 ## Checkpoints with one thing changed
@@ -33,7 +33,7 @@ def section(outcomes: Mapping[str, Counter[str]], of_fields: Mapping[tuple[str, 
 
 
 def silent_fields(of_fields: Mapping[tuple[str, str], set[str]]) -> list[str]:
-    """Return the fields that were equal wherever the reference took their changes."""
+    """Return the fields whose changes left every output as it was, or were refused by the reference."""
     found: dict[str, set[str]] = defaultdict(set)
     for (_, field), outcomes in of_fields.items():
         found[field] |= outcomes

@@ -27,6 +27,7 @@ from headtohead.training.starting import start_from
 from parity import redraw
 
 TOLERANCE = 5e-5
+CHANGED = "other logits than without the change"
 Fields = dict[str, Any]
 Weights = dict[str, Tensor]
 Outcome = Literal["equal", "refused here", "refused there", "differs as said", "different"]
@@ -205,8 +206,25 @@ def compared(kind: str, folder: Path) -> tuple[Outcome, str]:
                 return "refused there", "logits that are not finite"
             worst = max(worst, float((found - wanted)[scored].abs().nan_to_num(torch.inf).max()))
     if worst < TOLERANCE:
-        return "equal", f"{worst:.1e}"
+        return "equal", CHANGED if _moved(kind, folder.parent, expected) else f"{worst:.1e}"
     return ("differs as said" if _says_more(model, folder) else "different"), f"{worst:.1e}"
+
+
+@lru_cache(maxsize=None)
+def _unchanged(kind: str, folder: Path) -> list[Tensor]:
+    """Return the logits of the reference for the model that `base` has written into this folder."""
+    theirs = _theirs(MODELS[kind], folder / kind)
+    assert isinstance(theirs, nn.Module)
+    return [_logits(theirs, asked) for asked, _, _ in rows(MODELS[kind])]
+
+
+def _moved(kind: str, folder: Path, logits: list[Tensor]) -> bool:
+    """Return whether the reference's own logits are not those of the unchanged model."""
+    usual = _unchanged(kind, folder)
+    return any(
+        one.shape != other.shape or not torch.allclose(one, other, atol=1e-6)
+        for one, other in zip(logits, usual, strict=True)
+    )
 
 
 def _says_more(model: PublishedModel, folder: Path) -> bool:
