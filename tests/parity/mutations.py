@@ -210,7 +210,7 @@ def compared(kind: str, folder: Path) -> tuple[Outcome, str]:
     return ("differs as said" if _says_more(model, folder) else "different"), f"{worst:.1e}"
 
 
-@lru_cache(maxsize=None)
+@cache
 def _unchanged(kind: str, folder: Path) -> list[Tensor]:
     """Return the logits of the reference for the model that `base` has written into this folder."""
     theirs = _theirs(MODELS[kind], folder / kind)
