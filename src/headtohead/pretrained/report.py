@@ -67,7 +67,7 @@ def read_report(checkpoint: Checkpoint, head: HeadName) -> ReadReport:
     family, hub = read_config(checkpoint)
     noted = _Noted(hub)
     family.overrides(noted, head)
-    pieces = [*family.pieces(noted), *family.head_pieces(noted, head)]
+    pieces = [*family.body(noted, head), *family.head_pieces(noted, head)]
     del pieces
     honoured = noted.read | family.accepts.keys() | family.synonyms.keys()
     return ReadReport(
