@@ -20,6 +20,9 @@ it is tied to. Both sides read the folder, and logits are compared over rows of 
 
 """
 
+_SILENT = """Fields of which no change by itself moves an output, in any family that has them (some stand behind
+another field, as `rope_theta` behind `rope_parameters`)"""
+
 
 def section(outcomes: Mapping[str, Counter[str]], of_fields: Mapping[tuple[str, str], set[str]]) -> str:
     """Return the table by family, and the fields of which no change was refused here or changed an output."""
@@ -29,11 +32,7 @@ def section(outcomes: Mapping[str, Counter[str]], of_fields: Mapping[tuple[str, 
     rows.append(["all", str(whole.total()), *(str(whole[name]) for name in _COLUMNS)])
     lines = [_row(head), _row(["---"] * len(head)), *map(_row, rows)]
     silent = ", ".join(f"`{name}`" for name in silent_fields(of_fields))
-    return (
-        _TEXT
-        + "\n".join(lines)
-        + f"\n\nFields of which no change by itself moves an output, in any family that has them (some stand behind another field,\nas `rope_theta` behind `rope_parameters`): {silent}.\n"
-    )
+    return _TEXT + "\n".join(lines) + f"\n\n{_SILENT}: {silent}.\n"
 
 
 def silent_fields(of_fields: Mapping[tuple[str, str], set[str]]) -> list[str]:
