@@ -98,7 +98,7 @@ test-newest: .venv-newest/.installed  ## the tests with the newest versions of e
 	@touch $@
 
 parity: $(INSTALLED)  ## compare our models with published implementations, and write docs/parity.md
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/parity -q --write-parity docs/parity.md
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/parity -q -m "not process and not gpu" --write-parity docs/parity.md
 	@echo "==> docs/parity.md"; cat docs/parity.md
 
 check: $(INSTALLED)  ## lint, formatting, types, import rules

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import law_table
 import pytest
 import torch
 
@@ -36,7 +37,8 @@ def page(reports: list[parity.Report]) -> str:
     """One row for each model, and what differs by design below."""
     rows = [_row(report, number) for report, number in _numbered(reports)]
     notes = [f"{number}. {report.name}: {report.remark}." for report, number in _numbered(reports) if number]
-    return _TITLE + "\n".join(rows) + ("\n\n" + "\n".join(notes) if notes else "") + "\n"
+    law = law_table.section(law_table.OUTCOMES, law_table.OF_FIELDS) if law_table.OUTCOMES else ""
+    return _TITLE + "\n".join(rows) + ("\n\n" + "\n".join(notes) if notes else "") + "\n" + law
 
 
 def _numbered(reports: list[parity.Report]) -> list[tuple[parity.Report, int | None]]:

@@ -224,7 +224,10 @@ def test_what_weights_know_nothing_of_may_be_chosen(published: Path, text: Path)
             r"_layer_idx=True, and our gpt2 knows False alone",
         ),
         ("activation_function", "quick_gelu", r"its activation quick_gelu is none of ours"),
-        ("n_embd", "wide", r"its config\.json makes no model"),
+        ("n_embd", "wide", r"has n_embd=wide, which must be a whole number above 0"),
+        ("n_inner", True, r"has n_inner=True, which must be a whole number"),
+        ("layer_norm_epsilon", None, r"its config\.json makes no model|layer_norm_epsilon|eps"),
+        ("num_attention_heads", 4, r"has n_head=2 and num_attention_heads=4, which are two names of one field"),
     ],
 )
 def test_a_model_that_is_none_of_ours_is_refused_before_anything_is_built(

@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 import torch
 from published_folders import TEXT, write_text
-from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    RobertaConfig,
+    RobertaForMaskedLM,
+)
 
 import headtohead as h2h
 from headtohead.architectures.contracts import Architecture
@@ -124,3 +133,26 @@ def test_the_tokenizer_goes_along(kind: str, tmp_path: Path) -> None:
     assert there(line, add_special_tokens=False)["input_ids"] == data.tokenizer.encode([line])[0].tolist()
     assert there.decode(there(line, add_special_tokens=False)["input_ids"]) == line
     assert (there.bos_token_id, there.eos_token_id) == (data.spec().bos_id, data.spec().eos_id)
+
+
+LLAMA_SIZES: dict[str, Any] = {
+    "vocab_size": 512, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 3,
+    "max_position_embeddings": 600,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("form", "reference", "task"),
+    [
+        ("llama", LlamaForCausalLM(LlamaConfig(**LLAMA_SIZES)), ["task=causal_lm", "data=grammar_lm"]),
+        ("roberta", RobertaForMaskedLM(RobertaConfig(**LLAMA_SIZES)), ["task=masked_lm", "data=grammar_lm"]),
+    ],
+)
+def test_a_checkpoint_goes_out_in_the_form_it_came_in_and_as_long(
+    form: str, reference: PreTrainedModel, task: list[str], tmp_path: Path
+) -> None:
+    reference.save_pretrained(tmp_path / "in")
+    config, _ = fitted(h2h.compose("train", [*task, f"init_from=hf:{tmp_path / 'in'}", "model.dropout=0"]))
+    assert write_hub(drawn(config), config, tmp_path / "out") == form
+    if form == "llama":
+        assert open_checkpoint(f"hf:{tmp_path / 'out'}").config["max_position_embeddings"] == 600

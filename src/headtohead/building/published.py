@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headtohead.building.errors import ConfigurationError, show
 from headtohead.building.sources import class_value
+
+if TYPE_CHECKING:
+    from headtohead.pretrained.report import ReadReport
 
 Compose = Callable[[Sequence[str]], dict[str, Any]]
 PREFIX = "hf:"
@@ -29,30 +32,21 @@ def with_its_choices(composed: Mapping[str, Any], overrides: Sequence[str], comp
     The checkpoint is written down by its commit, so that the run can be made again.
     """
     from headtohead.pretrained.checkpoint import CheckpointError, open_checkpoint
-    from headtohead.pretrained.families import family_of
-    from headtohead.pretrained.family import InexpressibleError
+    from headtohead.pretrained.reading import differences, model_overrides
 
     origin, head = composed["init_from"], class_value(composed["task"]["_target_"], "head")
     try:
         checkpoint = open_checkpoint(origin)
-        family = family_of(checkpoint.config)
-        told = family.overrides(family.complete(checkpoint.config), head)
+        told = model_overrides(checkpoint, head)
+        by_design = differences(checkpoint, head)
     except CheckpointError as error:
         raise ConfigurationError(str(error)) from None
-    except InexpressibleError as error:
-        raise ConfigurationError(f"init_from={origin}: {error}") from None
-    except KeyError as error:
-        raise ConfigurationError(
-            f"init_from={origin}: its config.json has no {error.args[0]}; fetch it again"
-        ) from None
-    except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise ConfigurationError(
-            f"init_from={origin}: its config.json makes no model ({error}); fetch it again"
-        ) from None
     if size := next((given for given in overrides if given.startswith("model/size=")), None):
         raise ConfigurationError(f"{size} contradicts init_from={origin}, whose weights have their size: take it out")
     config, alone = compose([*told, *overrides]), compose(told)
     _check(alone["model"], config["model"], origin)
+    for difference in by_design:
+        _log.warning("init_from=%s: %s", origin, difference)
     choices = {**config["choices"], "model/size": None}
     return {
         **config,
@@ -60,6 +54,19 @@ def with_its_choices(composed: Mapping[str, Any], overrides: Sequence[str], comp
         "choices": choices,
         "name": config["name"] or _name(config, origin),
     }
+
+
+def read_of(config: Mapping[str, Any]) -> ReadReport | None:
+    """Return what is read of the checkpoint that a run starts from; None where it starts from none."""
+    from headtohead.pretrained.checkpoint import CheckpointError, open_checkpoint
+    from headtohead.pretrained.report import read_report
+
+    if not starts_published(config):
+        return None
+    try:
+        return read_report(open_checkpoint(config["init_from"]), class_value(config["task"]["_target_"], "head"))
+    except CheckpointError as error:
+        raise ConfigurationError(str(error)) from None
 
 
 def _name(config: Mapping[str, Any], origin: str) -> str:

@@ -13,6 +13,7 @@ from headtohead.architectures.heads import name_of
 from headtohead.building.build import make_model
 from headtohead.building.configuration import compose
 from headtohead.data.tokenizers import Tokenizer
+from headtohead.pretrained.checkpoint import CheckpointError, is_published, open_checkpoint
 from headtohead.pretrained.families import FAMILIES
 from headtohead.pretrained.family import Family, InexpressibleError
 from headtohead.pretrained.writing import write_checkpoint
@@ -40,8 +41,8 @@ def write_hub(
             "the hub's forms are those of models made of mixers, and this is none: keep our own form, safetensors and "
             "config"
         )
-    near, far = [], []
-    for family in FAMILIES:
+    near, far, origin = [], [], _origin(config)
+    for family in sorted(FAMILIES, key=lambda family: family.model_type != origin.get("model_type")):
         try:
             hub = family.hub_config(config["model"])
         except InexpressibleError as error:
@@ -50,13 +51,32 @@ def write_hub(
         if (difference := _difference(model, family, hub, config)) is not None:
             near.append(f"{family.model_type}: {difference}")
             continue
-        hub |= _named(model, family, class_names)
+        hub |= {**_named(model, family, class_names), **_length(family, hub, origin)}
         write_checkpoint(model, family, hub, folder, None if tokenizer is None else Tokenizer.from_dict(tokenizer))
         return family.model_type
     raise InexpressibleError(
         f"no form of the hub can say what this model is ({'; '.join([*near, *far][:_SHOWN])}): keep our own form, "
         "safetensors and config"
     )
+
+
+def _origin(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the config.json that a run started from; empty where there is none, or none within reach."""
+    origin = str(config.get("init_from") or "")
+    if not is_published(origin):
+        return {}
+    try:
+        return open_checkpoint(origin).config
+    except CheckpointError:
+        return {}
+
+
+def _length(family: Family, hub: Mapping[str, Any], origin: Mapping[str, Any]) -> dict[str, int]:
+    """Return the longest row of the checkpoint it started from: shorter ones in its training take nothing away."""
+    field = family.length_field
+    if field is None or origin.get("model_type") != family.model_type or not isinstance(origin.get(field), int):
+        return {}
+    return {field: max(origin[field], hub.get(field) or 0)}
 
 
 def _named(model: Architecture, family: Family, class_names: Sequence[str]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from headtohead.cli.terminal import out, show_table
 _EXAMPLES = """\
 examples:
   h2h inspect model/size=gpt2_small model.vocab_size=50257
+  h2h inspect init_from=hf:FOLDER
   h2h inspect model=encoder_decoder task=seq2seq data=number_words --json
 """
 
@@ -25,12 +26,16 @@ def run(arguments: Sequence[str]) -> int:
         out(as_yaml(config))
         return 0
     from headtohead import api
+    from headtohead.building.published import read_of
 
-    inspection = api.inspect(config)
+    inspection, checkpoint = api.inspect(config), read_of(config)
     if given.json:
-        out(json.dumps({"config": config, **inspection.to_dict()}, indent=2))
+        read = {} if checkpoint is None else {"checkpoint": checkpoint.to_dict()}
+        out(json.dumps({"config": config, **read, **inspection.to_dict()}, indent=2))
         return 0
     from headtohead.examining.inspection_view import show
 
     show_table(show(inspection))
+    if checkpoint is not None:
+        out(f"{config['init_from']}: {checkpoint}")
     return 0

@@ -11,6 +11,7 @@ from typing import Any
 
 from headtohead.building.choices import choices, folders
 from headtohead.cli.arguments import parse, parser
+from headtohead.cli.pretrained_families import PRETRAINED, TITLE, family_lines, pretrained_families
 from headtohead.cli.published_sets import published_sets
 from headtohead.cli.terminal import out, paint
 
@@ -20,7 +21,7 @@ PUBLISHED = "data, published sets: fetched when first used, h2h train data=NAME"
 
 def run(arguments: Sequence[str]) -> int:
     taken = parser("list", "Show the groups, or the choices of some, with one line each.")
-    taken.add_argument("groups", nargs="*", metavar="GROUP", help="for example model/mixer; model/ shows all below it")
+    taken.add_argument("groups", nargs="*", metavar="GROUP", help="for example model/mixer, model/, pretrained")
     taken.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
     taken.add_argument("--json", action="store_true", help="as JSON: group, then choice, then its line")
     taken.set_defaults(multirun=False)
@@ -49,7 +50,9 @@ def _lines(group: str, config_dir: str | None) -> dict[str, str]:
 
 def _as_json(wanted: Iterable[str], config_dir: str | None) -> dict[str, Any]:
     """Lines by group and choice; of published sets, what there is to know besides."""
-    found: dict[str, Any] = {name: _lines(name, config_dir) for name in wanted}
+    found: dict[str, Any] = {
+        name: pretrained_families() if name == PRETRAINED else _lines(name, config_dir) for name in wanted
+    }
     if DATA in found:
         sets = published_sets(choices(DATA, config_dir))
         found["published sets"] = {name: told.to_dict() for name, told in sets.items()}
@@ -57,6 +60,9 @@ def _as_json(wanted: Iterable[str], config_dir: str | None) -> dict[str, Any]:
 
 
 def _tables(group: str, config_dir: str | None) -> str:
+    if group == PRETRAINED:
+        families = {name: family_lines(told) for name, told in pretrained_families().items()}
+        return _table(TITLE, families, max(map(len, families)) + 2)
     lines = _lines(group, config_dir)
     sets = published_sets(choices(group, config_dir)) if group == DATA else {}
     width = max(map(len, lines)) + 2

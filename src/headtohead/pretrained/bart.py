@@ -53,6 +53,12 @@ class Bart(TwoSided):
         "add_final_layer_norm": (False,),
         "static_position_embeddings": (False,),
         "add_bias_logits": (False,),
+        "is_causal": (True,),
+    }
+    synonyms: ClassVar[Mapping[str, str]] = {
+        "hidden_size": "d_model",
+        "num_attention_heads": "encoder_attention_heads",
+        "num_hidden_layers": "encoder_layers",
     }
 
     def complete(self, config: Mapping[str, Any]) -> Hub:

@@ -56,6 +56,15 @@ class BigBird(BertLike):
             f"model.mixer.num_random={hub['num_random_blocks']}",
         ]
 
+    def differences(self, hub: Hub, head: HeadName) -> Iterator[str]:
+        del head
+        if hub["attention_type"] == _SPARSE:
+            few = (5 + 2 * hub["num_random_blocks"]) * hub["block_size"]
+            yield (
+                f"rows of at most {few} tokens attend sparsely here and in full in the reference, which in longer rows "
+                "puts block 0 in place of random ones when it is evaluated"
+            )
+
     def heading(self, hub: Hub) -> list[str]:
         """The classifier has the activation of the layers; what judges pairs has a tanh, as BERT's."""
         activation = our_activation(hub["hidden_act"])

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.family import Accepted, Architectures, Family, Hub
+from headtohead.pretrained.family import Accepted, Architectures, Family, Hub, InexpressibleError
 from headtohead.pretrained.names import flag
 from headtohead.pretrained.pieces import FusedByHead, Piece, Renamed, renamed
 
@@ -32,7 +32,15 @@ class Bloom(Family):
         "hidden_dropout": 0.0,
         "tie_word_embeddings": True,
     }
-    accepts: ClassVar[Accepted] = {"apply_residual_connection_post_layernorm": (False,)}
+    accepts: ClassVar[Accepted] = {
+        "apply_residual_connection_post_layernorm": (False,),
+        "is_causal": (True,),
+    }
+    synonyms: ClassVar[Mapping[str, str]] = {
+        "n_embed": "hidden_size",
+        "num_attention_heads": "n_head",
+        "num_hidden_layers": "n_layer",
+    }
     parts: ClassVar[Mapping[str, str]] = {
         "mixer": "SoftmaxAttention",
         "position": "Alibi",
@@ -42,9 +50,14 @@ class Bloom(Family):
     }
 
     def complete(self, config: Mapping[str, Any]) -> Hub:
-        """Older files say n_embed and num_attention_heads."""
-        old = {"n_embed": "hidden_size", "num_attention_heads": "n_head", "num_hidden_layers": "n_layer"}
-        return super().complete({**{new: config[name] for name, new in old.items() if name in config}, **config})
+        """Slices as in its training leave out biases in the reference, so that they are refused."""
+        hub = super().complete(config)
+        if hub.get("slow_but_exact") and hub.get("pretraining_tp", 1) != 1:
+            raise InexpressibleError(
+                f"its config.json has slow_but_exact=true and pretraining_tp={hub['pretraining_tp']}, and ours "
+                "computes in one piece: set slow_but_exact=false"
+            )
+        return hub
 
     def overrides(self, hub: Hub, head: HeadName) -> list[str]:
         del head

@@ -87,6 +87,21 @@ class Checkpoint:
                 ) from None
         return weights
 
+    def names(self) -> frozenset[str]:
+        """Return the names of its tensors, without their numbers."""
+        from safetensors import SafetensorError, safe_open
+
+        names: set[str] = set()
+        for path in self._weight_files():
+            try:
+                with safe_open(path, framework="pt") as opened:
+                    names.update(opened.keys())
+            except (OSError, SafetensorError) as error:
+                raise CheckpointError(
+                    f"init_from={self.origin}: {path.name} cannot be read ({error}); fetch it again"
+                ) from None
+        return frozenset(names)
+
     def _weight_files(self) -> Iterator[Path]:
         index = self.json(_INDEX)
         told = {"": _WHOLE} if index is None else index.get("weight_map")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
@@ -17,6 +17,17 @@ Architectures = Mapping[str, HeadName | None]
 """The hub's classes, each with the head of ours that its own is; None where it has none that we could take."""
 Accepted = Mapping[str, tuple[Any, ...]]
 """Fields with the values that we can express."""
+
+_COUNTS = frozenset({
+    "attention_hidden_size", "block_size", "conv_kernel", "d_ff", "d_kv", "d_model", "decoder_attention_heads",
+    "decoder_ffn_dim", "decoder_layers", "encoder_attention_heads", "encoder_ffn_dim", "encoder_layers", "expand",
+    "head_dim", "hidden_size", "intermediate_size", "max_position_embeddings", "n_embd", "n_groups", "n_head",
+    "n_heads", "n_inner", "n_layer", "n_layers", "n_positions", "num_attention_heads", "num_channels",
+    "num_decoder_layers", "num_experts_per_tok", "num_heads", "num_hidden_layers", "num_key_value_heads", "num_layers",
+    "num_local_experts", "relative_attention_max_distance", "relative_attention_num_buckets", "rotary_dim",
+    "sliding_window", "state_size", "vocab_size",
+})  # fmt: skip
+"""Fields that hold a whole number above 0, or null where a family knows what that means."""
 
 
 READING: frozenset[HeadName] = frozenset({"classifier", "regressor", "tagger", "span"})
@@ -49,12 +60,22 @@ class Family(ABC):
     """What the class takes for granted where config.json is silent."""
     accepts: ClassVar[Accepted] = {}
     """A field that is not among them may have any value."""
+    synonyms: ClassVar[Mapping[str, str]] = {}
+    """Other names of fields, each with the name that is read here; a file may hold both."""
+    length_field: ClassVar[str | None] = None
+    """The field that says how long rows may be, where no weight depends on it."""
     parts: ClassVar[Mapping[str, str]] = {}
     """The classes that a model of ours must be made of to be written in this form, by the slots they fill."""
 
     def complete(self, config: Mapping[str, Any]) -> Hub:
         """config.json with what the class takes for granted; refuses what we cannot express."""
-        hub = {**self.defaults, **config}
+        hub = {**self.defaults, **self._in_one_spelling(config)}
+        for field in sorted(_COUNTS & hub.keys()):
+            value = hub[field]
+            if value is not None and (type(value) is not int or value < 1):
+                raise InexpressibleError(
+                    f"its config.json has {field}={value}, which must be a whole number above 0: correct it"
+                )
         for field, values in self.accepts.items():
             if field in hub and hub[field] not in values:
                 allowed = " or ".join(str(value) for value in values)
@@ -63,6 +84,30 @@ class Family(ABC):
                     "choose another checkpoint"
                 )
         return hub
+
+    def _in_one_spelling(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields under the names that are read here; refuses two spellings that say different things."""
+        spelt = dict(config)
+        for other, field in self.synonyms.items():
+            if other not in config:
+                continue
+            if field in config and config[field] != config[other]:
+                raise InexpressibleError(
+                    f"its config.json has {field}={config[field]} and {other}={config[other]}, which are two names of "
+                    "one field: correct one of them"
+                )
+            spelt[field] = config[other]
+        return spelt
+
+    def completed_by_names(self, hub: Hub, names: Callable[[], Container[str]]) -> Hub:
+        """Return the completed config.json with what only the names of the file's tensors tell."""
+        del names
+        return hub
+
+    def differences(self, hub: Hub, head: HeadName) -> Iterator[str]:
+        """Give a sentence for each thing in which ours differs from the reference by design."""
+        del hub, head
+        return iter(())
 
     def check_parts(self, model: Mapping[str, Any]) -> None:
         """Raises InexpressibleError where a model of ours is made of other classes."""

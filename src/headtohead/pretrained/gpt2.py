@@ -37,6 +37,13 @@ class Gpt2(Family):
         "scale_attn_weights": (True,),
         "scale_attn_by_inverse_layer_idx": (False,),
         "add_cross_attention": (False,),
+        "is_causal": (True,),
+    }
+    synonyms: ClassVar[Mapping[str, str]] = {
+        "hidden_size": "n_embd",
+        "max_position_embeddings": "n_positions",
+        "num_attention_heads": "n_head",
+        "num_hidden_layers": "n_layer",
     }
 
     parts: ClassVar[Mapping[str, str]] = {

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.family import Architectures, Family, Hub, choice
+from headtohead.pretrained.family import Accepted, Architectures, Family, Hub, choice
 from headtohead.pretrained.names import feedforward_width, flag, multiple, our_activation, their_activation
 from headtohead.pretrained.pieces import FusedByHead, Piece, Renamed, renamed
-from headtohead.pretrained.rotary import rope_parameters, rotary_overrides
+from headtohead.pretrained.rotary import rope_parameters, rotary_differences, rotary_overrides
 
 
 class GptNeoX(Family):
@@ -23,6 +23,7 @@ class GptNeoX(Family):
         "GPTNeoXForTokenClassification": None,
         "GPTNeoXForQuestionAnswering": None,
     }
+    length_field = "max_position_embeddings"
     prefix = "gpt_neox."
     heads = ("embed_out.", "lm_head.", "score.", "classifier.", "qa_outputs.")
     buffers = (r".*\.attention\.(bias|masked_bias)", r".*rotary_emb\.inv_freq")
@@ -36,6 +37,7 @@ class GptNeoX(Family):
         "attention_bias": True,
         "tie_word_embeddings": False,
     }
+    accepts: ClassVar[Accepted] = {"is_causal": (True,)}
     parts: ClassVar[Mapping[str, str]] = {
         "mixer": "SoftmaxAttention",
         "norm": "LayerNorm",
@@ -46,7 +48,7 @@ class GptNeoX(Family):
         del head
         width, heads = hub["hidden_size"], hub["num_attention_heads"]
         of_head = width // heads
-        told = hub.get("rope_parameters") or {}
+        told = hub.get("rope_scaling") or hub.get("rope_parameters") or {}
         turned = int(of_head * told.get("partial_rotary_factor", hub["rotary_pct"]))
         parallel = ["model/residual=parallel", "model.residual.shared_norm=false"]
         return [
@@ -66,6 +68,10 @@ class GptNeoX(Family):
             multiple(hub["intermediate_size"], width),
             f"model.tie_weights={flag(hub['tie_word_embeddings'])}",
         ]
+
+    def differences(self, hub: Hub, head: HeadName) -> Iterator[str]:
+        del head
+        return rotary_differences(hub, hub["rotary_emb_base"])
 
     def pieces(self, hub: Hub) -> Iterator[Piece]:
         yield Renamed("embedding.weight", "gpt_neox.embed_in.weight")

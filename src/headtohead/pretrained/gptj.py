@@ -22,6 +22,7 @@ class GptJ(Family):
         "GPTJForSequenceClassification": None,
         "GPTJForQuestionAnswering": None,
     }
+    length_field = "n_positions"
     prefix = "transformer."
     heads = ("lm_head.", "score.", "qa_outputs.")
     buffers = (r".*\.attn\.(bias|masked_bias|embed_positions)",)
@@ -33,7 +34,13 @@ class GptJ(Family):
         "resid_pdrop": 0.0,
         "tie_word_embeddings": False,
     }
-    accepts: ClassVar[Accepted] = {"tie_word_embeddings": (False,)}
+    accepts: ClassVar[Accepted] = {"tie_word_embeddings": (False,), "is_causal": (True,)}
+    synonyms: ClassVar[Mapping[str, str]] = {
+        "hidden_size": "n_embd",
+        "max_position_embeddings": "n_positions",
+        "num_attention_heads": "n_head",
+        "num_hidden_layers": "n_layer",
+    }
     parts: ClassVar[Mapping[str, str]] = {
         "mixer": "SoftmaxAttention",
         "position": "Rotary",

@@ -11,7 +11,7 @@ from headtohead.architectures.heads import HeadName
 from headtohead.pretrained.family import Accepted, Architectures, Family, Hub
 from headtohead.pretrained.names import feedforward_width, flag, multiple, our_activation, their_activation
 from headtohead.pretrained.pieces import Piece, Renamed, renamed
-from headtohead.pretrained.rotary import rope_parameters, rotary_overrides
+from headtohead.pretrained.rotary import rope_parameters, rotary_differences, rotary_overrides
 
 
 class Llama(Family):
@@ -25,6 +25,7 @@ class Llama(Family):
         "LlamaForTokenClassification": None,
         "LlamaForQuestionAnswering": None,
     }
+    length_field = "max_position_embeddings"
     prefix = "model."
     heads = ("lm_head.", "score.", "qa_outputs.")
     buffers = (r".*rotary_emb\.inv_freq",)
@@ -37,7 +38,7 @@ class Llama(Family):
         "hidden_act": "silu",
         "tie_word_embeddings": False,
     }
-    accepts: ClassVar[Accepted] = {"pretraining_tp": (1,)}
+    accepts: ClassVar[Accepted] = {"pretraining_tp": (1,), "is_causal": (True,)}
     default_base: ClassVar[float] = 10000.0
     feedforward_choice: ClassVar[str] = "swiglu"
     parts: ClassVar[Mapping[str, str]] = {
@@ -80,6 +81,10 @@ class Llama(Family):
     def biased(self, hub: Hub) -> tuple[str, ...]:
         """Which of the mixer's linear maps have a bias."""
         return ("query", "key", "value", "output") if hub["attention_bias"] else ()
+
+    def differences(self, hub: Hub, head: HeadName) -> Iterator[str]:
+        del head
+        return rotary_differences(hub, self.default_base)
 
     def pieces(self, hub: Hub) -> Iterator[Piece]:
         yield Renamed("embedding.weight", "model.embed_tokens.weight")
@@ -143,7 +148,7 @@ class Qwen2(Llama):
         "Qwen2ForTokenClassification": None,
         "Qwen2ForQuestionAnswering": None,
     }
-    accepts: ClassVar[Accepted] = {"use_sliding_window": (False,)}
+    accepts: ClassVar[Accepted] = {"use_sliding_window": (False,), "is_causal": (True,)}
 
     def mixer_overrides(self, hub: Hub) -> list[str]:
         del hub
@@ -170,7 +175,7 @@ class Qwen3(Llama):
         "Qwen3ForTokenClassification": None,
         "Qwen3ForQuestionAnswering": None,
     }
-    accepts: ClassVar[Accepted] = {"use_sliding_window": (False,)}
+    accepts: ClassVar[Accepted] = {"use_sliding_window": (False,), "is_causal": (True,)}
     defaults: ClassVar[Hub] = {**Llama.defaults, "head_dim": 128}
 
     def mixer_overrides(self, hub: Hub) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
@@ -46,6 +47,11 @@ class Longformer(RobertaLike):
                 )
             windows = windows[0]
         return ["model/mixer=longformer", f"model.mixer.window={windows // 2}", "model.mixer.num_global=1"]
+
+    def differences(self, hub: Hub, head: HeadName) -> Iterator[str]:
+        del hub
+        if head in ("masked_language_model", "tagger"):
+            yield "its first token is global here, and in the reference where global_attention_mask says so alone"
 
     def hub_config(self, model: Model) -> dict[str, Any]:
         config = super().hub_config(model)

@@ -52,6 +52,14 @@ class StateSpaces(Family):
             *self.mixer_overrides(hub),
         ]
 
+    def differences(self, hub: Hub, head: HeadName) -> Iterator[str]:
+        del head
+        if hub.get("rescale_prenorm_residual"):
+            yield (
+                "its weights are taken as they are, and transformers divides out_proj by sqrt(num_hidden_layers) again "
+                "as it loads them (rescale_prenorm_residual=true)"
+            )
+
     @abstractmethod
     def mixer_overrides(self, hub: Hub) -> list[str]:
         """What only one of the two has."""
@@ -126,6 +134,10 @@ class Mamba(StateSpaces):
 
     def mixer_overrides(self, hub: Hub) -> list[str]:
         rank = hub["time_step_rank"]
+        if rank != "auto" and (type(rank) is not int or rank < 1):
+            raise InexpressibleError(
+                f"its config.json has time_step_rank={rank}, which is auto or a whole number above 0: correct it"
+            )
         return [f"model.mixer.rank={'null' if rank == 'auto' else rank}"]
 
     def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:

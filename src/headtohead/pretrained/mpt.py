@@ -33,6 +33,7 @@ class Mpt(Family):
         "MptForTokenClassification": None,
         "MptForQuestionAnswering": None,
     }
+    length_field = "max_seq_len"
     prefix = "transformer."
     heads = ("lm_head.", "score.", "classifier.", "qa_outputs.")
     defaults: ClassVar[Hub] = {
@@ -42,6 +43,11 @@ class Mpt(Family):
         "tie_word_embeddings": True,
     }
     accepts: ClassVar[Accepted] = {"no_bias": (True,), "expansion_ratio": (4,), "logit_scale": (None,)}
+    synonyms: ClassVar[Mapping[str, str]] = {
+        "hidden_size": "d_model",
+        "num_attention_heads": "n_heads",
+        "num_hidden_layers": "n_layers",
+    }
     parts: ClassVar[Mapping[str, str]] = {
         "mixer": "SoftmaxAttention",
         "position": "Alibi",
@@ -85,6 +91,11 @@ class Mpt(Family):
             f"model.dropout={hub['resid_pdrop']}",
             f"model.tie_weights={flag(hub['tie_word_embeddings'])}",
         ]
+
+    def differences(self, hub: Hub, head: HeadName) -> Iterator[str]:
+        del head
+        if (told := hub["attn_config"].get("alibi_bias_max", 8)) != 8:
+            yield f"its alibi_bias_max={told} is honoured here, and transformers takes it for 8"
 
     def pieces(self, hub: Hub) -> Iterator[Piece]:
         yield Renamed("embedding.weight", "transformer.wte.weight")

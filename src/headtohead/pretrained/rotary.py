@@ -3,29 +3,33 @@
 
 from __future__ import annotations
 
-import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from headtohead.pretrained.family import Hub, InexpressibleError, choice
-
-_log = logging.getLogger(__name__)
 
 
 def rotary_overrides(
     hub: Hub, *, base: float, width: int, rotated: int | None = None, pairing: str = "half"
 ) -> list[str]:
     """What composes the position; `base` and `rotated` channels are those that hold where `hub` says nothing else."""
-    told = _parameters(hub)
-    kind = told.get("rope_type", told.get("type", "default"))
+    told = _parameters(hub, base)
+    if rotated is None and told.get("partial_rotary_factor", 1.0) != 1.0:
+        raise InexpressibleError(
+            f"its rotary positions have partial_rotary_factor={told['partial_rotary_factor']}, and in this family "
+            "whole heads turn: take it out"
+        )
+    kind = rotary_kind(told)
     if kind not in _SCALINGS:
         raise InexpressibleError(
             f"its rotary scaling {kind} is none of ours: choose a checkpoint with one of {', '.join(_SCALINGS)}"
         )
-    turned = int(width * told.get("partial_rotary_factor", 1.0)) if rotated is None else rotated
+    turned = width if rotated is None else rotated
     chosen, options = _SCALINGS[kind](hub, told)
-    options = {"base": float(told.get("rope_theta", base)), "fraction": share(turned, width), **options}
+    if not float(told["rope_theta"]) > 1:
+        raise InexpressibleError(f"its rotary base is {told['rope_theta']}, which must be above 1: correct it")
+    options = {"base": float(told["rope_theta"]), "fraction": share(turned, width), **options}
     if pairing != "half":
         options["pairing"] = pairing
     return [f"model/position={chosen}", *(f"model.position.{name}={value}" for name, value in options.items())]
@@ -68,12 +72,12 @@ def rope_parameters(model: Mapping[str, Any]) -> dict[str, Any]:
     return told
 
 
-def _parameters(hub: Hub) -> Mapping[str, Any]:
-    whole = hub.get("rope_parameters")
-    if whole is not None:
-        return dict(whole)
-    told = dict(hub.get("rope_scaling") or {})
-    return {"rope_theta": hub["rope_theta"], **told} if "rope_theta" in hub else told
+def _parameters(hub: Hub, base: float) -> Mapping[str, Any]:
+    """Return what is said of rotary positions: `rope_scaling` stands for `rope_parameters` where there are both, and
+    what neither holds is looked for beside them."""
+    told = {"rope_theta": hub.get("rope_theta", base), **(hub.get("rope_scaling") or hub.get("rope_parameters") or {})}
+    beside = {name: hub[name] for name in ("partial_rotary_factor",) if hub.get(name) is not None}
+    return {**beside, **told}
 
 
 def _plain(hub: Hub, told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -86,14 +90,18 @@ def _linear(hub: Hub, told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     return "rotary_linear", {"factor": float(told["factor"])}
 
 
-def _dynamic(hub: Hub, told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    del told
-    _log.warning(
-        "its rotary scaling follows the length of the text beyond %s tokens, where reading at once and writing step by "
-        "step would differ: here it is plain rotary, equal up to that length",
-        hub["max_position_embeddings"],
-    )
-    return "rotary", {}
+def rotary_differences(hub: Hub, base: float) -> Iterator[str]:
+    """Give a sentence where the angles depend on the length of the text."""
+    if rotary_kind(_parameters(hub, base)) == "dynamic":
+        yield (
+            f"its rotary scaling follows the length of the text beyond {hub['max_position_embeddings']} tokens, where "
+            "reading at once and writing step by step would differ: here it is plain rotary, equal up to that length"
+        )
+
+
+def rotary_kind(told: Mapping[str, Any]) -> str:
+    """Return the kind of scaling, in its newer or its older spelling."""
+    return str(told.get("rope_type", told.get("type", "default")))
 
 
 def _yarn(hub: Hub, told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -128,7 +136,11 @@ def _llama3(hub: Hub, told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 def _original_length(hub: Hub, told: Mapping[str, Any]) -> int:
     field = "original_max_position_embeddings"
+    if told.get(field) and hub.get(field) and told[field] != hub[field]:
+        raise InexpressibleError(
+            f"its config.json has {field}={hub[field]}, and its rotary scaling {told[field]}: correct one of them"
+        )
     return int(told.get(field) or hub.get(field) or hub["max_position_embeddings"])
 
 
-_SCALINGS = {"default": _plain, "linear": _linear, "dynamic": _dynamic, "yarn": _yarn, "llama3": _llama3}
+_SCALINGS = {"default": _plain, "linear": _linear, "dynamic": _plain, "yarn": _yarn, "llama3": _llama3}

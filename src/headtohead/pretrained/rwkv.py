@@ -22,19 +22,18 @@ EPS = 1e-5
 
 
 class Rwkv(Family):
-    """Layer norms, one of them after the embedding, and no positions.
-
-    Halving the stream every few layers, as `rescale_every` asks of the reference in 16 bits, changes no output.
-    """
+    """Layer norms, one of them after the embedding, and no positions."""
 
     model_type = "rwkv"
     architectures: ClassVar[Architectures] = {"RwkvForCausalLM": "language_model", "RwkvModel": None}
+    length_field = "context_length"
     prefix = "rwkv."
     heads = ("head.",)
     defaults: ClassVar[Hub] = {
         "attention_hidden_size": None,
         "intermediate_size": None,
         "layer_norm_epsilon": EPS,
+        "rescale_every": 6,
         "tie_word_embeddings": False,
     }
     accepts: ClassVar[Accepted] = {"layer_norm_epsilon": (EPS,)}
@@ -45,6 +44,14 @@ class Rwkv(Family):
         "residual": "Pre",
         "feedforward": "RwkvChannelMix",
     }
+
+    def differences(self, hub: Hub, head: HeadName) -> Iterator[str]:
+        del head
+        if 0 < (hub["rescale_every"] or 0) <= hub["num_hidden_layers"]:
+            yield (
+                f"its stream is not halved every {hub['rescale_every']} layers (rescale_every), which sets outputs "
+                "apart by what the eps of its norms weighs"
+            )
 
     def overrides(self, hub: Hub, head: HeadName) -> list[str]:
         del head

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
@@ -34,6 +34,12 @@ class T5(TwoSided):
     }
     decoder = "decoder."
     heads = ("lm_head.",)
+    synonyms: ClassVar[Mapping[str, str]] = {
+        "hidden_size": "d_model",
+        "head_dim": "d_kv",
+        "num_attention_heads": "num_heads",
+        "num_hidden_layers": "num_layers",
+    }
     buffers = (r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",)
     defaults: ClassVar[Hub] = {
         "num_decoder_layers": None,
@@ -45,18 +51,27 @@ class T5(TwoSided):
     }
 
     def complete(self, config: Mapping[str, Any]) -> Hub:
-        """The two versions differ in three things together: version 1.1 has a matrix of its own for the vocabulary,
-        and so leaves the logits as they are. Newer files say that of the logits alone."""
+        """Complete it as the reference does: what is said of logits and of gates goes before what says it in passing.
+
+        Version 1.1 has a matrix of its own for the vocabulary, and so leaves the logits as they are.
+        """
         hub = dict(super().complete(config))
-        tied = hub.get("scale_decoder_outputs", hub.get("tie_word_embeddings", True))
+        scaled = hub.get("scale_decoder_outputs", hub.get("tie_word_embeddings") is not False)
         return {
             **hub,
-            "tie_word_embeddings": tied,
+            "scale_decoder_outputs": scaled,
+            "tie_word_embeddings": scaled,
             "num_decoder_layers": hub["num_decoder_layers"] or hub["num_layers"],
         }
 
+    def completed_by_names(self, hub: Hub, names: Callable[[], Container[str]]) -> Hub:
+        """Return it with what newer files leave to their tensors: they call themselves tied whether or not they are."""
+        if hub["scale_decoder_outputs"]:
+            return hub
+        return {**hub, "tie_word_embeddings": "lm_head.weight" not in names()}
+
     def overrides(self, hub: Hub, head: HeadName) -> list[str]:
-        width, tied = hub["d_model"], flag(hub["tie_word_embeddings"])
+        width = hub["d_model"]
         gated, activation = _activation(hub)
         attention = ("bias=false", "scale=1.0", f"head_width={hub['d_kv']}")
         own = [
@@ -65,8 +80,8 @@ class T5(TwoSided):
             f"model.decoder.num_layers={hub['num_decoder_layers']}",
             *(f"model.cross.{said}" for said in attention),
             "model.share_embeddings=true",
-            f"model.tie_weights={tied}",
-            f"model.scale_logits={tied}",
+            f"model.tie_weights={flag(hub['tie_word_embeddings'])}",
+            f"model.scale_logits={flag(hub['scale_decoder_outputs'])}",
         ]
         return [
             *(ALONE if head in READING else own),
@@ -171,6 +186,7 @@ def _block(ours: str, theirs: str, side: str, gated: bool) -> Iterator[Piece]:
 
 def _activation(hub: Hub) -> tuple[bool, str]:
     """Whether there is a gate, and our name of the activation; `gated-gelu` means the form with a tanh."""
-    kind, _, name = hub["feed_forward_proj"].rpartition("-")
-    gated = kind == "gated"
-    return gated, our_activation("gelu_new" if gated and name == "gelu" else name)
+    whole = hub["feed_forward_proj"]
+    kind, _, name = whole.rpartition("-")
+    named = "gelu_new" if whole == "gated-gelu" else name
+    return bool(hub.get("is_gated_act", kind == "gated")), our_activation(hub.get("dense_act_fn", named))

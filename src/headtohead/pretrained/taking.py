@@ -6,15 +6,19 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from headtohead.architectures.heads import HeadName
 from headtohead.pretrained.checkpoint import Checkpoint, CheckpointError
-from headtohead.pretrained.families import family_of
-from headtohead.pretrained.family import Family, Hub, InexpressibleError
+from headtohead.pretrained.family import Family, Hub
+from headtohead.pretrained.reading import read_config
 
 _HELD: Mapping[str | None, str] = {"masked_language_model_and_pair": "masked_language_model"}
 """Heads of which another is a part."""
+_OVER_VOCABULARY = ("language_model", "masked_language_model", "masked_language_model_and_pair")
+"""Heads that may share their matrix with the embedding."""
+_OVER_CLASSES = ("classifier", "tagger")
 _SHOWN = 4
 
 
@@ -31,17 +35,13 @@ class Taken:
 
 def take(checkpoint: Checkpoint, head: HeadName) -> Taken:
     """What a model of ours with this head starts with; raises CheckpointError where a name or a shape is left over."""
-    try:
-        family = family_of(checkpoint.config)
-        hub = family.complete(checkpoint.config)
-    except InexpressibleError as error:
-        raise CheckpointError(f"init_from={checkpoint.origin}: {error}") from None
-    there = _named(checkpoint, family, hub)
+    family, hub = read_config(checkpoint)
+    there = _named(checkpoint, family, hub, head)
     body, own = list(family.body(hub, head)), list(family.head_pieces(hub, head))
     kind = next((family.architectures.get(name) for name in hub.get("architectures") or ()), None)
     names = [name for piece in own for name in piece.theirs]
-    promised = head in (kind, _HELD.get(kind)) or (bool(names) and not hub.get("architectures"))
-    has_head = promised and all(name in there for name in names)
+    promised = head in (kind, _HELD.get(kind))
+    has_head = promised or (bool(names) and not hub.get("architectures") and all(name in there for name in names))
     pieces = [*body, *own] if has_head else body
     _check_names(checkpoint, family, there, {name for piece in pieces for name in piece.theirs}, family.beside(head))
     weights: dict[str, Tensor] = {}
@@ -54,12 +54,20 @@ def take(checkpoint: Checkpoint, head: HeadName) -> Taken:
                 f"({error})"
             ) from None
     used = {name for piece in pieces for name in piece.theirs}
+    class_names = _class_names(checkpoint, hub)
+    if has_head and head in _OVER_CLASSES and hub.get("id2label") is not None:
+        _check_labels(checkpoint, len(class_names), len(weights["head.linear.weight"]))
     return Taken(
-        weights,
-        has_head,
-        left_aside=tuple(name for name in there if name not in used),
-        class_names=_class_names(checkpoint, hub),
+        weights, has_head, left_aside=tuple(name for name in there if name not in used), class_names=class_names
     )
+
+
+def _check_labels(checkpoint: Checkpoint, labels: int, rows: int) -> None:
+    if labels != rows:
+        raise CheckpointError(
+            f"init_from={checkpoint.origin}: its config.json names {labels} classes (id2label), and its head has "
+            f"{rows} rows: correct it"
+        )
 
 
 def _class_names(checkpoint: Checkpoint, hub: Hub) -> tuple[str, ...]:
@@ -73,7 +81,7 @@ def _class_names(checkpoint: Checkpoint, hub: Hub) -> tuple[str, ...]:
     return tuple(labels[number] for number in sorted(labels))
 
 
-def _named(checkpoint: Checkpoint, family: Family, hub: Hub) -> dict[str, Tensor]:
+def _named(checkpoint: Checkpoint, family: Family, hub: Hub, head: HeadName) -> dict[str, Tensor]:
     """Its weights under the names that a model with a head has, each once, without what is no weight."""
     raw = {family.aliases.get(name, name): held for name, held in _modern(checkpoint.weights()).items()}
     if family.prefix and not any(name.startswith(family.prefix) for name in raw):
@@ -81,11 +89,24 @@ def _named(checkpoint: Checkpoint, family: Family, hub: Hub) -> dict[str, Tensor
     buffers = [re.compile(pattern) for pattern in family.buffers]
     named = {name: held for name, held in raw.items() if not any(pattern.fullmatch(name) for pattern in buffers)}
     for second, first in family.tied(hub).items():
-        if first in named:
-            named.pop(second, None)
+        if first in named and second in named:
+            of_other_task = second.startswith(family.heads) and head not in _OVER_VOCABULARY
+            if not of_other_task and not torch.equal(named[first], named[second]):
+                raise CheckpointError(_apart(checkpoint, family, first, second))
+            del named[second]
         elif second in named:
             named[first] = named.pop(second)
     return named
+
+
+def _apart(checkpoint: Checkpoint, family: Family, first: str, second: str) -> str:
+    """Return the sentence that refuses two tensors for what is one here."""
+    can_untie = not family.accepts.get("tie_word_embeddings") and second.startswith(family.heads)
+    way_out = "set tie_word_embeddings=false in it" if can_untie else "choose another checkpoint"
+    return (
+        f"init_from={checkpoint.origin} holds {second} with other numbers than {first}, while its config.json makes "
+        f"them one: {way_out}"
+    )
 
 
 def _modern(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.family import Architectures, Family, Hub
+from headtohead.pretrained.family import Architectures, Family, Hub, InexpressibleError
 from headtohead.pretrained.names import feedforward_width, flag, multiple, our_activation, their_activation
 from headtohead.pretrained.pieces import Piece, Renamed, Reshaped, renamed
 from headtohead.pretrained.told import Model, attention_words, block_words, check_words, labels, told
@@ -56,7 +56,7 @@ class Vit(Family):
             f"model.num_layers={hub['num_hidden_layers']}",
             f"model.num_heads={hub['num_attention_heads']}",
             f"model.image_shape=[{hub['num_channels']},{height},{breadth}]",
-            f"model.patch_size={hub['patch_size']}",
+            f"model.patch_size={_side(hub['patch_size'])}",
             f"model.mixer.bias={flag(hub['qkv_bias'])}",
             "model.mixer.output_bias=true",
             f"model.norm.eps={hub['layer_norm_eps']}",
@@ -67,7 +67,7 @@ class Vit(Family):
         ]
 
     def pieces(self, hub: Hub) -> Iterator[Piece]:
-        width, patch, channels = hub["hidden_size"], hub["patch_size"], hub["num_channels"]
+        width, patch, channels = hub["hidden_size"], _side(hub["patch_size"]), hub["num_channels"]
         height, breadth = _pair(hub["image_size"])
         num_places = (height // patch) * (breadth // patch) + 1
         there = "vit.embeddings"
@@ -130,9 +130,21 @@ class Vit(Family):
         }
 
 
+def _side(size: int | Sequence[int]) -> int:
+    """Return the side of a square patch."""
+    height, width = _pair(size)
+    if height != width:
+        raise InexpressibleError(
+            f"its config.json has patch_size={size}, and patches of ours are square: choose another"
+        )
+    return height
+
+
 def _pair(size: int | Sequence[int]) -> tuple[int, int]:
     """Height and width."""
-    if isinstance(size, int):
-        return size, size
-    height, width = size
+    height, width = (size, size) if isinstance(size, int | float) else size
+    if any(type(side) is not int or side < 1 for side in (height, width)):
+        raise InexpressibleError(
+            f"its config.json has a size of {size}, which must be whole numbers above 0: correct it"
+        )
     return height, width

@@ -1,0 +1,149 @@
+"""A small published model of each family, and the rows that it is asked, by both sides' names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor
+
+from headtohead.architectures.heads import HeadName
+
+VOCABULARY, LENGTHS, TABLE = 37, (1, 7, 77), 96
+Inputs = Mapping[str, Tensor]
+
+_COMMON: dict[str, Any] = {"vocab_size": VOCABULARY, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+_GPT: dict[str, Any] = {**_COMMON, "n_embd": 24, "n_layer": 2, "n_head": 3, "n_positions": TABLE}
+_LLAMA: dict[str, Any] = {
+    **_COMMON, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 3,
+    "max_position_embeddings": TABLE,
+}  # fmt: skip
+_GROUPED: dict[str, Any] = {**_LLAMA, "num_key_value_heads": 1}
+_STATES: dict[str, Any] = {**_COMMON, "hidden_size": 24, "num_hidden_layers": 2}
+
+
+@dataclass(frozen=True)
+class PublishedModel:
+    """A class of `transformers`, its configuration, and what composes the task whose head it has."""
+
+    reference: str
+    config: Mapping[str, Any]
+    task: tuple[str, ...] = ()
+    head: HeadName = "language_model"
+    asks: str = "tokens"
+    """Kinds of rows: tokens, pairs (of source and target), or images."""
+    masks: bool = True
+    """Whether the reference takes a mask."""
+    old: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of older files, or those that other versions of the reference write, with a value."""
+    first_is_global: bool = False
+    """Whether the reference must be told that the first token is global, as it is here."""
+    lengths: tuple[int, ...] = LENGTHS
+    idle: tuple[str, ...] = ()
+    """Weights that the reference holds and never reads for this head."""
+
+
+_ROTARY: dict[str, Any] = {"rope_theta": 500.0, "rope_scaling": {"type": "linear", "factor": 4.0}, "is_causal": False}
+_MASKED: dict[str, Any] = {"task": ("task=masked_lm", "data=grammar_lm"), "head": "masked_language_model"}
+_PAIRS: dict[str, Any] = {"task": ("task=seq2seq", "data=reverse"), "asks": "pairs"}
+_CAUSAL: dict[str, Any] = {"is_causal": False}
+_ENCODER: dict[str, Any] = {"old": {"is_causal": True, "position_embedding_type": "relative_key"}}
+
+MODELS: dict[str, PublishedModel] = {
+    "gpt2": PublishedModel("GPT2", {**_GPT, "n_inner": 40}, old={**_CAUSAL, "n_ctx": 5, "num_attention_heads": 2}),
+    "llama": PublishedModel("Llama", _GROUPED, old={**_ROTARY, "partial_rotary_factor": 0.5}),
+    "mistral": PublishedModel("Mistral", {**_GROUPED, "sliding_window": 9}, old=_ROTARY),
+    "mixtral": PublishedModel("Mixtral", {**_GROUPED, "num_local_experts": 3}, old=_ROTARY),
+    "qwen2": PublishedModel("Qwen2", _GROUPED, old={**_ROTARY, "attention_bias": False}),
+    "qwen3": PublishedModel("Qwen3", {**_GROUPED, "head_dim": 12}, old=_ROTARY),
+    "gpt_neox": PublishedModel(
+        "GPTNeoX", _LLAMA, old={**_ROTARY, "rotary_pct": 0.5, "rotary_emb_base": 500, "partial_rotary_factor": 0.5}
+    ),
+    "gptj": PublishedModel("GPTJ", {**_GPT, "rotary_dim": 4}, old={**_CAUSAL, "num_attention_heads": 2}),
+    "bloom": PublishedModel(
+        "Bloom", {**_COMMON, "hidden_size": 24, "n_layer": 2, "n_head": 3},
+        old={**_CAUSAL, "n_embed": 24, "num_attention_heads": 2, "slow_but_exact": True, "pretraining_tp": 2},
+    ),
+    "mpt": PublishedModel("Mpt", {**_COMMON, "d_model": 24, "n_layers": 2, "n_heads": 3}, old=_CAUSAL),
+    "bert": PublishedModel("Bert", _LLAMA, **_MASKED, **_ENCODER),
+    "roberta": PublishedModel("Roberta", _LLAMA, **_MASKED, **_ENCODER),
+    "longformer": PublishedModel(
+        "Longformer", {**_LLAMA, "attention_window": 4}, **_MASKED, **_ENCODER, first_is_global=True
+    ),
+    "big_bird": PublishedModel(
+        "BigBird", {**_LLAMA, "attention_type": "original_full"}, **_MASKED, **_ENCODER,
+        idle=("bert.pooler.weight", "bert.pooler.bias"),
+    ),
+    "t5": PublishedModel(
+        "T5", {**_COMMON, "d_model": 24, "d_kv": 8, "d_ff": 40, "num_layers": 2, "num_heads": 3,
+               "decoder_start_token_id": 0}, **_PAIRS,
+        old={"dense_act_fn": "gelu", "is_gated_act": True, "scale_decoder_outputs": False},
+    ),
+    "bart": PublishedModel(
+        "Bart", {**_COMMON, "d_model": 24, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 3,
+                 "decoder_attention_heads": 3, "encoder_ffn_dim": 40, "decoder_ffn_dim": 40,
+                 "max_position_embeddings": TABLE, "decoder_start_token_id": 2, "forced_eos_token_id": None}, **_PAIRS,
+        old={**_CAUSAL, "num_attention_heads": 2, "normalize_before": True},
+    ),
+    "vit": PublishedModel(
+        "ViT", {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 40,
+                "image_size": 12, "patch_size": 4, "num_labels": 5},
+        task=("task=image_classification", "data=digits", "model.num_classes=5"), head="classifier", asks="images",
+    ),
+    "mamba": PublishedModel("Mamba", {**_STATES, "state_size": 6}),
+    "mamba2": PublishedModel("Mamba2", {**_STATES, "state_size": 6, "num_heads": 4, "head_dim": 12, "n_groups": 2}),
+    "rwkv": PublishedModel(
+        "Rwkv", {**_STATES, "intermediate_size": 40, "rescale_every": 0}, masks=False, lengths=(7, 77),
+        old={"max_position_embeddings": 5},
+    ),
+}  # fmt: skip
+_SUFFIX = {
+    "language_model": "ForCausalLM",
+    "masked_language_model": "ForMaskedLM",
+    "classifier": "ForImageClassification",
+}
+
+
+def reference_class(model: PublishedModel) -> Any:
+    """Return the class of `transformers` with the head."""
+    if model.reference == "GPT2":
+        return transformers.GPT2LMHeadModel
+    suffix = "ForConditionalGeneration" if model.asks == "pairs" else _SUFFIX[model.head]
+    return getattr(transformers, model.reference + suffix)
+
+
+def reference_config(model: PublishedModel) -> Any:
+    """Return its small configuration."""
+    return getattr(transformers, f"{model.reference}Config")(**model.config)
+
+
+def rows(model: PublishedModel) -> Iterator[tuple[Inputs, Inputs, Tensor]]:
+    """Give the inputs of each length by their names and by ours, with the logits that are compared."""
+    generator = torch.Generator().manual_seed(3)
+    if model.asks == "images":
+        images = torch.randn(2, 3, 12, 12, generator=generator)
+        yield {"pixel_values": images}, {"images": images}, torch.ones(2, dtype=torch.bool)
+        return
+    for length in model.lengths:  # without a cache the reference of RWKV gives two tokens for one
+        theirs, ours = _tokens(length, generator, model.masks)
+        if model.first_is_global:
+            theirs["global_attention_mask"] = (torch.arange(length) == 0).long().expand(2, length)
+        scored = ours["valid"]
+        if model.asks == "pairs":
+            target_theirs, target = _tokens(length, generator, True)
+            theirs = {**theirs, **{f"decoder_{name}": held for name, held in target_theirs.items()}}
+            ours = {**ours, "decoder_tokens": target["tokens"], "decoder_valid": target["valid"]}
+            scored = target["valid"]
+        yield theirs, ours, scored
+
+
+def _tokens(length: int, generator: torch.Generator, masks: bool) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Two rows, the second padded on the right by a third of its length."""
+    tokens = torch.randint(5, VOCABULARY, (2, length), generator=generator)
+    valid = torch.ones(2, length, dtype=torch.bool)
+    valid[1, length - length // 3 :] = False
+    theirs = {"input_ids": tokens, **({"attention_mask": valid.long()} if masks else {})}
+    return theirs, {"tokens": tokens, "valid": valid}
