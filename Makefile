@@ -65,11 +65,11 @@ test: $(INSTALLED)  ## every claim that needs no process of its own
 
 test-all: $(INSTALLED)  ## all tests but those of a GPU (about 25 minutes on two cores)
 	@echo "==> pytest on $(WORKERS) processes, the tests that start processes or train for long among them"
-	@$(PYTEST) -n $(WORKERS) --dist worksteal -m 'not gpu'
+	@$(PYTEST) -n $(WORKERS) --dist worksteal -m 'not gpu and not whole'
 
 DRAWS ?= 1000
-laws-long: $(INSTALLED)  ## the drawn laws over DRAWS cases each, where the other tests try a dozen
-	@$(PYTEST) -n $(WORKERS) --dist worksteal -m drawn --draws $(DRAWS)
+laws-long: $(INSTALLED)  ## the drawn laws over DRAWS cases each, and those over every case, where the other tests try a dozen
+	@$(PYTEST) -n $(WORKERS) --dist worksteal -m 'drawn or whole' --draws $(DRAWS)
 
 laws-report: $(INSTALLED)  ## 500 drawn commands, each trained in five ways, counted in docs/same_numbers.md (half an hour)
 	@OMP_NUM_THREADS=1 $(BIN)/python -W ignore tests/metamorphic/report.py --commands 500 --ways 5 --out docs/same_numbers.md

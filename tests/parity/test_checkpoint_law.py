@@ -46,7 +46,7 @@ def test_a_changed_checkpoint_gives_the_logits_of_its_reference_or_is_refused(
     assert outcome != "different", f"{kind}, {' and '.join(one.label for one in changes)}: {why}"
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", MODELS)
 def test_no_single_change_differs_in_silence(kind: str, folder: Path) -> None:
     silent = []
