@@ -136,3 +136,19 @@ def test_stages_and_multiples_name_each_other() -> None:
     assert [multiple_of(stage) for stage in ("test", "test_2x", "test_10x", "validation", "test_1x", "test_0x")] == [
         1, 2, 10, None, None, None,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("task", ["seq2seq_at_once", "seq2seq_one_row"])
+def test_a_target_that_is_written_in_one_row_may_be_longer_too(task: str, tmp_path: Path) -> None:
+    """As many masks as the longest target of the longer rows are read, not of those of training."""
+    family = {"seq2seq_at_once": "encoder_only", "seq2seq_one_row": "decoder_only"}[task]
+    longer = ["data=sort", "data.form=pairs", "evaluation.lengths=[1,2]", "model/position=alibi"]
+    record = api.train(api.compose("train", [f"model={family}", f"task={task}", *longer, *quick(tmp_path)]))
+    assert record.status == "finished" and not record.cannot
+    assert math.isfinite(record.metrics["test_2x"]["loss"])
+
+
+def quick(folder: Path) -> list[str]:
+    sizes = ["data.num_train=16", "data.num_validation=4", "data.num_test=4", "data.batch_size=4", "model.d_model=16"]
+    steps = ["trainer.max_steps=1", "trainer.validate_every=1", "trainer.num_samples=2", "trainer.accelerator=cpu"]
+    return [*sizes, *steps, "model.num_layers=1", "tracking=none", "probe=none", f"output_dir={folder}"]

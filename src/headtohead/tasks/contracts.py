@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
@@ -67,6 +68,16 @@ class Task(nn.Module, ABC):
         """Learn what the data holds; called once, before anything else. Tasks that need more build it here."""
         self._spec = spec
         return self
+
+    @contextmanager
+    def on_rows_of(self, spec: DataSpec) -> Iterator[None]:
+        """Inside, read rows as long as those of other data, which are of the same kind as those of training."""
+        own = self.spec
+        self._spec = replace(own, max_length=spec.max_length, max_target_length=spec.max_target_length)
+        try:
+            yield
+        finally:
+            self._spec = own
 
     @property
     def spec(self) -> DataSpec:

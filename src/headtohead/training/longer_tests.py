@@ -62,6 +62,10 @@ class LongerTests:
 
     def _results(self, multiple: int) -> dict[str, float]:
         source = self._parts.data.longer(multiple)
+        with self._parts.task.on_rows_of(source.spec()):
+            return self._measured(source, multiple)
+
+    def _measured(self, source: DataSource, multiple: int) -> dict[str, float]:
         self._check_reach(source)
         data = RunData(
             source,
