@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -38,15 +39,18 @@ def part_in(error: BaseException, model: Architecture) -> str | None:
 def fixing(model: Architecture) -> Iterator[list[str]]:
     """While the model is traced, note the first part after which a length that was left open may be some only."""
     found: list[str] = []
-    paths = {id(module): path for path, module in model.named_modules()}
 
-    def look(module: nn.Module, given: tuple[object, ...], output: object) -> None:
-        del output
+    def look(path: str, module: nn.Module, given: tuple[object, ...], output: object) -> None:
+        del module, output  # tracing may call a copy of the module, with this hook
         sizes = [size for tensor in given if isinstance(tensor, Tensor) for size in tensor.shape]
         if not found and any(_is_tied_down(size) for size in sizes):
-            found.extend(filter(None, [_name(model, paths[id(module)])]))
+            found.extend(filter(None, [_name(model, path)]))
 
-    hooks = [module.register_forward_hook(look) for module in model.modules() if isinstance(module, Component)]
+    hooks = [
+        module.register_forward_hook(partial(look, path))
+        for path, module in model.named_modules()
+        if isinstance(module, Component)
+    ]
     try:
         yield found
     finally:
