@@ -24,6 +24,7 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.building.build import fitted, make_model
 from headtohead.building.publishing import write_hub
 from headtohead.pretrained.checkpoint import open_checkpoint
+from headtohead.pretrained.families import FAMILIES
 from headtohead.pretrained.family import InexpressibleError
 
 SIZE = ["model.d_model=32", "model.num_layers=2", "model.num_heads=4", "model.vocab_size=41", "model.max_length=16"]
@@ -156,3 +157,16 @@ def test_a_checkpoint_goes_out_in_the_form_it_came_in_and_as_long(
     assert write_hub(drawn(config), config, tmp_path / "out") == form
     if form == "llama":
         assert open_checkpoint(f"hf:{tmp_path / 'out'}").config["max_position_embeddings"] == 600
+
+
+@pytest.mark.parametrize("model", ["decoder_only", "encoder_only", "encoder_decoder", "vision_transformer"])
+def test_every_form_says_a_model_or_refuses_it_whatever_its_family(model: str) -> None:
+    task = {"encoder_only": "masked_lm", "encoder_decoder": "seq2seq", "vision_transformer": "image_classification"}
+    data = {"encoder_decoder": ["data=copy", "data.form=pairs"], "vision_transformer": ["data=digits"]}
+    overrides = [f"model={model}", f"task={task.get(model, 'causal_lm')}", *data.get(model, [])]
+    config, _ = fitted(h2h.compose("train", overrides))
+    for family in FAMILIES:
+        try:
+            assert family.hub_config(config["model"])
+        except InexpressibleError as refusal:
+            assert str(refusal)

@@ -137,7 +137,7 @@ class Bart(TwoSided):
             "tie_weights": (True,),
             "head_bias": (True,),
             "scale_logits": (False,),
-            "max_target_length": (model["max_length"],),
+            "max_target_length": (told(model, "max_length"),),
         }
         check_words(model, self.model_type, words)
         return {

@@ -128,7 +128,7 @@ class T5(TwoSided):
 
     def hub_config(self, model: Model) -> dict[str, Any]:
         heads, width = model["num_heads"], model["d_model"]
-        tied, gated = model["tie_weights"], told(model, "feedforward.gated")
+        tied, gated = told(model, "tie_weights"), told(model, "feedforward.gated")
         activation = told(model, "feedforward.activation")
         plain = {part: attention_words(model, part, bias=False, scale=1.0) for part in ("mixer", "cross")}
         head_width = told(model, "mixer.head_width") or width // heads

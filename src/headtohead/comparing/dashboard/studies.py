@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headtohead.comparing.dashboard.inside import folders_in, is_inside
-from headtohead.comparing.registered import RegisteredAnswer, answers_of
 from headtohead.comparing.verdict_file import FILE
 from headtohead.tracking.record import RunRecord
+
+if TYPE_CHECKING:
+    from headtohead.comparing.registered import RegisteredAnswer
 
 _REPORT, _FOLDER = "report.html", "studies"
 
 
 def studies(root: Path, records: Sequence[RunRecord] = ()) -> list[dict[str, Any]]:
     """Return one for each folder with a verdict or runs, by name; `records` tell which verdicts are out of date."""
+    from headtohead.comparing.registered import answers_of  # which imports numpy: the server starts without
+
     answers = answers_of(records)
     told = []
     for folder in folders_in(root, root / _FOLDER):
