@@ -58,13 +58,6 @@ def test_performer_draws_anew_after_as_many_steps_as_asked_whatever_is_read_mean
     assert not torch.equal(seen[3], seen[0])
 
 
-def test_a_checkpoint_that_counts_passes_is_read() -> None:
-    mixer = Performer(32, num_heads=4, causal=True)
-    directions = torch.randn_like(mixer.directions)
-    mixer.load_state_dict({**mixer.state_dict(), "directions": directions, "num_passes": torch.tensor(3)})
-    assert torch.equal(mixer.directions, directions)
-
-
 def test_keys_of_wide_heads_stay_within_float32() -> None:
     mixer = Performer(512, num_heads=1, causal=True, num_features=64)
     along = mixer.directions[0] * 512**0.25

@@ -5,7 +5,6 @@ https://arxiv.org/abs/2009.14794).
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -76,11 +75,6 @@ class Performer(KernelAttention, ChangesWithSteps):
     def begin_step(self, step: int, generator: torch.Generator) -> None:
         if self.redraw_every is not None and step and step % self.redraw_every == 0:
             self.redraw(generator)
-
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        """Checkpoints made when passes were counted hold their number."""
-        state_dict.pop(f"{prefix}num_passes", None)
-        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def features(self, q: Float[Tensor, "B H L K"], k: Float[Tensor, "B H L K"], context: Context) -> Features:
         if context.encoding is not None and context.rotation is not None:
