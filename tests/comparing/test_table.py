@@ -150,9 +150,9 @@ def test_whereabouts_are_paths_from_here_and_addresses_as_they_are(
     monkeypatch.chdir(tmp_path)
     offline = record(path=tmp_path / "outputs/a", wandb=WandbLink(directory="wandb/offline-run-1"))
     online = record(path=tmp_path / "outputs/b", wandb=WandbLink(url="https://wandb.example/b"))
-    text = printed(whereabouts(lines_of([offline, online])))
-    assert " outputs/a/record.json " in text and " outputs/a/wandb/offline-run-1 " in text
-    assert " outputs/b/record.json " in text and " https://wandb.example/b " in text
+    first, second = whereabouts(lines_of([offline, online]))
+    assert "record: outputs/a/record.json" in first and "W&B: outputs/a/wandb/offline-run-1" in first
+    assert "record: outputs/b/record.json" in second and "W&B: https://wandb.example/b" in second
 
 
 @pytest.mark.parametrize(

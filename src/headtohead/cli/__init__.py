@@ -9,12 +9,13 @@ import atexit
 import gc
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
 from headtohead.building.errors import unknown
-from headtohead.cli.terminal import error_line, out
+from headtohead.cli.terminal import LostOutputError, drop_output, error_line, flush, open_closed_streams, out
 from headtohead.errors import UsageError
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -38,14 +39,30 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("listing", "every group, and every choice with one line"),
 }
 INTERRUPTED = 130
+FAILED = 1
 REFUSED = 2
+_PACKAGE = Path(__file__).parents[1]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0: done; 1: the run failed; 2: refused; 130: interrupted."""
     if arguments is None:
         _collect_rarely()
+        open_closed_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = _answer(given)
+        flush()
+    except LostOutputError as error:
+        drop_output()
+        if error.reader_has_gone:  # head and less read as much as they want
+            return 0
+        error_line(str(error))
+        return FAILED
+    return code
+
+
+def _answer(given: Sequence[str]) -> int:
     if not given or given[0] in ("-h", "--help", "help"):
         out(_overview())
         return 0
@@ -55,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given[0] not in COMMANDS:
         error_line(unknown(f"h2h {given[0]} is no command", given[0], list(COMMANDS)))
         return REFUSED
-    return _guarded(given[0], given[1:])
+    return _guarded(given[0], list(given[1:]))
 
 
 def _collect_rarely() -> None:
@@ -66,29 +83,39 @@ def _collect_rarely() -> None:
 
 
 def _guarded(command: str, rest: list[str]) -> int:
-    # Like `python -m`: a user's own classes are found from the folder they stand in, after everything installed.
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.append(here)
     try:
+        _find_classes_here()
         return int(import_module(f"headtohead.cli.{COMMANDS[command][0]}").run(rest))
     except KeyboardInterrupt:
         error_line("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader (head, less) has gone; nothing is left to be told, and Python must not try again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except (ValueError, FileNotFoundError) as error:
+    except (ValueError, OSError) as error:
         if os.environ.get("HEADTOHEAD_DEBUG"):
             raise
         error_line(_sentence(error))
         return REFUSED
 
 
+def _find_classes_here() -> None:
+    """Like `python -m`: a user's own classes are found from the working folder, after everything installed."""
+    try:
+        here = str(Path.cwd())
+    except FileNotFoundError as error:
+        raise UsageError("the working folder has been deleted: cd to one that exists") from error
+    if here not in sys.path:
+        sys.path.append(here)
+
+
 def _sentence(error: Exception) -> str:
-    """Our own errors say what to do; of others, the place may matter."""
-    where = "" if isinstance(error, UsageError) else " (HEADTOHEAD_DEBUG=1 shows where)"
-    return " ".join(str(error).split()) + where
+    """One line; an error that is not ours also says which file it is about, or where in the package it arose."""
+    if isinstance(error, UsageError):
+        return " ".join(str(error).split())
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if Path(frame.filename).is_relative_to(_PACKAGE)][-1]
+    where = f"{Path(ours.filename).relative_to(_PACKAGE.parent)}:{ours.lineno}"
+    return f"{' '.join(str(error).split())} (in {where}; HEADTOHEAD_DEBUG=1 shows the whole)"
 
 
 def _overview() -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from headtohead.building.errors import ConfigurationError
 from headtohead.cli.arguments import Parser, parse, parser
-from headtohead.cli.terminal import out, show_table
+from headtohead.cli.terminal import out, say, show_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -55,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
         out(json.dumps({"class": given.target, "kind": kind, "laws": laws}, indent=2))
     else:
         show_table(_table(held))
-        out(f"{given.target}, a choice for model/{kind}: {_summary(held, broken)}")
+        say(f"{given.target}, a choice for model/{kind}: {_summary(held, broken)}")
     return 1 if broken else 0
 
 

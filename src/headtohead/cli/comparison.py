@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from headtohead.building.errors import ConfigurationError, unknown
 from headtohead.cli.arguments import parser
-from headtohead.cli.terminal import error_line, note, out, show_table
+from headtohead.cli.terminal import error_line, note, out, say, show_table
 
 if TYPE_CHECKING:
     from headtohead.comparing.contest import Contest
@@ -136,12 +136,13 @@ def _side_by_side(found: Contenders, given: Namespace) -> None:
         return
     show_table(as_table(lines))
     if given.where:
-        show_table(whereabouts(lines))
+        for told in whereabouts(lines):
+            say(told)
     for answer in answers_of(found.records).values():
         for verdict in () if answer is None else answer.verdicts:
-            out(f"registered: {verdict.sentence}")
+            say(f"registered: {verdict.sentence}")
     for remark in found.remarks:
-        out(remark)
+        say(remark)
     if len({line.arm for line in lines}) > 1 and len(lines) > len({line.arm for line in lines}):
         note(f"--against NAME gives verdicts: {_arms(found)}")
 
@@ -185,7 +186,7 @@ def _show(contest: Contest | TaskContest) -> None:
             _show_one(each)
         show_table(task_table(contest.aggregate))
         for sentence in contest.aggregate.sentences:
-            out(sentence)
+            say(sentence)
         contest = contest.overall
     _show_one(contest)
 
@@ -195,15 +196,15 @@ def _show_one(contest: Contest) -> None:
     from headtohead.comparing.family import families_in
 
     for verdict in contest.registered:
-        out(f"registered: {verdict.sentence}")
+        say(f"registered: {verdict.sentence}")
     show_table(contest_table(contest))
     for verdict in contest.verdicts:
-        out(verdict.sentence)
+        say(verdict.sentence)
     for told in families_in(contest.verdicts):
-        out(told)
-    out(contest.budget.sentence)
+        say(told)
+    say(contest.budget.sentence)
     for remark in contest.remarks:
-        out(remark)
+        say(remark)
 
 
 def _write_report(contest: Contest | TaskContest, found: Contenders, given: Namespace, command: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from headtohead.building.errors import ConfigurationError
 from headtohead.cli.arguments import Parser, parse, parser
 from headtohead.cli.terminal import WIDTH_WHERE_UNKNOWN, note, out, show_table
+from headtohead.cli.terminal import width as terminal_width
 
 if TYPE_CHECKING:
     from headtohead.examining.retrieval.choosing import Chosen
@@ -159,7 +159,7 @@ def _search(given: argparse.Namespace, chosen: Chosen) -> int:
     if blank := [query for query in given.query if not query.strip()]:
         raise ConfigurationError(f"--query {blank[0]!r} is empty: give some words")
     found = [(one, one.rank(given.query, given.top)) for one in chosen.asked]
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH_WHERE_UNKNOWN
+    width = terminal_width(sys.stdout) or WIDTH_WHERE_UNKNOWN
     if given.json:
         hits = [
             {"query": query, "retriever": one.name, "found": _hits(rankings[number], chosen.collection)}

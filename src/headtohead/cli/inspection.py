@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from headtohead.cli.arguments import add_configuration, as_yaml, composed, parse, parser
-from headtohead.cli.terminal import out, show_table
+from headtohead.cli.terminal import out, say, show_table
 
 _EXAMPLES = """\
 examples:
@@ -37,5 +37,5 @@ def run(arguments: Sequence[str]) -> int:
 
     show_table(show(inspection))
     if checkpoint is not None:
-        out(f"{config['init_from']}: {checkpoint}")
+        say(f"{config['init_from']}: {checkpoint}")
     return 0

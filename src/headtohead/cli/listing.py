@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +11,7 @@ from headtohead.building.choices import choices, folders
 from headtohead.cli.arguments import parse, parser
 from headtohead.cli.pretrained_families import PRETRAINED, TITLE, family_lines, pretrained_families
 from headtohead.cli.published_sets import published_sets
-from headtohead.cli.terminal import out, paint
+from headtohead.cli.terminal import folded, out, paint
 
 DATA = "data"
 PUBLISHED = "data, published sets: fetched when first used, h2h train data=NAME"
@@ -84,10 +82,7 @@ def _table(title: str, told: Mapping[str, Sequence[str]], width: int) -> str:
 
 def _folded(line: str, indent: int) -> list[str]:
     """In a terminal, lines that fit it; in a file or a pipe, one line."""
-    if not sys.stdout.isatty():
-        return [line]
-    room = max(shutil.get_terminal_size().columns - indent, 30)
-    return textwrap.wrap(line, room, break_long_words=False, break_on_hyphens=False) or [""]
+    return folded(line, sys.stdout, indent).split("\n")
 
 
 def _overview(known: Sequence[str], config_dir: str | None) -> str:

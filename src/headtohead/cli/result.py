@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead import api
-from headtohead.cli.terminal import note, show_table
+from headtohead.cli.terminal import folded, note, show_table
 from headtohead.comparing.results import results_table
 from headtohead.comparing.table import as_table, line_of
 from headtohead.tracking.agent import sweep_id
@@ -43,11 +43,18 @@ def train_and_tell(config: dict[str, Any], train: Callable[[dict[str, Any]], Run
 def _let_the_package_speak() -> None:
     """Its log goes to standard error, a plain line each, once; other packages keep their own ways."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.setFormatter(_Folding("%(message)s"))
     logger = logging.getLogger("headtohead")
     logger.handlers = [handler]
     logger.setLevel(logging.INFO if is_main_process() else logging.WARNING)
     logger.propagate = False
+
+
+class _Folding(logging.Formatter):
+    """Lines that fit the terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return folded(super().format(record), sys.stderr)
 
 
 def _whereabouts(record: RunRecord, folder: Path) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headtohead.cli.arguments import parse, parser
-from headtohead.cli.terminal import note, out
+from headtohead.cli.terminal import note, say
 from headtohead.errors import UsageError
 from headtohead.tracking.syncing import Pending, pending, runs_with_files
 from headtohead.tracking.uploading import check_server, upload
@@ -41,14 +41,14 @@ def run(arguments: Sequence[str]) -> int:
     failed = 0
     for what in waiting:
         if given.dry_run:
-            out(f"would upload {_place(what)}")
+            say(f"would upload {_place(what)}")
             continue
         done = upload(what, timeout=given.timeout)
         failed += done.trouble is not None
-        out(
+        say(
             f"uploaded {_place(what)}: {done.url}" if done.trouble is None else f"failed {_place(what)}: {done.trouble}"
         )
-    out(_summary(len(waiting), failed, held, dry=given.dry_run))
+    say(_summary(len(waiting), failed, held, dry=given.dry_run))
     return 1 if failed else 0
 
 

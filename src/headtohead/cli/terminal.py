@@ -2,38 +2,184 @@
 
 from __future__ import annotations
 
+import copy
+import errno
 import os
+import re
+import shutil
 import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.table import Table
 
 WIDTH_WHERE_UNKNOWN = 140
+_NARROWEST = 20
+_COMMAND = re.compile(r"`[^`]+`|\bh2h [a-z]+(?: [^\s,;]*[=/<>.-][^\s,;]*)*")
+"""What a reader copies: it stays on one line."""
+_GLUE = "\0"
+
+
+class LostOutputError(Exception):
+    """Standard output takes nothing more: its reader has gone, or its disk is full."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"standard output cannot be written: {error.strerror}")
+        self.reader_has_gone = error.errno == errno.EPIPE
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise LostOutputError(error) from error
 
 
 def out(text: str) -> None:
-    sys.stdout.write(text + "\n")
+    """Write data as it is."""
+    with _writing():
+        sys.stdout.write(text + "\n")
+
+
+def say(text: str) -> None:
+    """Write sentences of the result, in lines that fit the terminal."""
+    out(folded(text, sys.stdout))
 
 
 def note(text: str) -> None:
-    sys.stderr.write(text + "\n")
-
-
-def show_table(table: RenderableType) -> None:
-    """As wide as the terminal; wide enough for a table where the output goes to a file."""
-    from rich.console import Console
-
-    Console(width=None if sys.stdout.isatty() else WIDTH_WHERE_UNKNOWN).print(table)
+    """Write a remark, which is not worth ending a command for where it cannot be written."""
+    try:
+        sys.stderr.write(folded(text, sys.stderr) + "\n")
+    except OSError:
+        return
 
 
 def error_line(text: str) -> None:
-    """One sentence, its first word in red on a terminal."""
-    sys.stderr.write(f"{paint('error:', '31', sys.stderr)} {text}\n")
+    """Write one sentence, its first word in red on a terminal."""
+    first, *rest = folded(f"error: {text}", sys.stderr).split(" ", 1)
+    try:
+        sys.stderr.write(" ".join([paint(first, "31", sys.stderr), *rest]) + "\n")
+    except OSError:
+        return
 
 
-def paint(text: str, code: str, stream: TextIO = sys.stdout) -> str:
+def flush() -> None:
+    """Write out what is still held back, so that a full disk is noticed here and not while Python ends."""
+    with _writing():
+        sys.stdout.flush()
+
+
+def open_closed_streams() -> None:
+    """Give streams that were closed at the start (`>&-`) the null device: else the next file that is opened gets their
+    number, and whatever a library prints lands in it."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r"))
+
+
+def drop_output() -> None:
+    """Send what is still to be written to the null device, so that Python does not try again while it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def width(stream: TextIO) -> int | None:
+    """COLUMNS where it is set, else the terminal's width; None for a file or a pipe."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdigit() and int(given):
+        return max(int(given), _NARROWEST)
+    return max(shutil.get_terminal_size().columns, _NARROWEST) if stream.isatty() else None
+
+
+def folded(text: str, stream: TextIO, indent: int = 0) -> str:
+    """The text in lines that fit; no word is broken, and no command that a reader may want to copy."""
+    room = width(stream)
+    if room is None:
+        return text
+    return "\n".join(part for line in text.split("\n") for part in _lines(line, max(room - indent, _NARROWEST)))
+
+
+def _lines(line: str, room: int) -> list[str]:
+    if len(line) <= room:
+        return [line]
+    glued = _COMMAND.sub(lambda found: found.group().replace(" ", _GLUE), line)
+    first = line[: len(line) - len(line.lstrip())]
+    lines = textwrap.wrap(glued, room, break_long_words=False, break_on_hyphens=False, subsequent_indent=first)
+    return [each.replace(_GLUE, " ") for each in lines]
+
+
+def show_table(table: RenderableType) -> None:
+    """Show a table as wide as the terminal; wide enough for it where the output goes to a file."""
+    with _writing():
+        _console(width(sys.stdout) or WIDTH_WHERE_UNKNOWN).print(table)
+
+
+def _console(columns: int) -> Console:
+    from rich.console import Console, RenderResult
+    from rich.table import Table
+
+    class Whole(Console):
+        """A console that shows a table in several where one would break words."""
+
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> RenderResult:  # type: ignore[override]
+            chosen = options or self.options
+            if not isinstance(renderable, Table):
+                yield from super().render(renderable, chosen)
+                return
+            for part in _parts(renderable, self, chosen):
+                yield from super().render(part, chosen)
+
+    return Whole(width=columns)
+
+
+def _parts(table: Table, console: Console, options: ConsoleOptions) -> list[Table]:
+    """The table, or tables of some of its columns each, all beginning with the first."""
+    from rich.measure import Measurement
+
+    wide = options.update(max_width=10_000)
+
+    def needed(index: int) -> int:
+        alone: Measurement = Measurement.get(console, wide, _with_columns(table, [index]))
+        return alone.maximum if table.columns[index].no_wrap else alone.minimum
+
+    def fits(columns: list[int]) -> bool:
+        shared_borders = len(columns) - 1 if table.box else 0
+        return sum(map(needed, columns)) - shared_borders <= options.max_width
+
+    every = list(range(len(table.columns)))
+    if fits(every):
+        return [table]
+    parts = [[0]]
+    for column in every[1:]:
+        if len(parts[-1]) > 1 and not fits([*parts[-1], column]):
+            parts.append([0])
+        parts[-1].append(column)
+    shown = [_with_columns(table, columns) for columns in parts]
+    for part in shown[1:]:
+        part.title = None
+    for part in shown[:-1]:
+        part.caption = None
+    return shown
+
+
+def _with_columns(table: Table, columns: list[int]) -> Table:
+    part = copy.copy(table)
+    part.columns = [copy.copy(table.columns[column]) for column in columns]
+    for index, column in enumerate(part.columns):
+        column._index = index
+    return part
+
+
+def paint(text: str, code: str, stream: TextIO | None = None) -> str:
     """Colour on a terminal that wants it (https://no-color.org), by escape codes: importing rich costs too much."""
-    if not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+    if not (stream or sys.stdout).isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     return f"\x1b[{code}m{text}\x1b[0m"

@@ -6,7 +6,7 @@ import csv
 import io
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -146,15 +146,12 @@ def _lines_table(lines: Sequence[Line], columns: Sequence[str], title: str | Non
     return table
 
 
-def whereabouts(lines: Iterable[Line]) -> Table:
-    """Where each run's record is, and where W&B has it: a page, or the folder to upload."""
-    table = Table(header_style="bold")
-    for name in ("run", "record", "W&B"):
-        table.add_column(name, overflow="fold")
+def whereabouts(lines: Iterable[Line]) -> Iterator[str]:
+    """Yield where each run's record is, and where W&B has it: a page, or the folder to upload. Lines and no table, so
+    that paths can be copied however narrow the terminal is."""
     for line in lines:
         record = f"{_from_here(line.path)}/record.json" if line.path else _UNKNOWN
-        table.add_row(Text(line.name), Text(record), Text(_from_here(line.wandb) if line.wandb else _UNKNOWN))
-    return table
+        yield f"{line.name}\n  record: {record}\n  W&B: {_from_here(line.wandb) if line.wandb else _UNKNOWN}"
 
 
 def _from_here(place: str) -> str:
