@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headtohead.building.choices import config_folder, config_folders
+from headtohead.building.choices import config_folder, config_folders, yaml_files
 from headtohead.building.errors import ConfigurationError, unknown
 from headtohead.building.model_sizes import without_unasked
 from headtohead.building.naming import run_name
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 Config = dict[str, Any]
+_VARIABLE = re.compile(r"oc\.env:\s*['\"]?([^\s,}'\"]+)")
 SEVERAL = "augmentation"
 """The group of which several choices may be made at once, augmentation=[token_dropping,swapping]."""
 
@@ -70,17 +72,27 @@ def _choices_and_values(overrides: Sequence[str]) -> tuple[list[str], list[str]]
     return [override for override in overrides if not override.startswith("++")], values
 
 
-def _state_of(folders: Sequence[Path]) -> frozenset[Any]:
-    """Tell the files and the environment of one composition from those of another."""
-    files = (path for folder in folders for path in folder.rglob("*.yaml"))
-    changed = {(str(path), path.stat().st_mtime_ns) for path in files}
-    return frozenset(changed | set(os.environ.items()))
+def _state_of(folders: Sequence[Path], choices: Sequence[str]) -> Hashable:
+    """Tell the files and the environment variables that one composition reads from those of another."""
+    files = frozenset(
+        (entry.path, entry.stat().st_mtime_ns) for folder in folders for entry in yaml_files(folder) if entry.is_file()
+    )
+    read = _variables_in(files) | set(_VARIABLE.findall(" ".join(choices)))
+    every = any("$" in name for name in read)  # the name of one is itself looked up
+    return files, frozenset(item for item in os.environ.items() if every or item[0] in read)
+
+
+@lru_cache(maxsize=8)
+def _variables_in(files: frozenset[tuple[str, int]]) -> frozenset[str]:
+    """Return the names of the environment variables that the files look up."""
+    texts = (Path(path).read_text(encoding="utf-8", errors="replace") for path, _ in files)
+    return frozenset(name for text in texts for name in _VARIABLE.findall(text))
 
 
 def _with_choices(root: str, choices: Sequence[str], folders: tuple[Path, ...]) -> tuple[DictConfig, Mapping[Any, Any]]:
     """Return a copy in which the choices of groups are made: those that name other groups by Hydra, once for all that
     is set on them, and those that are a file of fields by putting these in their place."""
-    state = _state_of(folders)
+    state = _state_of(folders, choices)
     plain = plain_choices(choices, folders, state)
     others = tuple(choice for choice in choices if choice not in plain)
     composed, chosen = _by_hydra(root, others, folders, state)
@@ -95,7 +107,7 @@ def _with_choices(root: str, choices: Sequence[str], folders: tuple[Path, ...]) 
 
 @lru_cache(maxsize=64)
 def _by_hydra(
-    root: str, choices: tuple[str, ...], folders: tuple[Path, ...], state: frozenset[Any]
+    root: str, choices: tuple[str, ...], folders: tuple[Path, ...], state: Hashable
 ) -> tuple[DictConfig, Mapping[Any, Any]]:
     """Compose choices of groups, which takes a tenth of a second."""
     from hydra import compose as hydra_compose
