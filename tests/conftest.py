@@ -31,6 +31,8 @@ PROBER.addFilter(refuse_warnings)
 gc.disable()
 # What tests prepare lies apart from what the user has prepared, perhaps by other versions of the libraries.
 os.environ["HEADTOHEAD_CACHE"] = str(Path(gettempdir()) / f"headtohead-tests-{os.getpid()}")
+# pytest-xdist gives its workers a terminal of 80 columns, and output to a file or a pipe is as wide as COLUMNS says.
+os.environ.pop("COLUMNS", None)
 # A shell starts what it puts in the background with Ctrl-C ignored, and what tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -16,7 +16,9 @@ IMAGES = ["data=digits", "task=image_classification", "data.batch_size=32", "tra
 PAIRS = ["data=number_words", *CHARS]
 LABELS = ["task=classification", "data=sentence_grammar", *CHARS]
 MASKED = ["model=encoder_only", "task=masked_lm", *LINES]
-SMALL = ["model.d_model=16", "model.num_heads=2", "model.num_layers=2"]
+SMALL = ["model.d_model=16", "model.num_heads=2", "model.num_layers=1"]
+TWO_LAYERS = "model.num_layers=2"
+"""Where some layers are recomputed and others are not, and where layers share a loss."""
 NARROW = ["model.d_model=16"]
 FAMILIES: dict[str, list[str]] = {
     "bag_of_words": ["model=bag_of_words", *LABELS],
@@ -53,8 +55,8 @@ TASKS: dict[str, list[str]] = {
     "tagging": ["model=encoder_only", "task=tagging", "data=tagging_grammar", *CHARS, *SMALL],
 }  # fmt: skip
 PARTS: dict[str, list[str]] = {
-    "experts": ["model/feedforward=moe", *FAMILIES["decoder_only"]],
-    "experts, recomputed": ["model/feedforward=moe", "checkpointing=full", *FAMILIES["decoder_only"]],
+    "experts": ["model/feedforward=moe", *FAMILIES["decoder_only"], TWO_LAYERS],
+    "experts, recomputed": ["model/feedforward=moe", "checkpointing=full", *FAMILIES["decoder_only"], TWO_LAYERS],
     "redrawn": [
         "model/mixer=performer",
         "model/position=none",
@@ -68,7 +70,7 @@ CHECKPOINTING = ("none", "full", "every_k", "attention")
 CASES: dict[str, list[str]] = {
     **{f"model={name}": case for name, case in FAMILIES.items()},
     **{f"task={name}": case for name, case in TASKS.items()},
-    **{f"checkpointing={name}": [*FAMILIES["decoder_only"], f"checkpointing={name}"] for name in CHECKPOINTING},
+    **{f"checkpointing={name}": [*LINES, *SMALL, TWO_LAYERS, f"checkpointing={name}"] for name in CHECKPOINTING},
     **PARTS,
 }
 QUIET = [
