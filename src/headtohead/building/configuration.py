@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtohead.building.choices import config_folder, config_folders, yaml_files
-from headtohead.building.errors import ConfigurationError, unknown
+from headtohead.building.errors import ConfigurationError, show, unknown
 from headtohead.building.model_sizes import without_unasked
 from headtohead.building.naming import run_name
 from headtohead.building.overrides import prepare
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Config = dict[str, Any]
 _VARIABLE = re.compile(r"oc\.env:\s*['\"]?([^\s,}'\"]+)")
+_EXPERIMENT = "experiment"
+_FIELD_AWAY = re.compile(r"~[\w@]+\.")
 SEVERAL = "augmentation"
 """The group of which several choices may be made at once, augmentation=[token_dropping,swapping]."""
 
@@ -39,6 +41,8 @@ def compose(root: str, overrides: Sequence[str] = (), config_dir: str | Path | N
     if root not in roots:
         raise ConfigurationError(unknown(f"{root} is not a root configuration", root, roots))
     config, chosen = _compose_by_hydra(root, prepare(overrides, config_dir), folders)
+    if _EXPERIMENT in config:
+        raise ConfigurationError(_without_header(chosen.get(_EXPERIMENT), folders))
     return {**without_unasked(config, chosen, folders), "choices": chosen}
 
 
@@ -54,6 +58,8 @@ def _compose_by_hydra(
         config, chosen = _with_choices(root, choices, tuple(folders))
         _set_values(config, values)
         plain = OmegaConf.to_container(config, resolve=True)
+    except ConfigurationError:
+        raise
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         raise ConfigurationError(_one_sentence(error)) from error
     assert isinstance(plain, dict)
@@ -64,12 +70,9 @@ def _compose_by_hydra(
 
 
 def _choices_and_values(overrides: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Part choices of groups from values of fields, which Hydra sets after all choices are made; what is taken away
-    (~field) has its place among the values, so that Hydra sees all of them in order."""
-    if any(override.startswith("~") for override in overrides):
-        return list(overrides), []
-    values = [override for override in overrides if override.startswith("++")]
-    return [override for override in overrides if not override.startswith("++")], values
+    """Part choices of groups from values of fields, which Hydra sets or takes away after all choices are made."""
+    values = [override for override in overrides if override.startswith("++") or _FIELD_AWAY.match(override)]
+    return [override for override in overrides if override not in values], values
 
 
 def _state_of(folders: Sequence[Path], choices: Sequence[str]) -> Hashable:
@@ -130,9 +133,42 @@ def _set_values(config: DictConfig, values: Sequence[str]) -> None:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.types import RunMode
 
-    parsed = OverridesParser.create().parse_overrides(list(values))
+    for value in values:
+        if value.startswith("~"):
+            _take_away(config, value)
+    parsed = OverridesParser.create().parse_overrides([value for value in values if not value.startswith("~")])
     ConfigLoaderImpl.validate_sweep_overrides_legal(overrides=parsed, run_mode=RunMode.RUN, from_shell=False)
     ConfigLoaderImpl._apply_overrides_to_config(parsed, config)
+
+
+def _take_away(config: DictConfig, override: str) -> None:
+    """Take a field out, `~trainer.patience`, so that it has its constructor's default: also where it is null, of which
+    Hydra says that it does not exist, and where the YAML does not spell it out."""
+    from omegaconf import DictConfig, OmegaConf
+
+    from headtohead.building.schema import fields_of
+
+    key, _, value = override[1:].partition("=")
+    path, _, field = key.rpartition(".")
+    node = OmegaConf.select(config, path)
+    if not isinstance(node, DictConfig):
+        raise ConfigurationError(f"{override} takes nothing away: there is no {path}")
+    if field in node:
+        if value and str(node[field]) != value:
+            raise ConfigurationError(f"{override} takes nothing away: {key} is {show(node[field])}")
+        del node[field]
+        return
+    fields = fields_of(path.replace(".", "/"), {"_target_": node["_target_"]}) if "_target_" in node else None
+    if fields is not None and field not in fields.kinds:
+        raise ConfigurationError(f"{override} takes nothing away: {key} is not a field of {fields.owner}")
+
+
+def _without_header(name: str | None, folders: Sequence[Path]) -> str:
+    file = next((path for folder in folders if (path := folder / _EXPERIMENT / f"{name}.yaml").is_file()), name)
+    return (
+        f"{file} has no header, so that its fields lie below {_EXPERIMENT} and change nothing: "
+        f"its first line must be # @package _global_"
+    )
 
 
 def _of_groups(chosen: Mapping[Any, Any]) -> dict[str, str | None]:

@@ -48,17 +48,19 @@ def _prepare_one(override: str, known: set[str], config_dir: str | Path | None) 
         return f"{'' if is_there else sign}{key}" + ("" if value is None else f"={value}")
     if group == STUDY:
         raise ConfigurationError(f"{override} is a question about many runs, and no part of one: h2h study {value}")
-    if "/" in group or package:
+    if ("/" in group or package) and not group.startswith("hydra/"):
         _refuse_group(group, known)
+    if key.startswith(("hydra.", "hydra/")):
+        raise ConfigurationError(_instead_of(key))
     if group.replace(".", "/") in known:
         group = key.replace(".", "/")
+        if sign == "~":
+            raise ConfigurationError(f"{key} cannot be taken away: choose another, {group}=CHOICE (h2h list {group})")
         if _PLAIN.fullmatch(value or ""):
             raise ConfigurationError(f"{key} is a group, and groups are written with a slash: {group}={value}")
         raise ConfigurationError(
             f"{key} is a group: put its fields into DIR/{group}/NAME.yaml and give --config-dir DIR {group}=NAME"
         )
-    if key.startswith("hydra."):
-        raise ConfigurationError(f"{key} has no effect, since Hydra only composes here: set output_dir, group or name")
     if sign == "~":
         return override
     return f"++{key}={value}"
@@ -68,11 +70,39 @@ def _check_choice(group: str, choice: str, config_dir: str | Path | None) -> Non
     if choice.startswith("[") and choice.endswith("]"):
         for one in filter(None, (one.strip() for one in choice[1:-1].split(","))):
             _check_choice(group, one, config_dir)
+    if choice.startswith("{"):
+        raise ConfigurationError(f"{group}={choice} is no choice: name one, h2h list {group} shows them all")
     if not _PLAIN.fullmatch(choice):
         return
     names = choice_names(group, config_dir)
     if choice not in names:
         raise ConfigurationError(unknown(f"{group}={choice} does not exist", choice, names))
+
+
+_INSTEAD = {
+    "hydra.searchpath": "--config-dir DIR adds a folder of YAML files",
+    "hydra.mode": "-m makes many runs",
+    "hydra.verbose": "HEADTOHEAD_DEBUG=1 shows where an error arose",
+    "hydra.run": "output_dir=DIR, group and name make a run's folder",
+    "hydra.sweep": "output_dir=DIR and group make the folder of many runs",
+    "hydra.sweeper": "-m takes every combination, h2h sweep FILE draws them as a W&B sweep does",
+    "hydra.launcher": "launcher=slurm and launcher=ray start runs elsewhere, --workers many here (h2h list launcher)",
+    "hydra.job.name": "name=NAME names a run",
+    "hydra.job.env_set": "set variables before the command, NAME=VALUE h2h ...",
+    "hydra.job.chdir": "a run stays in the folder where it was started, and writes below output_dir",
+    "hydra.output_subdir": "a run's config.yaml lies in its own folder",
+    "hydra.job_logging": "what is logged goes to standard error: 2> FILE keeps it",
+    "hydra.hydra_logging": "what is logged goes to standard error: 2> FILE keeps it",
+    "hydra.callbacks": "h2h.train in Python takes a configuration and gives back the record",
+}
+"""What Hydra's users set, and what is typed here instead."""
+
+
+def _instead_of(key: str) -> str:
+    dotted = key.replace("/", ".").partition("@")[0]
+    instead = next((told for name, told in _INSTEAD.items() if f"{dotted}.".startswith(f"{name}.")), None)
+    instead = instead or "set output_dir, group or name"
+    return f"{key} has no effect, since Hydra only composes here: {instead}"
 
 
 def _refuse_group(group: str, known: set[str]) -> None:

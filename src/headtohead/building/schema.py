@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headtohead.building.annotations import kind_of
+from headtohead.building.choices import choices, groups
 from headtohead.building.errors import ConfigurationError, nearest, one_of, show
 from headtohead.building.kinds import Either, Kind, ListOf, MappingOf, MismatchError, Null, Part, Record, Text, Whole
 from headtohead.building.limits import LIMITS
@@ -37,6 +38,7 @@ NODES = (
 ROOT_NODES = ("bench", "budget", "launcher")
 """Those that a root of its own adds: conf/bench.yaml, conf/match.yaml, conf/launch.yaml."""
 REQUIRED_FIELDS = ("seed", "group", "output_dir")
+_GUESSES = 5
 _HYDRA_KEYS = frozenset({"_target_", "_partial_"})
 
 
@@ -144,17 +146,21 @@ class _Checker:
         return self._node(path, group, value) if isinstance(value, Mapping) and "_target_" in value else value
 
     def _unknown(self, path: str, key: str, known: list[str], owner: str) -> ConfigurationError:
-        """Guesses the same name elsewhere first, then the nearest name here, then the nearest anywhere."""
+        """Guesses the other choices that have the field, then the same name elsewhere, then the nearest name here; the
+        nearest anywhere is a guess only where no group was named."""
         prefix = f"{path}." if path else ""
+        refused = f"{prefix}{key} is not a field of {owner}"
+        if takers := _choices_with(path.replace(".", "/"), key) if path else []:
+            return ConfigurationError(f"{refused}: {path}={'|'.join(takers)} has it")
         legal = list(self._legal_paths())
         by_leaf = {name.rpartition(".")[2]: name for name in reversed(legal)}
         same = [name for name in legal if name.rpartition(".")[2] == key]
         guess = nearest(key, known)
-        anywhere = nearest(key, by_leaf)
+        anywhere = None if path else nearest(key, by_leaf)
         if same or guess or anywhere:
             hint = " or ".join(same[:3]) or (f"{prefix}{guess}" if guess else by_leaf[anywhere or ""])
-            return ConfigurationError(f"{prefix}{key} is not a field of {owner}: did you mean {hint}?")
-        return ConfigurationError(f"{prefix}{key} is not a field of {owner}: its fields are {one_of(known)}")
+            return ConfigurationError(f"{refused}: did you mean {hint}?")
+        return ConfigurationError(f"{refused}: its fields are {one_of(known)}")
 
     def _legal_paths(self) -> Iterator[str]:
         yield from ROOT_FIELDS
@@ -167,6 +173,20 @@ def _legal_below(path: str, group: str, node: Any) -> Iterator[str]:
         for key in fields.kinds:
             yield f"{path}.{key}"
             yield from _legal_below(f"{path}.{key}", f"{group}/{key}", node.get(key))
+
+
+def _choices_with(group: str, key: str) -> list[str]:
+    """Return the choices of a group that spell the field out, else those of which the class has it."""
+    if group not in groups():
+        return []
+    spelled: list[str] = []
+    others: list[str] = []
+    for choice in choices(group):
+        taken = arguments(choice.target) if choice.target else None
+        if taken is not None and key in {item.name for item in taken} - slot_of(group).passed:
+            lines = choice.path.read_text(encoding="utf-8").splitlines()
+            (spelled if any(line.startswith(f"{key}:") for line in lines) else others).append(choice.name)
+    return spelled or others[:_GUESSES]
 
 
 def _check_target(path: str, group: str, target: Any) -> None:

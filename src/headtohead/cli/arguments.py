@@ -7,9 +7,27 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from headtohead.building.epochs import refuse_both
-from headtohead.building.errors import ConfigurationError
+from headtohead.building.errors import ConfigurationError, one_of
 
 _MULTIRUN = "a run for every combination of values: lr=1e-3,1e-4 seed=range(3) model/norm=glob(*)"
+
+
+_ELSEWHERE = {
+    ("-cn", "--config-name"): "each command has a root of its own; --config-dir DIR experiment=NAME chooses your file",
+    ("-cp", "--config-path"): "--config-dir DIR adds your YAML files to those of the package",
+    ("-sc", "--shell-completion"): "h2h --install-completion sets completion up",
+    ("--hydra-help",): "--help shows groups and fields, h2h list GROUP the choices of a group",
+    ("--experimental-rerun",): "h2h train --from-run RUN runs a run again",
+}
+"""Options of Hydra, and what is typed here instead."""
+
+
+class _Elsewhere(argparse.Action):
+    """Refuses an option of Hydra and says what is typed instead."""
+
+    def __call__(self, *given: object) -> NoReturn:
+        del given
+        raise ConfigurationError(f"{self.option_strings[-1]} is not taken here: {self.const}")
 
 
 class Parser(argparse.ArgumentParser):
@@ -33,8 +51,14 @@ def add_configuration(to: Parser, *, several: bool = False) -> None:
     """Overrides, --config-dir and --cfg, as Hydra spells them; several: for a command that may make many runs."""
     to.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="field=value or group=choice")
     to.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
-    to.add_argument("--cfg", choices=["job"], help="print the composed configuration and stop")
+    shown = "print the composed configuration and stop"
+    to.add_argument("-c", "--cfg", choices=["job", "all", "hydra"], metavar="job", help=shown)
+    to.add_argument("-p", "--package", metavar="PART", help="with --cfg: this part of it, such as model.mixer")
     to.add_argument("--resolve", action="store_true", help="with --cfg: fill in references (they always are)")
+    to.add_argument("--info", action="store_true", help="print the folders that are searched and the choices, and stop")
+    to.add_argument("-r", "--run", action="store_true", help=argparse.SUPPRESS)  # one run, which is the default
+    for options, instead in _ELSEWHERE.items():
+        to.add_argument(*options, action=_Elsewhere, nargs="?", const=instead, help=argparse.SUPPRESS)
     to.add_argument("-m", "--multirun", action="store_true", help=_MULTIRUN if several else argparse.SUPPRESS)
 
 
@@ -46,6 +70,12 @@ def parse(taken: Parser, arguments: Sequence[str], *, several: bool = False) -> 
             f"{taken.prog} looks at one run, and --multirun makes many: leave it out, or h2h train --multirun"
         )
     refuse_both(getattr(given, "overrides", ()))
+    if getattr(given, "cfg", None) == "hydra":
+        raise ConfigurationError("Hydra only composes here, so that --cfg hydra has nothing to show: --cfg job")
+    if getattr(given, "package", None) and not given.cfg:
+        raise ConfigurationError("--package names a part of what --cfg job prints: give --cfg job too")
+    if getattr(given, "info", False):
+        given.cfg = given.cfg or "job"
     return given
 
 
@@ -53,6 +83,23 @@ def composed(given: argparse.Namespace, root: str = "train") -> dict[str, Any]:
     from headtohead.building.configuration import compose_checked
 
     return compose_checked(root, given.overrides, given.config_dir)
+
+
+def configuration_text(given: argparse.Namespace, config: dict[str, Any]) -> str:
+    """Return what --cfg and --info ask for."""
+    if given.info:
+        from headtohead.building.choices import config_folders
+
+        folders = [f"  {folder}" for folder in config_folders(given.config_dir)]
+        chosen = [f"  {group}: {choice}" for group, choice in config["choices"].items()]
+        return "\n".join(["searched, in this order:", *folders, "choices:", *chosen])
+    part: Any = config
+    for name in filter(None, (given.package or "").removeprefix("_global_").split(".")):
+        if not isinstance(part, dict) or name not in part:
+            known = one_of(part) if isinstance(part, dict) else "it has no parts"
+            raise ConfigurationError(f"--package {given.package} names no part of the configuration ({known})")
+        part = part[name]
+    return as_yaml(part) if isinstance(part, dict) else str(part)
 
 
 def as_yaml(config: dict[str, Any]) -> str:

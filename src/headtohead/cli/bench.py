@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from headtohead.cli.arguments import add_configuration, as_yaml, composed, parse, parser
+from headtohead.cli.arguments import add_configuration, composed, configuration_text, parse, parser
 from headtohead.cli.terminal import note, out, show_table
 
 _EXAMPLES = """\
@@ -34,7 +34,7 @@ def run(arguments: Sequence[str]) -> int:
     given = parse(taken, arguments)
     config = composed(given, root="bench")
     if given.cfg:
-        out(as_yaml(config))
+        out(configuration_text(given, config))
         return 0
     findings, folder = _measured(config)
     if given.json:

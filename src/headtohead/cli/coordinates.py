@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import add_configuration, as_yaml, parse, parser
+from headtohead.cli.arguments import add_configuration, configuration_text, parse, parser
 from headtohead.cli.terminal import note, out, show_table
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
 
     plan = Plan(given.overrides, _widths(given.widths), given.steps, given.seeds, given.heads, given.config_dir)
     if given.cfg:
-        out(as_yaml(plan.configs()[min(plan.widths)]))
+        out(configuration_text(given, plan.configs()[min(plan.widths)]))
         return 0
     findings = _measured(plan)
     if given.json:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from headtohead.cli.arguments import add_configuration, as_yaml, composed, parse, parser
+from headtohead.cli.arguments import add_configuration, composed, configuration_text, parse, parser
 from headtohead.cli.terminal import out, show_table
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def run(arguments: Sequence[str]) -> int:
     given = parse(taken, arguments)
     config = composed(given)
     if given.cfg:
-        out(as_yaml(config))
+        out(configuration_text(given, config))
         return 0
     found = _examined(config, given.check)
     faults = sum(diagnosis.finding.verdict == "fault" for diagnosis in found)

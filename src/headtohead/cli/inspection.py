@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from headtohead.cli.arguments import add_configuration, as_yaml, composed, parse, parser
+from headtohead.cli.arguments import add_configuration, composed, configuration_text, parse, parser
 from headtohead.cli.terminal import out, say, show_table
 
 _EXAMPLES = """\
@@ -23,7 +23,7 @@ def run(arguments: Sequence[str]) -> int:
     given = parse(taken, arguments)
     config = composed(given)
     if given.cfg:
-        out(as_yaml(config))
+        out(configuration_text(given, config))
         return 0
     from headtohead import api
     from headtohead.building.published import read_of

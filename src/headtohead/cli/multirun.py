@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from headtohead.building.combining import combinations
 from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import as_yaml
+from headtohead.cli.arguments import configuration_text
 from headtohead.cli.terminal import error_line, note, out, show_table
 from headtohead.cli.working import INTERRUPTED, progress, take_launcher, worker_commands
 
@@ -32,7 +32,7 @@ def run_all(given: argparse.Namespace) -> int:
     if given.worker:
         return _work(given, multirun)
     if given.cfg:
-        out("---\n".join(as_yaml(dict(job.config)) + "\n" for job in multirun.jobs).rstrip())
+        out("---\n".join(configuration_text(given, dict(job.config)) + "\n" for job in multirun.jobs).rstrip())
         return 1 if _tell_refused(multirun) else 0
     return _conducted(given, multirun, launcher)
 

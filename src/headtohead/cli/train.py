@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import add_configuration, as_yaml, composed, parse, parser
+from headtohead.cli.arguments import add_configuration, composed, configuration_text, parse, parser
 from headtohead.cli.terminal import out
 from headtohead.cli.working import add_processes, names_launcher
 from headtohead.studying.sweeping.handed import as_written
@@ -65,7 +65,7 @@ def run(arguments: Sequence[str]) -> int:
     if given.resumable and config["resume_from"]:
         raise ConfigurationError("--resumable finds by itself what it goes on with: take out resume_from")
     if given.cfg:
-        out(as_yaml(config))
+        out(configuration_text(given, config))
         return 0
     from headtohead.cli.result import train_and_tell
 
