@@ -69,6 +69,8 @@ def _answer(given: Sequence[str]) -> int:
     if given[0] == "--version":
         out(_version())
         return 0
+    if given[0] in ("--complete", "--install-completion", "--show-completion"):
+        return _guarded("completion", list(given))
     if given[0] not in COMMANDS:
         error_line(unknown(f"h2h {given[0]} is no command", given[0], list(COMMANDS)))
         return REFUSED
@@ -85,7 +87,7 @@ def _collect_rarely() -> None:
 def _guarded(command: str, rest: list[str]) -> int:
     try:
         _find_classes_here()
-        return int(import_module(f"headtohead.cli.{COMMANDS[command][0]}").run(rest))
+        return int(import_module(f"headtohead.cli.{COMMANDS.get(command, (command,))[0]}").run(rest))
     except KeyboardInterrupt:
         error_line("interrupted")
         return INTERRUPTED
@@ -128,7 +130,8 @@ def _overview() -> str:
             "",
             *lines,
             "",
-            "h2h COMMAND --help says more; h2h list shows what can be chosen.",
+            "h2h COMMAND --help says more; h2h list shows what can be chosen;",
+            "h2h --install-completion lets bash, zsh and fish complete what you type.",
         ]
     )
 

@@ -30,8 +30,25 @@ class _Elsewhere(argparse.Action):
         raise ConfigurationError(f"{self.option_strings[-1]} is not taken here: {self.const}")
 
 
+OPTIONS_ASKED = "--options-of-this-command"
+
+
+class OptionsAsked(Exception):  # noqa: N818  an answer, no error
+    """Carries the options of a command to who completes a line."""
+
+    def __init__(self, options: list[str]) -> None:
+        super().__init__()
+        self.options = options
+
+
 class Parser(argparse.ArgumentParser):
     """Says its errors as one sentence, like every other refusal."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if OPTIONS_ASKED in (args or ()):
+            shown = [action for action in self._actions if action.help != argparse.SUPPRESS]
+            raise OptionsAsked([option for action in shown for option in action.option_strings])
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         raise ConfigurationError(f"{message}; {self.prog} --help shows what it takes")
