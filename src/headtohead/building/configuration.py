@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,12 +134,15 @@ def _set_values(config: DictConfig, values: Sequence[str]) -> None:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.types import RunMode
 
-    for value in values:
-        if value.startswith("~"):
-            _take_away(config, value)
-    parsed = OverridesParser.create().parse_overrides([value for value in values if not value.startswith("~")])
-    ConfigLoaderImpl.validate_sweep_overrides_legal(overrides=parsed, run_mode=RunMode.RUN, from_shell=False)
-    ConfigLoaderImpl._apply_overrides_to_config(parsed, config)
+    parser = OverridesParser.create()
+    for takes_away, together in groupby(values, lambda value: value.startswith("~")):
+        if takes_away:
+            for value in together:
+                _take_away(config, value)
+            continue
+        parsed = parser.parse_overrides(list(together))
+        ConfigLoaderImpl.validate_sweep_overrides_legal(overrides=parsed, run_mode=RunMode.RUN, from_shell=False)
+        ConfigLoaderImpl._apply_overrides_to_config(parsed, config)
 
 
 def _take_away(config: DictConfig, override: str) -> None:

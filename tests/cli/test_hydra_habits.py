@@ -1,0 +1,99 @@
+"""What users of Hydra type is answered, or refused with what is typed here instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from headtohead.building.configuration import compose_checked
+from headtohead.building.errors import ConfigurationError
+from headtohead.cli import main
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        ("--config-name mine", "experiment=NAME"),
+        ("-cn mine", "experiment=NAME"),
+        ("--config-path conf", "--config-dir DIR"),
+        ("-cp=conf", "--config-dir DIR"),
+        ("--cfg hydra", "--cfg job"),
+        ("--hydra-help", "h2h list GROUP"),
+        ("--shell-completion install=bash", "--install-completion"),
+        ("--experimental-rerun x.pickle", "--from-run"),
+        ("--package model", "--cfg job"),
+        ("hydra.searchpath=[x]", "--config-dir DIR"),
+        ("hydra.mode=MULTIRUN", "-m makes many runs"),
+        ("hydra.verbose=true", "HEADTOHEAD_DEBUG=1"),
+        ("hydra.run.dir=x", "output_dir=DIR"),
+        ("hydra.sweep.dir=x", "output_dir=DIR"),
+        ("hydra.sweeper.n_trials=3", "h2h sweep FILE"),
+        ("hydra/sweeper=optuna", "h2h sweep FILE"),
+        ("hydra.job.name=x", "name=NAME"),
+        ("hydra.job.chdir=true", "output_dir"),
+        ("hydra/job_logging=disabled", "standard error"),
+        ("hydra.output_subdir=null", "config.yaml"),
+        ("hydra.anything=1", "output_dir"),
+        ("model={}", "h2h list model"),
+        ("-m model={}", "h2h list model"),
+        ("~model.mixer", "model/mixer=CHOICE"),
+        ("~trainer.nothing", "is not a field"),
+        ("~nothing.nothing", "there is no nothing"),
+        ("~trainer.patience=3", "trainer.patience is null"),
+        ("data.path=book.txt", "text"),
+    ],
+)
+def test_a_habit_that_means_nothing_here_is_told_what_does(
+    words: str, instead: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", *words.split()]) == 2
+    shown = capsys.readouterr().err
+    assert instead in shown and shown.count("\n") == 1
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["train", *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_part_of_the_configuration_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    whole = yaml.safe_load(printed(capsys, "--cfg", "all", "--resolve"))
+    assert yaml.safe_load(printed(capsys, "-c", "job", "-p", "model.mixer")) == whole["model"]["mixer"]
+    assert printed(capsys, "--cfg", "job", "--package", "seed", "seed=7") == "7\n"
+
+
+def test_info_names_folders_and_choices(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    shown = printed(capsys, "--info", "--config-dir", str(tmp_path), "model/norm=rms_norm")
+    assert str(tmp_path) in shown and "model/norm: rms_norm" in shown
+
+
+@pytest.mark.parametrize("field", ["trainer.patience", "trainer.max_steps", "data.context_length", "optimizer.betas"])
+def test_a_field_that_is_taken_away_has_its_constructors_default(field: str) -> None:
+    group, name = field.split(".")
+    assert name not in compose_checked("train", [f"~{field}"])[group]
+
+
+def test_setting_and_taking_away_happen_in_order() -> None:
+    away, again = "~data.context_length", "data.context_length=24"
+    assert compose_checked("train", [away, again])["data"]["context_length"] == 24
+    assert "context_length" not in compose_checked("train", [again, away])["data"]
+
+
+def test_an_experiment_without_header_is_told_of_it(tmp_path: Path) -> None:
+    file = tmp_path / "experiment" / "mine.yaml"
+    file.parent.mkdir()
+    file.write_text("seed: 3\n", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=f"{file} has no header.*# @package _global_"):
+        compose_checked("train", ["experiment=mine"], tmp_path)
+    file.write_text("# @package _global_\nseed: 3\n", encoding="utf-8")
+    assert compose_checked("train", ["experiment=mine"], tmp_path)["seed"] == 3
+
+
+def test_hints_stay_near() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        compose_checked("train", ["data.path=book.txt"])
+    assert "text" in str(refused.value) and "csv" in str(refused.value) and "drop_path" not in str(refused.value)
+    with pytest.raises(ConfigurationError, match=r"did you mean optimizer\.lr"):
+        compose_checked("train", ["lr=0.1"])
