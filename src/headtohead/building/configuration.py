@@ -19,7 +19,7 @@ from headtohead.building.overrides import prepare
 from headtohead.building.plain_choices import plain_choices, replaced
 from headtohead.building.published import starts_published, with_its_choices
 from headtohead.building.resuming import continued
-from headtohead.building.suiting import suited
+from headtohead.building.suiting import suited, with_own_tokenizer
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -211,6 +211,7 @@ def compose_checked(root: str, overrides: Sequence[str] = (), config_dir: str | 
     from headtohead.building.epochs import settled_length
 
     composed = suited(compose(root, overrides, config_dir), overrides, lambda more: compose(root, more, config_dir))
+    composed = with_own_tokenizer(composed, overrides)
     if starts_published(composed):
         composed = with_its_choices(composed, overrides, lambda all_of_them: compose(root, all_of_them, config_dir))
     config = schema.check(

@@ -1,4 +1,5 @@
-"""A published set that is chosen without a task brings the usual task of its kind, and a model that can do it."""
+"""What a choice brings with it: a published set the usual task of its kind and a model that can do it, a tokenizer its
+own vocabulary."""
 
 from __future__ import annotations
 
@@ -24,6 +25,8 @@ USUAL_TASKS: Mapping[str, str] = {
     "language": "causal_lm",
 }
 """By the kind of data."""
+_LEARNED = {"bpe", "unigram", "wordpiece", "published"}
+"""Tokenizers of which the size is chosen."""
 _log = logging.getLogger(__name__)
 
 
@@ -42,6 +45,18 @@ def suited(
     brought = [f"task={USUAL_TASKS[kind]}", *([] if "model" in keys else [f"model={_model_for(USUAL_TASKS[kind])}"])]
     _log.warning("data=%s is %s: %s", composed["choices"].get("data"), kind, " ".join(brought))
     return compose([*brought, *overrides])
+
+
+def with_own_tokenizer(config: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Return the configuration without the size of the set's own vocabulary where another tokenizer was asked for that
+    takes its own, data=fineweb_edu data.tokenizer=hf:gpt2."""
+    keys = {key_of(override) for override in overrides}
+    data = config.get("data") or {}
+    kind = str(data.get("tokenizer"))
+    if "data.tokenizer" not in keys or "data.vocab_size" in keys or data.get("vocab_size") is None or kind in _LEARNED:
+        return config
+    _log.warning("data.vocab_size=%s is left out, since data.tokenizer=%s takes its own", data["vocab_size"], kind)
+    return {**config, "data": {**data, "vocab_size": None}}
 
 
 def _model_for(task: str) -> str:

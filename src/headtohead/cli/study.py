@@ -54,6 +54,8 @@ def run(arguments: Sequence[str]) -> int:
 
     launcher = take_launcher(given)
     study = read_study(given.name, given.overrides, given.config_dir)
+    for sentence in study.departures:
+        note(sentence)
     planner = Planner(study, given.config_dir, threads=given.threads, tell=note)
     if given.shard:
         refuse_apart(planner.study, planner.written, planner.folder)

@@ -88,4 +88,4 @@ KINDS: dict[str, Kind] = {
 }
 FIELDS = tuple(KINDS)
 
-assert {field.name for field in fields(Study)} == {"name", *KINDS}
+assert {field.name for field in fields(Study)} == {"name", "departures", *KINDS}

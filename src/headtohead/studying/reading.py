@@ -13,6 +13,7 @@ from headtohead.building.errors import ConfigurationError, show, unknown
 from headtohead.building.kinds import MismatchError
 from headtohead.building.overrides import key_of
 from headtohead.studying.ablation.joining import MADE, with_its_arms
+from headtohead.studying.departing import departed
 from headtohead.studying.faults import INSTEAD, faults, taken
 from headtohead.studying.fields import FIELDS, KINDS
 from headtohead.studying.study import Study
@@ -42,7 +43,7 @@ def read_study(name: str, overrides: Sequence[str] = (), config_dir: str | Path 
     others = tuple(override for override in overrides if override not in own)
     for override in taken(others):
         raise ConfigurationError(f"{override} is refused, since the study sets it itself: {INSTEAD}")
-    return replace(study, base=(*study.base, *others))
+    return departed(study, others, config_dir)
 
 
 def study_from(name: str, written: Any) -> Study:

@@ -36,6 +36,7 @@ UNREGISTERED: Mapping[str, str] = {
     "foundations": _BY_CONTENT,
     "ablation": _BY_CONTENT,
     "movable": _BY_CONTENT,
+    "departures": "words about what stands in base",
 }
 """Fields of a study that a registration does not hold by their names, with the reason."""
 

@@ -155,7 +155,13 @@ def report_of(plan: Plan) -> Report:
     told += costs_told(study, records)
     unlike = _unlike(plan, contest)
     told += [*leaks_in(known), *sentences_on(unlike)]
-    remarks = [*checked.objections, *told, *checked.remarks, *(surprises(study, verdicts) if complete else ())]
+    remarks = [
+        *study.departures,
+        *checked.objections,
+        *told,
+        *checked.remarks,
+        *(surprises(study, verdicts) if complete else ()),
+    ]
     return Report(
         study,
         runs,

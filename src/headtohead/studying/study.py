@@ -86,6 +86,8 @@ class Study:
     """The best value there is: arms that reach it, or split into solved and unsolved, are compared by solve rates."""
     solved_at: float | None = None
     """The value from which on a run counts as solved: then arms are always compared by solve rates."""
+    departures: tuple[str, ...] = ()
+    """How it is asked otherwise than its file says."""
 
     @property
     def budget_name(self) -> str | None:
