@@ -97,3 +97,34 @@ def test_hints_stay_near() -> None:
     assert "text" in str(refused.value) and "csv" in str(refused.value) and "drop_path" not in str(refused.value)
     with pytest.raises(ConfigurationError, match=r"did you mean optimizer\.lr"):
         compose_checked("train", ["lr=0.1"])
+
+
+@pytest.fixture
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / "headtohead" / "conf"
+    (own / "experiment").mkdir(parents=True)
+    (own / "experiment/mine.yaml").write_text("# @package _global_\n# What I try\nseed: 31\n", encoding="utf-8")
+    return own
+
+
+def test_a_folder_of_ones_own_is_found_by_itself_and_named(
+    own_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "experiment=mine", "--cfg", "job", "-p", "seed"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "31\n" and "headtohead/conf" in shown.err
+    assert main(["list", "experiment"]) == 0
+    assert "What I try" in capsys.readouterr().out
+    (own_folder / "study").mkdir()
+    (own_folder / "study/own_question.yaml").write_text("# Mine\nquestion: Which?\n", encoding="utf-8")
+    assert main(["list", "study"]) == 0
+    assert "own_question" in capsys.readouterr().out
+
+
+def test_a_file_that_would_be_passed_over_is_named(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (own_folder / "optimizer").mkdir()
+    own = own_folder / "optimizer/adamw.yaml"
+    own.write_text("_target_: torch.optim.AdamW\nlr: 0.5\n", encoding="utf-8")
+    assert main(["train", "optimizer=adamw", "--cfg", "job"]) == 2
+    assert str(own) in capsys.readouterr().err

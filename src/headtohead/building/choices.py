@@ -10,6 +10,9 @@ from pathlib import Path
 
 from headtohead.building.errors import ConfigurationError, unknown
 
+FOUND_BY_ITSELF = Path("headtohead") / "conf"
+"""Below the working folder: a user's own YAML files, by group."""
+
 
 @lru_cache(maxsize=1)
 def config_folder() -> Path:
@@ -23,13 +26,30 @@ def config_folder() -> Path:
 
 
 def config_folders(config_dir: str | Path | None = None) -> tuple[Path, ...]:
-    """Where configurations are looked for: the package's own, and the user's."""
-    if config_dir is None:
-        return (config_folder(),)
-    folder = Path(config_dir).expanduser().resolve()
-    if not folder.is_dir():
-        raise ConfigurationError(f"--config-dir {config_dir} is not a folder: give one that holds YAML files by group")
-    return (config_folder(), folder)
+    """Return where configurations are looked for: the package's own folder, the one that --config-dir names, and
+    headtohead/conf in the working folder."""
+    found = [config_folder()]
+    if config_dir is not None:
+        folder = Path(config_dir).expanduser().resolve()
+        if not folder.is_dir():
+            raise ConfigurationError(
+                f"--config-dir {config_dir} is not a folder: give one that holds YAML files by group"
+            )
+        found.append(folder)
+    if FOUND_BY_ITSELF.is_dir():
+        found.append(FOUND_BY_ITSELF.resolve())
+    return tuple(dict.fromkeys(found))
+
+
+def refuse_shadowed(group: str, name: str, config_dir: str | Path | None = None) -> None:
+    """Refuse a user's file of the name of another choice, which Hydra would pass over in silence."""
+    files = [path for folder in config_folders(config_dir) if (path := folder / group / f"{name}.yaml").is_file()]
+    if len({file.read_bytes() for file in files}) > 1:
+        first, *others = map(str, files)
+        raise ConfigurationError(
+            f"{group}={name} is a choice of {first}, and {' and '.join(others)} would be passed over: "
+            f"give yours another name"
+        )
 
 
 @dataclass(frozen=True)

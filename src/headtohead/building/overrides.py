@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from headtohead.building.choices import STUDY, choice_names, groups
+from headtohead.building.choices import STUDY, choice_names, groups, refuse_shadowed
 from headtohead.building.errors import ConfigurationError, nearest, one_of, unknown
 from headtohead.building.patterns import named_mixers
 
@@ -77,6 +77,7 @@ def _check_choice(group: str, choice: str, config_dir: str | Path | None) -> Non
     names = choice_names(group, config_dir)
     if choice not in names:
         raise ConfigurationError(unknown(f"{group}={choice} does not exist", choice, names))
+    refuse_shadowed(group, choice, config_dir)
 
 
 _INSTEAD = {

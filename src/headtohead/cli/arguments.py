@@ -6,8 +6,10 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from headtohead.building.choices import FOUND_BY_ITSELF
 from headtohead.building.epochs import refuse_both
 from headtohead.building.errors import ConfigurationError, one_of
+from headtohead.cli.terminal import note
 
 _MULTIRUN = "a run for every combination of values: lr=1e-3,1e-4 seed=range(3) model/norm=glob(*)"
 
@@ -87,6 +89,8 @@ def parse(taken: Parser, arguments: Sequence[str], *, several: bool = False) -> 
             f"{taken.prog} looks at one run, and --multirun makes many: leave it out, or h2h train --multirun"
         )
     refuse_both(getattr(given, "overrides", ()))
+    if "config_dir" in vars(given) and FOUND_BY_ITSELF.is_dir():
+        note(f"with the choices of {FOUND_BY_ITSELF}")
     if getattr(given, "cfg", None) == "hydra":
         raise ConfigurationError("Hydra only composes here, so that --cfg hydra has nothing to show: --cfg job")
     if getattr(given, "package", None) and not given.cfg:
