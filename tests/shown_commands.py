@@ -23,6 +23,7 @@ from headtohead.building.configuration import compose_checked
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.overrides import key_of
 from headtohead.cli import COMMANDS
+from headtohead.cli.completion import INSTALL, SHELLS, SHOW
 from headtohead.studying.launching.choosing import asked
 from headtohead.studying.reading import read_study
 from headtohead.studying.sweeping.reading import read_sweep
@@ -74,6 +75,8 @@ def is_readers(value: object) -> bool:
 
 def _hold_h2h(words: Sequence[str]) -> None:
     command, *arguments = words
+    if command in (INSTALL, SHOW) and set(arguments) <= SHELLS:
+        return
     given = parsed(command, arguments)
     for option, value in vars(given).items():
         if is_readers(value):

@@ -58,6 +58,9 @@ complete -c h2h -f -a '(h2h --complete (commandline -opc)[2..] (commandline -ct)
 }
 
 
+SHELLS = set(_SCRIPTS)
+
+
 def candidates(words: Sequence[str], commands: Iterable[str]) -> list[str]:
     """Return what the last word may become; the first is the command."""
     *before, typed = words or [""]
