@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from headtohead.architectures.contracts import Head
 from headtohead.architectures.heads import Classifier, Regressor, Span, Tagger, make_head
@@ -30,18 +30,12 @@ LENGTHS = (5, 2, 1)
 VALID = torch.arange(5) < torch.tensor(LENGTHS)[:, None]
 
 
-@pytest.mark.parametrize("with_padding", [True, False])
-def test_pooling_is_what_its_name_says(with_padding: bool) -> None:
-    valid, lengths = (VALID, LENGTHS) if with_padding else (None, (5, 5, 5))
-    for row, length in enumerate(lengths):
-        expected = {
-            "cls": FEATURES[row, 0],
-            "mean": FEATURES[row, :length].mean(0),
-            "last": FEATURES[row, length - 1],
-        }
-        for pooling, vector in expected.items():
-            pooled = pool(FEATURES, valid, pooling)[row]
-            torch.testing.assert_close(pooled, vector)
+@pytest.mark.parametrize("valid", [VALID, VALID.flip(1), None], ids=["on the right", "on the left", "none"])
+def test_pooling_is_what_its_name_says_wherever_padding_stands(valid: Tensor | None) -> None:
+    for row in range(len(LENGTHS)):
+        real = FEATURES[row] if valid is None else FEATURES[row, valid[row]]
+        for pooling, vector in {"cls": real[0], "mean": real.mean(0), "last": real[-1]}.items():
+            torch.testing.assert_close(pool(FEATURES, valid, pooling)[row], vector)
 
 
 def test_the_masked_head_gives_selected_rows_what_it_gives_them_in_place() -> None:

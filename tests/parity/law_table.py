@@ -20,6 +20,14 @@ it is tied to. Both sides read the folder, and logits are compared over rows of 
 
 """
 
+_PADDING = """
+Padding may stand anywhere: a row gives at its real tokens what the reference gives for these tokens alone, for every
+family and wherever the padding stands (`tests/parity/test_padding_law.py`). Places count from a row's first real token,
+as `generate` counts them. Told nothing but the mask, `transformers` counts those of GPT-2, BERT, BigBird and BART from
+the row's start instead (give it `position_ids`), lets a gap in the mask count as tokens that are hidden, and RWKV reads
+padding as text.
+"""
+
 _SILENT = """Fields of which no change by itself moves an output, in any family that has them (some stand behind
 another field, as `rope_theta` behind `rope_parameters`)"""
 
@@ -32,7 +40,7 @@ def section(outcomes: Mapping[str, Counter[str]], of_fields: Mapping[tuple[str, 
     rows.append(["all", str(whole.total()), *(str(whole[name]) for name in _COLUMNS)])
     lines = [_row(head), _row(["---"] * len(head)), *map(_row, rows)]
     silent = ", ".join(f"`{name}`" for name in silent_fields(of_fields))
-    return _TEXT + "\n".join(lines) + f"\n\n{_SILENT}: {silent}.\n"
+    return _TEXT + "\n".join(lines) + f"\n\n{_SILENT}: {silent}.\n{_PADDING}"
 
 
 def silent_fields(of_fields: Mapping[tuple[str, str], set[str]]) -> list[str]:

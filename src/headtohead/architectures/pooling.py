@@ -18,16 +18,14 @@ _ACTIVATION_OF: dict[str, Activation] = {"tanh": "tanh", "gelu": "gelu", "gelu_t
 
 
 def pool(features: Float[Tensor, "B L D"], valid: Bool[Tensor, "B L"] | None, pooling: str) -> Float[Tensor, "B D"]:
-    """One vector per sequence; `last` is the last valid token."""
-    # A copy of one row, since autograd would keep all of the features for a view into them.
-    if pooling == "cls":
-        return features[:, 0].clone()
-    if valid is None:
-        return features[:, -1].clone() if pooling == "last" else features.mean(1)
-    lengths = valid.sum(1)
-    if pooling == "last":
-        return features[torch.arange(len(features), device=features.device), lengths - 1]
-    return (features * valid.unsqueeze(-1)).sum(1) / lengths.clamp(min=1).unsqueeze(-1)
+    """One vector per sequence: `cls` is its first real token, `last` its last."""
+    if valid is None:  # a copy of one row, since autograd would keep all of the features for a view into them
+        return features.mean(1) if pooling == "mean" else features[:, 0 if pooling == "cls" else -1].clone()
+    if pooling == "mean":
+        return (features * valid.unsqueeze(-1)).sum(1) / valid.sum(1).clamp(min=1).unsqueeze(-1)
+    real = valid.long()
+    index = real.argmax(1) if pooling == "cls" else real.shape[1] - 1 - real.flip(1).argmax(1)
+    return features[torch.arange(len(features), device=features.device), index]
 
 
 def known_pooling(pooling: str) -> str:

@@ -145,8 +145,8 @@ class Context:
     """
 
     valid: Bool[Tensor, "B L"] | None = None
-    """True where a token is real; None means all are. Padding is on the right; in `step` it stands before
-    a row's first real token."""
+    """True where a token is real; None means all are. A stack reads padding anywhere and moves it to the right of what
+    its parts read; in `step` it stands before a row's first real token."""
     segments: Int[Tensor, "B L"] | None = None
     """Number of the document each token belongs to, for packed rows; None means one document per row."""
     positions: Int[Tensor, "#B L"] | None = None

@@ -36,6 +36,7 @@ from headtohead.components.feedforwards import NoFeedForward
 from headtohead.components.mixers.both_ways import both_ways
 from headtohead.components.mixers.identity import Identity
 from headtohead.components.mixers.preceded import preceded
+from headtohead.components.mixers.realigned import in_order, real_first
 from headtohead.errors import UsageError
 
 
@@ -161,6 +162,13 @@ class Stack(Component):
         return None
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        """Padding may stand anywhere: a row's real tokens are read as if they had come alone."""
+        if context.valid is None:
+            return self._read(x, context)
+        rows = real_first(x, context.valid)
+        return rows.back(self._read(rows.x, in_order(context, rows.order)))
+
+    def _read(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         context = self._placed(context, 0, x.shape[1], x.device)
         x = self._embed(x, context)
         if self.shares_scores:

@@ -1,13 +1,14 @@
-"""Decoding reads prompts of unequal length together: tokens that are not real are set aside, and each row's real ones
-read as if they had come alone."""
+"""Rows of unequal length are read together: padding, wherever it stands, moves behind a row's real tokens, which are
+then read as if they had come alone."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from headtohead.components.contracts import Context
 from headtohead.components.mixers.documents import reordered
 
 
@@ -26,7 +27,19 @@ class Realigned:
 
 def realigned(x: Float[Tensor, "B L D"], valid: Bool[Tensor, "B L"] | None) -> Realigned | None:
     """None where all tokens are real."""
-    if valid is None or bool(valid.all()):
-        return None
+    return None if valid is None or bool(valid.all()) else real_first(x, valid)
+
+
+def real_first(x: Float[Tensor, "B L D"], valid: Bool[Tensor, "B L"]) -> Realigned:
+    """Return the rows with padding on the right, without a look at the mask's values, for which a GPU would wait."""
     order = (~valid).long().argsort(dim=1, stable=True)
     return Realigned(reordered(x, order), valid.sum(1), order)
+
+
+def in_order(context: Context, order: Int[Tensor, "B L"]) -> Context:
+    """Return what the context says of the tokens, read in another order."""
+    valid, segments, positions = (
+        None if of_tokens is None else reordered(of_tokens.expand(len(order), -1), order)
+        for of_tokens in (context.valid, context.segments, context.positions)
+    )
+    return replace(context, valid=valid, segments=segments, positions=positions)

@@ -33,13 +33,21 @@ def causality(subject: Subject) -> None:
 
 
 def padding_invariance(subject: Subject) -> None:
-    """What stands in padding, and how much of it there is, changes nothing at real tokens; the same of a memory."""
+    """What stands in padding, how much of it and where, changes nothing at real tokens; the same of a memory."""
     stack = subject.build()
-    x, context = subject.inputs(stack)
-    lengths = [subject.length, subject.length - 4, 1]
-    valid = _valid(lengths, subject.length)
     memory_lengths = [subject.memory_length, subject.memory_length - 2, 1]
     memory_valid = _valid(memory_lengths, subject.memory_length)
+    on_the_right = _valid([subject.length, subject.length - 4, 1], subject.length)
+    anywhere = torch.arange(subject.length) >= torch.tensor([4, 1, subject.length - 1])[:, None]
+    anywhere[1, 3] = anywhere[1, -2:] = False
+    for valid in (on_the_right, anywhere):
+        _padding_is_nothing(subject, stack, valid, memory_valid, memory_lengths)
+
+
+def _padding_is_nothing(
+    subject: Subject, stack: Stack, valid: Tensor, memory_valid: Tensor, memory_lengths: list[int]
+) -> None:
+    x, context = subject.inputs(stack)
     context = replace(context, valid=valid, memory_valid=memory_valid if stack.has_cross else None)
     with torch.no_grad():
         before = stack(x, context)
@@ -49,10 +57,10 @@ def padding_invariance(subject: Subject) -> None:
             context = replace(context, memory=torch.where(memory_valid[..., None], memory, elsewhere.memory))
         after = stack(torch.where(valid[..., None], x, noise), context)
         require_equal(after[valid], before[valid], "padding must not be seen by real tokens")
-        for row, (length, memory_length) in enumerate(zip(lengths, memory_lengths, strict=True)):
+        for row, memory_length in enumerate(memory_lengths):
             own = None if memory is None else memory[row : row + 1, :memory_length]
-            apart = stack(x[row : row + 1, :length], Context(memory=own))
-            require_equal(before[row, :length], apart[0], "a padded row must give what it gives unpadded")
+            apart = stack(x[row : row + 1, valid[row]], Context(memory=own))
+            require_equal(before[row, valid[row]], apart[0], "a padded row must give what it gives unpadded")
 
 
 def packed_documents(subject: Subject) -> None:
