@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from experts_in_memory import InMemory
 from token_rows import LENGTH, VOCABULARY, token_rows
 from torch import Tensor
 from transformers import (
@@ -34,13 +35,12 @@ from transformers.models.bloom import modeling_bloom
 from transformers.models.mpt import modeling_mpt
 
 from headtohead.pretrained.bloom import Bloom
-from headtohead.pretrained.family import Family, Hub
+from headtohead.pretrained.family import Family
 from headtohead.pretrained.gpt_neox import GptNeoX
 from headtohead.pretrained.gptj import GptJ
 from headtohead.pretrained.llama import Llama, Qwen2, Qwen3
-from headtohead.pretrained.mistral import Mistral, Mixtral
+from headtohead.pretrained.mistral import Mistral
 from headtohead.pretrained.mpt import Mpt
-from headtohead.pretrained.pieces import Fused, Piece, Renamed, Weights
 from parity import Case, check
 
 COMMON: dict[str, Any] = {
@@ -51,7 +51,6 @@ SMALL: dict[str, Any] = {
     "num_key_value_heads": 2, "max_position_embeddings": 4 * LENGTH,
 }  # fmt: skip
 FEWER = LENGTH - 3
-NUM_EXPERTS = 4
 SCALINGS: dict[str, dict[str, Any]] = {
     "plain rotary": {"rope_type": "default", "rope_theta": 5000.0},
     "linear scaling": {"rope_type": "linear", "factor": 4.0},
@@ -112,33 +111,8 @@ def test_mistral_equals_its_reference_with_and_without_a_window(window: int | No
     compare(name, Mistral(), MistralForCausalLM, config)
 
 
-class InMemory(Mixtral):
-    """The reference stacks the experts, which its files hold one by one."""
-
-    def feedforward(self, hub: Hub, ours: str, theirs: str) -> Iterator[Piece]:
-        experts = [f"{ours}.feedforward.experts.{number}" for number in range(hub["num_local_experts"])]
-        yield Renamed(f"{ours}.feedforward.router.weight", f"{theirs}.mlp.gate.weight")
-        parts = tuple(f"{expert}.{name}.weight" for expert in experts for name in ("gate", "up"))
-        yield Stacked(parts, f"{theirs}.mlp.experts.gate_up_proj")
-        yield Stacked(tuple(f"{expert}.down.weight" for expert in experts), f"{theirs}.mlp.experts.down_proj")
-
-
-class Stacked(Fused):
-    """Matrices below one another, over two axes."""
-
-    def take(self, theirs: Mapping[str, Tensor]) -> Weights:
-        rows = theirs[self.their_name].flatten(0, 1)
-        return dict(zip(self.our_names, rows.chunk(len(self.our_names)), strict=True))
-
-    def give(self, ours: Mapping[str, Tensor]) -> Weights:
-        rows = torch.cat([ours[name] for name in self.our_names])
-        return {self.their_name: rows.unflatten(0, (NUM_EXPERTS, -1))}
-
-
 def test_mixtral_equals_its_reference() -> None:
-    config = MixtralConfig(
-        **SMALL, num_local_experts=NUM_EXPERTS, num_experts_per_tok=2, experts_implementation="eager"
-    )
+    config = MixtralConfig(**SMALL, num_local_experts=4, num_experts_per_tok=2, experts_implementation="eager")
     compare("Mixtral", InMemory(), MixtralForCausalLM, config)
 
 

@@ -1,0 +1,36 @@
+"""Mixtral's experts as its reference holds them in memory: stacked, while its files hold them one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor
+
+from headtohead.pretrained.family import Hub
+from headtohead.pretrained.mistral import Mixtral
+from headtohead.pretrained.pieces import Fused, Piece, Renamed, Weights
+
+
+class InMemory(Mixtral):
+    """The reference stacks the experts, which its files hold one by one."""
+
+    def feedforward(self, hub: Hub, ours: str, theirs: str) -> Iterator[Piece]:
+        experts = [f"{ours}.feedforward.experts.{number}" for number in range(hub["num_local_experts"])]
+        yield Renamed(f"{ours}.feedforward.router.weight", f"{theirs}.mlp.gate.weight")
+        parts = tuple(f"{expert}.{name}.weight" for expert in experts for name in ("gate", "up"))
+        yield Stacked(parts, f"{theirs}.mlp.experts.gate_up_proj")
+        yield Stacked(tuple(f"{expert}.down.weight" for expert in experts), f"{theirs}.mlp.experts.down_proj")
+
+
+class Stacked(Fused):
+    """Matrices below one another, over two axes."""
+
+    def take(self, theirs: Mapping[str, Tensor]) -> Weights:
+        rows = theirs[self.their_name].flatten(0, 1)
+        return dict(zip(self.our_names, rows.chunk(len(self.our_names)), strict=True))
+
+    def give(self, ours: Mapping[str, Tensor]) -> Weights:
+        rows = torch.cat([ours[name] for name in self.our_names])
+        experts = {name.rpartition(".experts.")[2].partition(".")[0] for name in self.our_names}
+        return {self.their_name: rows.unflatten(0, (len(experts), -1))}

@@ -1,0 +1,147 @@
+"""Sizes and switches that published models rarely have, against `transformers`: logits and gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from experts_in_memory import InMemory
+from published_models import MODELS, PublishedModel, reference_class
+from test_decoder_parity import exact_gelu
+from test_encoder_decoder_parity import both_sides, untied
+from test_vit_parity import name_on_disk
+from token_rows import LENGTH, VOCABULARY, pair_rows, token_rows
+from torch import Tensor
+from transformers.models.bloom import modeling_bloom
+
+from headtohead.pretrained.families import FAMILIES
+from headtohead.pretrained.family import Family
+from parity import Case, check
+
+EAGER: Mapping[str, Any] = {"attn_implementation": "eager"}
+NO_EAGER = {kind for kind, model in MODELS.items() if model.reference in ("Longformer", "Rwkv", "Mamba", "Mamba2")}
+COMMON: dict[str, Any] = {"vocab_size": VOCABULARY, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0, **EAGER}
+LAYERS: dict[str, Any] = {
+    **COMMON, "num_hidden_layers": 3, "intermediate_size": 17, "max_position_embeddings": LENGTH + 9,
+}  # fmt: skip
+GPT: dict[str, Any] = {**COMMON, "n_layer": 3, "n_positions": LENGTH + 4, "tie_word_embeddings": False}
+FIVE_HEADS: dict[str, Any] = {"hidden_size": 35, "num_attention_heads": 5}
+MULTI_QUERY: dict[str, Any] = {**FIVE_HEADS, "num_key_value_heads": 1}
+APART: dict[str, Any] = {"hidden_size": 21, "num_attention_heads": 3, "num_key_value_heads": 3, "head_dim": 10}
+ODD: dict[str, tuple[str, dict[str, Any]]] = {
+    "GPT-2, odd heads and widths, eps, ReLU": (
+        "gpt2", {**GPT, "n_embd": 35, "n_head": 5, "n_inner": 17, "layer_norm_epsilon": 1e-2,
+                 "activation_function": "relu"}),
+    "GPT-2, one head, tied": ("gpt2", {**GPT, "n_embd": 21, "n_head": 1, "tie_word_embeddings": True}),
+    "Llama, multi-query, head_dim apart, eps": (
+        "llama", {**LAYERS, **MULTI_QUERY, "head_dim": 14, "rms_norm_eps": 1e-2}),
+    "Llama, odd width, biases of the feed-forward alone": ("llama", {**LAYERS, **APART, "mlp_bias": True}),
+    "Llama, biases of attention alone, tied": (
+        "llama", {**LAYERS, **APART, "attention_bias": True, "tie_word_embeddings": True, "hidden_act": "gelu"}),
+    "Mistral, multi-query, windows of 3 tokens": (
+        "mistral", {**LAYERS, **MULTI_QUERY, "head_dim": 6, "sliding_window": 3}),
+    "Mixtral, three experts of three, windows of 5 tokens": (
+        "mixtral", {**LAYERS, **MULTI_QUERY, "head_dim": 6, "sliding_window": 5, "num_local_experts": 3,
+                    "num_experts_per_tok": 3, "experts_implementation": "eager"}),
+    "Qwen2, multi-query, tied, eps": (
+        "qwen2", {**LAYERS, "hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 1,
+                  "tie_word_embeddings": True, "rms_norm_eps": 1e-3}),
+    "Qwen3, odd width, head_dim apart, biases": ("qwen3", {**LAYERS, **APART, "attention_bias": True}),
+    "GPT-NeoX, odd width, without biases of attention, eps": (
+        "gpt_neox", {**LAYERS, "hidden_size": 33, "num_attention_heads": 3, "attention_bias": False,
+                     "layer_norm_eps": 1e-2, "hidden_act": "relu",
+                     "rope_parameters": {"rope_type": "default", "rope_theta": 77.0, "partial_rotary_factor": 0.4}}),
+    "GPT-J, odd heads and widths, eps": (
+        "gptj", {**GPT, "n_embd": 35, "n_head": 5, "n_inner": 17, "rotary_dim": 6, "layer_norm_epsilon": 1e-2}),
+    "BLOOM, 5 heads, eps": (
+        "bloom", {**COMMON, "hidden_size": 35, "n_layer": 3, "n_head": 5, "layer_norm_epsilon": 1e-2}),
+    "MPT, 7 heads, odd width": (
+        "mpt", {**COMMON, "d_model": 35, "n_layers": 3, "n_heads": 7, "max_seq_len": LENGTH}),
+    "BERT, three segment types, odd heads and widths, eps": (
+        "bert", {**LAYERS, **FIVE_HEADS, "type_vocab_size": 3, "layer_norm_eps": 1e-2, "hidden_act": "relu"}),
+    "RoBERTa, three segment types, odd heads and widths": (
+        "roberta", {**LAYERS, **FIVE_HEADS, "type_vocab_size": 3, "layer_norm_eps": 1e-3}),
+    "Longformer, three segment types, windows of 6 tokens": (
+        "longformer", {**LAYERS, **FIVE_HEADS, "type_vocab_size": 3, "attention_window": 6}),
+    "BigBird, three segment types, odd heads and widths": (
+        "big_bird", {**LAYERS, **FIVE_HEADS, "type_vocab_size": 3, "attention_type": "original_full"}),
+    "T5, one layer and three, head width apart, eps": (
+        "t5", {**COMMON, "d_model": 21, "d_kv": 10, "d_ff": 17, "num_layers": 1, "num_decoder_layers": 3,
+               "num_heads": 3, "feed_forward_proj": "gated-silu", "tie_word_embeddings": False,
+               "layer_norm_epsilon": 1e-2, "relative_attention_num_buckets": 6,
+               "relative_attention_max_distance": 5, "decoder_start_token_id": 0}),
+    "BART, one layer and three, odd heads and widths": (
+        "bart", {**COMMON, "d_model": 35, "encoder_layers": 1, "decoder_layers": 3, "encoder_attention_heads": 5,
+                 "decoder_attention_heads": 5, "encoder_ffn_dim": 17, "decoder_ffn_dim": 17,
+                 "activation_function": "relu", "max_position_embeddings": LENGTH + 3, "decoder_start_token_id": 2,
+                 "forced_eos_token_id": None}),
+    "ViT, images of one channel, odd heads and widths, eps": (
+        "vit", {**FIVE_HEADS, "num_hidden_layers": 3, "intermediate_size": 17, "image_size": 12, "patch_size": 4,
+                "num_channels": 1, "num_labels": 5, "layer_norm_eps": 1e-2, "hidden_act": "relu", **EAGER}),
+    "Mamba, odd width, narrow convolution, biases, eps": (
+        "mamba", {**COMMON, "hidden_size": 21, "num_hidden_layers": 3, "state_size": 5, "expand": 3, "conv_kernel": 3,
+                  "time_step_rank": 3, "use_bias": True, "layer_norm_epsilon": 1e-2, "use_cache": False}),
+    "Mamba-2, odd heads and widths, three groups, eps": (
+        "mamba2", {**COMMON, "hidden_size": 21, "num_hidden_layers": 3, "state_size": 5, "num_heads": 3,
+                   "head_dim": 14, "n_groups": 3, "conv_kernel": 3, "chunk_size": 3, "layer_norm_epsilon": 1e-2,
+                   "use_cache": False}),
+    "RWKV-4, odd widths": (
+        "rwkv", {**COMMON, "hidden_size": 21, "num_hidden_layers": 3, "attention_hidden_size": 27,
+                 "intermediate_size": 17, "rescale_every": 0, "use_cache": False}),
+}  # fmt: skip
+"""By a name for the table, the family and the fields of the reference's configuration."""
+
+
+def rows(
+    model: PublishedModel, channels: int, types: int
+) -> tuple[dict[str, Tensor], dict[str, Tensor], Tensor | None]:
+    """Return the inputs by their names and by ours, and which logits are compared."""
+    if model.asks == "images":
+        shape = (2, channels, 12, 12)
+        images = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        return {"pixel_values": images}, {"images": images}, None
+    if model.asks == "pairs":
+        theirs, ours = map(dict, both_sides())
+        return theirs, ours, ours["decoder_valid"]
+    theirs, ours = map(dict, pair_rows() if types > 1 else token_rows())
+    if types > 2:
+        third = theirs["token_type_ids"].where(torch.arange(LENGTH) < 7, 2)
+        theirs["token_type_ids"] = ours["token_types"] = third
+    if model.first_is_global:
+        theirs["global_attention_mask"] = (torch.arange(LENGTH) == 0).long().expand(2, LENGTH)
+    if not model.masks:
+        del theirs["attention_mask"]
+    return theirs, ours, ours["valid"]
+
+
+def family_of(kind: str) -> Family:
+    return InMemory() if kind == "mixtral" else next(one for one in FAMILIES if one.model_type == kind)
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_odd_configuration_gives_the_logits_and_gradients_of_its_reference(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(modeling_bloom.BloomGelu, "forward", exact_gelu)
+    kind, fields = ODD[name]
+    model, family = MODELS[kind], family_of(kind)
+    fields = {key: value for key, value in fields.items() if kind not in NO_EAGER or key not in EAGER}
+    config = getattr(transformers, f"{model.reference}Config")(**fields)
+    theirs, ours, scored = rows(model, fields.get("num_channels", 3), fields.get("type_vocab_size", 1))
+    case = Case(
+        family, untied if kind == "t5" else reference_class(model), config, theirs, ours, head=model.head,
+        scored=scored, overrides=model.task, idle=model.idle, on_disk=_names(kind, family),
+        constants=("final_logits_bias",) if kind == "bart" else (),
+    )  # fmt: skip
+    check(name, case)
+
+
+def _names(kind: str, family: Family) -> Callable[[str], str]:
+    return name_on_disk if kind == "vit" else lambda name: family.aliases.get(name, name)
+
+
+def test_every_family_has_an_odd_configuration() -> None:
+    assert {kind for kind, _ in ODD.values()} == set(MODELS)
