@@ -1,7 +1,9 @@
-"""`make parity` writes what the comparisons found into docs/parity.md."""
+"""`make parity` writes what the comparisons found into docs/parity.md, and by family into the package."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import law_table
@@ -9,6 +11,8 @@ import pytest
 import torch
 
 import parity
+from headtohead.pretrained.evidence import FILE, Evidence
+from headtohead.pretrained.families import FAMILIES
 
 _TITLE = """# Equal to their references
 
@@ -31,6 +35,31 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     path = session.config.getoption("--write-parity", default=None)
     if path and exitstatus == 0:
         Path(path).write_text(page(parity.REPORTS), encoding="utf-8")
+        if law_table.OUTCOMES:
+            FILE.write_text(json.dumps(by_family(parity.REPORTS), indent=2) + "\n", encoding="utf-8")
+
+
+def by_family(reports: list[parity.Report]) -> dict[str, dict[str, int | float]]:
+    """Return what the comparisons showed of every family, as `h2h list pretrained` says it."""
+    found = {}
+    for kind in (family.model_type for family in FAMILIES):
+        errors = [report.errors[torch.float32] for report in reports if report.family == kind]
+        outcomes = law_table.OUTCOMES[kind]
+        evidence = Evidence(
+            models=len(errors),
+            logits=_rounded(max(one.logits for one in errors)),
+            gradients=_rounded(max(one.gradients for one in errors)),
+            changes=outcomes.total(),
+            equal=outcomes["equal"],
+            refused=outcomes["refused here"] + outcomes["refused there"],
+            announced=outcomes["differs as said"],
+        )
+        found[kind] = asdict(evidence)
+    return found
+
+
+def _rounded(figure: float) -> float:
+    return float(f"{figure:.1e}")
 
 
 def page(reports: list[parity.Report]) -> str:

@@ -20,9 +20,10 @@ import headtohead as h2h
 from headtohead.architectures.contracts import Architecture
 from headtohead.building.build import make_model
 from headtohead.building.errors import ConfigurationError
-from headtohead.pretrained.checkpoint import CheckpointError, open_checkpoint
+from headtohead.pretrained.checkpoint import open_checkpoint
 from headtohead.pretrained.families import FAMILIES
 from headtohead.pretrained.reading import differences, model_overrides
+from headtohead.pretrained.tensors import CheckpointError
 from headtohead.training.starting import start_from
 from parity import redraw
 

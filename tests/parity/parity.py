@@ -53,6 +53,8 @@ class Report:
     """Parameters compared, as tensors; all there are."""
     num_weights: int
     remark: str = ""
+    family: str | None = None
+    """As config.json calls it; None where there is none."""
 
 
 class Promoted(TorchFunctionMode):
@@ -129,7 +131,7 @@ def check(name: str, case: Case, *, remark: str = "") -> Report:
         num_weights = sum(parameter.numel() for parameter in ours.parameters())
         found = errors[dtype] = _compared(theirs, ours, pieces, case, dtype)
         assert max(found.logits, found.gradients) < tolerance, f"{name} in {dtype}: {found}"
-    report = Report(name, type(theirs).__name__, errors, num_tensors, num_weights, remark)
+    report = Report(name, type(theirs).__name__, errors, num_tensors, num_weights, remark, case.family.model_type)
     REPORTS.append(report)
     return report
 

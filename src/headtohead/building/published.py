@@ -31,8 +31,9 @@ def with_its_choices(composed: Mapping[str, Any], overrides: Sequence[str], comp
 
     The checkpoint is written down by its commit, so that the run can be made again.
     """
-    from headtohead.pretrained.checkpoint import CheckpointError, open_checkpoint
+    from headtohead.pretrained.checkpoint import open_checkpoint
     from headtohead.pretrained.reading import differences, model_overrides
+    from headtohead.pretrained.tensors import CheckpointError
 
     origin, head = composed["init_from"], class_value(composed["task"]["_target_"], "head")
     try:
@@ -58,8 +59,9 @@ def with_its_choices(composed: Mapping[str, Any], overrides: Sequence[str], comp
 
 def read_of(config: Mapping[str, Any]) -> ReadReport | None:
     """Return what is read of the checkpoint that a run starts from; None where it starts from none."""
-    from headtohead.pretrained.checkpoint import CheckpointError, open_checkpoint
+    from headtohead.pretrained.checkpoint import open_checkpoint
     from headtohead.pretrained.report import read_report
+    from headtohead.pretrained.tensors import CheckpointError
 
     if not starts_published(config):
         return None

@@ -13,9 +13,10 @@ from headtohead.architectures.heads import name_of
 from headtohead.building.build import make_model
 from headtohead.building.configuration import compose
 from headtohead.data.tokenizers import Tokenizer
-from headtohead.pretrained.checkpoint import CheckpointError, is_published, open_checkpoint
+from headtohead.pretrained.checkpoint import is_published, open_checkpoint
 from headtohead.pretrained.families import FAMILIES
 from headtohead.pretrained.family import Family, InexpressibleError
+from headtohead.pretrained.tensors import CheckpointError
 from headtohead.pretrained.writing import write_checkpoint
 
 _FROM_DATA = ("vocab_size", "max_length", "max_target_length", "num_classes", "image_shape")

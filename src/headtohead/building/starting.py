@@ -37,7 +37,8 @@ def tokenizer_to_take(config: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _published_tokenizer(origin: str) -> dict[str, Any] | None:
-    from headtohead.pretrained.checkpoint import CheckpointError, open_checkpoint
+    from headtohead.pretrained.checkpoint import open_checkpoint
+    from headtohead.pretrained.tensors import CheckpointError
     from headtohead.pretrained.tokenizer import tokenizer_of
 
     try:

@@ -14,9 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-from torch import Tensor
-
-from headtohead.errors import UsageError
+from headtohead.pretrained.tensors import CheckpointError, FileTensors
 
 PREFIX = "hf:"
 _CONFIG, _WHOLE, _INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
@@ -24,10 +22,6 @@ _TEXTS = (_CONFIG, _INDEX, "tokenizer.json", "tokenizer_config.json", "special_t
 _PATIENCE = 5
 """Seconds to wait for the hub to answer at all."""
 _PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
-
-
-class CheckpointError(UsageError):
-    """A checkpoint that cannot be had or read; one sentence with the reason and the way out."""
 
 
 def is_published(origin: str | Path) -> bool:
@@ -72,35 +66,13 @@ class Checkpoint:
             raise CheckpointError(f"init_from={self.origin}: its {name} holds no fields")
         return read
 
-    def weights(self) -> dict[str, Tensor]:
-        """All of them, on the CPU, in the type they were published in."""
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-
-        weights: dict[str, Tensor] = {}
-        for path in self._weight_files():
-            try:
-                weights |= load_file(path)
-            except (OSError, SafetensorError) as error:
-                raise CheckpointError(
-                    f"init_from={self.origin}: {path.name} cannot be read ({error}); fetch it again"
-                ) from None
-        return weights
+    def weights(self) -> FileTensors:
+        """Return all of them; each is read when it is asked for."""
+        return FileTensors.of(self.origin, self._weight_files())
 
     def names(self) -> frozenset[str]:
         """Return the names of its tensors, without their numbers."""
-        from safetensors import SafetensorError, safe_open
-
-        names: set[str] = set()
-        for path in self._weight_files():
-            try:
-                with safe_open(path, framework="pt") as opened:
-                    names.update(opened.keys())
-            except (OSError, SafetensorError) as error:
-                raise CheckpointError(
-                    f"init_from={self.origin}: {path.name} cannot be read ({error}); fetch it again"
-                ) from None
-        return frozenset(names)
+        return frozenset(self.weights())
 
     def _weight_files(self) -> Iterator[Path]:
         index = self.json(_INDEX)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.checkpoint import Checkpoint, CheckpointError
+from headtohead.pretrained.checkpoint import Checkpoint
 from headtohead.pretrained.families import family_of
 from headtohead.pretrained.family import Family, Hub, InexpressibleError
+from headtohead.pretrained.tensors import CheckpointError
 
 
 def read_config(checkpoint: Checkpoint) -> tuple[Family, Hub]:

@@ -64,6 +64,8 @@ class _Noted(Mapping[str, Any]):
 def read_report(checkpoint: Checkpoint, head: HeadName) -> ReadReport:
     """Return what a model of ours with this head takes from the file; raises CheckpointError as reading it does."""
     taken = take(checkpoint, head)
+    for _ in taken.weights.values():
+        """Reading each refuses one of another shape."""
     family, hub = read_config(checkpoint)
     noted = _Noted(hub)
     family.overrides(noted, head)

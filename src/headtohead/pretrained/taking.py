@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.checkpoint import Checkpoint, CheckpointError
+from headtohead.pretrained.checkpoint import Checkpoint
 from headtohead.pretrained.family import Family, Hub
 from headtohead.pretrained.reading import read_config
+from headtohead.pretrained.tensors import CheckpointError, FileTensors, PiecedTensors
 
 _HELD: Mapping[str | None, str] = {"masked_language_model_and_pair": "masked_language_model"}
 """Heads of which another is a part."""
@@ -26,7 +27,8 @@ _SHOWN = 4
 class Taken:
     """Weights by our names, and what of the checkpoint is another task's."""
 
-    weights: dict[str, Tensor]
+    weights: Mapping[str, Tensor]
+    """Each read when it is asked for."""
     has_head: bool
     """Whether the head is among the weights."""
     left_aside: tuple[str, ...]
@@ -44,15 +46,7 @@ def take(checkpoint: Checkpoint, head: HeadName) -> Taken:
     has_head = promised or (bool(names) and not hub.get("architectures") and all(name in there for name in names))
     pieces = [*body, *own] if has_head else body
     _check_names(checkpoint, family, there, {name for piece in pieces for name in piece.theirs}, family.beside(head))
-    weights: dict[str, Tensor] = {}
-    for piece in pieces:
-        try:
-            weights |= piece.take(there)
-        except (ValueError, RuntimeError) as error:
-            raise CheckpointError(
-                f"init_from={checkpoint.origin}: {', '.join(piece.theirs)} has another shape than its config.json says "
-                f"({error})"
-            ) from None
+    weights = PiecedTensors(checkpoint.origin, pieces, there)
     used = {name for piece in pieces for name in piece.theirs}
     class_names = _class_names(checkpoint, hub)
     if has_head and head in _OVER_CLASSES and hub.get("id2label") is not None:
@@ -81,22 +75,23 @@ def _class_names(checkpoint: Checkpoint, hub: Hub) -> tuple[str, ...]:
     return tuple(labels[number] for number in sorted(labels))
 
 
-def _named(checkpoint: Checkpoint, family: Family, hub: Hub, head: HeadName) -> dict[str, Tensor]:
+def _named(checkpoint: Checkpoint, family: Family, hub: Hub, head: HeadName) -> FileTensors:
     """Its weights under the names that a model with a head has, each once, without what is no weight."""
-    raw = {family.aliases.get(name, name): held for name, held in _modern(checkpoint.weights()).items()}
+    held = checkpoint.weights()
+    raw = {family.aliases.get(modern, modern): name for name in held for modern in [_modern(name)]}
     if family.prefix and not any(name.startswith(family.prefix) for name in raw):
-        raw = {name if name.startswith(family.heads) else family.prefix + name: held for name, held in raw.items()}
+        raw = {name if name.startswith(family.heads) else family.prefix + name: there for name, there in raw.items()}
     buffers = [re.compile(pattern) for pattern in family.buffers]
-    named = {name: held for name, held in raw.items() if not any(pattern.fullmatch(name) for pattern in buffers)}
+    named = {name: there for name, there in raw.items() if not any(pattern.fullmatch(name) for pattern in buffers)}
     for second, first in family.tied(hub).items():
         if first in named and second in named:
             of_other_task = second.startswith(family.heads) and head not in _OVER_VOCABULARY
-            if not of_other_task and not torch.equal(named[first], named[second]):
+            if not of_other_task and not torch.equal(held[named[first]], held[named[second]]):
                 raise CheckpointError(_apart(checkpoint, family, first, second))
             del named[second]
         elif second in named:
             named[first] = named.pop(second)
-    return named
+    return held.named(named)
 
 
 def _apart(checkpoint: Checkpoint, family: Family, first: str, second: str) -> str:
@@ -109,16 +104,14 @@ def _apart(checkpoint: Checkpoint, family: Family, first: str, second: str) -> s
     )
 
 
-def _modern(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _modern(name: str) -> str:
     """The first files called gain and shift of a layer norm gamma and beta."""
     words = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-    return {
-        re.sub(r"LayerNorm\.(gamma|beta)$", lambda old: words[old[0]], name): held for name, held in weights.items()
-    }
+    return re.sub(r"LayerNorm\.(gamma|beta)$", lambda old: words[old[0]], name)
 
 
 def _check_names(
-    checkpoint: Checkpoint, family: Family, there: Mapping[str, Tensor], wanted: set[str], aside: tuple[str, ...]
+    checkpoint: Checkpoint, family: Family, there: Iterable[str], wanted: set[str], aside: tuple[str, ...]
 ) -> None:
     if missing := [name for name in sorted(wanted) if name not in there]:
         raise CheckpointError(

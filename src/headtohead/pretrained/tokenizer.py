@@ -5,7 +5,8 @@ from __future__ import annotations
 from headtohead.data.contracts import DataError
 from headtohead.data.tokenizers.published import FILE, FILES_OF_NAMES, published_tokenizer
 from headtohead.data.tokenizers.tokenizer import Tokenizer
-from headtohead.pretrained.checkpoint import Checkpoint, CheckpointError
+from headtohead.pretrained.checkpoint import Checkpoint
+from headtohead.pretrained.tensors import CheckpointError
 
 
 def tokenizer_of(checkpoint: Checkpoint) -> Tokenizer | None:

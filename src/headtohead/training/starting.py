@@ -3,11 +3,12 @@ another purpose starts fresh."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from headtohead.architectures.contracts import Architecture
@@ -50,37 +51,47 @@ class Start:
 def start_from(model: Architecture, run: Path | str, *, class_names: Sequence[str] = ()) -> Start:
     """The best weights of another run, or published ones (hf:NAME), into this model; raises ValueError where its body
     is not the same."""
-    best, others = _published(model, str(run)) if is_published(run) else (load_best(RunFolder.open(run).path), ())
-    there: dict[str, Tensor] = best["model"]
+    published = is_published(run)
+    best, others = _published(model, str(run)) if published else (load_best(RunFolder.open(run).path), ())
+    there: Mapping[str, Tensor] = best["model"]
     here = {name: held for name, held in model.state_dict().items() if name not in _tied(model)}
     fits_head = _same_head(model, best, class_names) and _same_shapes(here, there)
-    cuttable = _tables(model)
-    taken, cut = {}, []
-    for name, own in here.items():
-        if name not in there or (name.startswith(_HEAD) and not fits_head):
-            continue
-        given = there[name]
-        if given.shape != own.shape and name in cuttable and given.shape[1:] == own.shape[1:]:
-            given = _cut(given, len(own), name, run)
-            cut.append(name)
-        if given.shape != own.shape:
-            raise UsageError(
-                f"init_from={run} does not fit this model: {name} is {_by(given)} there and {_by(own)} here; give the "
-                "sizes and the choices of its model (its config shows them), or start without init_from"
-            )
-        taken[name] = given
-    if is_published(run):
-        _check_all(model, taken, run)
+    common = [name for name in here if name in there and (fits_head or not name.startswith(_HEAD))]
+    tables = _tables(model)
+    cut = [name for name in common if _put(here[name], there[name], name, run, may_be_cut=name in tables)]
+    if published:
+        _check_all(model, common, run)
     else:
-        _check_enough(here, taken, run)
-    model.load_state_dict(taken, strict=False)
-    read = {there[name].data_ptr() for name in taken}  # one table may have two names
+        _check_enough(here, common, run)
     return Start(
-        taken=tuple(taken),
-        fresh=tuple(name for name in here if name not in taken),
-        left_aside=tuple(name for name, held in there.items() if held.data_ptr() not in read) + others,
+        taken=tuple(common),
+        fresh=tuple(name for name in here if name not in common),
+        left_aside=_left(there, common, published) + others,
         cut=tuple(cut),
     )
+
+
+@torch.no_grad()
+def _put(own: Tensor, given: Tensor, name: str, run: Path | str, *, may_be_cut: bool) -> bool:
+    """Copy a weight into the model's own, one at a time so that no second model is held; say whether it was cut."""
+    is_cut = given.shape != own.shape and may_be_cut and given.shape[1:] == own.shape[1:]
+    if is_cut:
+        given = _cut(given, len(own), name, run)
+    if given.shape != own.shape:
+        raise UsageError(
+            f"init_from={run} does not fit this model: {name} is {_by(given)} there and {_by(own)} here; give the "
+            "sizes and the choices of its model (its config shows them), or start without init_from"
+        )
+    own.copy_(given)
+    return is_cut
+
+
+def _left(there: Mapping[str, Tensor], taken: Sequence[str], published: bool) -> tuple[str, ...]:
+    """Return the names on the other side of what was not taken; one table of a run may have two names."""
+    if published:
+        return tuple(name for name in there if name not in taken)
+    read = {there[name].data_ptr() for name in taken}
+    return tuple(name for name, held in there.items() if held.data_ptr() not in read)
 
 
 def _published(model: Architecture, origin: str) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -91,7 +102,7 @@ def _published(model: Architecture, origin: str) -> tuple[dict[str, Any], tuple[
     return {"model": taken.weights, **head, **classes}, taken.left_aside
 
 
-def _check_all(model: Architecture, taken: dict[str, Tensor], origin: Path | str) -> None:
+def _check_all(model: Architecture, taken: Sequence[str], origin: Path | str) -> None:
     """Of a checkpoint that was made for this body, no parameter may be missing."""
     learnt = [name for name, _ in model.named_parameters()]
     if missing := [name for name in learnt if name not in taken and not name.startswith(_HEAD)]:
@@ -113,7 +124,7 @@ def _same_head(model: Architecture, best: dict[str, object], class_names: Sequen
     return best.get("head", kind) == kind and best.get("class_names", list(class_names)) == list(class_names)
 
 
-def _same_shapes(here: dict[str, Tensor], there: dict[str, Tensor]) -> bool:
+def _same_shapes(here: dict[str, Tensor], there: Mapping[str, Tensor]) -> bool:
     return all(name in there and there[name].shape == own.shape for name, own in here.items() if name.startswith(_HEAD))
 
 
@@ -135,12 +146,12 @@ def _cut(table: Tensor, length: int, name: str, run: Path | str) -> Tensor:
             f"init_from={run} knows {len(table)} positions ({name}), and this data needs {length}: give it shorter "
             f"rows, or train that run with model.max_length={length}, or with a position without a table"
         )
-    return table[:length].clone()
+    return table[:length]
 
 
-def _check_enough(here: dict[str, Tensor], taken: dict[str, Tensor], run: Path | str) -> None:
+def _check_enough(here: dict[str, Tensor], taken: Sequence[str], run: Path | str) -> None:
     body = sum(held.numel() for name, held in here.items() if not name.startswith(_HEAD))
-    found = sum(held.numel() for name, held in taken.items() if not name.startswith(_HEAD))
+    found = sum(here[name].numel() for name in taken if not name.startswith(_HEAD))
     if found < _SMALLEST_SHARE * body:
         raise UsageError(
             f"init_from={run} has {found} of the {body} weights below this model's head, too few to speak of a start: "
