@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import warnings
@@ -238,8 +239,7 @@ def _says_more(model: PublishedModel, folder: Path) -> bool:
 
 def _ours(model: PublishedModel, folder: Path) -> Architecture | str:
     checkpoint = open_checkpoint(f"hf:{folder}")
-    config = _composed((*model.task, *model_overrides(checkpoint, model.head), "model.dropout=0"))
-    ours = make_model(config).eval()
+    ours = copy.deepcopy(_built((*model.task, *model_overrides(checkpoint, model.head), "model.dropout=0")))
     start = start_from(ours, f"hf:{folder}", class_names=class_names(checkpoint.config))
     return f"fresh: {', '.join(start.fresh)}" if start.fresh else ours
 
@@ -251,8 +251,9 @@ def class_names(fields: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 @cache
-def _composed(overrides: tuple[str, ...]) -> dict[str, Any]:
-    return h2h.compose("train", list(overrides))
+def _built(overrides: tuple[str, ...]) -> Architecture:
+    """Return a model with fresh weights, to be copied."""
+    return make_model(h2h.compose("train", list(overrides))).eval()
 
 
 def _theirs(model: PublishedModel, folder: Path) -> nn.Module | str:
