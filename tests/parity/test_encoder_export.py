@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from published_models import MODELS as MODELS_OF_REFERENCE
+from published_models import reference_config
 from token_rows import LENGTH, pair_rows
 from torch import Tensor
 from transformers import (
@@ -27,16 +28,20 @@ from transformers import (
 )
 
 import headtohead as h2h
+from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.heads import HeadName
 from headtohead.building.build import make_model
+from headtohead.building.publishing import write_hub
 from headtohead.pretrained.bart import Bart
 from headtohead.pretrained.bert import Bert
 from headtohead.pretrained.big_bird import BigBird
+from headtohead.pretrained.families import family_of
 from headtohead.pretrained.family import Family, InexpressibleError
 from headtohead.pretrained.longformer import Longformer
 from headtohead.pretrained.roberta import Roberta
 from headtohead.pretrained.t5 import T5
 from headtohead.pretrained.vit import Vit
+from headtohead.pretrained.writing import write_checkpoint
 from parity import TASKS, redraw
 
 WIDE = ("model.d_model=24", "model.num_layers=2", "model.num_heads=3", "model.vocab_size=37", "model.max_length=16")
@@ -97,6 +102,9 @@ MODELS = {
     "T5 v1.0": Exported(
         T5(), "language_model", T5ForConditionalGeneration, (*SEQ2SEQ, *T5_PARTS, "model.scale_logits=true")
     ),
+    "T5, tied head, logits not scaled": Exported(
+        T5(), "language_model", T5ForConditionalGeneration, (*SEQ2SEQ, *T5_PARTS)
+    ),
     "T5 v1.1": Exported(T5(), "language_model", T5ForConditionalGeneration, (*SEQ2SEQ, *T5_PARTS, *GATED)),
     "BART": Exported(Bart(), "language_model", BartForConditionalGeneration, (*SEQ2SEQ, *BART_PARTS)),
     "ViT": Exported(Vit(), "classifier", ViTForImageClassification, VIT),
@@ -121,14 +129,10 @@ def inputs(exported: Exported) -> tuple[Mapping[str, Tensor], Mapping[str, Tenso
     return {**source, "decoder_input_ids": target}, own
 
 
-def write(exported: Exported, config: Mapping[str, Any], weights: Mapping[str, Tensor], folder: Path) -> None:
+def write(exported: Exported, config: Mapping[str, Any], model: Architecture, folder: Path) -> None:
     """A folder as the hub has them."""
-    hub = exported.family.hub_config(config["model"])
-    (folder / "config.json").write_text(json.dumps({**hub, "architectures": [exported.reader.__name__]}))
-    full = exported.family.complete(hub)
-    pieces = [*exported.family.pieces(full), *exported.family.head_pieces(full, exported.head)]
-    given = {name: tensor.contiguous() for piece in pieces for name, tensor in piece.give(weights).items()}
-    save_file(given, folder / "model.safetensors", metadata={"format": "pt"})
+    hub = {**exported.family.hub_config(config["model"]), "architectures": [exported.reader.__name__]}
+    write_checkpoint(model, exported.family, hub, folder, None)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -137,7 +141,7 @@ def test_transformers_reads_a_model_of_ours_and_gives_its_logits(name: str, tmp_
     config = composed(exported)
     ours = make_model(config).eval()
     redraw(ours)
-    write(exported, config, ours.state_dict(), tmp_path)
+    write(exported, config, ours, tmp_path)
     theirs, report = exported.reader.from_pretrained(tmp_path, attn_implementation="eager", output_loading_info=True)
     idle = {name for name in report["missing_keys"] if name.startswith("bert.pooler.")}
     assert exported.family.model_type == "big_bird" or not idle, "BigBird's holds a pooler with every head"
@@ -156,7 +160,7 @@ def test_transformers_reads_a_model_of_ours_and_gives_its_logits(name: str, tmp_
 def test_a_form_composes_the_model_that_it_was_written_for(name: str) -> None:
     exported = MODELS[name]
     config = composed(exported)
-    hub = exported.family.complete(exported.family.hub_config(config["model"]))
+    hub = exported.family.written(exported.family.hub_config(config["model"]))
     own_task = [said for said in exported.overrides if said.startswith(("task=", "data="))]
     again = h2h.compose("train", [*TASKS[exported.head], *own_task, *exported.family.overrides(hub, exported.head)])
     first, second = (make_model(filled(one)) for one in (config, again))
@@ -177,7 +181,7 @@ def filled(config: dict[str, Any]) -> dict[str, Any]:
         ("RoBERTa, masked LM", "model.head_activation=relu", "model.head_activation=relu .* form of roberta"),
         ("Longformer, classification", "model.mixer.num_global=2", "model.mixer.num_global=2 .* knows 1 alone"),
         ("BigBird, full attention", "model.pooler=tanh", "model.pooler=tanh .* form of big_bird, which knows gelu"),
-        ("T5 v1.0", "model.scale_logits=false", "model.scale_logits=False .* knows True alone"),
+        ("T5 v1.1", "model.scale_logits=true", "model.scale_logits=True .* knows False alone"),
         ("T5 v1.1", "model.feedforward.activation=gelu", "model.feedforward.activation=gelu .* knows gelu_tanh alone"),
         ("BART", "model/position@model.decoder.position=none", "model.decoder.position=NoPosition .* form of bart"),
         ("ViT", "model.pooling=mean", "model.pooling=mean .* knows cls alone"),
@@ -188,3 +192,22 @@ def test_what_a_form_has_no_word_for_is_refused_with_the_field(name: str, change
     config = composed(exported._replace(overrides=(*exported.overrides, change)))
     with pytest.raises(InexpressibleError, match=message):
         exported.family.hub_config(config["model"])
+
+
+@pytest.mark.parametrize("head", ["classifier", "tagger", "span"])
+@pytest.mark.parametrize("kind", ["t5", "bart"])
+def test_the_encoder_of_a_two_sided_model_with_a_head_of_ours_is_refused_with_its_own_form_first(
+    kind: str, head: HeadName, tmp_path: Path
+) -> None:
+    hub = reference_config(MODELS_OF_REFERENCE[kind]).to_dict()
+    (tmp_path / "from").mkdir()
+    (tmp_path / "from" / "config.json").write_text(json.dumps(hub))
+    family = family_of(hub)
+    sized = () if head == "span" else ("model.num_classes=3",)
+    config = h2h.compose("train", [*TASKS[head], *family.overrides(family.complete(hub), head), *sized])
+    config["init_from"] = f"hf:{tmp_path / 'from'}"
+    with pytest.raises(
+        InexpressibleError, match=f"{kind}: model=EncoderOnly .* knows EncoderDecoder alone.*keep our own"
+    ):
+        write_hub(make_model(config), config, tmp_path / "to")
+    assert not (tmp_path / "to").exists()

@@ -92,7 +92,7 @@ def _named(model: Architecture, family: Family, class_names: Sequence[str]) -> d
 
 def _difference(model: Architecture, family: Family, hub: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
     """What sets the model apart from the one that the family composes from its own words; None where nothing does."""
-    told = family.overrides(family.complete(hub), name_of(model.head))
+    told = family.overrides(family.written(hub), name_of(model.head))
     node = compose("train", told)["model"]
     filled = {name: config["model"].get(name) for name in _FROM_DATA if node.get(name, 0) is None}
     twin = make_model({"task": config["task"], "model": {**node, **filled}}, "meta")

@@ -99,6 +99,10 @@ class Family(ABC):
             spelt[field] = config[other]
         return spelt
 
+    def written(self, config: Mapping[str, Any]) -> Hub:
+        """Return a config.json that `hub_config` made, completed: of its model nothing is left to names of tensors."""
+        return self.complete(config)
+
     def completed_by_names(self, hub: Hub, names: Callable[[], Container[str]]) -> Hub:
         """Return the completed config.json with what only the names of the file's tensors tell."""
         del names

@@ -64,6 +64,9 @@ class T5(TwoSided):
             "num_decoder_layers": hub["num_decoder_layers"] or hub["num_layers"],
         }
 
+    def written(self, config: Mapping[str, Any]) -> Hub:
+        return {**self.complete(config), "tie_word_embeddings": config["tie_word_embeddings"]}
+
     def completed_by_names(self, hub: Hub, names: Callable[[], Container[str]]) -> Hub:
         """Return it with what newer files leave to their tensors: they call themselves tied whether or not they are."""
         if hub["scale_decoder_outputs"]:
@@ -145,7 +148,7 @@ class T5(TwoSided):
             "scale_embedding": (False,),
             "share_embeddings": (True,),
             "head_bias": (False,),
-            "scale_logits": (tied,),
+            "scale_logits": (False, *((True,) if tied else ())),
             "feedforward.activation": ("gelu_tanh",) if gated else (activation,),
         }
         check_words(model, self.model_type, words)
@@ -165,6 +168,7 @@ class T5(TwoSided):
             "feed_forward_proj": "gated-gelu" if gated else their_activation(activation),
             "is_encoder_decoder": True,
             "tie_word_embeddings": tied,
+            **({"scale_decoder_outputs": False} if tied and not model["scale_logits"] else {}),
         }
 
 

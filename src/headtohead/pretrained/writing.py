@@ -22,7 +22,7 @@ def write_checkpoint(
     """The model's weights by the family's names, with this config.json; raises InexpressibleError before it writes."""
     from safetensors.torch import save_file
 
-    hub, head = family.complete(config), name_of(model.head)
+    hub, head = family.written(config), name_of(model.head)
     once = {name for name, _ in model.named_parameters()}
     again = {name for name, _ in model.named_parameters(remove_duplicate=False)} - once
     ours: dict[str, Tensor] = {name: held for name, held in model.state_dict().items() if name not in again}
