@@ -30,10 +30,10 @@ class Evidence:
     """Those after which the logits differ, as a line at load says beforehand."""
 
     def __str__(self) -> str:
+        announced = f", {self.announced} different as a line at load says" if self.announced else ""
         return (
             f"compared: {self.models} models, logits within {self.logits:.1e}, gradients within {self.gradients:.1e}; "
-            f"{self.changes} changed checkpoints: {self.equal} equal, {self.refused} refused, {self.announced} "
-            "different as a line at load says"
+            f"{self.changes} changed checkpoints: {self.equal} equal, {self.refused} refused{announced}"
         )
 
 
