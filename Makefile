@@ -97,7 +97,7 @@ test-newest: .venv-newest/.installed  ## the tests with the newest versions of e
 	@.venv-$*/bin/uv pip install --quiet --python .venv-$*/bin/python --no-deps torchscale
 	@touch $@
 
-parity: $(INSTALLED)  ## compare our models with published implementations, and write docs/parity.md
+parity: $(INSTALLED)  ## compare our models with published implementations, and write docs/parity.md and the figures of h2h list pretrained
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/parity -q -m "not process and not gpu" --write-parity docs/parity.md
 	@echo "==> docs/parity.md"; cat docs/parity.md
 

@@ -121,6 +121,7 @@ def family_of(kind: str) -> Family:
     return InMemory() if kind == "mixtral" else next(one for one in FAMILIES if one.model_type == kind)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ODD)
 def test_an_odd_configuration_gives_the_logits_and_gradients_of_its_reference(
     name: str, monkeypatch: pytest.MonkeyPatch
