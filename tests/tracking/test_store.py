@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from headtohead.files.writing import replace_text
 from headtohead.tracking import liveness, store
-from headtohead.tracking.files import replace_text
 from headtohead.tracking.liveness import Heartbeat, Owner
 from headtohead.tracking.record import Progress, RunRecord
 from headtohead.tracking.store import RunFolder, find_runs, load_run, new_id, scan

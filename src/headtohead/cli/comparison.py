@@ -237,7 +237,7 @@ def _to(file: str, text: str) -> None:
     if file == "-":
         out(text.rstrip("\n"))
         return
-    from headtohead.tracking.files import replace_text
+    from headtohead.files.writing import replace_text
 
     replace_text(Path(file), text)
     note(f"wrote {file}")

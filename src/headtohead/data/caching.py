@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import logging
@@ -18,6 +17,7 @@ from headtohead.data.contracts import DataError
 from headtohead.data.leaks import LEAKS
 from headtohead.data.places import cache_root
 from headtohead.data.storage import Table, describe_column, describe_size, read_table, size_in_bytes, write_table
+from headtohead.files.disk import is_full
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -26,7 +26,6 @@ _UNFINISHED = ".unfinished-"
 _LOCKS = ".locks"
 _TOLD_AFTER = 2.0
 """Seconds of waiting for another process after which it is said for whom."""
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _log = logging.getLogger(__name__)
 _VERIFIED_UP_TO = 64 * 2**20
 """Bytes of a column up to which its content is verified; of longer ones, which would take seconds, only the size."""
@@ -112,7 +111,7 @@ def told_when_full(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _FULL:
+        if not is_full(error):
             raise
         raise DataError(
             f"the disk is full ({os.strerror(error.errno)}) while {place} was written, and nothing of it is left: "

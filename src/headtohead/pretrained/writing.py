@@ -12,6 +12,7 @@ from torch import Tensor
 from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.heads import name_of
 from headtohead.data.tokenizers import SPECIAL_TOKENS, Tokenizer, letter_bytes
+from headtohead.files.writing import replace_text
 from headtohead.pretrained.family import Family, InexpressibleError
 from headtohead.pretrained.pieces import Weights
 
@@ -52,7 +53,7 @@ def _ids(config: Mapping[str, Any], tokenizer: Tokenizer | None) -> dict[str, in
 
 def write_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
     """In the one file of the `tokenizers` library, with the names of its special tokens beside it."""
-    (folder / "tokenizer.json").write_text(_described(tokenizer), encoding="utf-8")
+    replace_text(folder / "tokenizer.json", _described(tokenizer))
     special = tokenizer.special
     ids = {"pad": special.pad, "bos": special.bos, "eos": special.eos, "mask": special.mask, "unk": special.unk}
     names = {f"{kind}_token": _spelling(tokenizer, number) for kind, number in ids.items() if number >= 0}
@@ -91,4 +92,4 @@ def _described(tokenizer: Tokenizer) -> str:
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    replace_text(path, json.dumps(content, indent=2) + "\n")

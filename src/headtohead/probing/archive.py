@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import torch
 
 from headtohead.errors import UsageError
+from headtohead.files.writing import replace_file, replace_text
 from headtohead.probing.attention import AttentionMaps
 from headtohead.probing.labels import Labels
 from headtohead.probing.statistics import Statistics
@@ -48,8 +50,7 @@ def write_maps(
     if queries is not None and keys is not None:
         content |= {"query_labels": queries, "key_labels": keys}
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
-        np.savez_compressed(file, **content)
+    replace_file(path, lambda file: np.savez_compressed(file, **content))
 
 
 def read_maps(path: Path | str) -> Archive:
@@ -79,9 +80,10 @@ def write_statistics(path: Path, statistics: Mapping[str, Statistics]) -> None:
     """A table: one line per head."""
     columns = list(dict.fromkeys(name for own in statistics.values() for name in own))
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(["map", "head", *columns])
-        for name, own in statistics.items():
-            for head in range(len(own["entropy"])):
-                table.writerow([name, head, *(f"{own[c][head]:.6g}" if c in own else "" for c in columns)])
+    text = io.StringIO(newline="")
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["map", "head", *columns])
+    for name, own in statistics.items():
+        for head in range(len(own["entropy"])):
+            table.writerow([name, head, *(f"{own[c][head]:.6g}" if c in own else "" for c in columns)])
+    replace_text(path, text.getvalue())

@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from headtohead.files.writing import replace_text
 from headtohead.studying.cells import deciding, run_id
 from headtohead.studying.foundations import FIELD, foundation_of
 from headtohead.studying.planning import Plan
 from headtohead.studying.running import is_done
 from headtohead.studying.study import Study
 from headtohead.studying.tuning.tuning import Tuning
-from headtohead.tracking.files import replace_text
 from headtohead.tracking.secrets import mask_secrets
 
 _ADDED = ("seeds", "contrasts", "arms")

@@ -20,6 +20,7 @@ from headtohead.comparing.scales import chance_in, metric_in
 from headtohead.comparing.solving import TimesToSolve, unit_under
 from headtohead.comparing.verdict import Times, Verdict
 from headtohead.comparing.verdict_file import FILE
+from headtohead.files.writing import replace_text
 from headtohead.studying.auditing import audit
 from headtohead.studying.cells import Cell
 from headtohead.studying.foundations import costs_told
@@ -29,7 +30,6 @@ from headtohead.studying.planning import Plan
 from headtohead.studying.registering import asked_by, registered
 from headtohead.studying.running import DONE, record_of
 from headtohead.studying.study import Study
-from headtohead.tracking.files import replace_text
 from headtohead.tracking.leaks import leaks_in
 from headtohead.tracking.record import RunRecord
 

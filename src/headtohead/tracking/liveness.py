@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from headtohead.tracking.files import replace_text
+from headtohead.files.writing import replace_text
 
 STALE_SECONDS = 1800.0
 """A process of another machine cannot be looked up: it counts as dead after this long without a heartbeat."""

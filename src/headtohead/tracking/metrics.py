@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headtohead.errors import UsageError
-from headtohead.tracking.files import replace_text
+from headtohead.files.writing import append_text, replace_text
 from headtohead.tracking.record import Progress
 
 COLUMNS = ("step", "epoch", "tokens", "flops", "seconds", "name", "value")
@@ -59,10 +59,7 @@ class MetricsFile:
         p = progress
         place = f"{p.step},{p.epoch},{p.tokens},{_text(p.flops)},{p.seconds:.3f}"
         lines = [f"{place},{_checked(name)},{_text(value)}\n" for name, value in values.items()]
-        with self.path.open("a", encoding="utf-8", newline="") as file:
-            if file.tell() == 0:
-                file.write(_HEADER)
-            file.write("".join(lines))
+        append_text(self.path, "".join(lines), header=_HEADER)
 
     def rows(self, only: Collection[str] | None = None) -> list[Row]:
         """Everything logged, or the metrics named, in order of steps; of a value logged twice, the later one."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from zipfile import BadZipFile
 
 import numpy as np
+
+from headtohead.files.writing import replace_file
 
 FOLDER = "rows"
 _RATIOS = "metrics"
@@ -45,15 +45,11 @@ def write_rows(
     place = folder / FOLDER
     place.mkdir(exist_ok=True)
     told = np.array([f"{metric}={above}/{below}" for metric, (above, below) in known.items()])
-    handle, temporary = tempfile.mkstemp(prefix=f".{stage}.", dir=place)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            arrays = {name: _small(values) for name, values in columns.items()}
-            np.savez_compressed(file, allow_pickle=False, **{_RATIOS: told}, **arrays)
-        Path(temporary).replace(_file(folder, stage))
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    arrays = {name: _small(values) for name, values in columns.items()}
+    replace_file(
+        _file(folder, stage),
+        lambda file: np.savez_compressed(file, allow_pickle=False, **{_RATIOS: told}, **arrays),
+    )
 
 
 def read_rows(folder: Path, stage: str) -> RowFile | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headtohead.tracking.files import replace_text
+from headtohead.files.writing import replace_text
 
 FILE = "ended_early.txt"
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from headtohead.tracking.files import replace_text
+from headtohead.files.writing import replace_text
 from headtohead.tracking.liveness import Heartbeat
 from headtohead.tracking.metrics import Curve, MetricsFile
 from headtohead.tracking.moved import as_named_now

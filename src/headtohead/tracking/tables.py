@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from headtohead.files.writing import replace_text
 from headtohead.tasks.tables import Cell, Table
-from headtohead.tracking.files import replace_text
 
 _DOTS_PER_INCH = 110
 _MOST_NUMBERED, _MOST_NAMED = 20, 60

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from headtohead.errors import UsageError
+from headtohead.files.writing import need_room, replace_file
 
 LAST = "last.ckpt"
 BEST = "best.ckpt"
@@ -30,10 +31,28 @@ class AtomicCheckpoints(TorchCheckpointIO):
 
 
 def save(content: Mapping[str, Any], path: Path) -> None:
+    """Write a checkpoint as a whole; OutOfDisk, before anything is written, where it would not fit."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.part")
-    torch.save(dict(content), partial)
-    partial.replace(path)
+    need_room(path, _bytes_in(content))
+    replace_file(path, lambda file: torch.save(dict(content), file))
+
+
+def _bytes_in(content: Any) -> int:
+    """Of the tensors in it, one that has several names once; the rest is small."""
+    held: dict[int, int] = {}
+    _weigh(content, held)
+    return sum(held.values())
+
+
+def _weigh(content: Any, held: dict[int, int]) -> None:
+    if isinstance(content, Tensor):
+        held[content.data_ptr()] = content.numel() * content.element_size()
+    elif isinstance(content, Mapping):
+        for item in content.values():
+            _weigh(item, held)
+    elif isinstance(content, list | tuple):
+        for item in content:
+            _weigh(item, held)
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from headtohead.architectures.bag_of_words import BagOfWords
 from headtohead.architectures.contracts import Architecture
 from headtohead.components.kernels import kernels_in_use
 from headtohead.components.stack import Stack
-from headtohead.tracking.files import write_each
+from headtohead.files.writing import write_each
 from headtohead.tracking.leaks import leak_sentence
 from headtohead.tracking.record import RunRecord, Status
 from headtohead.tracking.row_file import write_rows

@@ -7,7 +7,7 @@ from pathlib import Path
 from headtohead.comparing.findings import Findings
 from headtohead.comparing.report.page import page
 from headtohead.comparing.report.sections import SECTIONS
-from headtohead.tracking.files import replace_text
+from headtohead.files.writing import replace_text
 
 FILE = "report.html"
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from headtohead.data.places import cache_root
+from headtohead.files.writing import replace_text
 
 _FOLDER = "published"
 
@@ -26,13 +25,7 @@ def remember(name: str, key: str, known: Any) -> None:
     """Whole or not at all, whoever else writes at the same time; raises OSError."""
     file = _file(name, key)
     file.parent.mkdir(parents=True, exist_ok=True)
-    handle, unfinished = tempfile.mkstemp(prefix=".unfinished-", dir=file.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as opened:
-            json.dump(known, opened)
-        Path(unfinished).replace(file)
-    finally:
-        Path(unfinished).unlink(missing_ok=True)
+    replace_text(file, json.dumps(known))
 
 
 def remember_fetched(name: str, subset: str | None, revision: str, split: str, paths: Sequence[Path]) -> None:

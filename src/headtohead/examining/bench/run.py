@@ -14,6 +14,7 @@ from headtohead.examining.bench.findings import Findings
 from headtohead.examining.bench.plan import BenchPlan
 from headtohead.examining.bench.plot import draw
 from headtohead.examining.bench.sweep import Tell, sweep
+from headtohead.files.writing import replace_text
 from headtohead.tracking.store import new_id
 from headtohead.training.devices import describe, threads
 
@@ -37,6 +38,6 @@ def save(findings: Findings, output_dir: Path) -> Path:
     """bench.json and bench.png in a folder of their own, which is given back."""
     folder = output_dir / "bench" / new_id(str(findings.config["name"]))
     folder.mkdir(parents=True)
-    (folder / "bench.json").write_text(json.dumps(findings.to_dict(), indent=2) + "\n", encoding="utf-8")
+    replace_text(folder / "bench.json", json.dumps(findings.to_dict(), indent=2) + "\n")
     draw(findings, folder / "bench.png")
     return folder

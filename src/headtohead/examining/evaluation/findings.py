@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.data.contracts import SplitName
-from headtohead.tracking.files import replace_text, write_each
+from headtohead.files.writing import replace_text, write_each
 from headtohead.tracking.strict_json import encode
 
 FOLDER = "evaluations"

@@ -25,6 +25,7 @@ from headtohead.examining.export.checking import Row, Runs, compared
 from headtohead.examining.export.graph import limits, quietly, shapes, traced
 from headtohead.examining.export.hub import FILES, to_hub
 from headtohead.examining.finished import FinishedRun
+from headtohead.files.writing import replace_text
 
 Form = Literal["safetensors", "hub", "torch", "onnx"]
 _ONNX = ("onnx", "onnxscript", "onnxruntime")
@@ -68,7 +69,7 @@ def export(run: FinishedRun, form: Form, folder: Path | None = None) -> Exported
             file, artefact = _WRITERS[form](model, most, folder, names)
             beside = [Path(shutil.copy(run.folder / name, folder)) for name in _BESIDE if (run.folder / name).is_file()]
     found = Exported(run.record.id, form, (file, *beside), names, tuple(compared(model, artefact, tried)))
-    (folder / "export.json").write_text(json.dumps(found.to_dict(), indent=2) + "\n", encoding="utf-8")
+    replace_text(folder / "export.json", json.dumps(found.to_dict(), indent=2) + "\n")
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from headtohead.building.errors import ConfigurationError
 from headtohead.examining.evaluation.findings import FOLDER
 from headtohead.examining.finished import FinishedRun
-from headtohead.tracking.files import replace_text
+from headtohead.files.writing import replace_text
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from headtohead.examining.probe.page import PageName, page
 from headtohead.examining.probe.pictures import over_images, save
 from headtohead.examining.probe.placing import Placing
 from headtohead.examining.probe.seeing import DataSeen
+from headtohead.files.writing import replace_text
 from headtohead.probing.archive import write_maps, write_statistics
 from headtohead.probing.montage import montage
-from headtohead.tracking.files import replace_text
 from headtohead.tracking.store import slug
 
 _NAME = 40

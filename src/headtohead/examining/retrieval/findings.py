@@ -11,8 +11,8 @@ from typing import Any
 from headtohead.examining.evaluation.findings import FOLDER
 from headtohead.examining.retrieval.measuring import Comparison, Measured
 from headtohead.examining.retrieval.retrievers import Dense, Retriever
+from headtohead.files.writing import replace_text
 from headtohead.metrics import own_metric
-from headtohead.tracking.files import replace_text
 from headtohead.tracking.store import RunFolder
 from headtohead.tracking.strict_json import encode
 

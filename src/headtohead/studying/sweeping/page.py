@@ -10,11 +10,11 @@ from headtohead.comparing.report.parts import Cell, Code, Column, Part, Section,
 from headtohead.comparing.report.words import UNKNOWN, metric_words
 from headtohead.comparing.table import number
 from headtohead.comparing.trials import written
+from headtohead.files.writing import replace_text
 from headtohead.studying.sweeping.coordinates import parallel
 from headtohead.studying.sweeping.outcomes import Outcome
 from headtohead.studying.sweeping.planning import SweepPlan, SweptRun
 from headtohead.studying.sweeping.view import ranked, summary
-from headtohead.tracking.files import replace_text
 
 FILE = "sweep.html"
 

@@ -1,0 +1,67 @@
+"""The operations by which a file comes to be on a disk, in one place, so that a test can let each of them fail."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+from typing_extensions import Buffer
+
+from headtohead.errors import UsageError
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says where a file finds no room."""
+
+
+class OutOfDisk(UsageError, OSError):  # noqa: N818 - the name of an outcome, like OutOfMemoryError
+    """A disk has no room for a file; the message names the file and what to do."""
+
+    def __init__(self, path: Path, detail: str = "") -> None:
+        OSError.__init__(self, errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        self.path, self._detail = path, detail
+
+    def __str__(self) -> str:
+        return f"the disk is full: {self.path} was not written{self._detail}: free some room, and give the command anew"
+
+
+class Disk:
+    """What the system does for a file that is to appear whole."""
+
+    def write(self, handle: int, data: Buffer) -> int:
+        """Write at the position of the handle, and return the number of bytes that went in."""
+        return os.write(handle, data)
+
+    def sync(self, handle: int) -> None:
+        """Wait until the bytes written so far would survive a power cut."""
+        os.fsync(handle)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Give a file the name of another, whose place it takes."""
+        source.replace(target)
+
+    def sync_folder(self, folder: Path) -> None:
+        """Wait until the names in the folder would survive a power cut; not every file system can."""
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+                raise
+        finally:
+            os.close(handle)
+
+    def free_bytes(self, folder: Path) -> int:
+        """Return how many bytes this user can still write there."""
+        return shutil.disk_usage(folder).free
+
+
+def is_full(error: BaseException) -> bool:
+    """Return whether an error, or one that it came from, says that a disk has no room."""
+    seen: BaseException | None = error
+    for _ in range(10):
+        if isinstance(seen, OSError) and seen.errno in FULL:
+            return True
+        seen = seen and (seen.__cause__ or seen.__context__)
+    return False
