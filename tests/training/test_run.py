@@ -23,7 +23,7 @@ from headtohead.components.mixers.softmax_attention import SoftmaxAttention
 from headtohead.components.norms import BatchNorm
 from headtohead.components.positions.alibi import Alibi
 from headtohead.tracking.store import RunFolder
-from headtohead.training.checkpoints import load, load_weights
+from headtohead.training.checkpoints import load, load_best
 from headtohead.training.checks import check_model
 from headtohead.training.optimizers import adamw
 from headtohead.training.parallelism import check_division
@@ -135,7 +135,7 @@ def test_every_precision_trains_near_float32(tmp_path: Path, name) -> None:
     assert record.status == "finished" and record.comparability.precision == name
     exact = losses(tmp_path, make_model=still)
     assert curve(record.path) == pytest.approx(exact, rel=1e-5 if name == "64-true" else 0.03)
-    dtypes = {tensor.dtype for tensor in load_weights(record.path).values()}
+    dtypes = {tensor.dtype for tensor in load_best(record.path)["model"].values()}
     assert dtypes == {{"64-true": torch.float64, "bf16-true": torch.bfloat16}.get(name, torch.float32)}
 
 
@@ -166,7 +166,7 @@ def test_the_best_checkpoint_is_the_one_that_validation_chose(tmp_path: Path) ->
 def test_the_test_set_is_measured_with_the_best_weights(tmp_path: Path) -> None:
     record = train(parts(tmp_path))
     model, data, task = still(), TinyData(), parts(tmp_path).task
-    model.load_state_dict(load_weights(record.path))
+    model.load_state_dict(load_best(record.path)["model"])
     batch = task.view(data.split("test").batch(np.arange(NUM_ROWS["test"])), seed=0, epoch=0)
     with torch.no_grad():
         assert task.loss(model.eval(), batch).mean.item() == pytest.approx(record.metrics["test"]["loss"], rel=1e-6)
@@ -184,7 +184,7 @@ def test_averaged_weights_are_what_is_evaluated_and_kept_but_not_what_is_trained
     averaged = train(parts(tmp_path, weight_averaging=0.9))
     assert curve(averaged.path) == curve(plain.path)
     assert averaged.metrics["validation"]["loss"] != plain.metrics["validation"]["loss"]
-    kept, last = load_weights(averaged.path), load(averaged.path / "checkpoints" / "last.ckpt")
+    kept, last = load_best(averaged.path)["model"], load(averaged.path / "checkpoints" / "last.ckpt")
     name = "embedding.weight"
     assert not torch.equal(kept[name], last["state_dict"][f"model.{name}"])
     average = dict(zip([n for n, _ in still().named_parameters()], last["average"], strict=True))
@@ -224,7 +224,7 @@ def test_compiled_runs_agree_and_leave_no_trace_in_the_names_of_weights(tmp_path
         tmp_path,
     )
     assert curve(compiled.path) == pytest.approx(curve(plain.path), rel=1e-5)
-    for weights in (load_weights(compiled.path), load(compiled.path / "checkpoints" / "last.ckpt")["state_dict"]):
+    for weights in (load_best(compiled.path)["model"], load(compiled.path / "checkpoints" / "last.ckpt")["state_dict"]):
         assert not any("_orig_mod" in name for name in weights)
 
 
@@ -320,7 +320,9 @@ def test_normed_queries_keep_an_attention_whole() -> None:
 def test_what_stays_in_float32_is_trained_and_saved_in_it_and_not_sharded_with_the_rest(tmp_path: Path) -> None:
     record = train(parts(tmp_path, make_model=partial(make_model, mixer=S4d), precision=Precision("bf16-true")))
     assert record.status == "finished"
-    weights = {name.rpartition(".")[2]: tensor for name, tensor in load_weights(record.path).items() if "mixer" in name}
+    weights = {
+        name.rpartition(".")[2]: tensor for name, tensor in load_best(record.path)["model"].items() if "mixer" in name
+    }
     assert {weights[name].dtype for name in S4d.float32_parameters} == {torch.float32}
     assert weights["C"].dtype == torch.bfloat16
     spread, model = Settings(strategy="model_parallel", devices=2), make_model(mixer=S4d)

@@ -14,7 +14,7 @@ from test_finetuning import drawn
 
 from headtohead.components.checkpointing import Checkpointing
 from headtohead.tracking.record import RunRecord
-from headtohead.training.checkpoints import load, load_weights
+from headtohead.training.checkpoints import load, load_best
 from headtohead.training.optimizers import lion, muon
 from headtohead.training.run import train
 
@@ -82,9 +82,12 @@ def test_checkpoints_are_whole_and_plain_and_those_of_one_process(
 ) -> None:
     one, two = alone["plain"].path, records["plain", way].path
     assert one is not None and two is not None
-    make_model().load_state_dict(load_weights(two))
+    make_model().load_state_dict(load_best(two)["model"])
     last, reference = (load(path / "checkpoints" / "last.ckpt") for path in (two, one))
-    for ours, theirs in ((load_weights(two), load_weights(one)), (last["state_dict"], reference["state_dict"])):
+    for ours, theirs in (
+        (load_best(two)["model"], load_best(one)["model"]),
+        (last["state_dict"], reference["state_dict"]),
+    ):
         assert ours.keys() == theirs.keys()
         for name, held in ours.items():
             assert type(held) is torch.Tensor

@@ -20,6 +20,7 @@ from headtohead.building.naming import renamed
 from headtohead.building.overrides import key_of
 from headtohead.building.published import PREFIX
 from headtohead.building.slots import slot_of
+from headtohead.files.reading import read_text, read_yaml
 from headtohead.tracking.moved import as_named_now
 from headtohead.tracking.secrets import MASK
 
@@ -63,26 +64,16 @@ def _read(path: Path) -> Config:
             f"--from-run {path} holds no config.yaml: name the folder of a run, outputs/GROUP/RUN, its record.json or "
             "its config.yaml"
         )
-    text = file.read_text(encoding="utf-8")
-    config = _from_record(text, file) if file.suffix == ".json" else _from_yaml(text, file)
-    if not isinstance(config, dict) or "model" not in config:
+    config = _from_record(file) if file.suffix == ".json" else as_named_now(read_yaml(file))
+    if not isinstance(config, dict) or not isinstance(config.get("model"), dict):
         raise ConfigurationError(f"--from-run {path}: {file.name} holds no configuration of a run")
     return config
 
 
-def _from_record(text: str, file: Path) -> Any:
+def _from_record(file: Path) -> Any:
     from headtohead.tracking.record import from_json
 
-    return from_json(text, where=str(file)).config
-
-
-def _from_yaml(text: str, file: Path) -> Any:
-    import yaml
-
-    try:
-        return as_named_now(yaml.safe_load(text))
-    except yaml.YAMLError as error:
-        raise ConfigurationError(f"--from-run {file} is no YAML: {' '.join(str(error).split())}") from None
+    return from_json(read_text(file), where=str(file)).config
 
 
 def _family(config: Mapping[str, Any]) -> list[str]:

@@ -18,7 +18,7 @@ from headtohead.data.files import content_digest
 from headtohead.generation.beams import search
 from headtohead.generation.strategy import Strategy
 from headtohead.tracking.store import RunFolder
-from headtohead.training.checkpoints import BEST, load_weights, put_weights
+from headtohead.training.checkpoints import BEST, put_best
 
 Build = Callable[[Mapping[str, Any]], Any]
 
@@ -68,7 +68,7 @@ class RunTranslator:
             raise ConfigurationError(
                 f"{self.field} translates nothing: give a run of task=seq2seq and model=encoder_decoder"
             )
-        put_weights(load_weights(self.folder), model)
+        put_best(self.folder, model)
         return model.eval()
 
     @torch.no_grad()

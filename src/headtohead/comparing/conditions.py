@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from headtohead.comparing.arms import COUNTED
 from headtohead.comparing.comparability import seed_of
 from headtohead.data.leaks import LEAKS
+from headtohead.files.reading import read_object
 from headtohead.tracking.flat import ABSENT, flat
 from headtohead.tracking.record import Comparability, Environment, RunRecord
 
@@ -174,8 +174,8 @@ def _overrides(
 def _registered_arms(run: Path) -> Mapping[str, Sequence[str]]:
     """Return the arms of the run's study, as registered beside its runs."""
     for file in sorted((run.parent.parent / "registrations").glob("*.json")):
-        written = json.loads(file.read_text(encoding="utf-8"))
-        if arms := written.get("study", {}).get("arms"):
+        study = read_object(file).get("study")
+        if isinstance(study, Mapping) and isinstance(arms := study.get("arms"), Mapping) and arms:
             return dict(arms)
     return {}
 

@@ -3,7 +3,6 @@ that one."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -13,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from headtohead.comparing.conditions import UnlikeConditions
 from headtohead.comparing.verdict import Verdict
 from headtohead.comparing.verdict_file import FILE
+from headtohead.errors import UsageError
+from headtohead.files.reading import read_object
 from headtohead.tracking.record import RunRecord
-from headtohead.tracking.strict_json import RecordError, decode
+from headtohead.tracking.strict_json import decode
 
 if TYPE_CHECKING:
     from headtohead.comparing.contest import Terms
@@ -107,9 +108,8 @@ def _folder(record: RunRecord) -> Path | None:
 def _read(folder: Path) -> RegisteredAnswer | None:
     file = folder / FILE
     try:
-        told = json.loads(file.read_text(encoding="utf-8"))
-        return _answer(told, str(file))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, RecordError):
+        return _answer(read_object(file), str(file))
+    except (OSError, UsageError, KeyError, TypeError, AttributeError, ValueError):
         return None
 
 

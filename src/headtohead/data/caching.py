@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -114,7 +113,7 @@ def told_when_full(place: Path) -> Iterator[None]:
         if not is_full(error):
             raise
         raise DataError(
-            f"the disk is full ({os.strerror(error.errno)}) while {place} was written, and nothing of it is left: "
+            f"the disk is full ({error.strerror}) while {place} was written, and nothing of it is left: "
             f"free some space, or set HEADTOHEAD_CACHE to a folder on a larger disk."
         ) from error
 

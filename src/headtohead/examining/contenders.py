@@ -9,10 +9,10 @@ from pathlib import Path
 from headtohead.building.errors import ConfigurationError
 from headtohead.comparing.foreign.columns import Columns
 from headtohead.comparing.foreign.runs import read_table
+from headtohead.errors import UsageError
 from headtohead.tracking.metrics import Curve
 from headtohead.tracking.record import RunRecord
 from headtohead.tracking.store import RECORD, find_runs
-from headtohead.tracking.strict_json import RecordError
 
 IN_WANDB = "wandb:"
 _TABLES = (".csv", ".tsv")
@@ -83,7 +83,7 @@ def _take_folder(place: Path, seen: set[Path], found: Contenders) -> None:
         seen.add(folder.path)
         try:
             found.records.append(folder.read_record())
-        except RecordError as error:
+        except (UsageError, OSError) as error:
             found.unread.append(str(error))
 
 

@@ -18,7 +18,7 @@ from headtohead.data.tokenizers import is_given
 from headtohead.tasks.contracts import Task
 from headtohead.tracking.record import RunRecord
 from headtohead.tracking.store import RunFolder, load_run
-from headtohead.training.checkpoints import load_weights, put_weights
+from headtohead.training.checkpoints import put_best
 
 if TYPE_CHECKING:
     from headtohead.examining.generation.prompts import Prompt
@@ -116,7 +116,7 @@ class FinishedRun:
     def model_with(self, changed: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Architecture:
         """The model of a configuration that differs where its weights do not (a longer context, a rotary scaling)."""
         model = make_model(changed(self.config))
-        put_weights(load_weights(self.folder), model)
+        put_best(self.folder, model)
         return model.eval()
 
     def attention(self, text: str, *, second: str | None = None, target: str | None = None) -> Attention:

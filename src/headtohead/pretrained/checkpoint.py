@@ -4,7 +4,6 @@ hub. Weights are read from safetensors alone: a pickled file runs whatever code 
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
+from headtohead.files.reading import DamagedFile, read_json
 from headtohead.pretrained.tensors import CheckpointError, FileTensors
 
 PREFIX = "hf:"
@@ -59,9 +59,9 @@ class Checkpoint:
         if not path.is_file():
             return None
         try:
-            read = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise CheckpointError(f"init_from={self.origin}: its {name} cannot be read ({error})") from None
+            read = read_json(path)
+        except DamagedFile as damage:
+            raise CheckpointError(f"init_from={self.origin}: its {name} {damage.what}") from None
         if not isinstance(read, dict):
             raise CheckpointError(f"init_from={self.origin}: its {name} holds no fields")
         return read

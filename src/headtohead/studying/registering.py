@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from headtohead.files.reading import DamagedFile, read_object
 from headtohead.files.writing import replace_text
 from headtohead.studying.cells import deciding, run_id
 from headtohead.studying.foundations import FIELD, foundation_of
@@ -21,6 +22,7 @@ from headtohead.tracking.secrets import mask_secrets
 _ADDED = ("seeds", "contrasts", "arms")
 _LATER = ("seed_offsets", "allow_unlike", "budget", "tuned_by")
 """Fields that older registrations do not have."""
+_ANOTHER = "put a copy of it back; without it, remove the file, and the report says what was not registered"
 _BY_CONTENT = "it makes the arms and their baseline, and a hash of what each arm is stands in the registration"
 _BESIDE = "it is reported beside the verdicts, and none rests on it"
 UNREGISTERED: Mapping[str, str] = {
@@ -156,14 +158,17 @@ def is_of(plan: Plan, written: Written) -> bool:
 
 def read_registration(file: Path) -> Written:
     """Read a registration of any age: old ones have no time but that of their file."""
-    told: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    told = read_object(file, way_out=_ANOTHER)
     changed = datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat(timespec="seconds")
     beside = {"time": told.pop("time", changed)} | {name: told.pop(name, {}) for name in ("study", "configuration")}
     lists = {
         name: tuple(told[name]) for name in ("seeds", "looks", "vary", "allow_unlike") if told.get(name) is not None
     }
-    contrasts = tuple((arm, other) for arm, other in told["contrasts"])
-    return Written(file.name, Registered(**{**told, **lists, "contrasts": contrasts}), **beside)
+    try:
+        contrasts = tuple((arm, other) for arm, other in told["contrasts"])
+        return Written(file.name, Registered(**{**told, **lists, "contrasts": contrasts}), **beside)
+    except (KeyError, TypeError, ValueError):
+        raise DamagedFile(file, "holds no registration of a study", _ANOTHER) from None
 
 
 def _file(plan: Plan) -> Path:

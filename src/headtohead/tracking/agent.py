@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from headtohead.files.reading import read_yaml
+
 _SWEEP, _VALUES = "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH"
 
 
@@ -25,9 +27,7 @@ def handed_over() -> dict[str, Any]:
     file = os.environ.get(_VALUES)
     if not file or not Path(file).is_file():
         return {}
-    import yaml
-
-    content = yaml.safe_load(Path(file).read_text(encoding="utf-8")) or {}
+    content = read_yaml(Path(file)) or {}
     return {name: entry["value"] for name, entry in content.items() if isinstance(entry, dict) and "value" in entry}
 
 

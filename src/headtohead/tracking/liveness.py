@@ -60,7 +60,7 @@ class Heartbeat:
     def owner(self) -> Owner | None:
         try:
             return Owner(**json.loads(self.path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError, TypeError, RecursionError):
             return None
 
     def is_mine(self) -> bool:

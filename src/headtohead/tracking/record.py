@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from headtohead.files.reading import DamagedFile, parse_json
 from headtohead.metrics import Direction, Metric, metric_named
 from headtohead.metrics.exact_match import OF_QUESTIONS
 from headtohead.metrics.f1 import F1
 from headtohead.tracking.moved import as_named_now
 from headtohead.tracking.secrets import mask_secrets
-from headtohead.tracking.strict_json import RecordError, decode, encode
+from headtohead.tracking.strict_json import RecordError, decode, encode, shortened
 
 SCHEMA_VERSION = 4
 _OF_A_STUDY = re.compile(r"(?P<arm>.+)-s(?P<seed>\d+)")
@@ -199,6 +200,10 @@ class RunRecord:
         return self.baselines.get(f"{stage}/{name}", self.baselines.get(name))
 
 
+_SECTIONS = ("model", "data", "task", "trainer", "optimizer", "tracking")
+"""Parts of a configuration that are objects of fields wherever they are."""
+
+
 def to_json(record: RunRecord) -> str:
     """The text of record.json: valid JSON, secrets masked."""
     data = encode(record, "record")
@@ -209,12 +214,15 @@ def to_json(record: RunRecord) -> str:
 def from_json(text: str, *, where: str = "record") -> RunRecord:
     """The record in the text, of this schema version or an older one; `where` names its file in errors."""
     try:
-        data = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise RecordError(f"{where} is not valid JSON: {error}") from None
+        data = parse_json(text, where)
+    except DamagedFile as damage:
+        raise RecordError(str(damage)) from None
     if not isinstance(data, dict):
         raise RecordError(f"{where} is {type(data).__name__}; expected an object")
     record: RunRecord = decode(RunRecord, _migrate(data, where), where)
+    for name in _SECTIONS:
+        if not isinstance(record.config.get(name, {}), dict):
+            raise RecordError(f"{where}.config.{name} is {shortened(record.config[name])}; expected an object")
     record.config = as_named_now(record.config)
     return record
 
@@ -222,7 +230,9 @@ def from_json(text: str, *, where: str = "record") -> RunRecord:
 def _migrate(data: dict[str, Any], where: str) -> dict[str, Any]:
     version = data.get("schema_version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise RecordError(f"{where}: schema_version is {version!r}; expected a number from 1 to {SCHEMA_VERSION}")
+        raise RecordError(
+            f"{where}: schema_version is {shortened(version)}; expected a number from 1 to {SCHEMA_VERSION}"
+        )
     if version > SCHEMA_VERSION:
         raise RecordError(
             f"{where}: schema_version is {version}, and this headtohead reads up to {SCHEMA_VERSION}: "
@@ -231,7 +241,7 @@ def _migrate(data: dict[str, Any], where: str) -> dict[str, Any]:
     while version < SCHEMA_VERSION:
         try:
             data = MIGRATIONS[version](data)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise RecordError(f"{where} is no record of version {version}, whatever it says: {error!r}") from None
         version += 1
     return {**data, "schema_version": SCHEMA_VERSION}

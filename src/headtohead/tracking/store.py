@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from headtohead.errors import UsageError
+from headtohead.files.reading import DamagedFile, read_object, read_text, read_yaml
 from headtohead.files.writing import replace_text
 from headtohead.tracking.liveness import Heartbeat
 from headtohead.tracking.metrics import Curve, MetricsFile
@@ -25,6 +27,9 @@ CONFIG = "config.yaml"
 TOKENIZER = "tokenizer.json"
 _ID_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 _SLUG_LENGTH = 40
+_PARTS = ("task", "data", "model", "trainer")
+_ANOTHER_CONFIG = f"put a copy of it back; the same configuration stands in {RECORD} as `config`"
+_ANOTHER_TOKENIZER = "put a copy of it back, or train the run again: h2h train --from-run RUN"
 DIED = "the process ended without a word: killed, or out of the machine's memory"
 
 
@@ -123,7 +128,7 @@ class RunFolder:
     def read_record_as_written(self) -> RunRecord:
         """The record without a look at whether its process lives."""
         file = self.path / RECORD
-        record = from_json(file.read_text(encoding="utf-8"), where=str(file))
+        record = from_json(read_text(file), where=str(file))
         record.path = self.path
         return record
 
@@ -148,10 +153,12 @@ class RunFolder:
 
     def read_config(self) -> dict[str, Any]:
         """As it was written, with classes where they are today."""
-        import yaml
-
-        config: dict[str, Any] = as_named_now(yaml.safe_load((self.path / CONFIG).read_text(encoding="utf-8")))
-        return config
+        file = self.path / CONFIG
+        config = read_yaml(file, way_out=_ANOTHER_CONFIG)
+        for part in _PARTS:
+            if not isinstance(config, dict) or not isinstance(config.get(part), dict):
+                raise DamagedFile(file, f"holds no configuration of a run: it has no {part}", _ANOTHER_CONFIG)
+        return dict(as_named_now(config))
 
     def write_tokenizer(self, facts: Mapping[str, Any]) -> None:
         """How the run's texts became tokens, for whoever goes on from it."""
@@ -162,7 +169,9 @@ class RunFolder:
         file = self.path / TOKENIZER
         if not file.is_file():
             return None
-        facts: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        facts = read_object(file, way_out=_ANOTHER_TOKENIZER)
+        if missing := [name for name in ("kind", "pieces", "merges") if name not in facts]:
+            raise DamagedFile(file, f"holds no tokenizer of a run: it has no {missing[0]}", _ANOTHER_TOKENIZER)
         return facts
 
     def log(self, progress: Progress, values: Mapping[str, float]) -> None:
@@ -202,13 +211,13 @@ def find_runs(root: Path | str) -> list[RunFolder]:
     return sorted(found, key=lambda run: str(run.path))
 
 
-def scan(root: Path | str, *, on_error: Callable[[RecordError], None] | None = None) -> list[RunRecord]:
+def scan(root: Path | str, *, on_error: Callable[[Exception], None] | None = None) -> list[RunRecord]:
     """Every record at or below `root`; an unreadable one is told to `on_error`, or raised."""
     records = []
     for folder in find_runs(root):
         try:
             records.append(folder.read_record())
-        except RecordError as error:
+        except (UsageError, OSError) as error:
             if on_error is None:
                 raise
             on_error(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -21,6 +22,11 @@ _UNIONS = (Union, types.UnionType)
 
 class RecordError(UsageError):
     """A record that cannot be read or written: the message names the field, the value and the fix."""
+
+
+def shortened(value: Any) -> str:
+    """Return a value as an error shows it: its beginning, whatever somebody put there."""
+    return reprlib.repr(value)
 
 
 def encode(value: Any, where: str) -> Any:
@@ -54,7 +60,7 @@ def decode(kind: Any, value: Any, where: str) -> Any:
     if origin is Literal:
         if value in get_args(kind):
             return value
-        raise RecordError(f"{where} is {value!r}; choose from {', '.join(map(str, get_args(kind)))}")
+        raise RecordError(f"{where} is {shortened(value)}; choose from {', '.join(map(str, get_args(kind)))}")
     if origin is dict and isinstance(value, dict):
         return {key: decode(get_args(kind)[1], item, f"{where}.{key}") for key, item in value.items()}
     if origin is list and isinstance(value, list):
@@ -89,12 +95,12 @@ def _key(key: Any, where: str) -> str:
 
 def _decode_dataclass(kind: type, value: Any, where: str) -> Any:
     if not isinstance(value, dict):
-        raise RecordError(f"{where} is {value!r}; expected an object")
+        raise RecordError(f"{where} is {shortened(value)}; expected an object")
     names = [f.name for f in _stored(kind)]
     unknown = sorted(value.keys() - set(names))
     missing = [name for name in names if name not in value]
     if unknown or missing:
-        told = [f"unknown {', '.join(unknown)}"] if unknown else []
+        told = [f"unknown {', '.join(map(shortened, unknown[:5]))}"] if unknown else []
         told += [f"missing {', '.join(missing)}"] if missing else []
         raise RecordError(f"{where}: {'; '.join(told)}. The fields are {', '.join(names)}")
     hints = _hints(kind)
@@ -130,4 +136,4 @@ def _decode_scalar(kind: Any, value: Any, where: str) -> Any:
         kind is bool or not isinstance(value, bool)
     ):
         return value
-    raise RecordError(f"{where} is {value!r}; expected {getattr(kind, '__name__', kind)}")
+    raise RecordError(f"{where} is {shortened(value)}; expected {getattr(kind, '__name__', kind)}")

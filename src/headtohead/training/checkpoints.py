@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -12,10 +14,14 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from headtohead.errors import UsageError
+from headtohead.files.reading import DamagedFile
 from headtohead.files.writing import need_room, replace_file
+from headtohead.tracking.store import RunFolder
 
 LAST = "last.ckpt"
 BEST = "best.ckpt"
+_PARTS = {LAST: ("run", "state_dict"), BEST: ("model",)}
+"""What each holds, whatever else."""
 
 
 class AtomicCheckpoints(TorchCheckpointIO):
@@ -55,19 +61,82 @@ def _weigh(content: Any, held: dict[int, int]) -> None:
             _weigh(item, held)
 
 
-def load(path: Path) -> dict[str, Any]:
-    """On the CPU, without running anything that the file may hold."""
-    loaded: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-    return loaded
+def load(path: Path, *, lazily: bool = False) -> dict[str, Any]:
+    """Return what a checkpoint holds, on the CPU, without running anything that the file may hold; DamagedFile, which
+    names another checkpoint of the run that is whole, where it is none."""
+    try:
+        return _loaded(path, lazily=lazily)
+    except DamagedFile as damage:
+        raise DamagedFile(path, damage.what, _way_out(path)) from damage
+
+
+def is_whole(path: Path) -> bool:
+    """Return whether the file is a checkpoint as far as its structure tells."""
+    try:
+        _loaded(path, lazily=True)
+    except DamagedFile:
+        return False
+    return True
 
 
 def last_step(run: Path) -> int:
-    """The optimizer steps that a run's last checkpoint holds; 0 where it was stopped before its first."""
+    """Return the optimizer steps that a run's last checkpoint holds; 0 where it was stopped before its first."""
     path = run / "checkpoints" / LAST
-    if not path.exists():
-        return 0
-    lazily = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    return int(lazily["run"]["step"])
+    return int(load(path, lazily=True)["run"]["step"]) if os.path.lexists(path) else 0
+
+
+def _loaded(path: Path, *, lazily: bool) -> dict[str, Any]:
+    content = _unpickled(path, lazily=lazily)
+    for part in _PARTS.get(path.name, ()):
+        if not isinstance(content, dict) or not isinstance(content.get(part), Mapping):
+            raise DamagedFile(path, f"is no checkpoint that a run wrote: it has no `{part}`")
+    if path.name == LAST and not (isinstance(step := content["run"].get("step"), int) and step >= 0):
+        raise DamagedFile(path, "is no checkpoint that a run wrote: its `run` has no step")
+    return content  # type: ignore[no-any-return]
+
+
+def _unpickled(path: Path, *, lazily: bool) -> Any:
+    try:
+        if not path.is_file() or not path.stat().st_size:
+            raise DamagedFile(path, "is empty" if path.is_file() else "is no file")
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)
+    except DamagedFile:
+        raise
+    except pickle.UnpicklingError:
+        raise DamagedFile(path, "holds something else than tensors and plain values, and none of it was run") from None
+    except OSError as error:
+        raise DamagedFile(path, f"cannot be read ({error.strerror or _first_line(error)})") from None
+    except Exception as error:  # torch has no kind of its own for a file that it cannot read
+        raise DamagedFile(path, f"is damaged, or no checkpoint ({_first_line(error)})") from None
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).strip() or '-').splitlines()[0][:120]}"
+
+
+def _way_out(path: Path) -> str:
+    """Say what can be done without this checkpoint of a run."""
+    run = path.parent.parent
+    here = os.path.relpath(run)
+    other = path.with_name(BEST if path.name == LAST else LAST)
+    if path.name in _PARTS and is_whole(other):
+        step = _loaded(other, lazily=True).get("step") if other.name == BEST else last_step(run)
+        beside = f"checkpoints/{other.name} beside it is whole (step {step}): "
+        if other.name == BEST:
+            return f"{beside}`h2h train --from-run {here} init_from={here}` starts a new run from its weights"
+        return f"{beside}`h2h train resume_from={here}{_further(run)}` goes on from it and selects anew"
+    return f"put a copy of it back, or train the run again: `h2h train --from-run {here}`"
+
+
+def _further(run: Path) -> str:
+    """A run that has finished goes on only if it is given more steps."""
+    try:
+        record = RunFolder.open(run).read_record_as_written()
+        trainer = record.config["trainer"]
+        more = int(trainer["max_steps"]) + int(trainer["validate_every"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    return f" trainer.max_steps={more}" if record.status == "finished" else ""
 
 
 def save_weights(
@@ -87,15 +156,20 @@ def save_weights(
 def load_best(run: Path | str) -> dict[str, Any]:
     """The best checkpoint of a run, by the run's folder."""
     path = Path(run) / "checkpoints" / BEST
-    if not path.exists():
+    if not os.path.lexists(path):
         raise UsageError(f"{run} holds no checkpoints/{BEST}: it was never validated, or trainer.keep_checkpoints=none")
     return load(path)
 
 
-def load_weights(run: Path | str) -> dict[str, Tensor]:
-    """The best weights of a run, by the run's folder."""
-    weights: dict[str, Tensor] = load_best(run)["model"]
-    return weights
+def put_best(run: Path | str, model: nn.Module) -> None:
+    """Load the best weights of a run, by the run's folder, into its model."""
+    weights = load_best(run)["model"]
+    try:
+        put_weights(weights, model)
+    except (RuntimeError, AttributeError, TypeError) as error:  # other names or shapes, or no tensors
+        path = Path(run) / "checkpoints" / BEST
+        again = f"put the run's own back, or train it again: `h2h train --from-run {os.path.relpath(run)}`"
+        raise DamagedFile(path, "holds the weights of another model than the run's", again) from error
 
 
 def put_weights(weights: Mapping[str, Tensor], model: nn.Module, *, strict: bool = True) -> None:

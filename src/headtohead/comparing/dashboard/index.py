@@ -12,6 +12,7 @@ from typing import Any
 from headtohead.comparing.dashboard.facts import lasting, passing
 from headtohead.comparing.dashboard.inside import is_inside
 from headtohead.comparing.dashboard.tail import Place, read_on
+from headtohead.errors import UsageError
 from headtohead.tracking.record import Progress, RunRecord
 from headtohead.tracking.store import RECORD, RunFolder, find_runs
 from headtohead.tracking.strict_json import RecordError
@@ -110,7 +111,7 @@ class RunIndex:
                 raise RecordError(f"{RECORD} is a link that leads out of the folder: it is not read")
             entry.record = entry.folder.read_record_as_written()
             entry.lasting = lasting(entry.record)
-        except (RecordError, OSError, UnicodeDecodeError) as error:
+        except (UsageError, OSError) as error:
             entry.record = None
             entry.lasting = {**lasting(RunRecord(id=name)), "unreadable": str(error)}
 

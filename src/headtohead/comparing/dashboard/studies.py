@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtohead.comparing.dashboard.inside import folders_in, is_inside
 from headtohead.comparing.verdict_file import FILE
+from headtohead.errors import UsageError
+from headtohead.files.reading import read_object
 from headtohead.tracking.record import RunRecord
 
 if TYPE_CHECKING:
@@ -49,10 +50,9 @@ def _study(root: Path, folder: Path) -> dict[str, Any]:
     if not file.is_file() or not is_inside(root, file):
         return told
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        return {**told, "unreadable": f"{FILE} is not valid JSON: {error}"}
-    return {**told, **_told(found)} if isinstance(found, Mapping) else {**told, "unreadable": f"{FILE} is no object"}
+        return {**told, **_told(read_object(file))}
+    except (UsageError, OSError) as error:
+        return {**told, "unreadable": str(error)}
 
 
 def _told(found: Mapping[str, Any]) -> dict[str, Any]:

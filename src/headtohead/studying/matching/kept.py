@@ -10,12 +10,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from headtohead.files.reading import DamagedFile, read_object
+from headtohead.files.writing import SUFFIX, replace_text
 from headtohead.studying.leases import Leases
 from headtohead.studying.matching.costing import Timing
 from headtohead.studying.matching.matching import MatchedArm, Matching
 
 FOLDER = "matchings"
 _LEASE = "matching"
+_ANOTHER = "put a copy of it back; without it, remove the file, and the arm is matched anew"
 _WAIT_SECONDS = 0.5
 Beat = Callable[[], object]
 Solve = Callable[[Sequence[str], Beat], Matching]
@@ -66,8 +69,8 @@ class KeptMatchings:
         """The first stays: runs may have begun by it."""
         self._folder.mkdir(parents=True, exist_ok=True)
         file = self._file(key)
-        own = file.with_suffix(f".{os.getpid()}")
-        own.write_text(json.dumps(asdict(found), indent=2) + "\n", encoding="utf-8")
+        own = file.with_name(f".{file.name}.{os.getpid()}{SUFFIX}")
+        replace_text(own, json.dumps(asdict(found), indent=2) + "\n")
         try:
             os.link(own, file)
         except FileExistsError:
@@ -80,8 +83,11 @@ class KeptMatchings:
 
 
 def _read(file: Path) -> Kept:
-    written: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return Kept(_arm(written["arm"]), _arm(written["baseline"]))
+    written = read_object(file, way_out=_ANOTHER)
+    try:
+        return Kept(_arm(written["arm"]), _arm(written["baseline"]))
+    except (KeyError, TypeError, AttributeError):
+        raise DamagedFile(file, "holds no matching of an arm", _ANOTHER) from None
 
 
 def _arm(written: Mapping[str, Any]) -> MatchedArm:

@@ -10,6 +10,7 @@ from typing import Any
 from headtohead.building.errors import ConfigurationError, nearest, one_of, show
 from headtohead.building.kinds import Flag, Kind, MappingOf, MismatchError, Number, OneOf, Text, Whole
 from headtohead.building.overrides import key_of
+from headtohead.files.reading import DamagedFile, read_yaml
 from headtohead.studying.sweeping.commands import EXAMPLE, read_command
 from headtohead.studying.sweeping.hyperband import Hyperband, from_first, to_last
 from headtohead.studying.sweeping.parameters import parameters_of
@@ -117,12 +118,10 @@ def sweep_from(
 
 def loaded(path: Path) -> dict[str, Any]:
     """What the file says, unchecked."""
-    import yaml
-
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ConfigurationError(f"it is no YAML: {' '.join(str(error).split())}") from None
+        content = read_yaml(path)
+    except DamagedFile as damage:
+        raise ConfigurationError(f"it {damage.what}") from None
     if not isinstance(content, dict):
         raise ConfigurationError("it is no mapping: a sweep file has method, parameters and command")
     return content
