@@ -32,6 +32,7 @@ _STYLES: Mapping[Status, str] = {
     "interrupted": "yellow",
     "diverged": "red",
     "out_of_memory": "red",
+    "out_of_disk": "red",
     "failed": "red",
 }
 _RESULTS, _COSTS = ("result", "baseline"), ("parameters", "FLOPs/token", "speed", "peak memory")

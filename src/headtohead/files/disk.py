@@ -23,7 +23,11 @@ class OutOfDisk(UsageError, OSError):  # noqa: N818 - the name of an outcome, li
         self.path, self._detail = path, detail
 
     def __str__(self) -> str:
-        return f"the disk is full: {self.path} was not written{self._detail}: free some room, and give the command anew"
+        return self.sentence("give the command anew")
+
+    def sentence(self, then: str) -> str:
+        """Say what was not written, and what to do once there is room."""
+        return f"the disk is full: {self.path} was not written{self._detail}: free some room, then {then}"
 
 
 class Disk:

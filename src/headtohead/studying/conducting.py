@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from headtohead.files.leftovers import sweep
 from headtohead.studying.cells import Cell
 from headtohead.studying.launcher import Command, Ended, Launcher
 from headtohead.studying.leases import Leases
@@ -16,6 +17,8 @@ from headtohead.studying.running import ended_record, record_of
 from headtohead.studying.work import Planned, Work
 
 _POLL_SECONDS = 0.5
+_ABANDONED_SECONDS = 3600.0
+"""The age from which on an unfinished file is one that a killed process left."""
 RETRIED = ("failed", "out_of_memory")
 
 
@@ -77,6 +80,7 @@ def conduct(
 def prepare(plan: Plan, *, retry: bool) -> None:
     """Before the first worker starts: the design is written down; failed runs are forgotten where that is wished."""
     plan.folder.mkdir(parents=True, exist_ok=True)
+    sweep(plan.folder, older_than=_ABANDONED_SECONDS)
     register(plan)
     if retry:
         forget_failed(plan, plan.cells)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.errors import UsageError
+from headtohead.files.disk import is_full
 from headtohead.studying.cells import Cell
 from headtohead.studying.foundations import FROM_RUN
 from headtohead.tracking.record import FOUNDATION, RunRecord, Status
@@ -15,8 +16,11 @@ from headtohead.tracking.stopping import why_ended_early
 from headtohead.tracking.store import RECORD, RunFolder
 
 _HOW: Mapping[Status, str] = {
-    "failed": "failed", "diverged": "diverged", "out_of_memory": "ran out of memory", "interrupted": "was interrupted",
+    "failed": "failed", "diverged": "diverged", "out_of_memory": "ran out of memory",
+    "out_of_disk": "found the disk full", "interrupted": "was interrupted",
 }  # fmt: skip
+FOUND_FULL = 74
+"""The exit code of a run's process that found the disk full: no result, and no reason to try the next run."""
 DONE: tuple[Status, ...] = ("finished", "diverged", "out_of_memory", "failed")
 """Results, good or bad; everything else is half a run, and counts as none."""
 
@@ -49,9 +53,15 @@ def train_cell(cell: Cell, folder: Path, budget: str | None, threads: int | None
         parts = build_parts(config)
         job = FOUNDATION if cell.is_foundation else parts.identity.job_type
         identity = replace(parts.identity, folder=folder, place=cell.place, job_type=job)
-        train(replace(parts, identity=identity, budget={"kind": budget} if budget else {}))
+        record = train(replace(parts, identity=identity, budget={"kind": budget} if budget else {}))
     except Exception as error:
+        if is_full(error):
+            raise SystemExit(FOUND_FULL) from error
         _note(cell, folder, config, f"{type(error).__name__}: {' '.join(str(error).split())}")
+
+    else:
+        if record.status == "out_of_disk":
+            raise SystemExit(FOUND_FULL)
 
 
 def _check_start(given: str | None) -> None:

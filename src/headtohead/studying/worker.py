@@ -19,9 +19,10 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Thread
 
+from headtohead.files.disk import OutOfDisk
 from headtohead.studying.cells import Cell
 from headtohead.studying.leases import Lease, Leases
-from headtohead.studying.running import give_up, is_done, train_cell
+from headtohead.studying.running import FOUND_FULL, give_up, is_done, train_cell
 from headtohead.studying.work import Planned, Stops, Work
 from headtohead.tracking.stopping import end_early
 from headtohead.tracking.store import RunFolder
@@ -105,7 +106,12 @@ class Worker:
             return
         run.give_up()
         self._tries[cell.id] += 1
-        if self._watch(cell, folder, lease):
+        try:
+            held = self._watch(cell, folder, lease)
+        except OutOfDisk:
+            lease.give_back()
+            raise
+        if held:
             if cell.trial is not None and self._tries[cell.id] == TRIES and not self._stopped:
                 give_up(cell, folder, f"its process was killed {TRIES} times")
             lease.give_back()
@@ -133,7 +139,10 @@ class Worker:
                 process.terminate()
                 asked = True
         line.close()
+        code = process.exitcode
         process.close()
+        if code == FOUND_FULL:
+            raise OutOfDisk(folder, ", as far as its run had come")
         return held
 
     def _ended_early(self, cell: Cell, folder: Path) -> bool:

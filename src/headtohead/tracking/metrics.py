@@ -5,19 +5,27 @@ The long form lets any metric appear at any step without a new header, so that a
 
 from __future__ import annotations
 
-import csv
 import io
+import logging
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from headtohead.errors import UsageError
+from headtohead.files.reading import DamagedFile, read_text
 from headtohead.files.writing import append_text, replace_text
 from headtohead.tracking.record import Progress
+from headtohead.tracking.stages import multiple_of
 
 COLUMNS = ("step", "epoch", "tokens", "flops", "seconds", "name", "value")
 _HEADER = ",".join(COLUMNS) + "\n"
+_MOST_BYTES = 2**32
+_DIGITS = 30
+_SHOWN = 60
+"""Letters of a damaged line that an error shows."""
+_WAY_OUT = "remove that line, or put a copy of the file back; resuming the run leaves damaged lines out"
+_log = logging.getLogger(__name__)
 _NAME = re.compile(r"[^\s,\"]+")
 
 
@@ -90,29 +98,58 @@ class MetricsFile:
         return rows[-1].progress if rows else None
 
     def drop_after(self, step: int) -> None:
-        """Forget what was logged after this step: a resumed run logs it again."""
+        """Forget what a resumed run logs again: what came after this step, and its test, which it takes at its end;
+        lines that are damaged are forgotten too."""
         kept = io.StringIO(newline="")
         kept.write(_HEADER)
-        for progress, name, value in self._lines():
-            if progress.step <= step:
+        for progress, name, value in self._lines(mend=True):
+            if progress.step <= step and multiple_of(name.partition("/")[0]) is None:
                 p = progress
                 kept.write(f"{p.step},{p.epoch},{p.tokens},{_text(p.flops)},{p.seconds:.3f},{name},{_text(value)}\n")
         replace_text(self.path, kept.getvalue())
 
-    def _lines(self, only: Collection[str] | None = None) -> list[tuple[Progress, str, float]]:
-        if not self.path.exists():
-            return []
-        text = self.path.read_text(encoding="utf-8")
-        whole = text[: text.rfind("\n") + 1]  # a kill can tear the last line
-        rows = csv.reader(io.StringIO(whole, newline=""))
-        header = next(rows, None)
-        if header is not None and tuple(header) != COLUMNS:
-            raise UsageError(f"{self.path}: the columns are {', '.join(header)}; expected {', '.join(COLUMNS)}")
-        return [
-            (Progress(int(step), int(epoch), int(tokens), float(flops), float(seconds)), name, float(value))
-            for step, epoch, tokens, flops, seconds, name, value in rows
-            if only is None or name in only
-        ]
+    def _lines(
+        self, only: Collection[str] | None = None, *, mend: bool = False
+    ) -> Iterator[tuple[Progress, str, float]]:
+        """Yield the lines of the file; of damaged ones the first is refused, or with `mend` all are left out."""
+        try:
+            text = read_text(self.path, most=_MOST_BYTES, way_out=_WAY_OUT)
+        except FileNotFoundError:
+            return
+        header, *lines = text[: text.rfind("\n") + 1].splitlines() or [""]  # a kill can tear the last line
+        if header and header != _HEADER.rstrip():
+            raise UsageError(
+                f"{self.path}: the columns are {header.replace(',', ', ')[:_SHOWN]}; expected {', '.join(COLUMNS)}"
+            )
+        damaged = 0
+        for number, line in enumerate(lines, start=2):
+            try:
+                entry = _read(line, only)
+            except ValueError:
+                if not mend:
+                    what = f"is damaged in line {number} ({line[:_SHOWN]!r})"
+                    raise DamagedFile(self.path, what, _WAY_OUT) from None
+                damaged += 1
+                continue
+            if entry is not None:
+                yield entry
+        if damaged:
+            _log.warning("%s: %d damaged lines are left out", self.path, damaged)
+
+
+def _read(line: str, only: Collection[str] | None) -> tuple[Progress, str, float] | None:
+    """Return what a line says; None for a metric that is not asked for, ValueError for what is no such line."""
+    step, epoch, tokens, flops, seconds, name, value = line.split(",")
+    if only is not None and name not in only:
+        return None
+    progress = Progress(_whole(step), _whole(epoch), _whole(tokens), float(flops), float(seconds))
+    return progress, _checked(name), float(value)
+
+
+def _whole(text: str) -> int:
+    if len(text) > _DIGITS:
+        raise ValueError("more digits than any count has")
+    return int(text)
 
 
 def _text(number: float) -> str:

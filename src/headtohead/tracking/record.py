@@ -49,7 +49,7 @@ MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_pl
 FOUNDATION = "foundation"
 """The job of a run that others of its study start from."""
 
-Status = Literal["running", "finished", "diverged", "out_of_memory", "interrupted", "failed"]
+Status = Literal["running", "finished", "diverged", "out_of_memory", "out_of_disk", "interrupted", "failed"]
 
 
 @dataclass

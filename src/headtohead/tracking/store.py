@@ -8,13 +8,16 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from headtohead.errors import UsageError
+from headtohead.files.disk import OutOfDisk
+from headtohead.files.leftovers import sweep
 from headtohead.files.reading import DamagedFile, read_object, read_text, read_yaml
-from headtohead.files.writing import replace_text
+from headtohead.files.writing import replace_bytes, replace_text
 from headtohead.tracking.liveness import Heartbeat
 from headtohead.tracking.metrics import Curve, MetricsFile
 from headtohead.tracking.moved import as_named_now
@@ -30,6 +33,7 @@ _SLUG_LENGTH = 40
 _PARTS = ("task", "data", "model", "trainer")
 _ANOTHER_CONFIG = f"put a copy of it back; the same configuration stands in {RECORD} as `config`"
 _ANOTHER_TOKENIZER = "put a copy of it back, or train the run again: h2h train --from-run RUN"
+_ROOM, _ROOM_BYTES = ".room.part", 2**17
 DIED = "the process ended without a word: killed, or out of the machine's memory"
 
 
@@ -58,7 +62,11 @@ class RunFolder:
             except FileExistsError:
                 continue
             folder = cls(path)
-            folder._heartbeat.claim()
+            try:
+                folder._heartbeat.claim()
+            except OutOfDisk:
+                folder.abandon()
+                raise
             return folder
 
     @classmethod
@@ -146,6 +154,24 @@ class RunFolder:
         if record.status == "running" and not self._heartbeat.owner_lives():
             return "interrupted", DIED
         return record.status, record.reason
+
+    def keep_room(self) -> None:
+        """Hold as much of the disk as the record takes, so that a run which finds it full can still say so."""
+        replace_bytes(self.path / _ROOM, os.urandom(_ROOM_BYTES))
+
+    def give_room(self) -> None:
+        """Give that room up, and that of files which were never finished."""
+        (self.path / _ROOM).unlink(missing_ok=True)
+
+    def abandon(self) -> None:
+        """Remove a folder in which no run has begun, and no file that is not ours."""
+        if (self.path / RECORD).exists():
+            return
+        sweep(self.path)
+        for file in (self.path / CONFIG, self._heartbeat.path):
+            file.unlink(missing_ok=True)
+        with suppress(OSError):
+            self.path.rmdir()
 
     def write_config(self, text: str) -> None:
         """config.yaml, resolved; values that look like secrets are masked."""

@@ -17,6 +17,7 @@ from headtohead.errors import UsageError
 NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """How numbers that JSON lacks are written; read back as numbers in every field that is declared a number."""
 
+_SHOWN = 40
 _UNIONS = (Union, types.UnionType)
 
 
@@ -100,7 +101,7 @@ def _decode_dataclass(kind: type, value: Any, where: str) -> Any:
     unknown = sorted(value.keys() - set(names))
     missing = [name for name in names if name not in value]
     if unknown or missing:
-        told = [f"unknown {', '.join(map(shortened, unknown[:5]))}"] if unknown else []
+        told = [f"unknown {', '.join(name[:_SHOWN] for name in unknown[:5])}"] if unknown else []
         told += [f"missing {', '.join(missing)}"] if missing else []
         raise RecordError(f"{where}: {'; '.join(told)}. The fields are {', '.join(names)}")
     hints = _hints(kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
-from typing import Any
+from typing import Any, get_args
 
 from headtohead.tracking.record import Comparability, Place, Progress, RunRecord, Status, WandbLink
 from headtohead.tracking.telling import BESIDE
@@ -17,7 +17,7 @@ PAGE = 50
 """Runs asked for at once."""
 _STATES: Mapping[str, Status] = {"finished": "finished", "running": "running", "failed": "failed"}
 """Of W&B; crashed, killed and preempted ones were interrupted."""
-_STATUSES: tuple[Status, ...] = ("running", "finished", "diverged", "out_of_memory", "interrupted", "failed")
+_STATUSES: tuple[Status, ...] = get_args(Status)
 _OURS = ("validation", "test")
 _NON_FINITE = ("nan", "infinity", "-infinity", "inf", "-inf")
 

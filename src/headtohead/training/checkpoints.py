@@ -129,14 +129,13 @@ def _way_out(path: Path) -> str:
 
 
 def _further(run: Path) -> str:
-    """A run that has finished goes on only if it is given more steps."""
+    """A run that took all its steps goes on only if it is given more."""
     try:
-        record = RunFolder.open(run).read_record_as_written()
-        trainer = record.config["trainer"]
-        more = int(trainer["max_steps"]) + int(trainer["validate_every"])
+        trainer = RunFolder.open(run).read_record_as_written().config["trainer"]
+        steps, more = int(trainer["max_steps"]), int(trainer["validate_every"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
-    return f" trainer.max_steps={more}" if record.status == "finished" else ""
+    return f" trainer.max_steps={steps + more}" if last_step(run) >= steps else ""
 
 
 def save_weights(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from headtohead.files.disk import OutOfDisk, is_full
 from headtohead.tracking.record import Status
 from headtohead.training.parts import Parts
 
@@ -30,9 +31,17 @@ def outcome_of(error: BaseException, parts: Parts) -> tuple[Status, str]:
         return "diverged", f"{error}: lower optimizer.lr, lengthen schedule.warmup or {clipping}"
     if isinstance(error, Interrupted | KeyboardInterrupt | SystemExit):
         return "interrupted", str(error) or type(error).__name__
+    if is_full(error):
+        return "out_of_disk", _of_the_disk(error)
     if is_out_of_memory(error):
         return "out_of_memory", f"{_first_line(error)}: {_what_to_lower(parts)}"
     return "failed", f"{type(error).__name__}: {_first_line(error)}"
+
+
+def _of_the_disk(error: BaseException) -> str:
+    if isinstance(error, OutOfDisk):
+        return error.sentence("resume the run")
+    return f"the disk is full ({_first_line(error)}): free some room, then resume the run"
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -14,12 +15,13 @@ from headtohead.architectures.bag_of_words import BagOfWords
 from headtohead.architectures.contracts import Architecture
 from headtohead.components.kernels import kernels_in_use
 from headtohead.components.stack import Stack
+from headtohead.files.disk import OutOfDisk
 from headtohead.files.writing import write_each
 from headtohead.tracking.leaks import leak_sentence
 from headtohead.tracking.record import RunRecord, Status
 from headtohead.tracking.row_file import write_rows
 from headtohead.tracking.stages import TEST
-from headtohead.training.checkpoints import LAST, drop, load
+from headtohead.training.checkpoints import BEST, LAST, drop, is_whole, load
 from headtohead.training.checks import check_model, check_settings
 from headtohead.training.compiling import CompilingReport, compile_features
 from headtohead.training.data_module import RunData, rows_to_learn, rows_to_validate
@@ -103,7 +105,7 @@ class Run:
         checkpoint = self._checkpoint_to_resume()
         self._module = module = self._make_module(starts=checkpoint is None)
         if checkpoint is not None:
-            module.state = RunState(**load(checkpoint)["run"])
+            module.state = self._state_in(checkpoint)
         self._data = data = RunData(
             parts.data,
             parts.task,
@@ -185,10 +187,15 @@ class Run:
         session = self.session
         session.record.throughput = self._reporter.throughput()
         if self._module is not None:
-            session.note(self._module.state, self._meter.seconds)
-        if status == "finished":
+            session.take(self._module.state, self._meter.seconds)
+        try:
+            session.end(status, reason)
+        except OutOfDisk as full:
+            _log.error("%s; the record of this run still says that it runs", full.sentence("resume the run"))
+            session.record.status, session.record.reason = outcome_of(full, self.parts)
+        if session.record.status == "finished":
             drop(session.checkpoints, keep=self.parts.settings.keep_checkpoints)
-        session.close(status, reason)
+        session.leave()
 
     def _make_module(self, *, starts: bool) -> TrainingModule:
         """With the weights it starts from; those of a run that goes on come with its checkpoint."""
@@ -219,6 +226,14 @@ class Run:
             return path
         _log.info("%s was stopped before its first checkpoint: it starts again at step 0", run)
         return None
+
+    def _state_in(self, checkpoint: Path) -> RunState:
+        """As it was saved; where the checkpoint that was selected is damaged, validations to come select another."""
+        state, best = RunState(**load(checkpoint)["run"]), checkpoint.with_name(BEST)
+        if state.best_step is None or state.step >= self.parts.settings.max_steps or is_whole(best):
+            return state
+        _log.warning("%s of step %d is damaged or gone: the validations to come select another", best, state.best_step)
+        return replace(state, best_step=None, best_value=None, best_metrics={})
 
     def _peak_flops(self) -> float | None:
         """Of all devices together, for the number format in use."""

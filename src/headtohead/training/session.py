@@ -14,6 +14,8 @@ import yaml
 from headtohead.data.leaks import LEAKS
 from headtohead.data.order import OrderedSplit
 from headtohead.errors import UsageError
+from headtohead.files.disk import OutOfDisk
+from headtohead.files.leftovers import sweep
 from headtohead.metrics import Metric
 from headtohead.tasks.contracts import Task
 from headtohead.tracking.environment import collect_environment
@@ -42,6 +44,8 @@ class Session:
         self.record, self._folder = record, folder
         self._tracker: Tracker | None = None
         if folder is not None:
+            sweep(folder.path)
+            folder.keep_room()
             record.timing.started = record.timing.started or _now()
             folder.write_config(yaml.safe_dump(dict(parts.config), sort_keys=False, allow_unicode=True))
             folder.write_record(record)
@@ -68,7 +72,11 @@ class Session:
             folder, record = _reopened(identity.resume_from, identity.seed, parts.settings.max_steps)
         record.environment = collect_environment(describe(device, count=_num_devices(parts)))
         record.comparability = _comparability(parts, precision)
-        return cls(parts, record, folder, resumed=identity.resume_from is not None)
+        try:
+            return cls(parts, record, folder, resumed=identity.resume_from is not None)
+        except OutOfDisk:
+            folder.abandon()
+            raise
 
     @property
     def folder(self) -> Path:
@@ -81,22 +89,37 @@ class Session:
 
     def note(self, state: RunState, seconds: float) -> None:
         """Take over how far the run has come, and write it down."""
+        self.take(state, seconds)
+        self._write()
+
+    def take(self, state: RunState, seconds: float) -> None:
+        """Take over how far the run has come."""
         record = self.record
         record.progress = state.progress(seconds)
         record.selection.step, record.selection.value = state.best_step, state.best_value
         record.metrics["validation"] = dict(state.best_metrics)
-        self._write()
 
     def close(self, status: Status, reason: str | None) -> None:
+        """Write down how the run ended, and tell W&B."""
+        self.end(status, reason)
+        self.leave()
+
+    def end(self, status: Status, reason: str | None) -> None:
+        """Write down how the run ended, with the room that was kept for it."""
         record = self.record
         if status == "interrupted" and self._folder is not None:
             reason = why_ended_early(self._folder.path) or reason
         record.status, record.reason = status, reason
         record.timing.finished = _now()
+        if self._folder is not None:
+            self._folder.give_room()
         self._write()
+
+    def leave(self) -> None:
+        """Tell W&B what the record says."""
         if self._folder is not None and self._tracker is not None:
-            self._tracker.summary(summary_of(record))
-            self._tracker.finish(status, reason)
+            self._tracker.summary(summary_of(self.record))
+            self._tracker.finish(self.record.status, self.record.reason)
 
     def _write(self) -> None:
         if self._folder is not None:

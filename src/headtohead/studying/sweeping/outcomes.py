@@ -12,7 +12,7 @@ from headtohead.tracking.record import RunRecord
 from headtohead.tracking.store import RunFolder
 
 ENDED_EARLY = "ended early"
-_WORDS: Mapping[str, str] = {"interrupted": ENDED_EARLY, "out_of_memory": "out of memory"}
+_WORDS: Mapping[str, str] = {"interrupted": ENDED_EARLY, "out_of_memory": "out of memory", "out_of_disk": "out of disk"}
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ export const SORTS = [
   ["newest", "newest first"], ["oldest", "oldest first"], ["name", "name"], ["result", "result, best first"],
   ["status", "status"], ["parameters", "parameters"], ["step", "steps"],
 ];
-const STATUSES = ["running", "failed", "diverged", "out_of_memory", "unreadable", "interrupted", "finished"];
+const STATUSES = ["running", "failed", "diverged", "out_of_memory", "out_of_disk", "unreadable", "interrupted", "finished"];
 const START_WITH = 40;
 
 /** Smaller is better; without a result, worst. Losses alone are better small, where the run does not say. */
