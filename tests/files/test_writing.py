@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from faulty_disk import FullDisk, Operation, RecordingDisk, states_after_a_power_cut
 
+from faulty_disk import FullDisk, Operation, RecordingDisk, states_after_a_power_cut
 from headtohead.files import writing
 from headtohead.files.disk import OutOfDisk, is_full
 from headtohead.files.leftovers import sweep

@@ -205,15 +205,19 @@ def _of_finished(plan: Plan, arm: str, records: Records) -> float | None:
     spans: dict[bool, list[float]] = {True: [], False: []}
     for cell in plan.of_arm(arm):
         record = records[cell]
-        if record is not None and record.status == "finished" and record.timing.starts == 1:
-            spans[cell.counts].append(_span(record) / _share(cell.config["trainer"]["max_steps"], whole))
+        if record is None or record.status != "finished" or record.timing.starts != 1:
+            continue
+        if (span := _span(record)) is not None:
+            spans[cell.counts].append(span / _share(cell.config["trainer"]["max_steps"], whole))
     found = spans[True] or spans[False]
     return fmean(found) if found else None
 
 
-def _span(record: RunRecord) -> float:
+def _span(record: RunRecord) -> float | None:
+    """None where the record, which somebody else may have written, does not tell."""
     started, finished = record.timing.started, record.timing.finished
-    assert started is not None and finished is not None, "a finished run has both"
+    if started is None or finished is None:
+        return None
     return (datetime.fromisoformat(finished) - datetime.fromisoformat(started)).total_seconds()
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -220,11 +221,22 @@ def from_json(text: str, *, where: str = "record") -> RunRecord:
     if not isinstance(data, dict):
         raise RecordError(f"{where} is {type(data).__name__}; expected an object")
     record: RunRecord = decode(RunRecord, _migrate(data, where), where)
+    for name in ("started", "finished"):
+        _check_time(getattr(record.timing, name), f"{where}.timing.{name}")
     for name in _SECTIONS:
         if not isinstance(record.config.get(name, {}), dict):
             raise RecordError(f"{where}.config.{name} is {shortened(record.config[name])}; expected an object")
     record.config = as_named_now(record.config)
     return record
+
+
+def _check_time(text: str | None, where: str) -> None:
+    try:
+        if text is None or datetime.fromisoformat(text).tzinfo is not None:
+            return
+    except ValueError:
+        pass
+    raise RecordError(f"{where} is {shortened(text)}; expected a time such as 2026-01-31T12:00:00+00:00")
 
 
 def _migrate(data: dict[str, Any], where: str) -> dict[str, Any]:

@@ -1,0 +1,112 @@
+"""The law of all doors: whatever became of a file, a command says so in a sentence, executes nothing, loses nothing."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from damage import CANARY, damage, restore, snapshot
+from workplace import build
+
+from doors import DOORS, Door
+from headtohead.cli import COMMANDS, main
+
+QUICK = 100
+_PATIENCE = 10.0
+_MOST_LINES = 6
+_PAIRS = [(door, pattern) for doors in DOORS.values() for door in doors for pattern in door.reads]
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[Path, bytes]]]:
+    """The working folder and what is in it, built once."""
+    folder, before = tmp_path_factory.mktemp("doors"), Path.cwd()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADTOHEAD_CACHE", str(folder / "cache"))
+        os.chdir(folder)
+        try:
+            build()
+            for doors in DOORS.values():  # caches of data are filled, so that a case is quick
+                for door in doors:
+                    main(list(door.arguments))
+            files = {path: held for path, held in snapshot().items() if not path.is_relative_to("new")}
+        finally:
+            os.chdir(before)
+    yield folder, files
+
+
+def test_every_command_is_in_the_table() -> None:
+    assert DOORS.keys() == COMMANDS.keys()
+
+
+def check(
+    door: Door, pattern: str, draw: random.Random, files: dict[Path, bytes], said: pytest.CaptureFixture[str]
+) -> None:
+    """Damage one of the files and call the command."""
+    restore(files)
+    target = draw.choice(sorted(Path().glob(pattern)))
+    kind = damage(target, draw)
+    before = snapshot()
+    said.readouterr()
+    began = time.monotonic()
+    with _ended_after(2 * _PATIENCE):
+        code = main(list(door.arguments))
+    took = time.monotonic() - began
+    shown = said.readouterr().err
+    what = f"{kind} {target}, {' '.join(door.arguments)}: {code}\n{shown}"
+
+    assert not Path(CANARY).exists(), f"executed: {what}"
+    assert "Traceback" not in shown and "HEADTOHEAD_DEBUG" not in shown, what
+    assert code in (0, 1, 2), what
+    assert took < _PATIENCE, f"{took:.0f} s: {what}"
+    if code:
+        errors = [line for line in shown.splitlines() if line]
+        assert len(errors) <= _MOST_LINES and max(map(len, errors), default=0) < 2000, what
+        assert target.stem in shown or target.parent.name in shown or "=" in shown, f"names no file or field: {what}"
+    if code == 2:
+        after = snapshot()
+        assert {path: after.get(path) for path in before} == before, f"lost: {what}"
+
+
+@contextmanager
+def _ended_after(seconds: float) -> Iterator[None]:
+    """A command that waits without end fails its own case, and no other."""
+
+    def fail(number: int, frame: object) -> None:
+        raise TimeoutError(f"no end after {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def inside(place: tuple[Path, dict[Path, bytes]], monkeypatch: pytest.MonkeyPatch) -> dict[Path, bytes]:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(place[0] / "cache"))
+    monkeypatch.chdir(place[0])
+    return place[1]
+
+
+@pytest.mark.parametrize("number", range(QUICK))
+def test_a_damaged_file_is_told_in_a_sentence(
+    number: int, inside: dict[Path, bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each file of each command once, in turn, by damage that stays the same from call to call."""
+    check(*_PAIRS[number % len(_PAIRS)], random.Random(number), inside, capsys)
+
+
+def test_drawn_damage_is_told_in_a_sentence(
+    draw_seed: int, inside: dict[Path, bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    draw = random.Random(f"drawn {draw_seed}")
+    check(*draw.choice(_PAIRS), draw, inside, capsys)
