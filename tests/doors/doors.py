@@ -30,7 +30,7 @@ def _composed(command: str, *more: str) -> Door:
 
 DOORS: dict[str, tuple[Door, ...]] = {
     "train": (
-        Door(("train", f"resume_from={RUN}", "trainer.max_steps=2"), (_RECORD, _LAST, f"{RUN}/heartbeat.json")),
+        Door(("train", f"resume_from={RUN}", "trainer.max_steps=2"), (_RECORD, _LAST)),
         Door(
             ("train", f"resume_from={RUN}", "trainer.max_steps=3", "output_dir=new"),
             (_RECORD, _LAST, _BEST, _METRICS, _TOKENIZER, _CONFIG),
@@ -47,7 +47,7 @@ DOORS: dict[str, tuple[Door, ...]] = {
         Door(("study", "asked", "--config-dir", "conf", "--plan"), ("conf/study/asked.yaml", _REGISTRATION, _RECORDS)),
         Door(
             ("study", "asked", "--config-dir", "conf"),
-            (_REGISTRATION, _RECORDS, f"{STUDY_FOLDER}/runs/*/metrics.csv", f"{STUDY_FOLDER}/verdict.json"),
+            (_REGISTRATION, f"{STUDY_FOLDER}/runs/*/metrics.csv", f"{STUDY_FOLDER}/verdict.json"),
         ),
     ),
     "sweep": (Door(("sweep", "sweep.yaml", "--plan"), ("sweep.yaml",)),),
@@ -98,7 +98,7 @@ DOORS: dict[str, tuple[Door, ...]] = {
                 "--budget",
                 "equal_parameters",
                 "--move",
-                "model.d_model",
+                "width",
             ),
             (_NORM,),
         ),

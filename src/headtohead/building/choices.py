@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from headtohead.building.errors import ConfigurationError, unknown
+from headtohead.files.reading import read_text
 
 FOUND_BY_ITSELF = Path("headtohead") / "conf"
 """Below the working folder: a user's own YAML files, by group."""
@@ -63,19 +64,18 @@ class Choice:
     @property
     def description(self) -> str:
         """Its first comment line that is no package header."""
-        with self.path.open(encoding="utf-8") as file:
-            for line in file:
-                if not line.startswith("#"):
-                    return ""
-                text = line.lstrip("#").strip()
-                if text and not text.startswith("@package"):
-                    return text
+        for line in read_text(self.path).splitlines():
+            if not line.startswith("#"):
+                return ""
+            text = line.lstrip("#").strip()
+            if text and not text.startswith("@package"):
+                return text
         return ""
 
     @property
     def target(self) -> str:
         """The class that it names in its first `_target_` line, if any."""
-        for line in self.path.read_text(encoding="utf-8").splitlines():
+        for line in read_text(self.path).splitlines():
             key, _, rest = line.partition(":")
             if key == "_target_":
                 return rest.partition("#")[0].strip()

@@ -16,6 +16,7 @@ from headtohead.building.errors import ConfigurationError, show, unknown
 from headtohead.building.model_sizes import without_unasked
 from headtohead.building.naming import run_name
 from headtohead.building.overrides import prepare
+from headtohead.building.own_files import check_all, check_chosen
 from headtohead.building.plain_choices import plain_choices, replaced
 from headtohead.building.published import starts_published, with_its_choices
 from headtohead.building.resuming import continued
@@ -53,7 +54,9 @@ def _compose_by_hydra(
     from hydra.errors import HydraException
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
 
+    check_chosen(overrides, folders[1:])
     choices, values = _choices_and_values(overrides)
     try:
         config, chosen = _with_choices(root, choices, tuple(folders))
@@ -61,7 +64,8 @@ def _compose_by_hydra(
         plain = OmegaConf.to_container(config, resolve=True)
     except ConfigurationError:
         raise
-    except (HydraException, OmegaConfBaseException, ValueError) as error:
+    except (HydraException, OmegaConfBaseException, ValueError, YAMLError, RecursionError) as error:
+        check_all(folders[1:])
         raise ConfigurationError(_one_sentence(error)) from error
     assert isinstance(plain, dict)
     return (

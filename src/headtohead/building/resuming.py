@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,7 @@ def _recorded(run: Path) -> dict[str, Any] | None:
     from headtohead.tracking.store import RECORD, RunFolder
 
     folder = run if run.is_dir() else run.parent
-    if not (folder / RECORD).is_file():
+    if not os.path.lexists(folder / RECORD):
         return None
     config = RunFolder.open(folder).read_record_as_written().config
     return {**config, "choices": dict(config.get("choices") or {})} if config else None

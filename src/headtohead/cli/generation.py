@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from headtohead.building.errors import ConfigurationError
 from headtohead.cli.arguments import Parser, parse, parser
 from headtohead.cli.terminal import note, out, paint
+from headtohead.files.reading import DamagedFile, read_text
 
 if TYPE_CHECKING:
     from headtohead.examining.generation.prompts import Prompt
@@ -125,10 +126,11 @@ def _prompts(given: argparse.Namespace) -> list[Prompt]:
 
 def _lines(file: str) -> list[str]:
     try:
-        return Path(file).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no UTF-8"
-        raise ConfigurationError(f"--prompts {file} cannot be read ({reason}): give a text file") from None
+        return read_text(Path(file)).splitlines()
+    except FileNotFoundError:
+        raise ConfigurationError(f"--prompts {file} does not exist: give a text file") from None
+    except DamagedFile as damage:
+        raise ConfigurationError(f"--prompts {damage}: give a text file in UTF-8") from None
 
 
 def _ids(text: str) -> list[int]:

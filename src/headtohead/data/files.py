@@ -9,6 +9,7 @@ import zlib
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Collection, Iterable
 from pathlib import Path
+from stat import S_ISREG
 
 from headtohead.data.contracts import DataError, SplitName
 
@@ -30,16 +31,29 @@ def existing(path: str | None, field: str, example: str) -> Path:
     if path is None:
         raise DataError(f"{field} is missing: give {example}.")
     found = Path(path).expanduser()
-    if not found.exists():
-        raise DataError(f"{field}={path} does not exist (from {Path.cwd()}): correct the path.")
+    try:
+        found.stat()
+    except FileNotFoundError:
+        raise DataError(f"{field}={path} does not exist (from {Path.cwd()}): correct the path.") from None
+    except OSError as error:
+        raise _unreadable(found, error) from error
+    if not (found.is_file() or found.is_dir()):
+        raise DataError(f"{field}={path} is neither a file nor a folder: correct the path.")
     return found
 
 
 def bytes_of(file: Path) -> bytes:
     try:
+        _refuse_irregular(file)
         return file.read_bytes()
     except OSError as error:
         raise _unreadable(file, error) from error
+
+
+def _refuse_irregular(file: Path) -> None:
+    """A pipe would be waited for without end."""
+    if not S_ISREG(file.stat().st_mode) and not file.is_dir():
+        raise DataError(f"{file} is no regular file: give one.")
 
 
 def _unreadable(file: Path, error: OSError) -> DataError:
@@ -77,6 +91,7 @@ def _unpacked(file: Path, content: bytes) -> bytes:
 def content_digest(file: Path) -> str:
     """Of whatever size: never all of it is in memory."""
     try:
+        _refuse_irregular(file)
         with file.open("rb") as opened:
             return hashlib.file_digest(opened, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
     except OSError as error:

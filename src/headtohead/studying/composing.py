@@ -16,6 +16,7 @@ from headtohead.building.choices import config_folders
 from headtohead.building.configuration import Config, compose_checked
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.overrides import key_of
+from headtohead.files.reading import read_text
 
 _ROOT = ("seed", "name", "group", "output_dir")
 _NODES = ("optimizer", "schedule", "trainer")
@@ -33,9 +34,7 @@ class Composer:
         self._known: dict[tuple[str, ...], Config] = {}
         self._rests: dict[tuple[str, ...], Config | None] = {}
         self._refers = any(
-            _REFERENCE in path.read_text(encoding="utf-8")
-            for folder in config_folders(config_dir)
-            for path in folder.rglob("*.yaml")
+            _REFERENCE in read_text(path) for folder in config_folders(config_dir) for path in folder.rglob("*.yaml")
         )
 
     def composed(self, overrides: Sequence[str]) -> Config:

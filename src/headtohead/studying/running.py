@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +28,7 @@ DONE: tuple[Status, ...] = ("finished", "diverged", "out_of_memory", "failed")
 
 def record_of(folder: Path) -> RunRecord | None:
     """None where the run was never begun; one whose process is gone reads as interrupted."""
-    return RunFolder.open(folder).read_record() if (folder / RECORD).is_file() else None
+    return RunFolder.open(folder).read_record() if os.path.lexists(folder / RECORD) else None
 
 
 def ended_record(folder: Path) -> RunRecord | None:

@@ -74,7 +74,7 @@ class RunFolder:
         """A folder whose name, the run's id, the caller chose; one that a killed process left without a record too."""
         folder = Path(path).absolute()
         folder.mkdir(parents=True, exist_ok=True)
-        if (folder / RECORD).exists():
+        if os.path.lexists(folder / RECORD):
             raise RecordError(f"{path} holds a run already: resume it, or choose another folder")
         run = cls(folder)
         run._heartbeat.claim()
@@ -85,7 +85,7 @@ class RunFolder:
         """An existing run, by its folder or by a file in it."""
         given = Path(path).absolute()
         folder = given if given.is_dir() else given.parent
-        if not (folder / RECORD).is_file():
+        if not os.path.lexists(folder / RECORD):
             raise RecordError(f"{path} holds no {RECORD}: name the folder of a run, outputs/<group>/<run-id>")
         return cls(folder)
 
@@ -165,7 +165,7 @@ class RunFolder:
 
     def abandon(self) -> None:
         """Remove a folder in which no run has begun, and no file that is not ours."""
-        if (self.path / RECORD).exists():
+        if os.path.lexists(self.path / RECORD):
             return
         sweep(self.path)
         for file in (self.path / CONFIG, self._heartbeat.path):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headtohead.comparing.foreign.columns import TableError
+from headtohead.files.reading import DamagedFile, read_text
 
 _MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "-", "inf", "+inf", "-inf", "infinity", "-infinity"))
 _OVERFLOWS = 1e300
@@ -68,8 +69,8 @@ class Row:
 def read_rows(path: Path) -> tuple[list[str], list[Row]]:
     """Header and rows; separated by commas, semicolons or tabs."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_text(path)
+    except (OSError, DamagedFile) as error:
         raise TableError(f"{path} cannot be read as a CSV file in UTF-8: {error}") from None
     return rows_of(text, str(path))
 

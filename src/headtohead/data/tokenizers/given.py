@@ -12,6 +12,7 @@ from headtohead.data.contracts import DataError
 from headtohead.data.places import hub_cache, hub_endpoint, is_offline
 from headtohead.data.tokenizers.published import FILE, FILES_OF_NAMES, published_tokenizer
 from headtohead.data.tokenizers.tokenizer import Tokenizer, TokenizerKind
+from headtohead.files.reading import read_json, read_text
 
 HUB = "hf:"
 _CONFIG = "config.json"
@@ -56,7 +57,7 @@ def _read(opened: Open, origin: str) -> Tokenizer:
             f"tokenizers library)."
         )
     try:
-        text = description.read_text(encoding="utf-8")
+        text = read_text(description)
         named = {key: value for file in FILES_OF_NAMES for key, value in _json(opened(file)).items()}
         config = _json(opened(_CONFIG))
     except (OSError, ValueError) as error:
@@ -68,14 +69,14 @@ def _of_a_run(description: str) -> Tokenizer | None:
     """The tokenizer that a run has left in its folder, where this is one."""
     try:
         told = json.loads(description)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     is_ours = isinstance(told, dict) and {"kind", "pieces", "merges"} <= told.keys()
     return Tokenizer.from_dict(told) if is_ours else None
 
 
 def _json(path: Path | None) -> dict[str, Any]:
-    read = {} if path is None else json.loads(path.read_text(encoding="utf-8"))
+    read = {} if path is None else read_json(path)
     return read if isinstance(read, dict) else {}
 
 

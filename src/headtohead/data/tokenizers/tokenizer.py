@@ -9,10 +9,11 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from headtohead.data.contracts import DataError
 from headtohead.data.storage import Ragged, smallest_integer
 from headtohead.data.tokenizers.cutting import cut
 from headtohead.data.tokenizers.framing import framed
@@ -21,6 +22,7 @@ from headtohead.data.tokenizers.special import MASK, OURS, SPECIAL_TOKENS, UNK, 
 TokenizerKind = Literal["char", "byte", "bpe", "unigram", "wordpiece", "published"]
 TokenizerName: TypeAlias = str
 """What data.tokenizer may be: a kind that is learned, the place of a tokenizer.json, or hf:NAME."""
+_LONGEST_REASON = 200
 _PIECES_AT_ONCE = 4096
 _SHOWN = {MASK: b"<mask>", UNK: b"<unk>"}
 
@@ -132,8 +134,30 @@ class Tokenizer:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Tokenizer:
-        pieces = tuple(piece.encode("latin-1") for piece in stored["pieces"])
-        return cls(stored["kind"], pieces, stored["merges"], SpecialIds.of(stored))
+        """Return the tokenizer that a run has stored; DataError where it is not as `to_dict` writes it."""
+        try:
+            pieces = tuple(piece.encode("latin-1") for piece in stored["pieces"])
+            made = cls(stored["kind"], pieces, stored["merges"], SpecialIds.of(stored))
+            made._check()
+        except Exception as error:  # the tokenizers library raises no narrower kind
+            reason = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
+            raise DataError(
+                f"the tokenizer.json of a run is damaged ({reason}): put a copy of it back, or train the run again "
+                "(h2h train --from-run RUN)."
+            ) from error
+        return made
+
+    def _check(self) -> None:
+        if self.kind not in get_args(TokenizerKind) or not isinstance(self.merges, str):
+            raise ValueError(f"kind is {self.kind!r}")
+        if any(
+            not isinstance(number, int) for number in asdict(self.special).values() if not isinstance(number, tuple)
+        ):
+            raise ValueError("the numbers of special tokens are no numbers")
+        if self.kind == "char":
+            self._id_of_code_point  # noqa: B018 - made once, and kept
+        elif self.kind != "byte":
+            self._library  # noqa: B018 - likewise
 
     def _piece(self, token: int) -> bytes:
         if token >= self.vocab_size:  # A model may have been given a larger vocabulary than its data's.
