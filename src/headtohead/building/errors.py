@@ -8,6 +8,9 @@ from typing import Any
 
 from headtohead.errors import UsageError
 
+_LONGEST = 300
+"""Letters of one value."""
+
 
 class ConfigurationError(UsageError):
     """A configuration that is refused; its message is for the user, one sentence."""
@@ -25,7 +28,8 @@ def show(value: Any) -> str:
         return "{" + ", ".join(f"{key}: {show(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(show(item) for item in value) + "]"
-    return str(value)
+    text = str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
 def one_of(names: Iterable[str]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,9 +16,10 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.building.build import build_data, build_task, make_model
 from headtohead.data.contracts import DataSource
 from headtohead.data.tokenizers import is_given
+from headtohead.files.reading import DamagedFile
 from headtohead.tasks.contracts import Task
 from headtohead.tracking.record import RunRecord
-from headtohead.tracking.store import RunFolder, load_run
+from headtohead.tracking.store import CONFIG, RunFolder, load_run
 from headtohead.training.checkpoints import put_best
 
 if TYPE_CHECKING:
@@ -41,11 +43,13 @@ class FinishedRun:
         """Read as it was trained, with the run's own tokenizer where that was another's or came from a file."""
         is_not_learned = self.config.get("init_from") or is_given(str(self.config["data"].get("tokenizer", "")))
         own = {"init_from": str(self.folder)} if is_not_learned else {}
-        return build_data({**self.config, **own})
+        with self._made_of("data"):
+            return build_data({**self.config, **own})
 
     @cached_property
     def task(self) -> Task:
-        return build_task(self.config, self.data.spec())
+        with self._made_of("task"):
+            return build_task(self.config, self.data.spec())
 
     @cached_property
     def model(self) -> Architecture:
@@ -115,7 +119,8 @@ class FinishedRun:
 
     def model_with(self, changed: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Architecture:
         """The model of a configuration that differs where its weights do not (a longer context, a rotary scaling)."""
-        model = make_model(changed(self.config))
+        with self._made_of("model"):
+            model = make_model(changed(self.config))
         put_best(self.folder, model)
         return model.eval()
 
@@ -128,6 +133,15 @@ class FinishedRun:
         from headtohead.examining.probe.subject import of_text
 
         return attend(self, of_text(self, text, second, target))
+
+    @contextmanager
+    def _made_of(self, part: str) -> Iterator[None]:
+        """A configuration that somebody has changed by hand may fit no constructor, and each says so in its own way."""
+        try:
+            yield
+        except (TypeError, AttributeError, KeyError, IndexError, OverflowError) as error:
+            reason = f"its {part} cannot be made ({type(error).__name__}: {error})"
+            raise DamagedFile(self.folder / CONFIG, reason, "put the file back as the run wrote it") from error
 
 
 def device_for(config: Mapping[str, Any]) -> torch.device:

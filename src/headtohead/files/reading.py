@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from headtohead.errors import UsageError
 
@@ -44,6 +44,15 @@ def read_text(path: Path, *, most: int = MOST_BYTES, way_out: str = "") -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DamagedFile(path, f"is not UTF-8 text (byte {error.start})", way_out) from None
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading; DamagedFile for a folder, or for a pipe, which would be waited for."""
+    file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 - Path.open takes no opener
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise DamagedFile(path, "is no regular file")
+    return file
 
 
 def read_json(path: Path, *, way_out: str = "") -> Any:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from headtohead.files.reading import read_object
 from headtohead.files.writing import replace_text
 
 STALE_SECONDS = 1800.0
@@ -59,8 +60,8 @@ class Heartbeat:
 
     def owner(self) -> Owner | None:
         try:
-            return Owner(**json.loads(self.path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError, RecursionError):
+            return Owner(**read_object(self.path))
+        except (OSError, ValueError, TypeError):
             return None
 
     def is_mine(self) -> bool:

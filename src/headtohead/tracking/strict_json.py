@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import reprlib
+import sys
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -18,6 +19,7 @@ NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """How numbers that JSON lacks are written; read back as numbers in every field that is declared a number."""
 
 _SHOWN = 40
+_TOO_LARGE = 10**100
 _UNIONS = (Union, types.UnionType)
 
 
@@ -131,8 +133,10 @@ def _decode_scalar(kind: Any, value: Any, where: str) -> Any:
     if kind is float:
         if isinstance(value, str) and value in NON_FINITE:
             return NON_FINITE[value]
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max:
             return float(value)
+    elif kind is int and isinstance(value, int) and abs(value) >= _TOO_LARGE:
+        pass
     elif isinstance(value, kind if isinstance(kind, type) else get_origin(kind)) and (
         kind is bool or not isinstance(value, bool)
     ):

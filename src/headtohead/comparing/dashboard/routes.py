@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from importlib.util import find_spec
@@ -59,6 +60,8 @@ class Routes:
             return asked(parse_qs(query, keep_blank_values=True, errors="replace"))
         except (NotThereError, FileNotFoundError) as error:
             return refusal(404, str(error) if isinstance(error, NotThereError) else "the file is gone")
+        except (OSError, UsageError, csv.Error) as error:
+            return refusal(404, f"a file of it cannot be read: {error}")
 
     def _runs(self, query: Query) -> Answer:
         return as_json(self.index.changes(_one(query, "since", "")))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from headtohead.files.reading import DamagedFile, open_regular
 from headtohead.tracking.metrics import COLUMNS
 from headtohead.tracking.record import Progress
 
@@ -78,8 +79,8 @@ def _point(line: bytes) -> Point | None:
 def read_on(path: Path, place: Place) -> Piece:
     """What was added since; a line that is still being written is left for the next time."""
     try:
-        handle = path.open("rb")
-    except FileNotFoundError:
+        handle = open_regular(path)
+    except (OSError, DamagedFile):
         return Piece(Place(), anew=place != Place(), text=b"")
     with handle:
         facts = os.fstat(handle.fileno())
