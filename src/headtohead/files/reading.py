@@ -30,12 +30,12 @@ class DamagedFile(UsageError):  # noqa: N818 - says what a file is, like the err
 def read_text(path: Path, *, most: int = MOST_BYTES, way_out: str = "") -> str:
     """Return the text of a regular file in UTF-8; FileNotFoundError where there is none, DamagedFile for all else."""
     try:
-        with open(path, "rb", opener=_without_waiting) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise DamagedFile(path, "is no regular file", way_out)
+        with open_regular(path) as file:
             content = file.read(most + 1)
     except FileNotFoundError:
         raise
+    except DamagedFile as damage:
+        raise DamagedFile(path, damage.what, way_out) from None
     except OSError as error:
         raise DamagedFile(path, f"cannot be read ({error.strerror})", way_out) from None
     if len(content) > most:

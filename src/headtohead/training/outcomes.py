@@ -7,6 +7,7 @@ import torch
 from headtohead.files.disk import OutOfDisk, is_full
 from headtohead.tracking.record import Status
 from headtohead.training.parts import Parts
+from headtohead.training.peers import lost_process
 
 _ALLOCATORS_WORDS = ("out of memory", "not enough memory", "DefaultCPUAllocator", "can't allocate memory")
 
@@ -33,6 +34,8 @@ def outcome_of(error: BaseException, parts: Parts) -> tuple[Status, str]:
         return "interrupted", str(error) or type(error).__name__
     if is_full(error):
         return "out_of_disk", _of_the_disk(error)
+    if (lost := lost_process(error)) is not None:
+        return "interrupted", lost
     if is_out_of_memory(error):
         return "out_of_memory", f"{_first_line(error)}: {_what_to_lower(parts)}"
     return "failed", f"{type(error).__name__}: {_first_line(error)}"

@@ -34,6 +34,7 @@ from headtohead.training.meter import Meter
 from headtohead.training.module import TrainingModule
 from headtohead.training.outcomes import outcome_of
 from headtohead.training.parts import Parts
+from headtohead.training.peers import lost_process
 from headtohead.training.precision import Precision
 from headtohead.training.prober import Prober
 from headtohead.training.processes import take_part
@@ -77,7 +78,7 @@ def train(parts: Parts) -> RunRecord:
             run.close(status, reason)
             if status == "failed" or isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
-            if is_main_process():
+            if is_main_process() or lost_process(error):
                 _log.error("%s: %s", status, reason)
         else:
             run.close("finished", None)

@@ -16,6 +16,7 @@ from torch.distributed.rendezvous import rendezvous
 from torch.optim import Optimizer
 from typing_extensions import override
 
+from headtohead.training.peers import introduce
 from headtohead.training.sharding import divided, load_whole, whole, whole_state
 
 _MEETINGS = itertools.count()
@@ -83,10 +84,12 @@ def _meet(strategy: Copies | Spread) -> None:
     assert environment is not None
     strategy.set_world_ranks()
     rank, size = environment.global_rank(), environment.world_size()
-    store = _store(environment.main_address, environment.main_port, rank, size)
+    shared = _store(environment.main_address, environment.main_port, rank, size)
+    store = dist.PrefixStore(f"run_{next(_MEETINGS)}", shared)  # type: ignore[attr-defined]
+    introduce(store, rank, size)
     dist.init_process_group(
         strategy.process_group_backend,
-        store=dist.PrefixStore(f"run_{next(_MEETINGS)}", store),  # type: ignore[attr-defined]
+        store=store,
         rank=rank,
         world_size=size,
         device_id=None if strategy.root_device.type == "cpu" else strategy.root_device,

@@ -1,0 +1,56 @@
+"""A process of several that is killed: the others say which, and how to go on; what was trained is not lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from programs import records_of
+from runs import make_model, parts
+
+from headtohead.tracking.liveness import Owner
+from headtohead.training import peers
+from headtohead.training.outcomes import outcome_of
+from headtohead.training.peers import lost_process
+from headtohead.training.run import train
+
+KILLED = """
+import os, signal
+from interruptions import at_batch
+from headtohead.training.distributed import is_main_process
+
+data = at_batch(9, lambda: None if is_main_process() else os.kill(os.getpid(), signal.SIGKILL))
+tell(train(parts(folder, make_model=still, strategy="ddp", devices=2, data=data)))
+"""
+
+
+def test_the_words_of_a_lost_connection_become_the_process_that_died(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Owner.this_process()
+    gone = Owner(pid=2**22 + 1, started="0", machine=own.machine)
+    error = RuntimeError("[../gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1234")
+    monkeypatch.setattr(peers, "_peers", [own, gone])
+
+    assert outcome_of(error, parts(tmp_path)) == ("interrupted", lost_process(error))
+    assert f"of the run's 2 processes, rank 1 (pid {gone.pid}) died" in (lost_process(error) or "")
+    assert lost_process(RuntimeError("shapes do not match")) is None
+
+    monkeypatch.setattr(peers, "_peers", [own, Owner(pid=1, started="0", machine="another")])
+    monkeypatch.setattr(peers, "_PATIENCE", 0.01)
+    assert lost_process(error) == "the connection to another of the run's 2 processes is gone: resume the run"
+
+    monkeypatch.setattr(peers, "_peers", [])
+    assert lost_process(error) is None
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_killed_process_is_named_and_its_run_goes_on(tmp_path: Path) -> None:
+    (record,) = records_of(KILLED, tmp_path)
+    assert record.status == "interrupted"
+    assert record.reason is not None and "of the run's 2 processes, rank 1 (pid" in record.reason
+    assert "resume the run" in record.reason
+
+    resumed = train(parts(tmp_path, make_model=make_model, resume_from=record.path))
+    assert resumed.status == "finished"
