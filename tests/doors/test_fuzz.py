@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import time
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from damage import CANARY, damage, restore, snapshot
-from workplace import build
 
 from doors import DOORS, Door
 from headtohead.cli import COMMANDS, main
@@ -21,24 +19,6 @@ QUICK = 100
 _PATIENCE = 10.0
 _MOST_LINES = 6
 _PAIRS = [(door, pattern) for doors in DOORS.values() for door in doors for pattern in door.reads]
-
-
-@pytest.fixture(scope="session")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[Path, bytes]]]:
-    """The working folder and what is in it, built once."""
-    folder, before = tmp_path_factory.mktemp("doors"), Path.cwd()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HEADTOHEAD_CACHE", str(folder / "cache"))
-        os.chdir(folder)
-        try:
-            build()
-            for doors in DOORS.values():  # caches of data are filled, so that a case is quick
-                for door in doors:
-                    main(list(door.arguments))
-            files = {path: held for path, held in snapshot().items() if not path.is_relative_to("new")}
-        finally:
-            os.chdir(before)
-    yield folder, files
 
 
 def test_every_command_is_in_the_table() -> None:
@@ -88,13 +68,6 @@ def _ended_after(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-@pytest.fixture
-def inside(place: tuple[Path, dict[Path, bytes]], monkeypatch: pytest.MonkeyPatch) -> dict[Path, bytes]:
-    monkeypatch.setenv("HEADTOHEAD_CACHE", str(place[0] / "cache"))
-    monkeypatch.chdir(place[0])
-    return place[1]
 
 
 @pytest.mark.parametrize("number", range(QUICK))

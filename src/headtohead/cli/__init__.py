@@ -41,6 +41,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
 INTERRUPTED = 130
 FAILED = 1
 REFUSED = 2
+_LONGEST = 1500
+"""Letters of a sentence: what somebody wrote into a file may be long, and the way out stands at the end."""
 _PACKAGE = Path(__file__).parents[1]
 
 
@@ -111,7 +113,8 @@ def _find_classes_here() -> None:
 def _sentence(error: Exception) -> str:
     """One line; an error that is not ours also says which file it is about, or where in the package it arose."""
     if isinstance(error, UsageError):
-        return " ".join(str(error).split())
+        text = " ".join(str(error).split())
+        return text if len(text) <= _LONGEST else f"{text[: _LONGEST * 2 // 3]} ... {text[-_LONGEST // 3 :]}"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     frames = traceback.extract_tb(error.__traceback__)
