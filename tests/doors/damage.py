@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+_GROWN_BY = 500_000
 CANARY = "somebody-was-here"
 """A file that appears in the working folder if a file's content is executed."""
 _ODD_VALUES: tuple[Any, ...] = (None, True, -1, 10**400, 1e308, "", "x" * 3000, [], [[]], {}, {"_target_": "os.system"})
@@ -88,7 +89,8 @@ def digits(content: bytes, draw: random.Random, path: Path) -> bytes:
 
 def grown(content: bytes, draw: random.Random, path: Path) -> bytes:
     del path
-    return content + draw.choice([b"x", b"[", b"\n", b"1,", content or b"y"]) * 200_000
+    unit = draw.choice([b"x", b"[", b"\n", b"1,", content or b"y"])
+    return content + unit * (_GROWN_BY // len(unit))
 
 
 def utf_16(content: bytes, draw: random.Random, path: Path) -> bytes:

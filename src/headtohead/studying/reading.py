@@ -22,6 +22,7 @@ from headtohead.studying.study import Study
 if TYPE_CHECKING:
     from yaml.nodes import Node
 
+_MOST_SEEDS = 10_000
 _REQUIRED = ("question", "hypothesis", "tuning", "arms", "seeds", "metric", "direction", "baseline")
 
 
@@ -81,6 +82,8 @@ def _refuse_doubles(name: str, node: Node | None) -> None:
 def _completed(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """A number of seeds becomes seeds, an ablation's arms join those that are written out."""
     seeds = values["seeds"]
+    if isinstance(seeds, int) and seeds > _MOST_SEEDS:
+        raise ConfigurationError(f"study {name}: seeds={show(seeds)} is refused: give {_MOST_SEEDS} at most")
     filled = {**values, "seeds": tuple(range(seeds)) if isinstance(seeds, int) else seeds}
     if (ablation := values.get("ablation")) is None:
         return filled

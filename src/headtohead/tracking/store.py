@@ -163,6 +163,12 @@ class RunFolder:
         """Give that room up, and that of files which were never finished."""
         (self.path / _ROOM).unlink(missing_ok=True)
 
+    def check_places(self) -> None:
+        """Raise DamagedFile where a folder bears the name of a file that is about to be written."""
+        for path in (self.path / CONFIG, self.path / TOKENIZER, self.metrics_file.path, self._heartbeat.path):
+            if path.is_dir():
+                raise DamagedFile(path, "is a folder, where a file belongs", "remove it")
+
     def abandon(self) -> None:
         """Remove a folder in which no run has begun, and no file that is not ours."""
         if os.path.lexists(self.path / RECORD):

@@ -196,6 +196,7 @@ def _reopened(run: Path, seed: int, max_steps: int) -> tuple[RunFolder, RunRecor
             f"resume_from={run} is finished, and nothing of it is left to train: start from its weights with "
             "init_from, or, where checkpoints/last.ckpt was kept, raise trainer.max_steps"
         )
+    RunFolder.open(run).check_places()
     folder = RunFolder.resume(run, step=step)
     record.status, record.reason = "running", None
     record.timing.finished = None
