@@ -168,6 +168,11 @@ def _made(node: Mapping[str, Any], head: str) -> Architecture:
         model: Architecture = _make(node, head=head)
     except Exception as error:
         theirs = (node.get("module") or {}).get("_target_")
+        if theirs is None and isinstance(error, TypeError | AttributeError):
+            raise ConfigurationError(
+                f"model={node['_target_']} cannot be made from its fields ({error}): compare them with those of "
+                "h2h train --cfg job"
+            ) from error
         if theirs is None or isinstance(error, ValueError | FileNotFoundError | torch.OutOfMemoryError):
             raise
         raise ConfigurationError(
