@@ -19,7 +19,7 @@ from headtohead.data.tokenizers import is_given
 from headtohead.files.reading import DamagedFile
 from headtohead.tasks.contracts import Task
 from headtohead.tracking.record import RunRecord
-from headtohead.tracking.store import CONFIG, RunFolder, load_run
+from headtohead.tracking.store import CONFIG, PARTS, RunFolder, load_run
 from headtohead.training.checkpoints import put_best
 
 if TYPE_CHECKING:
@@ -150,8 +150,17 @@ def device_for(config: Mapping[str, Any]) -> torch.device:
     return torch.device("cuda" if on_gpu else "cpu")
 
 
+def _complete(config: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+    if missing := [part for part in PARTS if part not in config]:
+        what = f"holds no configuration of a run: it has no {missing[0]}"
+        raise DamagedFile(folder / CONFIG, what, "put the file back as the run wrote it")
+    return config
+
+
 def open_run(path: str | Path) -> FinishedRun:
     """By the folder of the run, or any file in it; raises ValueError or FileNotFoundError with what to do."""
     record = load_run(path)
     assert record.path is not None, "a record that was read knows its folder"
-    return FinishedRun(record=record, folder=record.path, config=RunFolder.open(record.path).read_config())
+    return FinishedRun(
+        record=record, folder=record.path, config=_complete(RunFolder.open(record.path).read_config(), record.path)
+    )

@@ -30,7 +30,7 @@ CONFIG = "config.yaml"
 TOKENIZER = "tokenizer.json"
 _ID_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 _SLUG_LENGTH = 40
-_PARTS = ("task", "data", "model", "trainer")
+PARTS = ("task", "data", "model", "trainer")
 _ANOTHER_CONFIG = f"put a copy of it back; the same configuration stands in {RECORD} as `config`"
 _ANOTHER_TOKENIZER = "put a copy of it back, or train the run again: h2h train --from-run RUN"
 _ROOM, _ROOM_BYTES = ".room.part", 2**17
@@ -187,9 +187,11 @@ class RunFolder:
         """As it was written, with classes where they are today."""
         file = self.path / CONFIG
         config = read_yaml(file, way_out=_ANOTHER_CONFIG)
-        for part in _PARTS:
-            if not isinstance(config, dict) or not isinstance(config.get(part), dict):
-                raise DamagedFile(file, f"holds no configuration of a run: it has no {part}", _ANOTHER_CONFIG)
+        if not isinstance(config, dict):
+            raise DamagedFile(file, "holds no configuration of a run", _ANOTHER_CONFIG)
+        for part in PARTS:
+            if not isinstance(config.get(part, {}), dict):
+                raise DamagedFile(file, f"holds no configuration of a run: its {part} has no fields", _ANOTHER_CONFIG)
         return dict(as_named_now(config))
 
     def write_tokenizer(self, facts: Mapping[str, Any]) -> None:

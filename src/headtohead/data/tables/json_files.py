@@ -49,6 +49,17 @@ class JsonFiles(TableFiles):
 
 def _objects(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """With their numbers, from 1: of the line in a file of lines, else of the object."""
+    try:
+        yield from _parsed(file)
+    except RecursionError:
+        raise DataError(f"{file} is nested deeper than rows of data are: give objects with values.") from None
+    except DataError:
+        raise
+    except ValueError as error:  # a number of thousands of digits
+        raise DataError(f"{file} holds a value that cannot be read ({str(error).partition(';')[0]}).") from None
+
+
+def _parsed(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     text = decoded(file, _ENCODING, may_differ=False).removeprefix("\ufeff")
     for number, found in _of_lines(file, text) if _has_lines(text) else enumerate(_of_whole(file, text), 1):
         if not isinstance(found, dict):
