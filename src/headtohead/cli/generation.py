@@ -128,7 +128,9 @@ def _lines(file: str) -> list[str]:
     try:
         return read_text(Path(file)).splitlines()
     except FileNotFoundError:
-        raise ConfigurationError(f"--prompts {file} does not exist: give a text file") from None
+        raise ConfigurationError(
+            f"--prompts {file} cannot be read (No such file or directory): give a text file"
+        ) from None
     except DamagedFile as damage:
         raise ConfigurationError(f"--prompts {damage}: give a text file in UTF-8") from None
 

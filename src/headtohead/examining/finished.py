@@ -20,7 +20,7 @@ from headtohead.files.reading import DamagedFile
 from headtohead.tasks.contracts import Task
 from headtohead.tracking.record import RunRecord
 from headtohead.tracking.store import CONFIG, PARTS, RunFolder, load_run
-from headtohead.training.checkpoints import put_best
+from headtohead.training.checkpoints import load_best, put_best, put_weights
 
 if TYPE_CHECKING:
     from headtohead.examining.generation.prompts import Prompt
@@ -120,8 +120,11 @@ class FinishedRun:
     def model_with(self, changed: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Architecture:
         """The model of a configuration that differs where its weights do not (a longer context, a rotary scaling)."""
         with self._made_of("model"):
-            model = make_model(changed(self.config))
-        put_best(self.folder, model)
+            model = make_model(config := changed(self.config))
+        if config == self.config:
+            put_best(self.folder, model)
+        else:  # whether the weights fit is for whoever changed it to say
+            put_weights(load_best(self.folder)["model"], model)
         return model.eval()
 
     def attention(self, text: str, *, second: str | None = None, target: str | None = None) -> Attention:

@@ -218,7 +218,10 @@ def _span(record: RunRecord) -> float | None:
     started, finished = record.timing.started, record.timing.finished
     if started is None or finished is None:
         return None
-    return (datetime.fromisoformat(finished) - datetime.fromisoformat(started)).total_seconds()
+    try:
+        return (datetime.fromisoformat(finished) - datetime.fromisoformat(started)).total_seconds()
+    except TypeError:  # one with a zone, the other without
+        return None
 
 
 def _of_matching(plan: Plan) -> dict[str, float]:

@@ -12,7 +12,7 @@ from headtohead.building.choices import STUDY, choices
 from headtohead.building.errors import ConfigurationError, show, unknown
 from headtohead.building.kinds import MismatchError
 from headtohead.building.overrides import key_of
-from headtohead.files.reading import parse_yaml, read_text
+from headtohead.files.reading import DamagedFile, parse_yaml, read_text
 from headtohead.studying.ablation.joining import MADE, with_its_arms
 from headtohead.studying.departing import departed
 from headtohead.studying.faults import INSTEAD, faults, taken
@@ -33,8 +33,11 @@ def read_study(name: str, overrides: Sequence[str] = (), config_dir: str | Path 
     known = {choice.name: choice.path for choice in choices(STUDY, config_dir)}
     if name not in known:
         raise ConfigurationError(unknown(f"{name} is no study", name, list(known)))
-    text = read_text(known[name])
-    written = parse_yaml(text, known[name])
+    try:
+        text = read_text(known[name])
+        written = parse_yaml(text, known[name])
+    except DamagedFile as damage:
+        raise ConfigurationError(str(damage)) from None
     _refuse_doubles(name, yaml.compose(text, Loader=yaml.SafeLoader))
     own = [override for override in overrides if key_of(override) in FIELDS]
     given = {key_of(override): _read_value(override) for override in own}

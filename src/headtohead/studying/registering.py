@@ -166,8 +166,9 @@ def read_registration(file: Path) -> Written:
     }
     try:
         contrasts = tuple((arm, other) for arm, other in told["contrasts"])
+        hash((contrasts, *lists.values(), *told.get("arms", {}).items()))  # names and numbers alone
         return Written(file.name, Registered(**{**told, **lists, "contrasts": contrasts}), **beside)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise DamagedFile(file, "holds no registration of a study", _ANOTHER) from None
 
 

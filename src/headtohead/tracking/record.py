@@ -232,11 +232,10 @@ def from_json(text: str, *, where: str = "record") -> RunRecord:
 
 def _check_time(text: str | None, where: str) -> None:
     try:
-        if text is None or datetime.fromisoformat(text).tzinfo is not None:
-            return
+        if text is not None:
+            datetime.fromisoformat(text)
     except ValueError:
-        pass
-    raise RecordError(f"{where} is {shortened(text)}; expected a time such as 2026-01-31T12:00:00+00:00")
+        raise RecordError(f"{where} is {shortened(text)}; expected a time such as 2026-01-31T12:00:00+00:00") from None
 
 
 def _migrate(data: dict[str, Any], where: str) -> dict[str, Any]:
