@@ -161,12 +161,14 @@ def read_registration(file: Path) -> Written:
     told = read_object(file, way_out=_ANOTHER)
     changed = datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat(timespec="seconds")
     beside = {"time": told.pop("time", changed)} | {name: told.pop(name, {}) for name in ("study", "configuration")}
-    lists = {
-        name: tuple(told[name]) for name in ("seeds", "looks", "vary", "allow_unlike") if told.get(name) is not None
-    }
     try:
+        lists = {
+            name: tuple(told[name]) for name in ("seeds", "looks", "vary", "allow_unlike") if told.get(name) is not None
+        }
         contrasts = tuple((arm, other) for arm, other in told["contrasts"])
-        hash((contrasts, *lists.values(), *told.get("arms", {}).items()))  # names and numbers alone
+        hash(
+            (contrasts, *lists.values(), *beside["time"].split(), *told.get("arms", {}).items())
+        )  # names and numbers alone
         return Written(file.name, Registered(**{**told, **lists, "contrasts": contrasts}), **beside)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise DamagedFile(file, "holds no registration of a study", _ANOTHER) from None
