@@ -52,7 +52,7 @@ def test_where_training_cannot_go_on_a_new_run_starts_from_the_selected_weights(
     command = offered(["train", f"resume_from={RUN}", "trainer.max_steps=3"], capsys)
     assert command == ["train", "--from-run", RUN, f"init_from={RUN}"]
     assert main([*command, "output_dir=new"]) == 0
-    assert load_run(next(Path("new").glob("*/*"))).status == "finished"
+    assert load_run(next(Path("new").glob("*/*/record.json"))).status == "finished"
 
 
 def test_a_run_without_a_whole_checkpoint_is_trained_again(
