@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from headtohead.errors import UsageError
 
 LAST = "last.ckpt"
 BEST = "best.ckpt"
+_WAY_OUT = "put a whole copy in its place, or train the run again (h2h train --from-run)"
 
 
 class AtomicCheckpoints(TorchCheckpointIO):
@@ -37,9 +39,28 @@ def save(content: Mapping[str, Any], path: Path) -> None:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """On the CPU, without running anything that the file may hold."""
-    loaded: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    """Read a checkpoint to the CPU; raises UsageError where its bytes are not those that were written."""
+    return _read(path, mmap=False)
+
+
+def _read(path: Path, *, mmap: bool) -> dict[str, Any]:
+    """Every checkpoint of a run is read here: verified first, and without running anything that it may hold."""
+    _verify(path)
+    loaded: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
     return loaded
+
+
+def _verify(path: Path) -> None:
+    """torch.save computes a checksum (CRC-32) of each tensor while it writes, and torch.load never looks at them."""
+    try:
+        with zipfile.ZipFile(path) as parts:
+            damaged = parts.testzip()
+    except (zipfile.BadZipFile, RuntimeError, EOFError, ValueError) as error:
+        raise UsageError(f"{path} is damaged or no checkpoint ({error}): {_WAY_OUT}") from None
+    if damaged is not None:
+        raise UsageError(
+            f"{path} is damaged: the bytes of {damaged.partition('/')[2]} are not those that were written: {_WAY_OUT}"
+        )
 
 
 def last_step(run: Path) -> int:
@@ -47,8 +68,7 @@ def last_step(run: Path) -> int:
     path = run / "checkpoints" / LAST
     if not path.exists():
         return 0
-    lazily = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    return int(lazily["run"]["step"])
+    return int(_read(path, mmap=True)["run"]["step"])
 
 
 def save_weights(
