@@ -28,6 +28,7 @@ def fresh_run(outputs: Path, *overrides: str) -> FinishedRun:
     folder = RunFolder.create(outputs, name="fresh")
     folder.write_record(RunRecord(id=folder.id, name="fresh", status="finished", config=config))
     folder.write_config(yaml.safe_dump(config))
+    folder.sign(record=True)
     torch.manual_seed(0)
     model = make_model(config).to(Precision(config["precision"]["name"]).of_weights)
     with torch.no_grad():

@@ -20,6 +20,7 @@ from headtohead.building.naming import renamed
 from headtohead.building.overrides import key_of
 from headtohead.building.published import PREFIX
 from headtohead.building.slots import slot_of
+from headtohead.building.trust import check_recorded
 from headtohead.tracking.moved import as_named_now
 from headtohead.tracking.secrets import MASK
 
@@ -67,6 +68,7 @@ def _read(path: Path) -> Config:
     config = _from_record(text, file) if file.suffix == ".json" else _from_yaml(text, file)
     if not isinstance(config, dict) or "model" not in config:
         raise ConfigurationError(f"--from-run {path}: {file.name} holds no configuration of a run")
+    check_recorded(config, file)
     return config
 
 

@@ -108,6 +108,17 @@ def find(module: str, name: str, depth: int = 0) -> Located | None:
     return find(source, original, depth + 1)
 
 
+def origin_of(module: str, name: str) -> str | None:
+    """The module that defines a name of a module, or, where sources do not lead so far, the one it is imported from;
+    None where the module's source does not name it."""
+    if (found := find(module, name)) is not None:
+        return found.module
+    located = parse(module).get(name)
+    if located is None or not isinstance(located.node, ast.ImportFrom):
+        return None
+    return _imported_module(located.node, located.module)
+
+
 def _imported_module(node: ast.ImportFrom, package: str) -> str:
     if not node.level:
         return node.module or ""

@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 
 from headtohead.building.errors import unknown
+from headtohead.building.trust import trusting
 from headtohead.cli.terminal import LostOutputError, drop_output, error_line, flush, open_closed_streams, out
 from headtohead.errors import UsageError
 
@@ -87,7 +88,8 @@ def _collect_rarely() -> None:
 def _guarded(command: str, rest: list[str]) -> int:
     try:
         _find_classes_here()
-        return int(import_module(f"headtohead.cli.{COMMANDS.get(command, (command,))[0]}").run(rest))
+        with trusting():
+            return int(import_module(f"headtohead.cli.{COMMANDS.get(command, (command,))[0]}").run(rest))
     except KeyboardInterrupt:
         error_line("interrupted")
         return INTERRUPTED

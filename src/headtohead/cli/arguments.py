@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from headtohead.building.choices import FOUND_BY_ITSELF
 from headtohead.building.epochs import refuse_both
 from headtohead.building.errors import ConfigurationError, one_of
+from headtohead.building.trust import trust
 from headtohead.cli.terminal import note
 
 _MULTIRUN = "a run for every combination of values: lr=1e-3,1e-4 seed=range(3) model/norm=glob(*)"
@@ -66,6 +67,17 @@ def parser(command: str, description: str, epilog: str = "") -> Parser:
     )
 
 
+def add_trust(to: Parser) -> None:
+    """For a command that makes what a recorded configuration names."""
+    to.add_argument(
+        "--trust",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a package or class that runs from elsewhere may name, though it does not come with Head to Head",
+    )
+
+
 def add_configuration(to: Parser, *, several: bool = False) -> None:
     """Overrides, --config-dir and --cfg, as Hydra spells them; several: for a command that may make many runs."""
     to.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="field=value or group=choice")
@@ -79,6 +91,7 @@ def add_configuration(to: Parser, *, several: bool = False) -> None:
     for options, instead in _ELSEWHERE.items():
         to.add_argument(*options, action=_Elsewhere, nargs="?", const=instead, help=argparse.SUPPRESS)
     to.add_argument("-m", "--multirun", action="store_true", help=_MULTIRUN if several else argparse.SUPPRESS)
+    add_trust(to)
 
 
 def parse(taken: Parser, arguments: Sequence[str], *, several: bool = False) -> argparse.Namespace:
@@ -97,6 +110,7 @@ def parse(taken: Parser, arguments: Sequence[str], *, several: bool = False) -> 
         raise ConfigurationError("--package names a part of what --cfg job prints: give --cfg job too")
     if getattr(given, "info", False):
         given.cfg = given.cfg or "job"
+    trust(getattr(given, "trust", ()))
     return given
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import Parser, parse, parser
+from headtohead.cli.arguments import Parser, add_trust, parse, parser
 from headtohead.cli.terminal import WIDTH_WHERE_UNKNOWN, note, out, show_table
 from headtohead.cli.terminal import width as terminal_width
 
@@ -71,6 +71,7 @@ def run(arguments: Sequence[str]) -> int:
 def _parser() -> Parser:
     taken = parser("embed", "Finished runs as retrievers: index, search, measure.", _EXAMPLES)
     taken.add_argument("given", nargs="*", metavar="RUN ... PATH", help="runs' folders (or bm25), and the texts last")
+    add_trust(taken)
     texts = taken.add_argument_group("texts")
     texts.add_argument("--unit", metavar="UNIT", help="a document is a file, paragraph or line")
     texts.add_argument("--text-column", metavar="NAME,NAME", help="of a .csv, .tsv, .json or .jsonl file")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import Parser, parse, parser
+from headtohead.cli.arguments import Parser, add_trust, parse, parser
 from headtohead.cli.terminal import note, out, show_table
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ def run(arguments: Sequence[str]) -> int:
 def _parser() -> Parser:
     taken = parser("evaluate", "Measure finished runs again: other splits, other data, other lengths.", _EXAMPLES)
     taken.add_argument("given", nargs="*", metavar="RUN | OVERRIDE", help="folders of runs; field=value, group=choice")
+    add_trust(taken)
     taken.add_argument("--split", choices=["train", "validation", "test"], default=_SPLIT, help="default: test")
     length = taken.add_mutually_exclusive_group()
     length.add_argument("--length", dest="lengths", type=_lengths, metavar="N", help="tokens that are read at once")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import Parser, parse, parser
+from headtohead.cli.arguments import Parser, add_trust, parse, parser
 from headtohead.cli.terminal import note, out, paint
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def run(arguments: Sequence[str]) -> int:
 def _parser() -> Parser:
     taken = parser("generate", "Let a finished run write.", _EXAMPLES)
     taken.add_argument("run", metavar="RUN", help="a run's folder, outputs/GROUP/ID")
+    add_trust(taken)
     what = taken.add_argument_group("prompts")
     what.add_argument("--prompt", action="append", default=[], metavar="TEXT", help="may be given several times")
     what.add_argument("--prompts", metavar="FILE", help="a prompt per line; - is standard input")

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headtohead.cli.arguments import Parser
+from headtohead.cli.arguments import Parser, add_trust
 from headtohead.cli.terminal import note
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ INTERRUPTED = 130
 def add_workers(to: Parser) -> None:
     add_processes(to)
     to.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
+    add_trust(to)
 
 
 def add_processes(to: Parser) -> None:
@@ -68,7 +69,8 @@ def worker_commands(
 
     where = ("--config-dir", given.config_dir) if given.config_dir else ()
     parent = ("--parent", str(os.getpid())) if launcher.is_parent else ()
-    whole = (*PROGRAM, *arguments, "--worker", "--threads", str(given.threads), *parent, *where)
+    trusted = (word for name in given.trust for word in ("--trust", name))
+    whole = (*PROGRAM, *arguments, "--worker", "--threads", str(given.threads), *parent, *where, *trusted)
     number, call = given.workers if most is None else min(most, given.workers), secrets.token_hex(4)
     logs = [folder / "logs" / f"worker-{call}-{worker}.log" for worker in range(number)]
     return [Command(whole, log, given.threads) for log in logs]

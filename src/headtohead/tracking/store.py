@@ -18,6 +18,7 @@ from headtohead.tracking.metrics import Curve, MetricsFile
 from headtohead.tracking.moved import as_named_now
 from headtohead.tracking.record import Progress, RunRecord, Status, from_json, to_json
 from headtohead.tracking.secrets import mask_yaml
+from headtohead.tracking.signing import sign
 from headtohead.tracking.strict_json import RecordError
 
 RECORD = "record.json"
@@ -152,6 +153,10 @@ class RunFolder:
 
         config: dict[str, Any] = as_named_now(yaml.safe_load((self.path / CONFIG).read_text(encoding="utf-8")))
         return config
+
+    def sign(self, *, record: bool) -> None:
+        """Know config.yaml, and the record where this user made that too, as their own whenever they are opened."""
+        sign(self.path, [self.read_config(), *([self.read_record_as_written().config] if record else [])])
 
     def write_tokenizer(self, facts: Mapping[str, Any]) -> None:
         """How the run's texts became tokens, for whoever goes on from it."""

@@ -45,6 +45,7 @@ class Session:
             record.timing.started = record.timing.started or _now()
             folder.write_config(yaml.safe_dump(dict(parts.config), sort_keys=False, allow_unicode=True))
             folder.write_record(record)
+            folder.sign(record=not resumed)  # the record of a continued run may be another's
             if (tokenizer := parts.data.tokenizer_facts()) is not None:
                 folder.write_tokenizer(tokenizer)
             try:

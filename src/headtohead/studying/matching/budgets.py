@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from hydra.utils import instantiate
-
+from headtohead.building.making import make
 from headtohead.studying.matching.costing import CostedRun, Figure
 
 Move = Literal["width", "head_size", "depth", "feedforward", "steps"]
@@ -110,5 +109,5 @@ class EqualTime(Budget):
 
 def budget_of(config: Mapping[str, Any]) -> Budget:
     """That of a configuration with the root `match`."""
-    budget: Budget = instantiate(dict(config["budget"]), _convert_="all")
+    budget: Budget = make(config["budget"])
     return budget
