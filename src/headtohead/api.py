@@ -65,12 +65,12 @@ def evaluate(
     return evaluate_run(load_run(run), question)
 
 
-def load_run(path: str | Path) -> FinishedRun:
+def load_run(path: str | Path, *, trust: Sequence[str] = ()) -> FinishedRun:
     """A finished run to use, by its folder: `record`, `model` with the selected weights, `data`, `generate("a text")`,
     `embed(["a text"])`, `attention("a text")`."""
     from headtohead.examining.finished import open_run
 
-    return open_run(path)
+    return open_run(path, trust=trust)
 
 
 def compare(

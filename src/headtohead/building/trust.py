@@ -8,6 +8,7 @@ package, each in its own group, and beyond them what the reader trusts. docs/sec
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -135,16 +136,15 @@ def is_trusted(target: Any, trusted: Sequence[str]) -> bool:
 
 def _is_of(package: str, target: str) -> bool:
     """Told from sources, since importing is what is asked about."""
-    from headtohead.building.sources import module_path, origin_of, parse
+    from headtohead.building.sources import module_path, origin_of, star_sources
 
     parts = target.split(".")
     known = (end for end in range(len(parts) - 1, 0, -1) if module_path(".".join(parts[:end])) is not None)
     end = next(known, 0)
     module, name = ".".join(parts[:end]), parts[end] if end else ""
     origin = origin_of(module, name)
-    if origin is None:
-        return "*" in parse(module) and module_path(name) is None
-    return origin.partition(".")[0] == package.partition(".")[0]
+    sources = star_sources(module) if origin is None and name not in sys.stdlib_module_names else [origin or ""]
+    return bool(sources) and {source.partition(".")[0] for source in sources} == {package.partition(".")[0]}
 
 
 def _is_name(value: Any) -> bool:
