@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,11 @@ from headtohead.building.errors import ConfigurationError
 from headtohead.building.rerunning import rerun
 from headtohead.building.trust import check_recorded, is_trusted
 from headtohead.cli import COMMANDS, main
+from headtohead.cli.working import worker_commands
 from headtohead.comparing.foreign.columns import Columns
 from headtohead.examining.contenders import contenders
 from headtohead.studying.cells import Cell
+from headtohead.studying.launcher import LocalProcesses
 from headtohead.studying.running import train_cell
 from headtohead.tracking.signing import SIGNATURES, settings_folder
 from headtohead.tracking.store import RunFolder
@@ -275,6 +278,12 @@ def test_continuing_a_strangers_run_vouches_for_what_is_trained_and_not_for_its_
     monkeypatch.setenv("XDG_CONFIG_HOME", str(here / "theirs"))
     assert main(["train", f"resume_from={own_class}", "trainer.max_steps=2", "--trust", "my_norms"]) == 0
     assert opened_all_ways(own_class) == [0, 0, 2]
+
+
+def test_workers_are_handed_what_their_command_was_told_to_trust() -> None:
+    given = Namespace(workers=2, threads=1, config_dir=None, trust=["my_norms", "torchvision"])
+    for command in worker_commands(given, LocalProcesses(), ["train"], Path("logs")):
+        assert " --trust my_norms --trust torchvision" in " ".join(command.arguments)
 
 
 def test_a_trusted_package_is_trusted_for_what_is_its_own(here: Path) -> None:

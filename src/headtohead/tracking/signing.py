@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import stat
+import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -27,10 +28,11 @@ _KEY_BYTES = 32
 
 
 def settings_folder() -> Path:
-    """Return the folder of the user's own settings; it need not exist."""
-    chosen = os.environ.get("XDG_CONFIG_HOME", "")
-    base = Path(chosen) if Path(chosen).is_absolute() else Path("~/.config").expanduser()
-    return base / "headtohead"
+    """Return the folder of the user's own settings; it need not exist, and without a home it cannot."""
+    chosen = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    with suppress(RuntimeError):
+        return (chosen if chosen.is_absolute() else Path("~/.config").expanduser()) / "headtohead"
+    return Path(os.devnull) / "headtohead"
 
 
 def sign(run: Path, configs: Iterable[Mapping[str, Any]]) -> None:
@@ -73,9 +75,11 @@ def _key(*, create: bool) -> bytes | None:
             _create(path)
         with path.open("rb") as file:
             known = os.fstat(file.fileno())
-            is_own = known.st_uid == os.getuid() and not known.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
-            content = file.read()
-        return content if is_own and len(content) == _KEY_BYTES else None
+            content = file.read(_KEY_BYTES + 1)
+        is_secret = sys.platform == "win32" or (
+            known.st_uid == os.getuid() and not known.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+        )
+        return content if is_secret and len(content) == _KEY_BYTES else None
     return None
 
 
