@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
@@ -287,6 +288,16 @@ def test_continuing_a_strangers_run_vouches_for_what_is_trained_and_not_for_its_
     monkeypatch.setenv("XDG_CONFIG_HOME", str(here / "theirs"))
     assert main(["train", f"resume_from={own_class}", "trainer.max_steps=2", "--trust", "my_norms"]) == 0
     assert opened_all_ways(own_class) == [0, 0, 2]
+
+
+def test_modules_in_the_folder_of_a_run_are_not_found_from_there(
+    own_run: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Path(shutil.copytree(own_run, here / "run"))
+    for place, is_on_path in ((run, False), (here, True)):
+        monkeypatch.setattr("sys.path", [one for one in sys.path if one != str(place)])
+        monkeypatch.chdir(place)
+        assert main(["list", "precision"]) == 0 and (str(place) in sys.path) is is_on_path
 
 
 def test_workers_are_handed_what_their_command_was_told_to_trust() -> None:

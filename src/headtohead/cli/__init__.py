@@ -101,12 +101,14 @@ def _guarded(command: str, rest: list[str]) -> int:
 
 
 def _find_classes_here() -> None:
-    """Like `python -m`: a user's own classes are found from the working folder, after everything installed."""
+    """Like `python -m`: a user's own classes are found from the working folder, after everything installed; never from
+    the folder of a run, which may be a stranger's."""
     try:
         here = str(Path.cwd())
+        is_run = Path("record.json").is_file()
     except FileNotFoundError as error:
         raise UsageError("the working folder has been deleted: cd to one that exists") from error
-    if here not in sys.path:
+    if here not in sys.path and not is_run:
         sys.path.append(here)
 
 
