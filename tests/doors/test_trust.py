@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from argparse import Namespace
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,19 +17,17 @@ from poisoned_runs import MODULE, Change, at, naming, plant, poisoned, was_run
 
 import headtohead as h2h
 from fresh_runs import ROWS, fresh_run
+from headtohead.building import making
 from headtohead.building.configuration import compose_checked
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.rerunning import rerun
-from headtohead.building.trust import check_recorded, is_trusted
+from headtohead.building.trust import check_recorded, targets
 from headtohead.cli import COMMANDS, main
-from headtohead.cli.working import worker_commands
 from headtohead.comparing.foreign.columns import Columns
 from headtohead.examining.contenders import contenders
 from headtohead.studying.cells import Cell
-from headtohead.studying.launcher import LocalProcesses
 from headtohead.studying.running import train_cell
-from headtohead.tracking.signing import SIGNATURES, settings_folder
-from headtohead.tracking.store import RunFolder
+from headtohead.tracking.signing import settings_folder
 from served_runs import asked, served
 
 TEXT = [*ROWS, "data.tokenizer=byte", "data.context_length=16", "tracking=none"]
@@ -185,6 +184,29 @@ def test_no_way_of_naming_gets_past_the_door(
     assert f" in {run}/" in capsys.readouterr().err and not was_run(here)
 
 
+def drawn(random: Random, names: Iterator[str], depth: int = 0) -> Any:
+    """A configuration's value with nodes anywhere in it, each with a name of its own."""
+    kind = random.choice(["node", "mapping", "list", "plain"]) if depth < 5 else "plain"
+    if kind == "plain":
+        return random.choice([1, None, "text", True])
+    if kind == "list":
+        return [drawn(random, names, depth + 1) for _ in range(3)]
+    keys = random.sample(["a", "b", "choices", "_args_", "_partial_", "_recursive_", "_convert_"], 3)
+    held = {key: drawn(random, names, depth + 1) for key in keys}
+    if not isinstance(held.get("_args_", []), list):
+        held["_args_"] = [held["_args_"]]
+    return {**held, "_target_": next(names)} if kind == "node" else held
+
+
+def test_the_door_sees_every_name_that_making_would_call(draw_seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[str] = []
+    monkeypatch.setattr(making, "_located", lambda target: called.append(target) or (lambda *_, **__: None))
+    random, names = Random(draw_seed), (f"strangers.n{number}" for number in count())
+    config = {"data": {"_target_": "strangers.first", "inner": [drawn(random, names) for _ in range(4)]}}
+    making.make(config["data"])
+    assert "strangers.first" in called and set(called) <= {name for _, _, name in targets(config)}
+
+
 def test_a_reference_in_a_recorded_configuration_stays_text(
     own_run: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,93 +225,6 @@ def test_a_reference_in_a_recorded_configuration_stays_text(
     assert not was_run(here)
 
 
-MINE = """
-from headtohead.components.norms import LayerNorm
-
-class MyNorm(LayerNorm):
-    pass
-"""
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with a norm of one's own, made by this user; it is a folder's only run, beside the module of the norm."""
-    place = tmp_path_factory.mktemp("mine")
-    (place / "my_norms.py").write_text(MINE)
-    choice = place / "conf" / "model" / "norm" / "mine.yaml"
-    choice.parent.mkdir(parents=True)
-    choice.write_text("# Mine.\n_target_: my_norms.MyNorm\n_partial_: true\n")
-    small = ["model.num_layers=1", "model.d_model=16", "model.num_heads=2", "trainer.max_steps=1", "model/norm=mine"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(place))
-        kept = ["trainer.keep_checkpoints=all", f"output_dir={place / 'outputs'}"]
-        folder = h2h.train(h2h.compose("train", [*TEXT, *small, *kept], place / "conf")).path
-    assert folder is not None
-    return folder
-
-
-@pytest.fixture
-def own_class(trained: Path, here: Path) -> Path:
-    shutil.copy(trained.parents[2] / "my_norms.py", here)
-    return Path(shutil.copytree(trained, here / "outputs" / trained.name))
-
-
-def opened_all_ways(run: Path, *trust: str) -> list[int]:
-    words = [word for name in trust for word in ("--trust", name)]
-    commands = [
-        ["generate", str(run), "--prompt", "the", "--max-new-tokens", "1"],
-        ["train", "--from-run", str(run), "--cfg", "job"],
-        ["train", f"resume_from={run}", "--cfg", "job"],
-    ]
-    return [main([*command, *words]) for command in commands]
-
-
-def test_ones_own_run_is_opened_without_a_word_also_where_its_folder_moved(own_class: Path, here: Path) -> None:
-    assert opened_all_ways(own_class) == [0, 0, 0]
-    moved = shutil.move(own_class, here / "elsewhere")
-    assert opened_all_ways(Path(moved)) == [0, 0, 0]
-
-
-def test_an_edited_run_is_a_strangers(own_class: Path) -> None:
-    for name, before, after in (
-        ("config.yaml", "seed: 0", "seed: 1"),
-        ("record.json", '"notes": null', '"notes": "edited"'),
-    ):
-        text = (own_class / name).read_text()
-        assert before in text
-        (own_class / name).write_text(text.replace(before, after))
-    assert opened_all_ways(own_class) == [2, 2, 2]
-
-
-def test_a_run_of_another_user_needs_the_readers_word(
-    own_class: Path, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(here / "theirs"))
-    assert opened_all_ways(own_class) == [2, 2, 2]
-    assert "model.norm._target_=my_norms.MyNorm" in capsys.readouterr().err
-    for name in ("my_norms", "my_norms.MyNorm"):
-        assert opened_all_ways(own_class, name) == [0, 0, 0]
-    assert opened_all_ways(own_class, "my_nor", "my_norms.My", "other") == [2, 2, 2]
-    assert opened_all_ways(own_class) == [2, 2, 2], "a word is good for one command"
-    with pytest.raises(ConfigurationError, match="--trust my_norms"):
-        h2h.load_run(own_class)
-    assert h2h.load_run(own_class, trust=["my_norms"]).config["model"]["norm"]["_target_"] == "my_norms.MyNorm"
-    settings = here / "theirs" / "headtohead" / "settings.yaml"
-    settings.parent.mkdir(parents=True, exist_ok=True)
-    settings.write_text("trusted: [my_norms]\n")
-    assert opened_all_ways(own_class) == [0, 0, 0]
-    settings.write_text("trusted: my_norms\n")
-    assert opened_all_ways(own_class) == [2, 2, 2] and str(settings) in capsys.readouterr().err
-
-
-def test_continuing_a_strangers_run_vouches_for_what_is_trained_and_not_for_its_record(
-    own_class: Path, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(here / "theirs"))
-    assert main(["train", f"resume_from={own_class}", "trainer.max_steps=2", "--trust", "my_norms"]) == 0
-    assert opened_all_ways(own_class) == [0, 0, 2]
-
-
 def test_modules_in_the_folder_of_a_run_are_not_found_from_there(
     own_run: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,28 +233,6 @@ def test_modules_in_the_folder_of_a_run_are_not_found_from_there(
         monkeypatch.setattr("sys.path", [one for one in sys.path if one != str(place)])
         monkeypatch.chdir(place)
         assert main(["list", "precision"]) == 0 and (str(place) in sys.path) is is_on_path
-
-
-def test_workers_are_handed_what_their_command_was_told_to_trust() -> None:
-    given = Namespace(workers=2, threads=1, config_dir=None, trust=["my_norms", "torchvision"])
-    for command in worker_commands(given, LocalProcesses(), ["train"], Path("logs")):
-        assert " --trust my_norms --trust torchvision" in " ".join(command.arguments)
-
-
-def test_a_trusted_package_is_trusted_for_what_is_its_own(here: Path) -> None:
-    package = here / "owned"
-    (package / "parts").mkdir(parents=True)
-    (package / "__init__.py").write_text("import os\nfrom os import system\nfrom .parts.norms import Norm\n")
-    (package / "parts" / "__init__.py").write_text("from owned.parts.norms import *\nfrom shutil import *\n")
-    (package / "parts" / "norms.py").write_text("import os.path as p\nclass Norm:\n    def made(self): ...\n")
-    for target in ("owned.Norm", "owned.parts.norms.Norm", "owned.parts.norms.Norm.made"):
-        assert is_trusted(target, ["owned"]), target
-    (package / "stars.py").write_text("from owned.parts.norms import *\n")
-    assert is_trusted("owned.stars.Norm", ["owned"]) and not is_trusted("owned.stars.os.system", ["owned"])
-    foreign = ("os.system", "owned.os.system", "owned.system", "owned.parts.norms.p.os.system", "owned.parts.os.system")
-    for target in (*foreign, "ownedly.Norm", "owned", "owned..Norm", "", None):
-        assert target == "owned" or not is_trusted(target, ["owned"]), target
-    assert is_trusted("owned.system", ["owned.system"]) and not is_trusted("owned.Norm", ["owned.parts"])
 
 
 def test_values_from_a_server_or_a_published_file_name_no_classes_and_read_no_environment(
@@ -369,36 +282,3 @@ def test_whatever_this_package_ships_is_opened_without_a_word(here: Path) -> Non
                 node = {name: node}
             if "@package" not in choice.path.read_text().partition("\n")[0]:
                 check_recorded(node, nowhere)
-
-
-def test_a_key_is_the_users_alone_and_a_home_that_cannot_be_written_loses_comfort_only(
-    own_run: Path, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    key = settings_folder() / "key"
-    assert key.stat().st_mode & 0o777 == 0o600 and len(key.read_bytes()) == 32
-    run = Path(shutil.copytree(own_run, here / "run"))
-    before = (run / SIGNATURES).read_text()
-    (here / "file").touch()
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(here / "file"))
-    RunFolder.open(run).sign(record=True)
-    assert (run / SIGNATURES).read_text() == before
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(here / "open"))
-    RunFolder.open(run).sign(record=True)
-    assert (run / SIGNATURES).read_text() != before
-    (here / "open" / "headtohead" / "key").chmod(0o644)
-    before = (run / SIGNATURES).read_text()
-    RunFolder.open(run).sign(record=True)
-    assert (run / SIGNATURES).read_text() == before, "a key that others may read signs nothing"
-
-
-def test_processes_that_come_at_once_share_one_key(here: Path, monkeypatch: pytest.MonkeyPatch, own_run: Path) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(here / "new"))
-    runs = [RunFolder.open(shutil.copytree(own_run, here / f"run{number}")) for number in range(8)]
-    for run in runs:
-        (run.path / SIGNATURES).unlink()
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda run: run.sign(record=True), runs))
-    assert len({(run.path / SIGNATURES).read_text() for run in runs}) == 1
-    assert [path.name for path in (here / "new" / "headtohead").iterdir()] == ["key"]
