@@ -35,7 +35,7 @@ def flip(path: Path, *, part: str, at: int = 0) -> None:
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("written") / "checkpoints" / LAST
-    save({"model": {"weight": torch.randn(300), "bias": torch.randn(50)}, "run": {"step": 7}}, path)
+    save({"state_dict": {"weight": torch.randn(300), "bias": torch.randn(50)}, "run": {"step": 7}}, path)
     return path
 
 
