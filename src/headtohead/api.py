@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -30,12 +31,15 @@ def compose(root: str = "train", overrides: Sequence[str] = (), config_dir: str 
     return compose_checked(root, overrides, config_dir)
 
 
-def train(config: Mapping[str, Any]) -> RunRecord:
+def train(config: Mapping[str, Any], *, take_over: bool = False) -> RunRecord:
     """Trains, and gives the record of the run; `record.path` is its folder. The configuration is the caller's own, and
-    whatever it names is made; `h2h train --from-run` is for one that came with a run."""
+    whatever it names is made; `h2h train --from-run` is for one that came with a run. With `take_over` a resumed run is
+    taken from the process that writes it.
+    """
     from headtohead.training.run import train as train_parts
 
-    return train_parts(build_parts(as_named_now(dict(config))))
+    parts = build_parts(as_named_now(dict(config)))
+    return train_parts(replace(parts, identity=replace(parts.identity, take_over=take_over)))
 
 
 def inspect(config: Mapping[str, Any]) -> Inspection:

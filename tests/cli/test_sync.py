@@ -75,6 +75,7 @@ def test_run_that_lost_its_server_after_a_resume_gets_the_steps_that_are_missing
     tracker = start(IMPATIENT, record, folder)
     log_steps(tracker, folder, range(8))
     tracker.finish("interrupted")
+    folder.release()
     folder = RunFolder.resume(folder.path, step=4)
     tracker = start(IMPATIENT, record, folder, resumed=True)
     server.behaviour = "refuses"

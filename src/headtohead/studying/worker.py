@@ -19,8 +19,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Thread
 
+from headtohead.files.leases import Lease, Leases
 from headtohead.studying.cells import Cell
-from headtohead.studying.leases import Lease, Leases
 from headtohead.studying.running import give_up, is_done, train_cell
 from headtohead.studying.work import Planned, Stops, Work
 from headtohead.tracking.stopping import end_early
@@ -128,7 +128,7 @@ class Worker:
         asked, held = False, True
         while process.is_alive():
             process.join(_POLL_SECONDS)
-            held = lease.beat()
+            held = lease.is_held()
             if not asked and (self._is_over() or not held or self._ended_early(cell, folder)):
                 process.terminate()
                 asked = True

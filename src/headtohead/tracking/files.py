@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from headtohead.files.leases import checked_write
+
 
 def replace_text(path: Path, text: str) -> None:
     """Write a whole file at once: a reader, or a crash at any moment, meets the old text or the new."""
@@ -19,7 +21,8 @@ def replace_text(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).chmod(0o666 & ~_umask())
-        Path(temporary).replace(path)
+        with checked_write(path):
+            Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise

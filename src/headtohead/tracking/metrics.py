@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headtohead.errors import UsageError
+from headtohead.files.leases import checked_write
 from headtohead.tracking.files import replace_text
 from headtohead.tracking.record import Progress
 
@@ -59,7 +60,7 @@ class MetricsFile:
         p = progress
         place = f"{p.step},{p.epoch},{p.tokens},{_text(p.flops)},{p.seconds:.3f}"
         lines = [f"{place},{_checked(name)},{_text(value)}\n" for name, value in values.items()]
-        with self.path.open("a", encoding="utf-8", newline="") as file:
+        with checked_write(self.path), self.path.open("a", encoding="utf-8", newline="") as file:
             if file.tell() == 0:
                 file.write(_HEADER)
             file.write("".join(lines))

@@ -11,6 +11,8 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from headtohead.files.leases import checked_write
+
 FOLDER = "rows"
 _RATIOS = "metrics"
 _ROW = "row"
@@ -50,7 +52,8 @@ def write_rows(
         with os.fdopen(handle, "wb") as file:
             arrays = {name: _small(values) for name, values in columns.items()}
             np.savez_compressed(file, allow_pickle=False, **{_RATIOS: told}, **arrays)
-        Path(temporary).replace(_file(folder, stage))
+        with checked_write(folder):
+            Path(temporary).replace(_file(folder, stage))
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from headtohead.files.leases import STALE_SECONDS, Holder, Lease, Leases
 from headtohead.tracking.files import replace_text
-from headtohead.tracking.liveness import Heartbeat
 from headtohead.tracking.metrics import Curve, MetricsFile
 from headtohead.tracking.moved import as_named_now
 from headtohead.tracking.record import Progress, RunRecord, Status, from_json, to_json
@@ -26,16 +28,20 @@ CONFIG = "config.yaml"
 TOKENIZER = "tokenizer.json"
 _ID_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 _SLUG_LENGTH = 40
+_LEASE = "writer"
+_POLL_SECONDS = 0.2
+_log = logging.getLogger(__name__)
 DIED = "the process ended without a word: killed, or out of the machine's memory"
 
 
 class RunFolder:
-    """All files of one run. `create` or `resume` to write, `open` to read."""
+    """All files of one run: `create` or `resume` to write, until `release`; `open` to read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.metrics_file = MetricsFile(path / "metrics.csv")
-        self._heartbeat = Heartbeat(path / "heartbeat.json")
+        self._leases = Leases(path / "leases")
+        self._lease: Lease | None = None
 
     @classmethod
     def create(cls, outputs: Path | str, *, name: str, group: str = "default") -> RunFolder:
@@ -54,7 +60,7 @@ class RunFolder:
             except FileExistsError:
                 continue
             folder = cls(path)
-            folder._heartbeat.claim()
+            folder.claim()
             return folder
 
     @classmethod
@@ -62,10 +68,11 @@ class RunFolder:
         """A folder whose name, the run's id, the caller chose; one that a killed process left without a record too."""
         folder = Path(path).absolute()
         folder.mkdir(parents=True, exist_ok=True)
-        if (folder / RECORD).exists():
-            raise RecordError(f"{path} holds a run already: resume it, or choose another folder")
         run = cls(folder)
-        run._heartbeat.claim()
+        run.claim()
+        if (folder / RECORD).exists():
+            run.release()
+            raise RecordError(f"{path} holds a run already: resume it, or choose another folder")
         return run
 
     @classmethod
@@ -78,14 +85,53 @@ class RunFolder:
         return cls(folder)
 
     @classmethod
-    def resume(cls, path: Path | str, *, step: int) -> RunFolder:
-        """An existing run to go on writing to, from the state it had after `step`."""
+    def resume(cls, path: Path | str, *, step: int | None = None, take_over: bool = False) -> RunFolder:
+        """An existing run to go on writing to, from the state it had after `step`; None leaves what was logged."""
         folder = cls.open(path)
-        if folder.is_live() and not folder._heartbeat.is_mine():
-            raise RecordError(f"{path} is still being written by a live process: wait for it, or stop it")
-        folder._heartbeat.claim()
-        folder.metrics_file.drop_after(step)
+        folder.claim(take_over=take_over)
+        if step is not None:
+            folder.metrics_file.drop_after(step)
         return folder
+
+    def claim(self, *, take_over: bool = False) -> None:
+        """Become the only writer, or raise RecordError where another process is it.
+
+        One of another machine, which cannot be looked up, is given STALE_SECONDS for a sign of life. `take_over` does
+        not wait: whoever writes now ends at its next write.
+        """
+        first: Holder | None = None
+        while (lease := self._leases.take(_LEASE, guarded=self.path, take_over=take_over)) is None:
+            holder = self._leases.holder(_LEASE)
+            if holder is None and not take_over:  # given back since
+                continue
+            if holder is None or holder.lives or (first is not None and holder.beat != first.beat):
+                raise RecordError(
+                    f"{self.path} is being written by {holder or 'another process'}: wait for it or stop it, or give "
+                    "--take-over, upon which that process ends"
+                )
+            if first is None:
+                first = holder
+                _log.warning(
+                    "%s was last written by %s: waiting up to %.0f s for another one (--take-over goes on at once)",
+                    self.path, holder, STALE_SECONDS,
+                )  # fmt: skip
+            time.sleep(_POLL_SECONDS)
+        self._lease = lease
+
+    def release(self) -> None:
+        """Let others write; whoever does not hold the lease has nothing to give back."""
+        if self._lease is not None:
+            self._lease.give_back()
+            self._lease = None
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """The only writer for as long as this lasts."""
+        self.claim()
+        try:
+            yield
+        finally:
+            self.release()
 
     @property
     def id(self) -> str:
@@ -104,17 +150,21 @@ class RunFolder:
         return self.path / "attention"
 
     def is_live(self) -> bool:
-        """Whether the process that writes it is still there."""
-        return self._heartbeat.owner_lives() and self.read_record_as_written().status == "running"
+        """Whether a process writes it, whatever its record says. Of another machine's, by its last sign of life."""
+        holder = self._leases.holder(_LEASE)
+        if holder is None or holder.lives is not None:
+            return holder is not None
+        return abs(time.time() - holder.beat / 1e9) < STALE_SECONDS  # a clock that was set back tells nothing
 
     def written_here(self) -> bool:
         """Whether a process of this machine, where that can be known for sure, still writes it."""
-        owner = self._heartbeat.owner()
-        return owner is not None and bool(owner.lives())
+        holder = self._leases.holder(_LEASE)
+        return holder is not None and bool(holder.lives)
 
     def give_up(self) -> None:
         """Said by one who knows that the process that wrote it is gone, though another machine's cannot be seen."""
-        self._heartbeat.path.unlink(missing_ok=True)
+        if (lease := self._leases.take(_LEASE, take_over=True)) is not None:
+            lease.give_back()
 
     def write_record(self, record: RunRecord) -> None:
         assert record.id == self.id, f"record {record.id} does not belong into {self.path}"
@@ -139,7 +189,7 @@ class RunFolder:
 
     def standing(self, record: RunRecord) -> tuple[Status, str | None]:
         """The status of this run's record as written, and its reason, after a look at whether its process lives."""
-        if record.status == "running" and not self._heartbeat.owner_lives():
+        if record.status == "running" and not self.is_live():
             return "interrupted", DIED
         return record.status, record.reason
 
@@ -171,13 +221,13 @@ class RunFolder:
         return facts
 
     def log(self, progress: Progress, values: Mapping[str, float]) -> None:
-        """Append numbers to metrics.csv, and give a sign of life."""
+        """Append numbers to metrics.csv."""
         self.metrics_file.append(progress, values)
-        self._heartbeat.beat()
 
-    def beat(self) -> None:
-        """A sign of life, where nothing is logged for long."""
-        self._heartbeat.beat()
+    def check_lease(self) -> None:
+        """Raise LeaseLostError where another process has taken over, where nothing is written for long."""
+        if self._lease is not None:
+            self._lease.check()
 
     def metrics(self, only: Collection[str] | None = None) -> dict[str, Curve]:
         """Every logged metric by name, or those named."""

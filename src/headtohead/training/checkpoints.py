@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from headtohead.errors import UsageError
+from headtohead.files.leases import checked_write
 
 LAST = "last.ckpt"
 BEST = "best.ckpt"
@@ -35,7 +36,8 @@ def save(content: Mapping[str, Any], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.part")
     torch.save(dict(content), partial)
-    partial.replace(path)
+    with checked_write(path):
+        partial.replace(path)
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -132,6 +132,8 @@ class Identity:
     """The folder of another run, whose best weights this one starts from, or a published checkpoint, hf:NAME."""
     resume_from: Path | None = None
     """The folder of an interrupted run, which this one continues."""
+    take_over: bool = False
+    """Whether it is continued although another process may still write it; that one ends at its next write."""
     place: Place = field(default_factory=Place)
     """Where in a study it belongs."""
 

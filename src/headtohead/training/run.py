@@ -14,6 +14,7 @@ from headtohead.architectures.bag_of_words import BagOfWords
 from headtohead.architectures.contracts import Architecture
 from headtohead.components.kernels import kernels_in_use
 from headtohead.components.stack import Stack
+from headtohead.files.leases import LeaseLostError
 from headtohead.tracking.files import write_each
 from headtohead.tracking.leaks import leak_sentence
 from headtohead.tracking.record import RunRecord, Status
@@ -70,6 +71,8 @@ def train(parts: Parts) -> RunRecord:
         try:
             run.fit()
             run.test()
+        except LeaseLostError:
+            raise  # the record is another process's to write
         except BaseException as error:
             status, reason = outcome_of(error, parts)
             run.close(status, reason)
@@ -79,6 +82,8 @@ def train(parts: Parts) -> RunRecord:
                 _log.error("%s: %s", status, reason)
         else:
             run.close("finished", None)
+        finally:
+            run.session.release()
     return run.session.record
 
 

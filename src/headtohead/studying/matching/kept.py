@@ -10,16 +10,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from headtohead.studying.leases import Leases
+from headtohead.files.leases import Leases
 from headtohead.studying.matching.costing import Timing
 from headtohead.studying.matching.matching import MatchedArm, Matching
 
 FOLDER = "matchings"
 _LEASE = "matching"
 _WAIT_SECONDS = 0.5
-Beat = Callable[[], object]
-Solve = Callable[[Sequence[str], Beat], Matching]
-"""Brings the arms of these names to the baseline, with a sign of life now and then."""
+Solve = Callable[[Sequence[str]], Matching]
+"""Brings the arms of these names to the baseline."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class KeptMatchings:
                 continue
             try:
                 if missing := self._missing(keys):  # another may have been quicker
-                    matching = solve(missing, lease.beat)
+                    matching = solve(missing)
                     for name in missing:
                         self._keep(keys[name], Kept(matching.arm(name), matching.arm(matching.baseline)))
             finally:
