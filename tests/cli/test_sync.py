@@ -42,6 +42,7 @@ def offline(outputs: Path, **fields: str) -> RunFolder:
     tracker.finish("finished")
     record.status = "finished"
     folder.write_record(record)
+    folder.release()
     return folder
 
 

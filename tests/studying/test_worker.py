@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from headtohead.studying.leases import Leases
 from small_studies import plan_without_models, write_run
 
+from headtohead.files.leases import Leases
 from headtohead.studying.cells import Cell
 from headtohead.studying.planning import Plan
 from headtohead.studying.running import record_of
