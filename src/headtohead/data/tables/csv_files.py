@@ -15,6 +15,7 @@ from headtohead.data.language import Packing
 from headtohead.data.tables.json_files import JsonFiles
 from headtohead.data.tables.table_files import Columnar, TableFiles
 from headtohead.data.tokenizers import TokenizerName
+from headtohead.ranges import BatchSize, Length, Probability, Seed, Vocabulary
 
 
 class CsvFiles(TableFiles):
@@ -30,8 +31,8 @@ class CsvFiles(TableFiles):
         path: str | None = None,
         validation_path: str | None = None,
         test_path: str | None = None,
-        validation_share: float = 0.05,
-        test_share: float = 0.05,
+        validation_share: Probability = 0.05,
+        test_share: Probability = 0.05,
         share_by: str | list[str] | None = None,
         delimiter: str | None = None,
         quoted: bool | None = None,
@@ -50,15 +51,15 @@ class CsvFiles(TableFiles):
         source_column: str | None = None,
         target_column: str | None = None,
         class_names: list[str] | None = None,
-        max_length: int | None = None,
-        stride: int | None = None,
-        context_length: int = 128,
+        max_length: Length | None = None,
+        stride: Length | None = None,
+        context_length: Length = 128,
         packing: Packing = "apart",
-        batch_size: int = 32,
+        batch_size: BatchSize = 32,
         tokenizer: TokenizerName = "bpe",
-        vocab_size: int | None = None,
+        vocab_size: Vocabulary | None = None,
         bucket_by_length: bool = True,
-        seed: int = 0,
+        seed: Seed = 0,
         drop_shared: bool = False,
     ) -> None:
         super().__init__(

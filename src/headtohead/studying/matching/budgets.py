@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from headtohead.building.making import make
+from headtohead.ranges import Count
+from headtohead.ranges import Share
+from hydra.utils import instantiate
 from headtohead.studying.matching.costing import CostedRun, Figure
 
 Move = Literal["width", "head_size", "depth", "feedforward", "steps"]
@@ -26,7 +29,7 @@ _PARAMETERS: dict[str, Figure] = {
 class Budget(ABC):
     """One axis on which every arm must be as large as the baseline."""
 
-    tolerance: float = 0.02
+    tolerance: Share = 0.02
     """Share of the baseline's figure."""
 
     changed_by: ClassVar[tuple[Move, ...]]
@@ -99,8 +102,8 @@ class EqualTime(Budget):
 
     changed_by = ("steps",)
     usual = ("steps",)
-    rounds: int = 7
-    turn_steps: int = 5
+    rounds: Count = 7
+    turn_steps: Count = 5
 
     @property
     def figure(self) -> Figure:
