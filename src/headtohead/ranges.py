@@ -93,7 +93,7 @@ Share = Annotated[float, Range(0.0, 1.0, above=True)]
 OpenShare = Annotated[float, Range(0.0, 1.0, above=True, below=True)]
 """A share that is neither nothing nor all."""
 AtLeastOne = Annotated[float, Range(1.0)]
-Real = Annotated[float, Range()]
-"""Any finite number."""
+Real = Annotated[float, Range(-1e30, 1e30)]
+"""Any number, either side of zero."""
 Column = Annotated[int, Range(-65_536, 65_536)]
 """A column by its number, from the end where it is negative."""
