@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, get_args, get_type_hints
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,8 @@ class Range:
 
     def holds(self, value: float) -> bool:
         """Return whether the number lies in the range."""
+        if isinstance(value, float) and not math.isfinite(value):
+            return False
         over = value > self.low if self.above else value >= self.low
         return over and (value < self.high if self.below else value <= self.high)
 
@@ -40,6 +42,21 @@ ANY = Range()
 @dataclass(frozen=True)
 class Filled:
     """A list with at least one entry."""
+
+
+def range_of(annotation: Any) -> Range | None:
+    """Return the range in an annotation, also in that of a value that may be None."""
+    inner = (item for option in get_args(annotation) for item in (option, *getattr(option, "__metadata__", ())))
+    return next((item for item in inner if isinstance(item, Range)), None)
+
+
+def out_of_range(record: object) -> str | None:
+    """Return what is wrong with the first field of a dataclass that is out of the range in its annotation."""
+    for name, annotation in get_type_hints(type(record), include_extras=True).items():
+        value, limit = getattr(record, name), range_of(annotation)
+        if limit is not None and value is not None and not limit.holds(value):
+            return f"{name}={value} must be {limit.wants()}"
+    return None
 
 
 def _shown(number: float) -> str:
@@ -68,6 +85,12 @@ Count = Annotated[int, Range(1, 1_000_000)]
 """Things of which there is at least one."""
 Amount = Annotated[int, Range(0, 1_000_000)]
 """Things of which there may be none."""
+Beams = Annotated[int, Range(1, 1_024)]
+"""Texts that a search keeps side by side."""
+Samples = Annotated[int, Range(1, 65_536)]
+"""Texts for each prompt."""
+Token = Annotated[int, Range(0, 16_777_215)]
+"""The number of a token."""
 Steps = Annotated[int, Range(0, 1_000_000_000)]
 """Optimizer steps, none included."""
 Every = Annotated[int, Range(1, 1_000_000_000)]
@@ -81,9 +104,12 @@ Devices = Annotated[int, Range(1, 65_536)]
 Seconds = Annotated[float, Range(0.0, 31_536_000.0, above=True)]
 """At most a year."""
 
+Port = Annotated[int, Range(0, 65_535)]
+
 # Plain numbers
 Seed = Annotated[int, Range(0, 4_294_967_295)]
 Positive = Annotated[float, Range(0.0, above=True)]
+Temperature = Annotated[float, Range(0.0, 1_000_000.0)]
 NotNegative = Annotated[float, Range(0.0)]
 Probability = Annotated[float, Range(0.0, 1.0, below=True)]
 """A share that leaves something over."""

@@ -100,13 +100,16 @@ class Number(Kind):
 class Text(Kind):
     """A bare whole number counts as text, so that `name=7` works."""
 
+    is_filled: bool = False
+    """Whether it has more in it than spaces."""
+
     def read(self, value: Any) -> str:
-        if isinstance(value, bool) or not isinstance(value, str | int):
+        if isinstance(value, bool) or not isinstance(value, str | int) or (self.is_filled and not str(value).strip()):
             raise self.refuse()
         return str(value)
 
     def wants(self) -> str:
-        return "text"
+        return "text that is not empty" if self.is_filled else "text"
 
 
 @dataclass(frozen=True)

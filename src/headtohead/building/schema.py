@@ -19,16 +19,17 @@ from headtohead.building.slots import Slot, may_name, slot_of
 from headtohead.building.sources import arguments, find_target, may_be_made_when_imported, module_path
 from headtohead.ranges import Range
 
-_OPTIONAL_TEXT = Either((Text(), Null()))
+_NAME = Text(is_filled=True)
+_OPTIONAL_NAME, _OPTIONAL_TEXT = Either((_NAME, Null())), Either((Text(), Null()))
 ROOT_FIELDS: dict[str, Kind] = {
     "seed": Whole(Range(0, 2**32 - 1)),
-    "name": _OPTIONAL_TEXT,
-    "group": Text(),
-    "tags": ListOf(Text()),
+    "name": _OPTIONAL_NAME,
+    "group": _NAME,
+    "tags": ListOf(_NAME),
     "notes": _OPTIONAL_TEXT,
-    "output_dir": Text(),
-    "init_from": _OPTIONAL_TEXT,
-    "resume_from": _OPTIONAL_TEXT,
+    "output_dir": _NAME,
+    "init_from": _OPTIONAL_NAME,
+    "resume_from": _OPTIONAL_NAME,
     "choices": MappingOf(_OPTIONAL_TEXT),
 }
 NODES = (

@@ -11,8 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headtohead.cli.arguments import Parser, add_trust
+from headtohead.cli.arguments import Parser
+from headtohead.cli.arguments import add_trust
+from headtohead.cli.arguments import within
 from headtohead.cli.terminal import note
+from headtohead.ranges import Threads
 
 if TYPE_CHECKING:
     from headtohead.studying.conducting import Standing
@@ -30,18 +33,15 @@ def add_workers(to: Parser) -> None:
 
 def add_processes(to: Parser) -> None:
     """For commands that have --config-dir already."""
-    to.add_argument("--workers", type=positive, default=1, metavar="N", help="runs at once; default 1")
+    to.add_argument("--workers", type=within(Threads), default=1, metavar="N", help="runs at once; default 1")
     to.add_argument(
-        "--threads", type=positive, metavar="N", help="of the processor for each run; default: all, shared by workers"
+        "--threads",
+        type=within(Threads),
+        metavar="N",
+        help="of the processor for each run; default: all, shared by workers",
     )
     to.add_argument("--worker", action="store_true", help="only do runs, for a scheduler: no plan, no report")
     to.add_argument("--parent", type=int, help=argparse.SUPPRESS)
-
-
-def positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is refused: give a number from 1 on")
-    return int(text)
 
 
 def names_launcher(overrides: Sequence[str]) -> bool:

@@ -19,6 +19,9 @@ from headtohead.training.muon import Muon, Scale
 
 _FUSED_DEVICES = ("cpu", "cuda")
 
+STATES = {"adamw": 2, "adam": 2, "lion": 1, "muon": 1, "sgd": 0}
+"""Numbers that each optimizer keeps of every weight, at least."""
+
 
 def adamw(
     model: nn.Module,

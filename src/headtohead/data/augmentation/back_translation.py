@@ -22,7 +22,7 @@ from headtohead.data.caching import Prepared, prepared
 from headtohead.data.contracts import DataError, DataSource, Split
 from headtohead.data.sampling import numbers_of
 from headtohead.data.storage import Ragged, Table, digest_of, ragged, slices
-from headtohead.ranges import Count, Probability
+from headtohead.ranges import Beams, Probability
 
 _log = logging.getLogger(__name__)
 _ROWS = 64
@@ -58,7 +58,7 @@ class BackTranslation(Rewriting):
     }
 
     def __init__(
-        self, run: str | None = None, back: str | None = None, rate: Probability = 0.5, beams: Count = 4
+        self, run: str | None = None, back: str | None = None, rate: Probability = 0.5, beams: Beams = 4
     ) -> None:
         """`run` translates; of labelled texts `back` translates what it writes back."""
         self.rate = checked_rate(rate, "steps.back_translation.rate")
