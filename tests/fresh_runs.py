@@ -35,4 +35,5 @@ def fresh_run(outputs: Path, *overrides: str) -> FinishedRun:
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
     save({"model": model.state_dict(), "step": 1, "metrics": {}}, folder.path / "checkpoints" / BEST)
+    folder.release()
     return open_run(folder.path)

@@ -67,7 +67,7 @@ def _shown(number: float) -> str:
 # Sizes of a model
 Width = Annotated[int, Range(1, 1_048_576)]
 """Features, heads, channels, kernels, buckets."""
-Depth = Annotated[int, Range(1, 4_096)]
+Depth = Annotated[int, Range(1, 1_024)]
 """Layers, one after another."""
 Length = Annotated[int, Range(1, 16_777_216)]
 """Tokens of a row, pixels of a side, distances between tokens."""

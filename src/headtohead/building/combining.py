@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from headtohead.building.choices import choice_names, groups
 from headtohead.building.errors import ConfigurationError
-from headtohead.building.overrides import key_of
+from headtohead.building.overrides import check_digits, key_of
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -63,6 +63,7 @@ def _parsed(override: str) -> Override:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
+    check_digits(override)
     try:
         return OverridesParser.create().parse_override(override)
     except HydraException:

@@ -160,8 +160,6 @@ def _measure(given: argparse.Namespace, chosen: Chosen, judged: Any, path: str) 
 def _search(given: argparse.Namespace, chosen: Chosen) -> int:
     from headtohead.examining.retrieval.view import show_hits
 
-    if given.top < 1:
-        raise ConfigurationError(f"--top {given.top} shows nothing: give 1 or more")
     if blank := [query for query in given.query if not query.strip()]:
         raise ConfigurationError(f"--query {blank[0]!r} is empty: give some words")
     found = [(one, one.rank(given.query, given.top)) for one in chosen.asked]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from headtohead.components.contracts import Context, CostQuery, Costs, Division, FeedForward
 from headtohead.components.linears import ResidualLinear
 from headtohead.errors import UsageError
-from headtohead.ranges import Positive
+from headtohead.ranges import Multiple
 
 
 def squared_relu(x: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ class DenseFeedForward(FeedForward):
         d_model: int,
         *,
         dropout: float = 0.0,
-        multiple: Positive = 4.0,
+        multiple: Multiple = 4.0,
         activation: Activation = "gelu",
         gated: bool = False,
         two_thirds: bool = False,

@@ -18,7 +18,7 @@ from headtohead.components.checkpointing import is_recomputing
 from headtohead.components.contracts import Context, CostQuery, Costs, FeedForward
 from headtohead.components.feedforwards import Activation, DenseFeedForward
 from headtohead.errors import UsageError
-from headtohead.ranges import NotNegative, Positive, Width
+from headtohead.ranges import Multiple, NotNegative, Positive, Width
 
 _SHOWN = 16
 """More experts than these are told of by the largest and the smallest load."""
@@ -70,7 +70,7 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         balance: Balance = "batch",
         balance_weight: NotNegative = 0.01,
         z_weight: NotNegative = 0.001,
-        multiple: Positive = 4.0,
+        multiple: Multiple = 4.0,
         activation: Activation = "gelu",
         gated: bool = False,
         two_thirds: bool = False,
