@@ -39,6 +39,9 @@ from headtohead.training.parts import EvaluationSettings, Identity, Parts, Setti
 from headtohead.training.precision import Precision
 from headtohead.training.seeds import seeds_of
 
+_TOO_LARGE = ("overflow", "too large to convert")
+"""Words of torch and Python, whose errors for it are of many kinds."""
+
 
 def build_data(config: Mapping[str, Any]) -> DataSource:
     """A run that starts from another reads text as that one did."""
@@ -177,6 +180,10 @@ def _made(node: Mapping[str, Any], head: str) -> Architecture:
     try:
         model: Architecture = make(node, head=head)
     except Exception as error:
+        if any(words in str(error).lower() for words in _TOO_LARGE):
+            raise ConfigurationError(
+                "model is refused: the sizes of its weights, multiplied, are beyond 64 bits; give smaller ones"
+            ) from error
         theirs = (node.get("module") or {}).get("_target_")
         if theirs is None or isinstance(error, ValueError | FileNotFoundError | torch.OutOfMemoryError):
             raise
