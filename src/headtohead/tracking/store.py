@@ -88,6 +88,10 @@ class RunFolder:
     def resume(cls, path: Path | str, *, step: int | None = None, take_over: bool = False) -> RunFolder:
         """An existing run to go on writing to, from the state it had after `step`; None leaves what was logged."""
         folder = cls.open(path)
+        if (own := folder.read_record_as_written().id) != folder.id:
+            raise RecordError(
+                f"{path} holds the run {own} under another name: rename the folder to {own} to go on with it"
+            )
         folder.claim(take_over=take_over)
         if step is not None:
             folder.metrics_file.drop_after(step)

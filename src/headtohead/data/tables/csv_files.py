@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,6 +17,9 @@ from headtohead.data.tables.json_files import JsonFiles
 from headtohead.data.tables.table_files import Columnar, TableFiles
 from headtohead.data.tokenizers import TokenizerName
 from headtohead.ranges import BatchSize, Length, Probability, Seed, Vocabulary
+
+MOST_COLUMNS = 4_096
+"""More than any table of texts has; a wrong delimiter makes as many."""
 
 
 class CsvFiles(TableFiles):
@@ -137,7 +141,12 @@ class CsvFiles(TableFiles):
         if first is None:
             raise DataError(f"{file} is empty: it must begin with a line that names its columns.")
         names = [name.strip() for name in first[1]]
-        if twice := next((name for place, name in enumerate(names) if name in names[:place]), None):
+        if len(names) > MOST_COLUMNS:
+            raise DataError(
+                f"{file} has {len(names):,} columns, and {MOST_COLUMNS:,} are the most: take out those that no field "
+                "of data names, or correct data.delimiter."
+            )
+        if twice := next((name for name, times in Counter(names).items() if times > 1), None):
             raise DataError(
                 f"{file} has two columns {twice!r}: give each its own name in the first line, or, where that is a row "
                 "already, name them by data.column_names."
