@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import random
 import time
@@ -150,6 +151,7 @@ def test_an_extreme_number_in_any_option_is_refused_in_a_sentence(
 ) -> None:
     """Values that it takes are followed by a refusal of what does not exist."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
     rng = random.Random(draw_seed)
     options = [(command, option) for command in COMMANDS for option in options_of(command, monkeypatch)]
     assert len(options) > 25
