@@ -18,9 +18,7 @@ from headtohead.building.data_fit import check_kind, fit
 from headtohead.building.epochs import in_steps
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.making import make
-from headtohead.building.memory import check_memory
-from headtohead.building.memory import needs_of
-from headtohead.building.memory import processes_here
+from headtohead.building.memory import check_memory, needs_of, processes_here
 from headtohead.building.sizes import sample_size
 from headtohead.building.sources import class_value
 from headtohead.building.starting import as_started, check_start, origin_of, tokenizer_to_take
@@ -112,8 +110,7 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
     filled = fit(as_started(config), spec)
     check_start(filled, spec)
     precision: Precision = make(config["precision"])
-    precision: Precision = _make(config["precision"])
-    settings: Settings = _make(config["trainer"])
+    settings: Settings = make(config["trainer"])
     costs = _costs(filled, _size(config, task, spec))
     needs = needs_of(config, costs.totals, settings, precision)
     check_memory(needs, device_for(settings.accelerator), processes=processes_here(settings))
@@ -128,14 +125,11 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
         checkpointing=make(config["checkpointing"]),
         parametrisation=_parametrisation(config),
         finetuning=_finetuning(config),
-        settings=make(config["trainer"]),
         settings=settings,
         evaluation=_evaluation(config),
         probe=make(config["probe"]),
         identity=_identity(config),
         tracking=make(config["tracking"]),
-        costs=_costs(filled, _size(config, task, spec)).to_dict(),
-        tracking=_make(config["tracking"]),
         costs=costs.to_dict(),
         config={**filled, "data": _settled(filled["data"], data.settled())},
     )

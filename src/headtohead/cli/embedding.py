@@ -11,12 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import Parser
-from headtohead.cli.arguments import add_trust
-from headtohead.cli.arguments import parse
-from headtohead.cli.arguments import parser
-from headtohead.cli.arguments import several
-from headtohead.cli.arguments import within
+from headtohead.cli.arguments import Parser, add_trust, parse, parser, several, within
 from headtohead.cli.terminal import WIDTH_WHERE_UNKNOWN, note, out, show_table
 from headtohead.cli.terminal import width as terminal_width
 from headtohead.ranges import BatchSize, Count

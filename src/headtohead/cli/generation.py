@@ -12,11 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import Parser
-from headtohead.cli.arguments import add_trust
-from headtohead.cli.arguments import parse
-from headtohead.cli.arguments import parser
-from headtohead.cli.arguments import within
+from headtohead.cli.arguments import Parser, add_trust, parse, parser, within
 from headtohead.cli.terminal import note, out, paint
 from headtohead.ranges import Beams, Length, Positive, Real, Samples, Seed, Share, Temperature, Token, Vocabulary
 

@@ -11,9 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headtohead.cli.arguments import Parser
-from headtohead.cli.arguments import add_trust
-from headtohead.cli.arguments import within
+from headtohead.cli.arguments import Parser, add_trust, within
 from headtohead.cli.terminal import note
 from headtohead.ranges import Threads
 

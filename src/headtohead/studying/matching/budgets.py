@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from headtohead.building.making import make
-from headtohead.ranges import Count
-from headtohead.ranges import Share
-from hydra.utils import instantiate
+from headtohead.ranges import Count, Share
 from headtohead.studying.matching.costing import CostedRun, Figure
 
 Move = Literal["width", "head_size", "depth", "feedforward", "steps"]
