@@ -31,6 +31,8 @@ PROBER.addFilter(refuse_warnings)
 gc.disable()
 # What tests prepare lies apart from what the user has prepared, perhaps by other versions of the libraries.
 os.environ["HEADTOHEAD_CACHE"] = str(Path(gettempdir()) / f"headtohead-tests-{os.getpid()}")
+# Nor is the user's own key made or read, nor their list of trusted packages.
+os.environ["XDG_CONFIG_HOME"] = str(Path(gettempdir()) / f"headtohead-settings-{os.getpid()}")
 # pytest-xdist gives its workers a terminal of 80 columns, and output to a file or a pipe is as wide as COLUMNS says.
 os.environ.pop("COLUMNS", None)
 # A shell starts what it puts in the background with Ctrl-C ignored, and what tests start would inherit that.
@@ -60,7 +62,8 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_unconfigure() -> None:
-    shutil.rmtree(os.environ["HEADTOHEAD_CACHE"], ignore_errors=True)
+    for place in ("HEADTOHEAD_CACHE", "XDG_CONFIG_HOME"):
+        shutil.rmtree(os.environ[place], ignore_errors=True)
 
 
 def checks_shapes(item: pytest.Item) -> bool:

@@ -28,10 +28,12 @@ def fresh_run(outputs: Path, *overrides: str) -> FinishedRun:
     folder = RunFolder.create(outputs, name="fresh")
     folder.write_record(RunRecord(id=folder.id, name="fresh", status="finished", config=config))
     folder.write_config(yaml.safe_dump(config))
+    folder.sign(record=True)
     torch.manual_seed(0)
     model = make_model(config).to(Precision(config["precision"]["name"]).of_weights)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
     save({"model": model.state_dict(), "step": 1, "metrics": {}}, folder.path / "checkpoints" / BEST)
+    folder.release()
     return open_run(folder.path)

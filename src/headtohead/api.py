@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -30,12 +31,15 @@ def compose(root: str = "train", overrides: Sequence[str] = (), config_dir: str 
     return compose_checked(root, overrides, config_dir)
 
 
-def train(config: Mapping[str, Any]) -> RunRecord:
-    """Trains, and gives the record of the run; `record.path` is its folder. A run's config.yaml is such a configuration
-    too, wherever its classes have moved since."""
+def train(config: Mapping[str, Any], *, take_over: bool = False) -> RunRecord:
+    """Trains, and gives the record of the run; `record.path` is its folder. The configuration is the caller's own, and
+    whatever it names is made; `h2h train --from-run` is for one that came with a run. With `take_over` a resumed run is
+    taken from the process that writes it.
+    """
     from headtohead.training.run import train as train_parts
 
-    return train_parts(build_parts(as_named_now(dict(config))))
+    parts = build_parts(as_named_now(dict(config)))
+    return train_parts(replace(parts, identity=replace(parts.identity, take_over=take_over)))
 
 
 def inspect(config: Mapping[str, Any]) -> Inspection:
@@ -53,24 +57,29 @@ def evaluate(
     split: SplitName = "test",
     lengths: Sequence[int] = (),
     stride: int | None = None,
+    trust: Sequence[str] = (),
 ) -> Evaluation:
     """A finished run's selected weights, measured again: `evaluate(record.path, ["data.path=other.txt"], stride=32)`.
 
     `lengths` are tokens read at once, a pass for each; windows that start `stride` apart score every token once.
+    `trust` is as in `load_run`.
     """
     from headtohead.examining.evaluation.evaluate import evaluate as evaluate_run
     from headtohead.examining.evaluation.question import Question
 
     question = Question(split=split, lengths=tuple(lengths), stride=stride, overrides=tuple(overrides))
-    return evaluate_run(load_run(run), question)
+    return evaluate_run(load_run(run, trust=trust), question)
 
 
-def load_run(path: str | Path) -> FinishedRun:
+def load_run(path: str | Path, *, trust: Sequence[str] = ()) -> FinishedRun:
     """A finished run to use, by its folder: `record`, `model` with the selected weights, `data`, `generate("a text")`,
-    `embed(["a text"])`, `attention("a text")`."""
+    `embed(["a text"])`, `attention("a text")`.
+
+    `trust` names packages or classes that a run from elsewhere may name beyond the choices that come with this one.
+    """
     from headtohead.examining.finished import open_run
 
-    return open_run(path)
+    return open_run(path, trust=trust)
 
 
 def compare(

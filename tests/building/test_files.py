@@ -15,10 +15,11 @@ import pytest
 from headtohead.building import compatibility, schema
 from headtohead.building.choices import Choice, choices, groups
 from headtohead.building.configuration import compose
-from headtohead.building.limits import LIMITS
-from headtohead.building.schema import ROOT_NODES
+from headtohead.building.kinds import Either, Kind, ListOf, MappingOf, Number, Whole
+from headtohead.building.schema import ROOT_NODES, fields_of
 from headtohead.building.slots import SLOTS, may_name, slot_of
-from headtohead.building.sources import arguments, find_target
+from headtohead.building.sources import find_target
+from headtohead.ranges import ANY
 
 ALL = [choice for group in groups() for choice in choices(group)]
 LEAVES = [choice for choice in ALL if choice.group not in ("experiment", "model/size")]
@@ -129,10 +130,35 @@ def test_every_group_has_a_slot() -> None:
     assert set(SLOTS) == {choice.group for choice in LEAVES} | set(ROOT_NODES) | of_patterns
 
 
-def test_every_limit_is_of_a_field_that_exists() -> None:
-    targets = [*map(target_of, LEAVES), compose("bench")["bench"]["_target_"]]
-    taken = {argument.name for target in targets for argument in arguments(target) or ()}
-    assert set(LIMITS) <= taken | {"seed"}
+def numbers_without_range(kind: Kind) -> bool:
+    if isinstance(kind, Either):
+        return any(map(numbers_without_range, kind.kinds))
+    if isinstance(kind, ListOf | MappingOf):
+        return any(map(numbers_without_range, getattr(kind, "items", None) or (kind.item,)))
+    return isinstance(kind, Whole | Number) and kind.range == ANY
+
+
+def test_every_number_of_every_choice_has_a_range() -> None:
+    """An argument without one would take 1e18 threads."""
+    nodes = [(group, node) for choice in LEAVES for group, node in nodes_of(composed(choice))]
+    nodes += nodes_of(compose("bench"))
+    fields = {node["_target_"]: fields_of(group, node) for group, node in nodes}
+    found = {
+        f"{target}({name})"
+        for target, of_target in fields.items()
+        if of_target is not None
+        for name, kind in of_target.kinds.items()
+        if numbers_without_range(kind)
+    }
+    assert not found and len(fields) > 100
+
+
+def nodes_of(node: Any, group: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every mapping with a `_target_`, and the group of the place that it stands in."""
+    for key, value in node.items() if isinstance(node, dict) else ():
+        yield from nodes_of(value, f"{group}/{key}" if group else key)
+    if isinstance(node, dict) and "_target_" in node and not node["_target_"].startswith("torch."):
+        yield group, node
 
 
 def test_leaves_name_no_dimension() -> None:

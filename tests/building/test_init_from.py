@@ -100,9 +100,9 @@ def test_a_wrong_choice_of_what_learns_is_refused_by_name(override: str, says: s
         h2h.compose("train", [override])
 
 
-@pytest.mark.parametrize("layers", [0, 7])
-def test_only_layers_that_there_are_can_be_frozen(layers: int) -> None:
-    with pytest.raises(ConfigurationError, match=rf"finetuning\.freeze={layers} freezes layers, .* give 1, nothing"):
+@pytest.mark.parametrize(("layers", "says"), [(0, "at least 1"), (7, "freezes layers, .* give 1, nothing")])
+def test_only_layers_that_there_are_can_be_frozen(layers: int, says: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"finetuning\.freeze={layers} .*{says}"):
         h2h.compose("train", [*REVIEWS, *SMALL, f"finetuning.freeze={layers}"])
 
 

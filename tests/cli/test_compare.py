@@ -152,7 +152,7 @@ def test_what_is_no_place_of_runs_is_refused_with_what_would_be(
 @pytest.mark.parametrize("margin", ["-1", "nan", "much"])
 def test_a_margin_that_is_none_is_refused(study: Path, margin: str, capsys: pytest.CaptureFixture[str]) -> None:
     told = refused(study, "--against", "attention", "--margin", margin, capsys=capsys)
-    assert f"{margin} is refused: give a number above 0" in told
+    assert f"{margin} is refused: it must be {'a number' if margin == 'much' else 'above 0'}" in told
 
 
 def test_help_shows_how_it_is_typed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -113,7 +113,7 @@ def test_more_tokens_than_positions_are_refused(tmp_path: Path) -> None:
         (["--prompts", "none.txt"], "--prompts none.txt cannot be read (No such file or directory)"),
         (["--prompt", "the", "--stop", ""], "a string to stop at is empty"),
         (["--prompt", "the", "--stop-token", "9999", "--beams", "2"], "token 9999 to stop at is none of the run's"),
-        (["--prompt", "the", "--stop-token", "-1"], "token -1 to stop at is none of the run's"),
+        (["--prompt", "the", "--stop-token", "-1"], "argument --stop-token: -1 is refused: it must be at least 0"),
     ],
 )
 def test_what_cannot_be_read_or_end_a_text_is_refused(

@@ -48,7 +48,7 @@ def test_what_cannot_be_matched_ends_with_1_and_the_reason(capsys: pytest.Captur
         (["--arm", "model.d_model=64", "--arm", "b="], "--arm model.d_model=64 has no name"),
         (["--arm", "a=", "--arm", "a=model.num_layers=3"], "two arms have the same name"),
         (["--arm", "a=", "--arm", "b=", "--budget", "equal_parameter"], "did you mean equal_parameters?"),
-        (["--arm", "a=", "--arm", "b=", "budget.tolerance=2"], "budget.tolerance=2.0 is refused"),
+        (["--arm", "a=", "--arm", "b=", "budget.tolerance=2"], "budget.tolerance=2 is refused"),
         (["norm_small"], "norm_small is no study"),
         (["norms_small", "--arm", "a="], "study norms_small has its arms, and --arm gives others"),
     ],

@@ -43,7 +43,7 @@ def test_a_plan_is_shown_and_nothing_is_done(capsys: pytest.CaptureFixture[str])
         (["rate.yaml"], "rate.yaml is no file"),
         (["optimizer.lr=1"], "needs a file before optimizer.lr=1"),
         (["rates.yaml", "optimizer.lr=1"], "optimizer.lr is swept"),
-        (["rates.yaml", "--run-cap", "0"], "give a number from 1 on"),
+        (["rates.yaml", "--run-cap", "0"], "it must be at least 1"),
     ],
 )
 def test_what_cannot_be_is_refused(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:

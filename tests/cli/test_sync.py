@@ -42,6 +42,7 @@ def offline(outputs: Path, **fields: str) -> RunFolder:
     tracker.finish("finished")
     record.status = "finished"
     folder.write_record(record)
+    folder.release()
     return folder
 
 
@@ -75,6 +76,7 @@ def test_run_that_lost_its_server_after_a_resume_gets_the_steps_that_are_missing
     tracker = start(IMPATIENT, record, folder)
     log_steps(tracker, folder, range(8))
     tracker.finish("interrupted")
+    folder.release()
     folder = RunFolder.resume(folder.path, step=4)
     tracker = start(IMPATIENT, record, folder, resumed=True)
     server.behaviour = "refuses"

@@ -14,7 +14,7 @@ from headtohead.tracking.record import RunRecord
 from headtohead.tracking.store import RunFolder
 from served_runs import asked, served, written_run
 
-_FILES = ("record.json", "metrics.csv", "heartbeat.json", "tables/1/samples.csv", "attention/1/head.png")
+_FILES = ("record.json", "metrics.csv", "leases/writer.1", "tables/1/samples.csv", "attention/1/head.png")
 _STUDY = ("verdict.json", "report.html")
 
 

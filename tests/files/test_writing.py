@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from faulty_disk import FullDisk, Operation, RecordingDisk, states_after_a_power_cut
-from headtohead.files import writing
+from headtohead.files import disk as files_disk
 from headtohead.files.disk import OutOfDisk, is_full
 from headtohead.files.leftovers import sweep
 from headtohead.files.writing import append_text, need_room, replace_bytes, replace_file, replace_text
@@ -36,7 +36,7 @@ def test_a_power_cut_at_any_moment_leaves_the_old_file_or_the_new(
 ) -> None:
     """Every prefix of what is asked of the disk is replayed, with unsynced bytes and unsynced names there or lost."""
     disk = RecordingDisk()
-    monkeypatch.setattr(writing, "disk", disk)
+    monkeypatch.setattr(files_disk, "system", disk)
     path = tmp_path / "record.json"
     texts = [b"first" * 10, b"second" * 7, b"third" * 30]
     for text in texts:
@@ -55,7 +55,7 @@ def test_what_was_written_when_the_call_returns_survives_a_power_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = RecordingDisk()
-    monkeypatch.setattr(writing, "disk", disk)
+    monkeypatch.setattr(files_disk, "system", disk)
     save({"model": {"w": torch.zeros(2000)}}, tmp_path / "last.ckpt")
 
     whole = (tmp_path / "last.ckpt").read_bytes()
@@ -70,7 +70,7 @@ def test_the_replay_finds_a_sync_that_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left_out: str
 ) -> None:
     disk = RecordingDisk()
-    monkeypatch.setattr(writing, "disk", disk)
+    monkeypatch.setattr(files_disk, "system", disk)
     path = tmp_path / "record.json"
     for text in (b"old" * 10, b"new" * 10):
         replace_bytes(path, text)
@@ -89,7 +89,7 @@ def test_a_full_disk_is_told_with_the_file_and_leaves_the_old_one_and_nothing_el
 ) -> None:
     path = tmp_path / "last.ckpt"
     path.write_bytes(b"old")
-    monkeypatch.setattr(writing, "disk", FullDisk("last.ckpt", after=after))
+    monkeypatch.setattr(files_disk, "system", FullDisk("last.ckpt", after=after))
     write = {
         "bytes": lambda: replace_file(path, lambda file: [file.write(b"x" * 2**21) for _ in range(2)]),
         "torch": lambda: save({"model": torch.zeros(2**20)}, path),
@@ -108,7 +108,7 @@ def test_a_checkpoint_that_would_not_fit_is_not_begun(tmp_path: Path, monkeypatc
         def free_bytes(self, folder: Path) -> int:
             return 10**6
 
-    monkeypatch.setattr(writing, "disk", AlmostFull("never"))
+    monkeypatch.setattr(files_disk, "system", AlmostFull("never"))
     need_room(tmp_path / "small", 9 * 10**5)
     with pytest.raises(OutOfDisk, match=r"last\.ckpt was not written \(4\.2 MB are needed, and 1\.0 MB are free\)"):
         save({"model": {"w": torch.zeros(2**20)}}, tmp_path / "last.ckpt")
@@ -121,7 +121,7 @@ def test_lines_that_do_not_fit_are_told_with_the_file(tmp_path: Path, monkeypatc
     append_text(path, "2\n", header="a\n")
     assert path.read_text() == "a\n1\n2\n"
 
-    monkeypatch.setattr(writing, "disk", FullDisk("metrics.csv"))
+    monkeypatch.setattr(files_disk, "system", FullDisk("metrics.csv"))
     with pytest.raises(OutOfDisk, match=r"metrics\.csv"):
         append_text(path, "3\n", header="a\n")
 

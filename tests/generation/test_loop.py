@@ -127,8 +127,10 @@ def test_a_prompt_without_tokens_is_refused() -> None:
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"temperature": -1.0}, "temperature=-1.0 must be 0"),
-        ({"top_p": 0.0}, "top_p=0.0 is no share"),
+        ({"temperature": -1.0}, "temperature=-1.0 must be at least 0"),
+        ({"top_p": 0.0}, "top_p=0.0 must be above 0 and at most 1"),
+        ({"temperature": float("inf")}, "temperature=inf must be at least 0"),
+        ({"seed": -1}, "seed=-1 must be at least 0"),
         ({"top_k": 0}, "top_k=0 must be at least 1"),
         ({"repetition_penalty": 0.0}, "repetition_penalty=0.0 must be above 0"),
         ({"beams": 2, "top_k": 5}, "leave either out"),

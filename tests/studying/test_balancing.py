@@ -17,7 +17,7 @@ from headtohead.studying.balancing import refuse_apart
 from headtohead.studying.matching import solver
 from headtohead.studying.matching.budgets import EqualParameters, EqualTime, EqualTokens
 from headtohead.studying.matching.costing import Timing
-from headtohead.studying.matching.kept import Beat, KeptMatchings
+from headtohead.studying.matching.kept import KeptMatchings
 from headtohead.studying.matching.matching import MatchedArm, Matching
 from headtohead.studying.planning import Plan, Planner
 from headtohead.tracking.record import Progress
@@ -86,7 +86,7 @@ def test_times_are_not_measured_by_shards_apart(tmp_path: Path) -> None:
 def test_of_many_that_plan_at_once_one_solves(tmp_path: Path) -> None:
     solved: list[Sequence[str]] = []
 
-    def solve(names: Sequence[str], beat: Beat) -> Matching:
+    def solve(names: Sequence[str]) -> Matching:
         solved.append(names)
         return matching(b=1.0)
 

@@ -11,10 +11,10 @@ from test_worker import calls, pytestmark, trained, worked  # noqa: F401 - where
 
 from faulty_disk import FullDisk
 from headtohead.building.configuration import compose_checked
-from headtohead.files import writing
+from headtohead.files import disk as files_disk
 from headtohead.files.disk import Disk, OutOfDisk
+from headtohead.files.leases import Leases
 from headtohead.studying.cells import Cell
-from headtohead.studying.leases import Leases
 from headtohead.studying.reporting import write
 from headtohead.studying.running import FOUND_FULL, is_done, record_of, train_cell
 
@@ -46,13 +46,13 @@ def test_a_run_of_a_study_that_finds_no_room_is_no_result(
 ) -> None:
     cell = Cell("a", 0, (), compose_checked("train", [*TINY]), "a0")
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(writing, "disk", FullDisk(file))
+    monkeypatch.setattr(files_disk, "system", FullDisk(file))
     with pytest.raises(SystemExit) as told:
         train_cell(cell, tmp_path / "a0", None, 1)
     assert told.value.code == FOUND_FULL
     assert not is_done(tmp_path / "a0")
 
-    monkeypatch.setattr(writing, "disk", Disk())
+    monkeypatch.setattr(files_disk, "system", Disk())
     train_cell(cell, tmp_path / "a0", None, 1)
     record = record_of(tmp_path / "a0")
     assert record is not None and record.status == "finished", record and record.reason
@@ -61,7 +61,7 @@ def test_a_run_of_a_study_that_finds_no_room_is_no_result(
 def test_a_verdict_that_finds_no_room_leaves_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write({"verdicts": []}, tmp_path)
     before = file.read_bytes()
-    monkeypatch.setattr(writing, "disk", FullDisk(file.name))
+    monkeypatch.setattr(files_disk, "system", FullDisk(file.name))
     with pytest.raises(OutOfDisk, match=rf"the disk is full: .*{file.name} was not written"):
         write({"verdicts": [1]}, tmp_path)
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [(file.name, before)]

@@ -13,9 +13,9 @@ from headtohead.building.combining import combinations
 from headtohead.building.configuration import compose_checked
 from headtohead.building.errors import ConfigurationError
 from headtohead.cli import main
+from headtohead.files.liveness import Owner
 from headtohead.studying.cells import run_id
 from headtohead.studying.multirun import Multirun, planned
-from headtohead.tracking.liveness import Owner
 from headtohead.tracking.record import Place, RunRecord
 from headtohead.tracking.store import RunFolder, find_runs
 from studying.small_studies import TINY
@@ -96,7 +96,7 @@ def leave_killed(multirun: Multirun, override: str) -> None:
     (job,) = [job for job in multirun.jobs if override in job.overrides]
     run = RunFolder.create_at(multirun.run_folder(job))
     run.write_record(RunRecord(id=run.id, name=job.name, status="running", config=dict(job.config)))
-    (run.path / "heartbeat.json").write_text(json.dumps(asdict(replace(Owner.this_process(), started="long ago"))))
+    (run.path / "leases" / "writer.1").write_text(json.dumps(asdict(replace(Owner.this_process(), started="long ago"))))
 
 
 def test_where_runs_are_trained_is_not_swept_over(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

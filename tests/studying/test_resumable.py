@@ -15,8 +15,8 @@ import pytest
 
 from headtohead.building.configuration import compose_checked
 from headtohead.cli import main
+from headtohead.files.liveness import Owner
 from headtohead.studying.resumable import place_of, train_resumable
-from headtohead.tracking.liveness import Owner
 from headtohead.tracking.record import RunRecord
 from headtohead.tracking.store import RunFolder
 from studying.small_studies import TINY
@@ -78,8 +78,10 @@ def test_what_slurm_queued_again_does_not_wait_for_the_process_of_another_machin
     config = configured("trainer.max_steps=2")
     run = RunFolder.create_at(place_of(config))
     run.write_record(RunRecord(id=run.id, status="running", seed=0))
-    (run.path / "heartbeat.json").write_text(json.dumps(asdict(Owner(1, "0", "another machine"))))
-    with pytest.raises(ValueError, match="still being written by a live process"):
+    lease = run.path / "leases" / "writer.1"
+    lease.write_text(json.dumps(asdict(Owner(1, "0", "another machine", "node-7"))))
+    threading.Timer(0.3, os.utime, (lease, (1e9, 1e9))).start()  # its clock is far behind, and it lives
+    with pytest.raises(ValueError, match=r"is being written by process 1 on node-7 \(last sign of life .* --take-over"):
         train_resumable(config)
     monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
     assert train_resumable(config).status == "finished"

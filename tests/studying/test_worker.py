@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from small_studies import plan_without_models, write_run
 
+from headtohead.files.leases import Leases
 from headtohead.studying.cells import Cell
-from headtohead.studying.leases import Leases
 from headtohead.studying.planning import Plan
 from headtohead.studying.running import record_of
 from headtohead.studying.worker import TRIES, Train, Worker

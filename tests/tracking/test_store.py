@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from headtohead.files import liveness
+from headtohead.files.leases import STALE_SECONDS
+from headtohead.files.liveness import Owner
 from headtohead.files.writing import replace_text
-from headtohead.tracking import liveness, store
-from headtohead.tracking.liveness import Heartbeat, Owner
+from headtohead.tracking import store
 from headtohead.tracking.record import Progress, RunRecord
 from headtohead.tracking.store import RunFolder, find_runs, load_run, new_id, scan
 from headtohead.tracking.strict_json import RecordError
@@ -43,7 +45,7 @@ sys.stdin.readline()
 folder = store.RunFolder.create(sys.argv[1], name="same")
 print(folder.id, flush=True)
 sys.stdin.readline()
-sys.exit(not folder._heartbeat.is_mine())
+folder.check_lease()
 """
 
 
@@ -170,47 +172,32 @@ def test_a_run_of_a_live_process_reads_as_running_as_far_as_it_has_come(tmp_path
 
 def test_another_process_with_the_same_number_does_not_keep_a_run_alive(tmp_path: Path) -> None:
     folder = new_run(tmp_path)
-    beat = folder.path / "heartbeat.json"
+    beat = folder.path / "leases" / "writer.1"
     beat.write_text(json.dumps({**json.loads(beat.read_text()), "started": "1"}))
 
     assert load_run(folder.path).status == "interrupted"
 
 
-@pytest.mark.parametrize(("minutes", "status"), [(1, "running"), (45, "interrupted")])
-def test_a_run_on_another_machine_lives_as_long_as_its_heart_beats(tmp_path: Path, minutes: int, status: str) -> None:
+@pytest.mark.parametrize(
+    ("age", "status"),
+    [(1, "running"), (STALE_SECONDS + 5, "interrupted"), (-STALE_SECONDS - 5, "interrupted")],
+    ids=["lately", "long ago", "in the future, by a clock that was set back"],
+)
+def test_a_run_on_another_machine_reads_as_running_as_long_as_it_shows_life(
+    tmp_path: Path, age: float, status: str
+) -> None:
     folder = new_run(tmp_path)
-    beat = folder.path / "heartbeat.json"
+    beat = folder.path / "leases" / "writer.1"
     beat.write_text(json.dumps({"pid": 1, "started": "1", "machine": "another"}))
-    then = time.time() - 60 * minutes
+    then = time.time() - age
     os.utime(beat, (then, then))
 
     assert load_run(folder.path).status == status
 
 
-def test_logging_is_a_sign_of_life(tmp_path: Path) -> None:
-    folder = new_run(tmp_path)
-    beat = folder.path / "heartbeat.json"
-    os.utime(beat, (0, 0))
-
-    log_steps(folder, range(1, 2))
-
-    assert time.time() - beat.stat().st_mtime < 60
-
-
-def test_a_heartbeat_touches_the_disk_once_per_interval(tmp_path: Path) -> None:
-    beat = Heartbeat(tmp_path / "heartbeat.json", every_seconds=3600)
-    beat.claim()
-    beat.beat()
-    os.utime(beat.path, (0, 0))
-
-    beat.beat()
-
-    assert beat.path.stat().st_mtime == 0
-
-
 def test_a_finished_run_stays_finished_when_its_process_is_gone(tmp_path: Path) -> None:
     folder = new_run(tmp_path, status="diverged")
-    (folder.path / "heartbeat.json").unlink()
+    folder.release()
 
     assert load_run(folder.path).status == "diverged"
 
@@ -239,7 +226,9 @@ def test_a_run_that_another_live_process_writes_cannot_be_resumed(tmp_path: Path
     assert process.stdout is not None
     path = process.stdout.readline().strip()
     try:
-        with pytest.raises(RecordError, match="live process"):
+        with pytest.raises(
+            RecordError, match=r"is being written by process \d+ on \S+ \(last sign of life .*--take-over"
+        ):
             RunFolder.resume(path, step=1)
     finally:
         process.kill()
@@ -314,10 +303,14 @@ def test_scan_raises_on_an_unreadable_record_unless_told_where_to_report_it(tmp_
 
 def test_a_run_goes_where_its_folder_was_chosen_and_never_over_another(tmp_path: Path) -> None:
     folder = RunFolder.create_at(tmp_path / "runs" / "0a1b")
-    assert RunFolder.create_at(folder.path).id == "0a1b", "a folder without a record is nobody's"
+    folder.release()
+    folder = RunFolder.create_at(folder.path)
+    assert folder.id == "0a1b", "a folder without a record is nobody's"
     folder.write_record(RunRecord(id="0a1b"))
+    folder.release()
     with pytest.raises(RecordError, match="holds a run already"):
         RunFolder.create_at(folder.path)
+    folder.claim()
     assert folder.written_here() and folder.is_live()
     folder.give_up()
     assert not folder.written_here() and folder.read_record().status == "interrupted"

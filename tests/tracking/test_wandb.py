@@ -174,6 +174,7 @@ def test_an_offline_run_that_is_resumed_leaves_one_file_with_every_step_once(tmp
     log_steps(tracker, folder, range(8), value=1.0)
     tracker.finish("interrupted")
 
+    folder.release()
     folder = RunFolder.resume(folder.path, step=4)
     tracker = start(OFFLINE, record, folder, resumed=True)
     log_steps(tracker, folder, range(5, 10), value=2.0)
@@ -236,6 +237,7 @@ def test_an_online_run_that_is_resumed_continues_the_same_run_with_every_step_on
     log_steps(tracker, folder, range(8))
     tracker.finish("interrupted")
 
+    folder.release()
     folder = RunFolder.resume(folder.path, step=4)
     tracker = start(IMPATIENT, record, folder, resumed=True)
     log_steps(tracker, folder, range(5, 12))
@@ -255,6 +257,7 @@ def test_rows_that_never_reached_the_server_are_sent_on_a_resume(tmp_path: Path,
     for step in range(3, 6):  # as if the connection had gone before the kill
         folder.log(Progress(step), {"train/loss": 1.0})
 
+    folder.release()
     folder = RunFolder.resume(folder.path, step=5)
     tracker = start(IMPATIENT, record, folder, resumed=True)
     log_steps(tracker, folder, range(6, 8))
@@ -270,6 +273,7 @@ def test_a_run_begun_offline_and_resumed_online_arrives_whole(tmp_path: Path, se
     log_steps(tracker, folder, range(4))
     tracker.finish("interrupted")
 
+    folder.release()
     folder = RunFolder.resume(folder.path, step=3)
     tracker = start(IMPATIENT, record, folder, resumed=True)
     log_steps(tracker, folder, range(4, 6))

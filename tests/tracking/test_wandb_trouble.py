@@ -75,6 +75,7 @@ def test_a_run_whose_server_was_lost_is_resumed_offline_with_every_step(tmp_path
     server.behaviour = "hangs"
     tracker.finish("interrupted")
 
+    folder.release()
     folder = RunFolder.resume(folder.path, step=4)
     tracker = start(IMPATIENT, record, folder, resumed=True)
     log_steps(tracker, folder, range(5, 7))

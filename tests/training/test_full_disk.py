@@ -9,7 +9,7 @@ import pytest
 from runs import curve, losses, parts
 
 from faulty_disk import FullDisk
-from headtohead.files import writing
+from headtohead.files import disk as files_disk
 from headtohead.files.disk import Disk, OutOfDisk
 from headtohead.tracking import wandb
 from headtohead.tracking.connection import TrackingSettings
@@ -20,7 +20,7 @@ from headtohead.training.run import train
 
 def filled(monkeypatch: pytest.MonkeyPatch, *names: str, after: int = 0) -> FullDisk:
     disk = FullDisk(*names, after=after)
-    monkeypatch.setattr(writing, "disk", disk)
+    monkeypatch.setattr(files_disk, "system", disk)
     return disk
 
 
@@ -50,7 +50,7 @@ def test_a_run_that_finds_the_disk_full_says_so_and_goes_on_to_the_same_numbers(
     assert disk.refused
     check_said(record, file)
 
-    monkeypatch.setattr(writing, "disk", Disk())
+    monkeypatch.setattr(files_disk, "system", Disk())
     resumed = train(parts(tmp_path, resume_from=record.path))
 
     assert (resumed.status, resumed.id) == ("finished", record.id)
@@ -68,7 +68,7 @@ def test_a_record_that_finds_no_room_while_a_run_trains_ends_it_with_the_room_th
             begun = list(tmp_path.rglob("metrics.csv"))
             return super().write(handle, data) if kept and begun else Disk.write(self, handle, data)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(writing, "disk", UntilGiven("record.json"))
+    monkeypatch.setattr(files_disk, "system", UntilGiven("record.json"))
     check_said(train(parts(tmp_path)), "record.json")
 
 
@@ -81,7 +81,7 @@ def test_a_run_whose_record_finds_no_room_at_all_ends_in_a_sentence(
     assert "the record of this run still says that it runs" in caplog.text
 
 
-@pytest.mark.parametrize("file", ["heartbeat.json", ".room.part", "config.yaml", "record.json"])
+@pytest.mark.parametrize("file", ["writer.1", ".room.part", "config.yaml", "record.json"])
 def test_a_run_that_finds_no_room_to_begin_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
@@ -98,7 +98,7 @@ def test_a_checkpoint_that_would_not_fit_ends_the_run_before_it_is_begun(
         def free_bytes(self, folder: Path) -> int:
             return 10**4
 
-    monkeypatch.setattr(writing, "disk", Small())
+    monkeypatch.setattr(files_disk, "system", Small())
     record = train(parts(tmp_path))
     check_said(record, "best.ckpt")
     assert record.reason is not None and "MB are needed, and 0.0 MB are free" in record.reason
@@ -125,7 +125,7 @@ def test_a_kill_between_the_test_and_the_end_leaves_no_row_twice(
     assert disk.refused and record.path is not None
     assert "test/loss" in (record.path / "metrics.csv").read_text()
 
-    monkeypatch.setattr(writing, "disk", Disk())
+    monkeypatch.setattr(files_disk, "system", Disk())
     resumed = train(parts(tmp_path, resume_from=record.path))
 
     assert resumed.status == "finished"

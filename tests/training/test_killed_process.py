@@ -8,7 +8,7 @@ import pytest
 from programs import records_of
 from runs import make_model, parts
 
-from headtohead.tracking.liveness import Owner
+from headtohead.files.liveness import Owner
 from headtohead.training import peers
 from headtohead.training.outcomes import outcome_of
 from headtohead.training.peers import lost_process

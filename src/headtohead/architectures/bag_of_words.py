@@ -17,6 +17,7 @@ from headtohead.architectures.heads import HeadName, make_head
 from headtohead.components.contracts import Costs
 from headtohead.components.norms import NoNorm
 from headtohead.errors import UsageError
+from headtohead.ranges import Count, Positive, Rows, Vocabulary
 
 NO_GRAM = torch.iinfo(torch.int64).max
 """Stands where the vocabulary of n-grams has an empty place."""
@@ -36,12 +37,12 @@ class BagOfWords(Architecture):
     def __init__(
         self,
         *,
-        vocab_size: int | None,
-        num_classes: int | None,
-        ngrams: int = 2,
-        max_features: int = 20_000,
+        vocab_size: Vocabulary | None,
+        num_classes: Vocabulary | None,
+        ngrams: Count = 2,
+        max_features: Rows = 20_000,
         weighting: Literal["tfidf", "counts"] = "tfidf",
-        strengths: Sequence[float] = (0.01, 0.1, 1.0, 10.0, 100.0),
+        strengths: Sequence[Positive] = (0.01, 0.1, 1.0, 10.0, 100.0),
         head: HeadName = "classifier",
     ) -> None:
         super().__init__()

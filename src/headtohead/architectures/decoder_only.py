@@ -20,6 +20,7 @@ from headtohead.components.contracts import (
 from headtohead.components.embeddings import TokenEmbedding
 from headtohead.components.mixers.identity import Identity
 from headtohead.components.stack import Stack
+from headtohead.ranges import Depth, Length, Probability, Vocabulary, Width
 
 
 class DecoderOnly(TokenStack):
@@ -30,9 +31,9 @@ class DecoderOnly(TokenStack):
 
     def __init__(
         self,
-        d_model: int,
-        num_layers: int,
-        num_heads: int,
+        d_model: Width,
+        num_layers: Depth,
+        num_heads: Width,
         *,
         mixer: MixerFactory,
         pattern: Sequence[str] | None = None,
@@ -43,13 +44,13 @@ class DecoderOnly(TokenStack):
         residual: WiringFactory,
         feedforward: FeedForwardFactory,
         initialisation: Initialisation,
-        vocab_size: int | None,
-        max_length: int | None,
+        vocab_size: Vocabulary | None,
+        max_length: Length | None,
         head: HeadName = "language_model",
-        num_classes: int | None = None,
+        num_classes: Vocabulary | None = None,
         pooling: Pooling = "last",
-        dropout: float = 0.0,
-        drop_path: float = 0.0,
+        dropout: Probability = 0.0,
+        drop_path: Probability = 0.0,
         tie_weights: bool = True,
         head_bias: bool = False,
         scale_embedding: bool = False,

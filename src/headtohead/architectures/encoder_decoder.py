@@ -33,13 +33,14 @@ from headtohead.components.contracts import (
 from headtohead.components.embeddings import TokenEmbedding
 from headtohead.components.mixers.identity import Identity
 from headtohead.components.stack import Stack
+from headtohead.ranges import Depth, Length, Probability, Vocabulary, Width
 
 
 @dataclass(frozen=True)
 class Side:
     """What one side has of its own; None takes what both share."""
 
-    num_layers: int | None = None
+    num_layers: Depth | None = None
     mixer: MixerFactory | None = None
     pattern: Sequence[str] | None = None
     local: MixerFactory | None = None
@@ -79,9 +80,9 @@ class EncoderDecoder(Decodes):
 
     def __init__(
         self,
-        d_model: int,
-        num_layers: int,
-        num_heads: int,
+        d_model: Width,
+        num_layers: Depth,
+        num_heads: Width,
         *,
         mixer: MixerFactory,
         pattern: Sequence[str] | None = None,
@@ -93,14 +94,14 @@ class EncoderDecoder(Decodes):
         residual: WiringFactory,
         feedforward: FeedForwardFactory,
         initialisation: Initialisation,
-        vocab_size: int | None,
-        max_length: int | None,
-        max_target_length: int | None,
+        vocab_size: Vocabulary | None,
+        max_length: Length | None,
+        max_target_length: Length | None,
         encoder: Side | None = None,
         decoder: Side | None = None,
         head: HeadName = "language_model",
-        dropout: float = 0.0,
-        drop_path: float = 0.0,
+        dropout: Probability = 0.0,
+        drop_path: Probability = 0.0,
         share_embeddings: bool = True,
         tie_weights: bool = True,
         head_bias: bool = False,

@@ -27,6 +27,7 @@ from headtohead.components.embeddings import SegmentEmbedding, TokenEmbedding
 from headtohead.components.feedforwards import Activation
 from headtohead.components.mixers.identity import Identity
 from headtohead.components.stack import Stack
+from headtohead.ranges import Amount, Depth, Length, Probability, Vocabulary, Width
 
 
 class EncoderOnly(Architecture):
@@ -37,9 +38,9 @@ class EncoderOnly(Architecture):
 
     def __init__(
         self,
-        d_model: int,
-        num_layers: int,
-        num_heads: int,
+        d_model: Width,
+        num_layers: Depth,
+        num_heads: Width,
         *,
         mixer: MixerFactory,
         pattern: Sequence[str] | None = None,
@@ -50,15 +51,15 @@ class EncoderOnly(Architecture):
         residual: WiringFactory,
         feedforward: FeedForwardFactory,
         initialisation: Initialisation,
-        vocab_size: int | None,
-        max_length: int | None,
+        vocab_size: Vocabulary | None,
+        max_length: Length | None,
         head: HeadName = "masked_language_model",
-        num_classes: int | None = None,
+        num_classes: Vocabulary | None = None,
         pooling: Pooling = "cls",
         pooler: PoolerName = "none",
-        num_segments: int = 2,
-        dropout: float = 0.0,
-        drop_path: float = 0.0,
+        num_segments: Amount = 2,
+        dropout: Probability = 0.0,
+        drop_path: Probability = 0.0,
         tie_weights: bool = True,
         head_bias: bool = True,
         head_activation: Activation = "gelu",

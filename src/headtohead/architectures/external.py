@@ -20,6 +20,7 @@ from headtohead.architectures.decoding import Decodes, Decoding, left_padding
 from headtohead.architectures.heads import GivenLogits, HeadName
 from headtohead.components.contracts import Costs
 from headtohead.errors import UsageError
+from headtohead.ranges import Length, Vocabulary
 
 NAMES: dict[str, tuple[str, ...]] = {
     "valid": ("valid", "attention_mask"),
@@ -52,10 +53,10 @@ class External(Decodes):
         self,
         *,
         module: nn.Module | None,
-        vocab_size: int | None,
-        max_length: int | None,
-        num_classes: int | None,
-        image_shape: Sequence[int] | None,
+        vocab_size: Vocabulary | None,
+        max_length: Length | None,
+        num_classes: Vocabulary | None,
+        image_shape: Sequence[Length] | None,
         head: HeadName = "language_model",
     ) -> None:
         super().__init__()

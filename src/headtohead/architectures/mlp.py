@@ -20,6 +20,7 @@ from headtohead.components.embeddings import TokenEmbedding
 from headtohead.components.feedforwards import Activation
 from headtohead.components.norms import NoNorm
 from headtohead.errors import UsageError
+from headtohead.ranges import Depth, Length, Probability, Vocabulary, Width
 
 
 class Mlp(Architecture):
@@ -30,18 +31,18 @@ class Mlp(Architecture):
 
     def __init__(
         self,
-        d_model: int,
-        num_layers: int,
+        d_model: Width,
+        num_layers: Depth,
         *,
         initialisation: Initialisation,
-        num_classes: int | None,
-        vocab_size: int | None,
-        max_length: int | None,
-        image_shape: Sequence[int] | None,
+        num_classes: Vocabulary | None,
+        vocab_size: Vocabulary | None,
+        max_length: Length | None,
+        image_shape: Sequence[Length] | None,
         activation: Activation = "relu",
         head: HeadName = "classifier",
         pooling: Literal["mean"] = "mean",
-        dropout: float = 0.0,
+        dropout: Probability = 0.0,
     ) -> None:
         super().__init__()
         check_sizes(d_model, num_layers, 1)

@@ -10,6 +10,7 @@ from headtohead.architectures.heads import HeadName
 from headtohead.components.contracts import Initialisation, NormFactory
 from headtohead.components.convolutions import ConvolutionLayer, ImageConvolution, ResidualConvolutions, stages
 from headtohead.components.feedforwards import Activation
+from headtohead.ranges import Depth, Length, Probability, Vocabulary, Width
 
 
 class ResNet(Convolutional):
@@ -20,19 +21,19 @@ class ResNet(Convolutional):
 
     def __init__(
         self,
-        d_model: int,
-        num_layers: int,
+        d_model: Width,
+        num_layers: Depth,
         *,
         norm: NormFactory,
         initialisation: Initialisation,
-        image_shape: Sequence[int] | None,
-        num_classes: int | None,
-        num_stages: int = 2,
-        kernel: int = 3,
+        image_shape: Sequence[Length] | None,
+        num_classes: Vocabulary | None,
+        num_stages: Depth = 2,
+        kernel: Width = 3,
         activation: Activation = "relu",
         head: HeadName = "classifier",
         pooling: Literal["mean"] = "mean",
-        dropout: float = 0.0,
+        dropout: Probability = 0.0,
     ) -> None:
         super().__init__(d_model, num_layers, image_shape)
         blocks = list(stages(d_model, num_layers, num_stages))

@@ -16,6 +16,7 @@ from headtohead.components.contracts import Initialisation
 from headtohead.components.convolutions import TextConvolutions
 from headtohead.components.embeddings import TokenEmbedding
 from headtohead.components.norms import NoNorm
+from headtohead.ranges import Probability, Vocabulary, Width
 
 
 class TextCnn(Architecture):
@@ -26,16 +27,16 @@ class TextCnn(Architecture):
 
     def __init__(
         self,
-        d_model: int,
+        d_model: Width,
         *,
         initialisation: Initialisation,
-        vocab_size: int | None,
-        num_classes: int | None,
-        widths: Sequence[int] = (3, 4, 5),
-        num_filters: int = 100,
+        vocab_size: Vocabulary | None,
+        num_classes: Vocabulary | None,
+        widths: Sequence[Width] = (3, 4, 5),
+        num_filters: Width = 100,
         head: HeadName = "classifier",
         pooling: Literal["mean"] = "mean",
-        dropout: float = 0.5,
+        dropout: Probability = 0.5,
     ) -> None:
         super().__init__()
         check_sizes(d_model, 1, 1)

@@ -26,6 +26,7 @@ from headtohead.components.contracts import (
 from headtohead.components.embeddings import ClassToken, PatchEmbedding
 from headtohead.components.mixers.identity import Identity
 from headtohead.components.stack import Stack
+from headtohead.ranges import Depth, Length, Probability, Vocabulary, Width
 
 
 class VisionTransformer(Architecture):
@@ -36,9 +37,9 @@ class VisionTransformer(Architecture):
 
     def __init__(
         self,
-        d_model: int,
-        num_layers: int,
-        num_heads: int,
+        d_model: Width,
+        num_layers: Depth,
+        num_heads: Width,
         *,
         mixer: MixerFactory,
         pattern: Sequence[str] | None = None,
@@ -49,13 +50,13 @@ class VisionTransformer(Architecture):
         residual: WiringFactory,
         feedforward: FeedForwardFactory,
         initialisation: Initialisation,
-        image_shape: Sequence[int] | None,
-        num_classes: int | None,
-        patch_size: int = 2,
+        image_shape: Sequence[Length] | None,
+        num_classes: Vocabulary | None,
+        patch_size: Width = 2,
         head: HeadName = "classifier",
         pooling: Literal["cls", "mean"] = "cls",
-        dropout: float = 0.0,
-        drop_path: float = 0.0,
+        dropout: Probability = 0.0,
+        drop_path: Probability = 0.0,
         embedding_norm: bool = False,
     ) -> None:
         super().__init__()

@@ -18,8 +18,10 @@ from headtohead.building.kinds import (
     Record,
     Text,
     Whole,
+    narrowed,
 )
 from headtohead.building.sources import find, is_dataclass
+from headtohead.ranges import Filled, Range
 
 _PLAIN: dict[str, Kind] = {
     "int": Whole(),
@@ -80,8 +82,13 @@ def _subscript(module: str, node: ast.Subscript) -> Kind:
         return Either((_read(module, inner[0]), Null()))
     if outer == "Union":
         return _either(module, inner)
-    if outer in ("Annotated", "Final"):
+    if outer == "Final":
         return _read(module, inner[0])
+    if outer == "Annotated":
+        kind = _read(module, inner[0])
+        for limit in map(_limit, inner[1:]):
+            kind = kind if limit is None else narrowed(kind, limit)
+        return kind
     if outer in ("list", "Sequence", "Iterable"):
         return ListOf(_read(module, inner[0]))
     if outer == "tuple":
@@ -100,3 +107,12 @@ def _either(module: str, nodes: list[ast.expr]) -> Kind:
         kind = _read(module, node)
         kinds += kind.kinds if isinstance(kind, Either) else (kind,)
     return Either(tuple(kinds))
+
+
+def _limit(node: ast.expr) -> Range | Filled | None:
+    """None for what else may stand in an annotation."""
+    name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
+    if not isinstance(node, ast.Call) or name not in ("Range", "Filled"):
+        return None
+    given = {keyword.arg: ast.literal_eval(keyword.value) for keyword in node.keywords if keyword.arg}
+    return Range(*map(ast.literal_eval, node.args), **given) if name == "Range" else Filled()

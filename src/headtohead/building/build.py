@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from hydra.errors import InstantiationException
-from hydra.utils import instantiate
 
 from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.architectures.costs import Ledger, ledger
 from headtohead.building.data_fit import check_kind, fit
 from headtohead.building.epochs import in_steps
 from headtohead.building.errors import ConfigurationError
+from headtohead.building.making import make
+from headtohead.building.memory import check_memory, needs_of, processes_here
 from headtohead.building.sizes import sample_size
 from headtohead.building.sources import class_value
 from headtohead.building.starting import as_started, check_start, origin_of, tokenizer_to_take
@@ -37,10 +37,13 @@ from headtohead.training.parts import EvaluationSettings, Identity, Parts, Setti
 from headtohead.training.precision import Precision
 from headtohead.training.seeds import seeds_of
 
+_TOO_LARGE = ("overflow", "too large to convert")
+"""Words of torch and Python, whose errors for it are of many kinds."""
+
 
 def build_data(config: Mapping[str, Any]) -> DataSource:
     """A run that starts from another reads text as that one did."""
-    data: DataSource = _make(config["data"])
+    data: DataSource = make(config["data"])
     if (tokenizer := tokenizer_to_take(config)) is not None:
         data.take_tokenizer(tokenizer)
     return data
@@ -49,7 +52,7 @@ def build_data(config: Mapping[str, Any]) -> DataSource:
 def build_task(config: Mapping[str, Any], spec: DataSpec) -> Task:
     """Rows of the train split that it shows are among those that the run learns from."""
     check_kind(config, spec)
-    task: Task = _make(config["task"])
+    task: Task = make(config["task"])
     try:
         return task.bind(replace(spec, open_train=_learned(config, spec)))
     except ValueError as error:
@@ -68,7 +71,7 @@ def _learned_of(config: Mapping[str, Any], opened: Callable[[], Split]) -> Split
 
 def build_augmentation(config: Mapping[str, Any], data: DataSource) -> Augmentations:
     """Configurations written before there was a choice train on the rows as they are."""
-    made: Augmentations = _make(config["augmentation"]) if "augmentation" in config else NO_AUGMENTATION
+    made: Augmentations = make(config["augmentation"]) if "augmentation" in config else NO_AUGMENTATION
     for step in made.steps.values():
         if isinstance(step, BackTranslation):
             step.take(partial(_translators, config, data), partial(_learned_of, config, partial(data.split, "train")))
@@ -106,24 +109,28 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
     spec = as_read(task, data)
     filled = fit(as_started(config), spec)
     check_start(filled, spec)
-    precision: Precision = _make(config["precision"])
+    precision: Precision = make(config["precision"])
+    settings: Settings = make(config["trainer"])
+    costs = _costs(filled, _size(config, task, spec))
+    needs = needs_of(config, costs.totals, settings, precision)
+    check_memory(needs, device_for(settings.accelerator), processes=processes_here(settings))
     return Parts(
         make_model=partial(make_model, filled),
         task=task,
         data=data,
         augmentation=build_augmentation(config, data),
-        optimizer=_make(config["optimizer"]),
-        schedule=_make(config["schedule"]),
+        optimizer=make(config["optimizer"]),
+        schedule=make(config["schedule"]),
         precision=precision,
-        checkpointing=_make(config["checkpointing"]),
+        checkpointing=make(config["checkpointing"]),
         parametrisation=_parametrisation(config),
         finetuning=_finetuning(config),
-        settings=_make(config["trainer"]),
+        settings=settings,
         evaluation=_evaluation(config),
-        probe=_make(config["probe"]),
+        probe=make(config["probe"]),
         identity=_identity(config),
-        tracking=_make(config["tracking"]),
-        costs=_costs(filled, _size(config, task, spec)).to_dict(),
+        tracking=make(config["tracking"]),
+        costs=costs.to_dict(),
         config={**filled, "data": _settled(filled["data"], data.settled())},
     )
 
@@ -144,8 +151,8 @@ def fitted(config: Mapping[str, Any]) -> tuple[dict[str, Any], InputSize]:
 
 def _size(config: Mapping[str, Any], task: Task, spec: DataSpec) -> InputSize:
     """Return the size of the longest sample, in the precision and on the device that the configuration names."""
-    precision: Precision = _make(config["precision"])
-    settings: Settings = _make(config["trainer"])
+    precision: Precision = make(config["precision"])
+    settings: Settings = make(config["trainer"])
     device = device_for(settings.accelerator).type
     return sample_size(task, spec, bytes_per_element=precision.bytes_per_element, device=device)
 
@@ -165,8 +172,12 @@ def make_model(filled: Mapping[str, Any], device: torch.device | str | None = No
 def _made(node: Mapping[str, Any], head: str) -> Architecture:
     """Whatever a module of somebody else's raises is said in one sentence."""
     try:
-        model: Architecture = _make(node, head=head)
+        model: Architecture = make(node, head=head)
     except Exception as error:
+        if any(words in str(error).lower() for words in _TOO_LARGE):
+            raise ConfigurationError(
+                "model is refused: the sizes of its weights, multiplied, are beyond 64 bits; give smaller ones"
+            ) from error
         theirs = (node.get("module") or {}).get("_target_")
         if theirs is None and isinstance(error, TypeError | AttributeError):
             raise ConfigurationError(
@@ -183,17 +194,17 @@ def _made(node: Mapping[str, Any], head: str) -> Architecture:
 
 def _parametrisation(config: Mapping[str, Any]) -> Parametrisation:
     """Configurations written before there was a choice scale nothing with the width."""
-    return _make(config["parametrisation"]) if "parametrisation" in config else Standard()
+    return make(config["parametrisation"]) if "parametrisation" in config else Standard()
 
 
 def _finetuning(config: Mapping[str, Any]) -> Finetuning:
     """Configurations written before there was a choice train everything."""
-    return _make(config["finetuning"]) if "finetuning" in config else Finetuning()
+    return make(config["finetuning"]) if "finetuning" in config else Finetuning()
 
 
 def _evaluation(config: Mapping[str, Any]) -> EvaluationSettings:
     """Configurations written before there was a choice test once."""
-    return _make(config["evaluation"]) if "evaluation" in config else EvaluationSettings()
+    return make(config["evaluation"]) if "evaluation" in config else EvaluationSettings()
 
 
 def _costs(filled: Mapping[str, Any], size: InputSize) -> Ledger:
@@ -212,12 +223,3 @@ def _identity(config: Mapping[str, Any]) -> Identity:
         init_from=origin_of(init) if init else None,
         resume_from=Path(resume) if resume else None,
     )
-
-
-def _make(node: Mapping[str, Any], **passed: Any) -> Any:
-    """Calls the constructor of a node, and first those of the nodes in it."""
-    try:
-        return instantiate(dict(node), _convert_="all", **passed)
-    except InstantiationException as error:
-        # Hydra wraps what a constructor raised; its own message is the one for the user.
-        raise error.__cause__ or error from None

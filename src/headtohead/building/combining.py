@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
+from itertools import islice, product
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headtohead.building.choices import choice_names, groups
 from headtohead.building.errors import ConfigurationError
-from headtohead.building.overrides import key_of
+from headtohead.building.overrides import check_digits, key_of
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -26,9 +26,7 @@ def combinations(overrides: Sequence[str], config_dir: str | Path | None = None)
     points = {key_of(override): _points(override, config_dir) for override in overrides}
     number = prod(len(each) for each in points.values())
     if number > MOST:
-        raise ConfigurationError(
-            f"these are {number:,} combinations, and {MOST:,} are the most: sweep over fewer values"
-        )
+        raise ConfigurationError(f"these are more than {MOST:,} combinations, the most: sweep over fewer values")
     return [tuple(point) for point in product(*points.values())]
 
 
@@ -40,7 +38,10 @@ def _points(override: str, config_dir: str | Path | None) -> list[str]:
         raise ConfigurationError(
             f"{override} has no end of values: list them, as in {key_of(override)}=0.1,0.3, or let h2h sweep draw them"
         )
-    return [f"{parsed.get_key_element()}={value}" for value in _values(parsed, override, config_dir)]
+    values = _values(parsed, override, config_dir)
+    if not values:
+        raise ConfigurationError(f"{override} holds no value at all: list some, as in {key_of(override)}=0,1,2")
+    return [f"{parsed.get_key_element()}={value}" for value in values]
 
 
 def _values(parsed: Override, override: str, config_dir: str | Path | None) -> list[str]:
@@ -48,7 +49,7 @@ def _values(parsed: Override, override: str, config_dir: str | Path | None) -> l
 
     pattern = parsed.value()
     if not isinstance(pattern, Glob):
-        return list(parsed.sweep_string_iterator())
+        return list(islice(parsed.sweep_string_iterator(), MOST + 1))
     group = key_of(override).partition("@")[0]
     if group not in groups(config_dir):
         raise ConfigurationError(f"{override} is refused: glob chooses among files of a group, and {group} is none")
@@ -62,6 +63,7 @@ def _parsed(override: str) -> Override:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
+    check_digits(override)
     try:
         return OverridesParser.create().parse_override(override)
     except HydraException:

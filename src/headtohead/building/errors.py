@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ from headtohead.errors import UsageError
 
 _LONGEST = 300
 """Letters of one value."""
+_READABLE = 10**30
+"""Whole numbers above are told by their size."""
 
 
 class ConfigurationError(UsageError):
@@ -24,6 +27,8 @@ def show(value: Any) -> str:
         return "''"
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, int) and abs(value) > _READABLE:
+        return f"{'-' if value < 0 else ''}1e{math.floor(math.log10(abs(value)))}"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {show(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):

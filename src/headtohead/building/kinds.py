@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headtohead.building.errors import show
 from headtohead.errors import UsageError
+from headtohead.ranges import ANY, Filled, Range
+
+_LARGEST = sys.float_info.max
 
 
 class MismatchError(UsageError):
     """The value is not of the kind; the message is what the kind wants."""
+
+
+class OutOfRangeError(MismatchError):
+    """The value is of the kind, and too large or too small; the message is the range."""
 
 
 class Kind(ABC):
@@ -65,10 +72,12 @@ class Flag(Kind):
 class Whole(Kind):
     """1e3 is a whole number too, 1.5 is not."""
 
+    range: Range = ANY
+
     def read(self, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
             raise self.refuse()
-        return int(value)
+        return int(_within(self.range, value))
 
     def wants(self) -> str:
         return "a whole number"
@@ -76,10 +85,12 @@ class Whole(Kind):
 
 @dataclass(frozen=True)
 class Number(Kind):
+    range: Range = ANY
+
     def read(self, value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _LARGEST:
             raise self.refuse()
-        return float(value)
+        return float(_within(self.range, value))
 
     def wants(self) -> str:
         return "a number"
@@ -89,13 +100,16 @@ class Number(Kind):
 class Text(Kind):
     """A bare whole number counts as text, so that `name=7` works."""
 
+    is_filled: bool = False
+    """Whether it has more in it than spaces."""
+
     def read(self, value: Any) -> str:
-        if isinstance(value, bool) or not isinstance(value, str | int):
+        if isinstance(value, bool) or not isinstance(value, str | int) or (self.is_filled and not str(value).strip()):
             raise self.refuse()
         return str(value)
 
     def wants(self) -> str:
-        return "text"
+        return "text that is not empty" if self.is_filled else "text"
 
 
 @dataclass(frozen=True)
@@ -117,12 +131,15 @@ class Either(Kind):
     kinds: tuple[Kind, ...]
 
     def read(self, value: Any) -> Any:
+        outside: OutOfRangeError | None = None
         for kind in self.kinds:
             try:
                 return kind.read(value)
+            except OutOfRangeError as error:
+                outside = error
             except MismatchError:
                 continue
-        raise self.refuse()
+        raise outside or self.refuse()
 
     def wants(self) -> str:
         return " or ".join(dict.fromkeys(kind.wants() for kind in self.kinds))
@@ -134,9 +151,11 @@ class ListOf(Kind):
 
     item: Kind
     items: tuple[Kind, ...] | None = None
+    is_filled: bool = False
+    """Whether it has at least one entry."""
 
     def read(self, value: Any) -> list[Any]:
-        if not isinstance(value, list | tuple):
+        if not isinstance(value, list | tuple) or (self.is_filled and not value):
             raise self.refuse()
         kinds = self.items or (self.item,) * len(value)
         if len(kinds) != len(value):
@@ -146,7 +165,8 @@ class ListOf(Kind):
     def wants(self) -> str:
         if self.items:
             return f"a list of {len(self.items)}: [{', '.join(kind.wants() for kind in self.items)}]"
-        return f"a list, each of it {self.item.wants()}"
+        filled = " with at least one entry" if self.is_filled else ""
+        return f"a list{filled}, each of it {self.item.wants()}"
 
 
 @dataclass(frozen=True)
@@ -188,3 +208,21 @@ class Record(Kind):
 
     def wants(self) -> str:
         return "a mapping of its fields"
+
+
+def _within(range_: Range, value: float) -> float:
+    if not range_.holds(value):
+        raise OutOfRangeError(range_.wants())
+    return value
+
+
+def narrowed(kind: Kind, to: Range | Filled) -> Kind:
+    """The kind with a range for each of its numbers, or without the empty list."""
+    if isinstance(kind, Either):
+        return Either(tuple(narrowed(each, to) for each in kind.kinds))
+    if isinstance(to, Filled):
+        return replace(kind, is_filled=True) if isinstance(kind, ListOf) else kind
+    if isinstance(kind, ListOf):
+        items = tuple(narrowed(each, to) for each in kind.items) if kind.items else None
+        return replace(kind, item=narrowed(kind.item, to), items=items)
+    return replace(kind, range=to) if isinstance(kind, Whole | Number) else kind

@@ -18,6 +18,7 @@ _OVERRIDE = re.compile(r"(?P<sign>\+\+|\+|~|)(?P<key>[^=\s~+][^=\s]*)(?:=(?P<val
 _EMPTY = "experiment"
 """A group of the root without a choice: Hydra would add a second one, where templates write +experiment=NAME."""
 _PLAIN = re.compile(r"[\w.-]+")
+_ENDLESS = re.compile(r"\d{400,}")
 
 
 def prepare(overrides: Sequence[str], config_dir: str | Path | None = None) -> list[str]:
@@ -33,11 +34,21 @@ def key_of(override: str) -> str:
     return match["key"] if match else override
 
 
+def check_digits(override: str) -> None:
+    """Raise ConfigurationError for a number that Python itself refuses to read."""
+    if found := _ENDLESS.search(override):
+        digits = len(found[0])
+        raise ConfigurationError(
+            f"{key_of(override)} is refused: a number of {digits} digits is given; give a smaller one"
+        )
+
+
 def _prepare_one(override: str, known: set[str], config_dir: str | Path | None) -> str:
     match = _OVERRIDE.fullmatch(override.strip())
     if match is None:
         raise ConfigurationError(f"{override!r} is no override: write field=value or group=choice, without spaces")
     sign, key, value = match["sign"], match["key"], match["value"]
+    check_digits(override)
     if value is None and sign != "~":
         raise ConfigurationError(f"{override!r} has no value: write {key}=value, in quotes where it holds spaces")
     group, _, package = key.partition("@")

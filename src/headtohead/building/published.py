@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headtohead.building.errors import ConfigurationError, show
 from headtohead.building.sources import class_value
+from headtohead.building.trust import check_handed
 
 if TYPE_CHECKING:
     from headtohead.pretrained.report import ReadReport
@@ -39,6 +40,7 @@ def with_its_choices(composed: Mapping[str, Any], overrides: Sequence[str], comp
     try:
         checkpoint = open_checkpoint(origin)
         told = model_overrides(checkpoint, head)
+        check_handed(dict(one.split("=", 1) for one in told), f"the config.json of {origin}")
         by_design = differences(checkpoint, head)
     except CheckpointError as error:
         raise ConfigurationError(str(error)) from None

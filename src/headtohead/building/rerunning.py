@@ -20,6 +20,7 @@ from headtohead.building.naming import renamed
 from headtohead.building.overrides import key_of
 from headtohead.building.published import PREFIX
 from headtohead.building.slots import slot_of
+from headtohead.building.trust import check_recorded
 from headtohead.files.reading import read_text, read_yaml
 from headtohead.tracking.moved import as_named_now
 from headtohead.tracking.secrets import MASK
@@ -67,6 +68,7 @@ def _read(path: Path) -> Config:
     config = _from_record(file) if file.suffix == ".json" else as_named_now(read_yaml(file))
     if not isinstance(config, dict) or not isinstance(config.get("model"), dict):
         raise ConfigurationError(f"--from-run {path}: {file.name} holds no configuration of a run")
+    check_recorded(config, file)
     return config
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from headtohead.building.errors import ConfigurationError, show
 from headtohead.building.overrides import key_of
+from headtohead.building.trust import check_recorded
 
 _TRAINED = (
     "task", "data", "augmentation", "model", "optimizer", "parametrisation", "schedule", "finetuning", "precision",
@@ -84,6 +85,7 @@ def _recorded(run: Path) -> dict[str, Any] | None:
     if not os.path.lexists(folder / RECORD):
         return None
     config = RunFolder.open(folder).read_record_as_written().config
+    check_recorded(config, folder / RECORD)
     return {**config, "choices": dict(config.get("choices") or {})} if config else None
 
 

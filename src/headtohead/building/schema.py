@@ -15,20 +15,21 @@ from headtohead.building.annotations import kind_of
 from headtohead.building.choices import choices, groups
 from headtohead.building.errors import ConfigurationError, nearest, one_of, show
 from headtohead.building.kinds import Either, Kind, ListOf, MappingOf, MismatchError, Null, Part, Record, Text, Whole
-from headtohead.building.limits import LIMITS
 from headtohead.building.slots import Slot, may_name, slot_of
 from headtohead.building.sources import arguments, find_target, may_be_made_when_imported, module_path
+from headtohead.ranges import Range
 
-_OPTIONAL_TEXT = Either((Text(), Null()))
+_NAME = Text(is_filled=True)
+_OPTIONAL_NAME, _OPTIONAL_TEXT = Either((_NAME, Null())), Either((Text(), Null()))
 ROOT_FIELDS: dict[str, Kind] = {
-    "seed": Whole(),
-    "name": _OPTIONAL_TEXT,
-    "group": Text(),
-    "tags": ListOf(Text()),
+    "seed": Whole(Range(0, 2**32 - 1)),
+    "name": _OPTIONAL_NAME,
+    "group": _NAME,
+    "tags": ListOf(_NAME),
     "notes": _OPTIONAL_TEXT,
-    "output_dir": Text(),
-    "init_from": _OPTIONAL_TEXT,
-    "resume_from": _OPTIONAL_TEXT,
+    "output_dir": _NAME,
+    "init_from": _OPTIONAL_NAME,
+    "resume_from": _OPTIONAL_NAME,
     "choices": MappingOf(_OPTIONAL_TEXT),
 }
 NODES = (
@@ -226,10 +227,6 @@ def _value(path: str, value: Any, kind: Kind, example: str = "") -> Any:
             group = path.replace(".", "/")
             raise ConfigurationError(f"{path}={value} is refused: it is a group; write {group}={value}") from None
         raise ConfigurationError(f"{path}={show(value)} is refused: it must be {mismatch}{such_as}") from None
-    limit = LIMITS.get(path.rpartition(".")[2])
-    for number in value if isinstance(value, list) else [value]:
-        if limit is not None and isinstance(number, int | float) and not limit.holds(number):
-            raise ConfigurationError(f"{path}={show(value)} is refused: it must be {limit.wants()}{such_as}")
     return value
 
 

@@ -108,6 +108,28 @@ def find(module: str, name: str, depth: int = 0) -> Located | None:
     return find(source, original, depth + 1)
 
 
+def origin_of(module: str, name: str) -> str | None:
+    """The module that defines a name of a module, or, where sources do not lead so far, the one it is imported from;
+    None where the module's source does not name it."""
+    if (found := find(module, name)) is not None:
+        return found.module
+    located = parse(module).get(name)
+    if located is None or not isinstance(located.node, ast.ImportFrom):
+        return None
+    return _imported_module(located.node, located.module)
+
+
+def star_sources(module: str) -> list[str]:
+    """The modules from which a module takes all names at once."""
+    path = module_path(module)
+    if path is None:
+        return []
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    nodes = _top_level(ast.parse(path.read_text(encoding="utf-8")).body)
+    stars = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"]
+    return [_imported_module(node, package) for node in stars]
+
+
 def _imported_module(node: ast.ImportFrom, package: str) -> str:
     if not node.level:
         return node.module or ""

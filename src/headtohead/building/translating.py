@@ -12,6 +12,7 @@ import torch
 from headtohead.architectures.contracts import Architecture
 from headtohead.architectures.decoding import Decodes
 from headtohead.building.errors import ConfigurationError
+from headtohead.building.trust import recorded_config
 from headtohead.building.ways import Way, way_of
 from headtohead.data.contracts import DataSource
 from headtohead.data.files import content_digest
@@ -34,7 +35,7 @@ class RunTranslator:
         if not (path / "record.json").is_file():
             raise ConfigurationError(f"{self.field} holds no record.json: give the folder of a finished run")
         run = RunFolder.open(path)
-        self.folder, self.config = run.path, run.read_config()
+        self.folder, self.config = run.path, recorded_config(run)
         self._weights = self.folder / "checkpoints" / BEST
         if not self._weights.is_file():
             raise ConfigurationError(f"{self.field} kept no weights: train it with trainer.keep_checkpoints=best")

@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 
 from headtohead.building.errors import unknown
+from headtohead.building.trust import trusting
 from headtohead.cli.terminal import LostOutputError, drop_output, error_line, flush, open_closed_streams, out
 from headtohead.errors import UsageError
 
@@ -89,7 +90,8 @@ def _collect_rarely() -> None:
 def _guarded(command: str, rest: list[str]) -> int:
     try:
         _find_classes_here()
-        return int(import_module(f"headtohead.cli.{COMMANDS.get(command, (command,))[0]}").run(rest))
+        with trusting():
+            return int(import_module(f"headtohead.cli.{COMMANDS.get(command, (command,))[0]}").run(rest))
     except KeyboardInterrupt:
         error_line("interrupted")
         return INTERRUPTED
@@ -101,12 +103,14 @@ def _guarded(command: str, rest: list[str]) -> int:
 
 
 def _find_classes_here() -> None:
-    """Like `python -m`: a user's own classes are found from the working folder, after everything installed."""
+    """Like `python -m`: a user's own classes are found from the working folder, after everything installed; never from
+    the folder of a run, which may be a stranger's."""
     try:
         here = str(Path.cwd())
+        is_run = Path("record.json").is_file()
     except FileNotFoundError as error:
         raise UsageError("the working folder has been deleted: cd to one that exists") from error
-    if here not in sys.path:
+    if here not in sys.path and not is_run:
         sys.path.append(here)
 
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from typing import Any, NoReturn
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, get_args
 
 from headtohead.building.choices import FOUND_BY_ITSELF
 from headtohead.building.epochs import refuse_both
 from headtohead.building.errors import ConfigurationError, one_of
+from headtohead.building.trust import trust
 from headtohead.cli.terminal import note
+from headtohead.ranges import range_of
 
 _MULTIRUN = "a run for every combination of values: lr=1e-3,1e-4 seed=range(3) model/norm=glob(*)"
+
+_LONGEST = 40
+"""Characters of a value that a refusal repeats."""
 
 
 _ELSEWHERE = {
@@ -66,6 +72,17 @@ def parser(command: str, description: str, epilog: str = "") -> Parser:
     )
 
 
+def add_trust(to: Parser) -> None:
+    """For a command that makes what a recorded configuration names."""
+    to.add_argument(
+        "--trust",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a package or class that runs from elsewhere may name, though it does not come with Head to Head",
+    )
+
+
 def add_configuration(to: Parser, *, several: bool = False) -> None:
     """Overrides, --config-dir and --cfg, as Hydra spells them; several: for a command that may make many runs."""
     to.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="field=value or group=choice")
@@ -79,6 +96,7 @@ def add_configuration(to: Parser, *, several: bool = False) -> None:
     for options, instead in _ELSEWHERE.items():
         to.add_argument(*options, action=_Elsewhere, nargs="?", const=instead, help=argparse.SUPPRESS)
     to.add_argument("-m", "--multirun", action="store_true", help=_MULTIRUN if several else argparse.SUPPRESS)
+    add_trust(to)
 
 
 def parse(taken: Parser, arguments: Sequence[str], *, several: bool = False) -> argparse.Namespace:
@@ -97,7 +115,42 @@ def parse(taken: Parser, arguments: Sequence[str], *, several: bool = False) -> 
         raise ConfigurationError("--package names a part of what --cfg job prints: give --cfg job too")
     if getattr(given, "info", False):
         given.cfg = given.cfg or "job"
+    trust(getattr(given, "trust", ()))
     return given
+
+
+def within(of: Any) -> Callable[[str], Any]:
+    """Return what reads an option's number, of the type and in the range of an annotation: `type=within(Length)`."""
+    kind, limit = get_args(of)[0], range_of(of)
+    assert limit is not None, f"{of} has no range"
+
+    def read(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            wanted = "a whole number" if kind is int else "a number"
+            raise argparse.ArgumentTypeError(f"{_shortened(text)} is refused: it must be {wanted}") from None
+        if not limit.holds(value):
+            raise argparse.ArgumentTypeError(f"{_shortened(text)} is refused: it must be {limit.wants()}")
+        return value
+
+    return read
+
+
+def several(of: Any, example: str) -> Callable[[str], tuple[Any, ...]]:
+    """Return what reads an option's numbers, with commas between them."""
+    one = within(of)
+
+    def read(text: str) -> tuple[Any, ...]:
+        if not re.fullmatch(r"\s*[-+\d]+\s*(,\s*[-+\d]+\s*)*", text):
+            raise argparse.ArgumentTypeError(f"{_shortened(text)!r} is no list of whole numbers such as {example}")
+        return tuple(map(one, text.split(",")))
+
+    return read
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def composed(given: argparse.Namespace, root: str = "train") -> dict[str, Any]:

@@ -9,8 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import Parser, parse, parser
+from headtohead.cli.arguments import Parser, parse, parser, within
 from headtohead.cli.terminal import out, say, show_table
+from headtohead.ranges import Width
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -65,8 +66,8 @@ def _parser() -> Parser:
     taken.add_argument("options", nargs="*", metavar="FIELD=VALUE", help="of its constructor")
     taken.add_argument("--twin", metavar="PACKAGE.CLASS", help="the same function, written plainly")
     taken.add_argument("--thorough", action="store_true", help="every law in every precision")
-    taken.add_argument("--d-model", type=int, default=16, metavar="N", help="width; default 16")
-    taken.add_argument("--num-heads", type=int, default=4, metavar="N", help="heads; default 4")
+    taken.add_argument("--d-model", type=within(Width), default=16, metavar="N", help="width; default 16")
+    taken.add_argument("--num-heads", type=within(Width), default=4, metavar="N", help="heads; default 4")
     taken.add_argument("--json", action="store_true", help="as JSON")
     taken.set_defaults(multirun=False)
     return taken

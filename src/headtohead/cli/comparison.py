@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 import shlex
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headtohead.building.errors import ConfigurationError, unknown
-from headtohead.cli.arguments import parser
+from headtohead.cli.arguments import parser, within
 from headtohead.cli.terminal import error_line, note, out, say, show_table
+from headtohead.ranges import Positive, Real
 
 if TYPE_CHECKING:
     from headtohead.comparing.contest import Contest
@@ -86,9 +86,11 @@ def _parser() -> ArgumentParser:
     taken.add_argument(
         "--direction", choices=["min", "max"], help="what is better; default: as the metric's name tells"
     )
-    taken.add_argument("--margin", type=_margin, help="the smallest difference that matters: allows `equivalent`")
     taken.add_argument(
-        "--solved-at", type=float, metavar="VALUE",
+        "--margin", type=within(Positive), help="the smallest difference that matters: allows `equivalent`"
+    )
+    taken.add_argument(
+        "--solved-at", type=within(Real), metavar="VALUE",
         help="a run has solved its task from here on: verdicts by solve rates, and by how soon where all solve it",
     )  # fmt: skip
     taken.add_argument("--budget", metavar="KIND", help="equal_flops and the like: refuse arms whose costs differ")
@@ -105,16 +107,6 @@ def _parser() -> ArgumentParser:
     for name, told in _COLUMNS.items():
         tables.add_argument(f"--{name}", metavar="COLUMN", help=told)
     return taken
-
-
-def _margin(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise ArgumentTypeError(f"{text} is refused: give a number above 0, such as 0.02")
-    return value
 
 
 def _side_by_side(found: Contenders, given: Namespace) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import add_configuration, configuration_text, parse, parser
+from headtohead.cli.arguments import add_configuration, configuration_text, parse, parser, within
 from headtohead.cli.terminal import note, out, show_table
+from headtohead.ranges import Count, Every
 
 if TYPE_CHECKING:
     from headtohead.examining.coordinates.findings import Findings
@@ -39,8 +40,8 @@ def run(arguments: Sequence[str]) -> int:
     taken = parser("coordinates", says, _EXAMPLES)
     add_configuration(taken)
     taken.add_argument("--widths", default="32,64,128,256", metavar="N,N,...", help="default: 32,64,128,256")
-    taken.add_argument("--steps", type=int, default=5, metavar="N", help="of training; default: 5")
-    taken.add_argument("--seeds", type=int, default=3, metavar="N", help="starts at each width; default: 3")
+    taken.add_argument("--steps", type=within(Every), default=5, metavar="N", help="of training; default: 5")
+    taken.add_argument("--seeds", type=within(Count), default=3, metavar="N", help="starts at each width; default: 3")
     taken.add_argument("--heads", choices=["wider", "more"], default="wider", help="what attention's heads become")
     taken.add_argument("--plot", metavar="FILE", help="write a picture (.png, .svg, .pdf)")
     taken.add_argument("--json", action="store_true", help="as JSON")

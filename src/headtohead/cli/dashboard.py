@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import parser
+from headtohead.cli.arguments import parser, within
 from headtohead.cli.terminal import note, out
+from headtohead.ranges import Port
 
 if TYPE_CHECKING:
     from headtohead.comparing.dashboard.server import Dashboard
@@ -32,7 +33,7 @@ Runs that train are followed; nothing is ever written. Ctrl-C ends it.
 def run(arguments: Sequence[str]) -> int:
     taken = parser("dashboard", "Browse and compare runs in a local web page that follows them live.", _EXAMPLES)
     taken.add_argument("folder", nargs="?", metavar="FOLDER", default=_FOLDER, help=f"runs below it; default {_FOLDER}")
-    taken.add_argument("--port", type=int, default=_PORT, help=f"default {_PORT}; 0 takes any free one")
+    taken.add_argument("--port", type=within(Port), default=_PORT, help=f"default {_PORT}; 0 takes any free one")
     taken.add_argument("--open", action="store_true", help="open a browser there")
     taken.add_argument(
         "--wandb", nargs="?", const="", metavar="ENTITY/PROJECT", help="make the project's page in W&B instead"

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import Parser, parse, parser
+from headtohead.cli.arguments import Parser, add_trust, parse, parser, several, within
 from headtohead.cli.terminal import WIDTH_WHERE_UNKNOWN, note, out, show_table
 from headtohead.cli.terminal import width as terminal_width
+from headtohead.ranges import BatchSize, Count
 
 if TYPE_CHECKING:
     from headtohead.examining.retrieval.choosing import Chosen
@@ -71,6 +72,7 @@ def run(arguments: Sequence[str]) -> int:
 def _parser() -> Parser:
     taken = parser("embed", "Finished runs as retrievers: index, search, measure.", _EXAMPLES)
     taken.add_argument("given", nargs="*", metavar="RUN ... PATH", help="runs' folders (or bm25), and the texts last")
+    add_trust(taken)
     texts = taken.add_argument_group("texts")
     texts.add_argument("--unit", metavar="UNIT", help="a document is a file, paragraph or line")
     texts.add_argument("--text-column", metavar="NAME,NAME", help="of a .csv, .tsv, .json or .jsonl file")
@@ -78,29 +80,28 @@ def _parser() -> Parser:
     texts.add_argument("--generate", metavar="KIND", help="write a small set to PATH: paraphrases or continuations")
     what = taken.add_argument_group("searching and measuring")
     what.add_argument("--query", action="append", default=[], metavar="TEXT", help="may be given several times")
-    what.add_argument("--top", type=int, default=10, metavar="N", help="documents shown for a query; default 10")
+    what.add_argument(
+        "--top", type=within(Count), default=10, metavar="N", help="documents shown for a query; default 10"
+    )
     what.add_argument("--queries", metavar="FILE", help="ID<TAB>TEXT lines, or columns of a .csv or .jsonl file")
     what.add_argument("--relevant", metavar="FILE", help="which documents are relevant to which query")
-    what.add_argument("--k", type=_cutoffs, default=(1, 10, 100), metavar="N,N", help="default 1,10,100")
+    what.add_argument(
+        "--k", type=several(Count, "1,10,100"), default=(1, 10, 100), metavar="N,N", help="default 1,10,100"
+    )
     what.add_argument("--against", metavar="NAME", help="the retriever that others are compared with; default bm25")
     how = taken.add_argument_group("retrievers")
     how.add_argument("--pooling", metavar="NAME", help="mean, cls or last; default: as the run's head does")
     how.add_argument("--int8", metavar="SCALES", help="vectors in 8 bits, with a scale for each vector or dimension")
-    how.add_argument("--rerank", type=int, metavar="N", help="BM25's first N in the order of the run")
+    how.add_argument("--rerank", type=within(Count), metavar="N", help="BM25's first N in the order of the run")
     how.add_argument("--fuse", action="store_true", help="BM25 and the run, by reciprocal ranks")
     how.add_argument("--cross-encoder", metavar="RUN", help="a run over pairs reads the first N (100) with the query")
     how.add_argument("--relevant-class", metavar="NAME", help="the cross-encoder's class that means relevant")
-    how.add_argument("--batch-size", type=int, default=64, metavar="N", help="texts read at once; default 64")
+    how.add_argument(
+        "--batch-size", type=within(BatchSize), default=64, metavar="N", help="texts read at once; default 64"
+    )
     taken.add_argument("--json", action="store_true", help="as JSON")
     taken.set_defaults(multirun=False)
     return taken
-
-
-def _cutoffs(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of whole numbers such as 1,10,100") from None
 
 
 def _places(given: argparse.Namespace) -> tuple[list[str], str]:
@@ -154,8 +155,6 @@ def _measure(given: argparse.Namespace, chosen: Chosen, judged: Any, path: str) 
 def _search(given: argparse.Namespace, chosen: Chosen) -> int:
     from headtohead.examining.retrieval.view import show_hits
 
-    if given.top < 1:
-        raise ConfigurationError(f"--top {given.top} shows nothing: give 1 or more")
     if blank := [query for query in given.query if not query.strip()]:
         raise ConfigurationError(f"--query {blank[0]!r} is empty: give some words")
     found = [(one, one.rank(given.query, given.top)) for one in chosen.asked]

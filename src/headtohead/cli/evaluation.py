@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import Parser, parse, parser
+from headtohead.cli.arguments import Parser, add_trust, parse, parser, several, within
 from headtohead.cli.terminal import note, out, show_table
+from headtohead.ranges import Amount, Length
 
 if TYPE_CHECKING:
     from headtohead.examining.evaluation.findings import Evaluation
@@ -90,13 +91,21 @@ def run(arguments: Sequence[str]) -> int:
 def _parser() -> Parser:
     taken = parser("evaluate", "Measure finished runs again: other splits, other data, other lengths.", _EXAMPLES)
     taken.add_argument("given", nargs="*", metavar="RUN | OVERRIDE", help="folders of runs; field=value, group=choice")
+    add_trust(taken)
     taken.add_argument("--split", choices=["train", "validation", "test"], default=_SPLIT, help="default: test")
     length = taken.add_mutually_exclusive_group()
-    length.add_argument("--length", dest="lengths", type=_lengths, metavar="N", help="tokens that are read at once")
-    length.add_argument("--lengths", dest="lengths", type=_lengths, metavar="N,N", help="one after the other")
-    taken.add_argument("--stride", type=int, metavar="S", help="windows overlap, and start S tokens apart")
+    length.add_argument(
+        "--length", dest="lengths", type=several(Length, "64,128,256"), metavar="N", help="tokens that are read at once"
+    )
+    length.add_argument(
+        "--lengths", dest="lengths", type=several(Length, "64,128,256"), metavar="N,N", help="one after the other"
+    )
+    taken.add_argument("--stride", type=within(Length), metavar="S", help="windows overlap, and start S tokens apart")
     taken.add_argument(
-        "--shots", type=_lengths, metavar="N,N", help="ask a language model for classes, with so many examples"
+        "--shots",
+        type=several(Amount, "0,1,5"),
+        metavar="N,N",
+        help="ask a language model for classes, with so many examples",
     )
     taken.add_argument("--lm-eval", metavar="TASK,TASK", help="tasks of lm-evaluation-harness instead")
     taken.add_argument("--lm-eval-tasks", metavar="DIR", help="a folder with task files of your own for it")
@@ -133,13 +142,6 @@ def _with_harness(runs: Sequence[FinishedRun], given: argparse.Namespace) -> int
     for one in found:
         note(os.path.relpath(one.path))
     return 0
-
-
-def _lengths(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of whole numbers such as 64,128,256") from None
 
 
 def _drawn(found: Sequence[Evaluation], wanted: str | None) -> str:

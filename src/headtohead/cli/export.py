@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headtohead.cli.arguments import parse, parser
+from headtohead.cli.arguments import add_trust, parse, parser
 from headtohead.cli.terminal import note, out, show_table
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ exit code: 0 written and checked, 2 refused, 130 interrupted
 def run(arguments: Sequence[str]) -> int:
     taken = parser("export", "Write a finished run in a form that other programs read.", _EXAMPLES)
     taken.add_argument("run", metavar="RUN", help="a run's folder, outputs/GROUP/ID")
+    add_trust(taken)
     taken.add_argument("--to", required=True, choices=["safetensors", "hub", "torch", "onnx"], help="the form")
     taken.add_argument("--out", metavar="FOLDER", help="default: RUN/export/FORM")
     taken.add_argument("--json", action="store_true", help="what the check found, as JSON")

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import Parser, parse, parser
+from headtohead.cli.arguments import Parser, add_trust, parse, parser, within
 from headtohead.cli.terminal import note, out, paint
 from headtohead.files.reading import DamagedFile, read_text
+from headtohead.ranges import Beams, Length, Positive, Real, Samples, Seed, Share, Temperature, Token, Vocabulary
 
 if TYPE_CHECKING:
     from headtohead.examining.generation.prompts import Prompt
@@ -84,27 +85,40 @@ def run(arguments: Sequence[str]) -> int:
 def _parser() -> Parser:
     taken = parser("generate", "Let a finished run write.", _EXAMPLES)
     taken.add_argument("run", metavar="RUN", help="a run's folder, outputs/GROUP/ID")
+    add_trust(taken)
     what = taken.add_argument_group("prompts")
     what.add_argument("--prompt", action="append", default=[], metavar="TEXT", help="may be given several times")
     what.add_argument("--prompts", metavar="FILE", help="a prompt per line; - is standard input")
     what.add_argument("--tokens", action="append", default=[], metavar="N,N", help="a prompt as token ids")
     how = taken.add_argument_group("how tokens are chosen (default: the likeliest)")
-    how.add_argument("--temperature", type=float, metavar="T", help="draw, from logits divided by T; 0: the likeliest")
-    how.add_argument("--top-k", type=int, metavar="K", help="draw from the K likeliest tokens")
-    how.add_argument("--top-p", type=float, metavar="P", help="draw from the fewest tokens with P of the probability")
-    how.add_argument("--repetition-penalty", type=float, default=1.0, metavar="R", help="above 1: repeat less")
-    how.add_argument("--beams", type=int, default=1, metavar="N", help="search for the likeliest text among N")
     how.add_argument(
-        "--length-penalty", type=float, default=1.0, metavar="A", help="of beams: above 0 favours long ones"
+        "--temperature", type=within(Temperature), metavar="T", help="draw, from logits divided by T; 0: the likeliest"
     )
-    how.add_argument("--num-samples", type=int, default=1, metavar="N", help="texts for each prompt")
-    how.add_argument("--seed", type=int, default=0, help="of the draws; default 0")
+    how.add_argument("--top-k", type=within(Vocabulary), metavar="K", help="draw from the K likeliest tokens")
+    how.add_argument(
+        "--top-p", type=within(Share), metavar="P", help="draw from the fewest tokens with P of the probability"
+    )
+    how.add_argument(
+        "--repetition-penalty", type=within(Positive), default=1.0, metavar="R", help="above 1: repeat less"
+    )
+    how.add_argument(
+        "--beams", type=within(Beams), default=1, metavar="N", help="search for the likeliest text among N"
+    )
+    how.add_argument(
+        "--length-penalty", type=within(Real), default=1.0, metavar="A", help="of beams: above 0 favours long ones"
+    )
+    how.add_argument("--num-samples", type=within(Samples), default=1, metavar="N", help="texts for each prompt")
+    how.add_argument("--seed", type=within(Seed), default=0, help="of the draws; default 0")
     end = taken.add_argument_group("where texts end")
-    end.add_argument("--max-new-tokens", type=int, metavar="N", help="default: 128, or as many as have positions")
+    end.add_argument(
+        "--max-new-tokens", type=within(Length), metavar="N", help="default: 128, or as many as have positions"
+    )
     end.add_argument(
         "--stop", action="append", default=[], metavar="TEXT", help=r"end before this text; \n is a line's end"
     )
-    end.add_argument("--stop-token", action="append", default=[], type=int, metavar="N", help="end with this token id")
+    end.add_argument(
+        "--stop-token", action="append", default=[], type=within(Token), metavar="N", help="end with this token id"
+    )
     taken.add_argument(
         "--precision", choices=["32-true", "64-true", "bf16-true"], help="what the weights are cast to, once"
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.overrides import key_of
-from headtohead.cli.arguments import Parser, parse, parser
+from headtohead.cli.arguments import Parser, add_trust, parse, parser
 from headtohead.cli.terminal import note, out, show_table
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def run(arguments: Sequence[str]) -> int:
 def _parser() -> Parser:
     taken = parser("match", "Find the shapes, or the steps, by which arms cost what the baseline costs.", _EXAMPLES)
     taken.add_argument("overrides", nargs="*", metavar="[STUDY] OVERRIDE", help="a study, and overrides of every arm")
+    add_trust(taken)
     taken.add_argument(
         "--arm", action="append", default=[], metavar='NAME="OVERRIDES"', help="an arm; give two or more"
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import composed, parse, parser
+from headtohead.cli.arguments import add_trust, composed, parse, parser
 from headtohead.cli.terminal import note, out, show_table
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def run(arguments: Sequence[str]) -> int:
     taken.add_argument(
         "given", nargs="*", metavar="RUN|OVERRIDE", help="a run's folder; or, for --data and --positions"
     )
+    add_trust(taken)
     taken.add_argument("--text", help="a text for the run's own tokenizer")
     taken.add_argument("--second", metavar="TEXT", help="the second text of a pair, or the context of a question")
     taken.add_argument(

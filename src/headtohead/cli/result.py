@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headtohead import api
 from headtohead.cli.terminal import folded, note, show_table
 from headtohead.comparing.results import results_table
 from headtohead.comparing.table import as_table, line_of
@@ -21,7 +20,7 @@ from headtohead.training.distributed import is_main_process
 INTERRUPTED = 130
 
 
-def train_and_tell(config: dict[str, Any], train: Callable[[dict[str, Any]], RunRecord] = api.train) -> int:
+def train_and_tell(config: dict[str, Any], train: Callable[[dict[str, Any]], RunRecord]) -> int:
     """Only the first process of several says something."""
     _let_the_package_speak()
     record = train(config)

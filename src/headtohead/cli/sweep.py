@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import Parser, parse, parser
+from headtohead.cli.arguments import Parser, parse, parser, within
 from headtohead.cli.terminal import error_line, note, show_table
-from headtohead.cli.working import INTERRUPTED, add_workers, positive, progress, take_launcher, worker_commands
+from headtohead.cli.working import INTERRUPTED, add_workers, progress, take_launcher, worker_commands
+from headtohead.ranges import Count
 
 if TYPE_CHECKING:
     from headtohead.studying.launcher import Launcher
@@ -68,7 +69,7 @@ def _parser() -> Parser:
     taken.add_argument("file", metavar="FILE", help="a sweep file, as wandb sweep takes it")
     taken.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="for every trial")
     taken.add_argument("--plan", action="store_true", help="show what would be tried and stop")
-    taken.add_argument("--run-cap", type=positive, metavar="N", help="trials at most, whatever the file says")
+    taken.add_argument("--run-cap", type=within(Count), metavar="N", help="trials at most, whatever the file says")
     taken.add_argument("--wandb", action="store_true", help="register it with W&B's server, and start agents here")
     taken.add_argument(
         "--join", metavar="SWEEP", help="with --wandb: agents for ENTITY/PROJECT/SWEEP, registered before"

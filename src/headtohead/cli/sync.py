@@ -6,9 +6,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from headtohead.cli.arguments import parse, parser
+from headtohead.cli.arguments import parse, parser, within
 from headtohead.cli.terminal import note, say
 from headtohead.errors import UsageError
+from headtohead.ranges import Seconds
 from headtohead.tracking.syncing import Pending, pending, runs_with_files
 from headtohead.tracking.uploading import check_server, upload
 
@@ -29,12 +30,14 @@ def run(arguments: Sequence[str]) -> int:
     taken.add_argument("paths", nargs="*", metavar="PATH", help="folders of runs; default: outputs")
     taken.add_argument("--dry-run", action="store_true", help="upload nothing")
     taken.add_argument(
-        "--timeout", type=float, default=300.0, metavar="SECONDS", help="the longest that one run may take; default 300"
+        "--timeout",
+        type=within(Seconds),
+        default=300.0,
+        metavar="SECONDS",
+        help="the longest that one run may take; default 300",
     )
     taken.set_defaults(multirun=False)
     given = parse(taken, arguments)
-    if given.timeout <= 0:
-        raise UsageError(f"--timeout is {given.timeout:g}: give seconds above 0")
     waiting, held = _found([Path(path) for path in given.paths or ["outputs"]])
     if waiting and not given.dry_run:
         check_server()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from headtohead.building.errors import ConfigurationError
@@ -50,6 +51,9 @@ def run(arguments: Sequence[str]) -> int:
     if {"-h", "--help"} & set(arguments):
         taken.epilog = _groups_and_fields() + _EXAMPLES
     add_processes(taken)
+    taken.add_argument(
+        "--take-over", action="store_true", help="go on with a run that another process may still write; that one ends"
+    )
     taken.add_argument("--resumable", action="store_true", help="the same command again goes on with the same run")
     taken.add_argument("--retry", action="store_true", help="with -m: begin anew what failed or ran out of memory")
     given = parse(taken, arguments, several=True)
@@ -64,16 +68,17 @@ def run(arguments: Sequence[str]) -> int:
     config = _again(given) if given.from_run else composed(given)
     if given.resumable and config["resume_from"]:
         raise ConfigurationError("--resumable finds by itself what it goes on with: take out resume_from")
+    if given.take_over and not (given.resumable or config["resume_from"]):
+        raise ConfigurationError("--take-over is for a run that is gone on with: give resume_from=RUN, or --resumable")
     if given.cfg:
         out(configuration_text(given, config))
         return 0
+    from headtohead import api
     from headtohead.cli.result import train_and_tell
+    from headtohead.studying.resumable import train_resumable
 
-    if given.resumable:
-        from headtohead.studying.resumable import train_resumable
-
-        return train_and_tell(config, train_resumable)
-    return train_and_tell(config)
+    train = train_resumable if given.resumable else api.train
+    return train_and_tell(config, partial(train, take_over=given.take_over))
 
 
 def _again(given: Namespace) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headtohead.cli.arguments import Parser
+from headtohead.cli.arguments import Parser, add_trust, within
 from headtohead.cli.terminal import note
+from headtohead.ranges import Threads
 
 if TYPE_CHECKING:
     from headtohead.studying.conducting import Standing
@@ -25,22 +26,20 @@ INTERRUPTED = 130
 def add_workers(to: Parser) -> None:
     add_processes(to)
     to.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
+    add_trust(to)
 
 
 def add_processes(to: Parser) -> None:
     """For commands that have --config-dir already."""
-    to.add_argument("--workers", type=positive, default=1, metavar="N", help="runs at once; default 1")
+    to.add_argument("--workers", type=within(Threads), default=1, metavar="N", help="runs at once; default 1")
     to.add_argument(
-        "--threads", type=positive, metavar="N", help="of the processor for each run; default: all, shared by workers"
+        "--threads",
+        type=within(Threads),
+        metavar="N",
+        help="of the processor for each run; default: all, shared by workers",
     )
     to.add_argument("--worker", action="store_true", help="only do runs, for a scheduler: no plan, no report")
     to.add_argument("--parent", type=int, help=argparse.SUPPRESS)
-
-
-def positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is refused: give a number from 1 on")
-    return int(text)
 
 
 def names_launcher(overrides: Sequence[str]) -> bool:
@@ -68,7 +67,8 @@ def worker_commands(
 
     where = ("--config-dir", given.config_dir) if given.config_dir else ()
     parent = ("--parent", str(os.getpid())) if launcher.is_parent else ()
-    whole = (*PROGRAM, *arguments, "--worker", "--threads", str(given.threads), *parent, *where)
+    trusted = (word for name in given.trust for word in ("--trust", name))
+    whole = (*PROGRAM, *arguments, "--worker", "--threads", str(given.threads), *parent, *where, *trusted)
     number, call = given.workers if most is None else min(most, given.workers), secrets.token_hex(4)
     logs = [folder / "logs" / f"worker-{call}-{worker}.log" for worker in range(number)]
     return [Command(whole, log, given.threads) for log in logs]

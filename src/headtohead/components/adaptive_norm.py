@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headtohead.components.contracts import Context, CostQuery, Costs, Norm, State
+from headtohead.ranges import Positive, Width
 
 
 @dataclass
@@ -29,7 +30,7 @@ class AdaptiveNorm(Norm):
     G and H start at zero, so that it starts as layer norm.
     """
 
-    def __init__(self, d_model: int, *, summary_width: int = 16, eps: float = 1e-5) -> None:
+    def __init__(self, d_model: int, *, summary_width: Width = 16, eps: Positive = 1e-5) -> None:
         super().__init__()
         self.d_model, self.summary_width, self.eps = d_model, summary_width, eps
         self.weight = nn.Parameter(torch.ones(d_model))

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from headtohead.errors import UsageError
+from headtohead.ranges import Every
 
 _recomputing: ContextVar[bool] = ContextVar("recomputing", default=False)
 
@@ -23,7 +24,7 @@ class Checkpointing:
     """none: keep all; full: recompute every block; every_k: every k-th block; attention: the mixers alone."""
 
     kind: Literal["none", "full", "every_k", "attention"] = "none"
-    every: int = 2
+    every: Every = 2
 
     def __post_init__(self) -> None:
         if self.kind not in ("none", "full", "every_k", "attention"):

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from headtohead.components.contracts import Context, CostQuery, Costs, Division, FeedForward
 from headtohead.components.linears import ResidualLinear
 from headtohead.errors import UsageError
+from headtohead.ranges import Multiple
 
 
 def squared_relu(x: Tensor) -> Tensor:
@@ -66,7 +67,7 @@ class DenseFeedForward(FeedForward):
         d_model: int,
         *,
         dropout: float = 0.0,
-        multiple: float = 4.0,
+        multiple: Multiple = 4.0,
         activation: Activation = "gelu",
         gated: bool = False,
         two_thirds: bool = False,

@@ -22,6 +22,7 @@ from headtohead.components.mixers.softmax_attention import SoftmaxAttention
 from headtohead.components.mixers.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.components.stack import Stack
 from headtohead.errors import UsageError
+from headtohead.ranges import NotNegative
 
 M = TypeVar("M", bound=nn.Module)
 TABLES = (nn.Embedding, TokenEmbedding, SegmentEmbedding, ClassToken)
@@ -29,7 +30,7 @@ TABLES = (nn.Embedding, TokenEmbedding, SegmentEmbedding, ClassToken)
 
 
 @torch.no_grad()
-def gpt2(model: nn.Module, *, std: float = 0.02) -> None:
+def gpt2(model: nn.Module, *, std: NotNegative = 0.02) -> None:
     """Normal(0, std); matrices that end a branch are divided by the root of the number of branches, unless the wiring
     brings a scale of its own (Radford et al. 2019, https://github.com/openai/gpt-2)."""
     _redraw(model, lambda weight: nn.init.normal_(weight, std=std), lambda weight: nn.init.normal_(weight, std=std))

@@ -18,6 +18,7 @@ from headtohead.components.checkpointing import is_recomputing
 from headtohead.components.contracts import Context, CostQuery, Costs, FeedForward
 from headtohead.components.feedforwards import Activation, DenseFeedForward
 from headtohead.errors import UsageError
+from headtohead.ranges import Multiple, NotNegative, Positive, Width
 
 _SHOWN = 16
 """More experts than these are told of by the largest and the smallest load."""
@@ -62,14 +63,14 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         d_model: int,
         *,
         dropout: float = 0.0,
-        num_experts: int = 8,
-        experts_per_token: int = 2,
-        capacity: float | None = None,
+        num_experts: Width = 8,
+        experts_per_token: Width = 2,
+        capacity: Positive | None = None,
         renormalise: bool = True,
         balance: Balance = "batch",
-        balance_weight: float = 0.01,
-        z_weight: float = 0.001,
-        multiple: float = 4.0,
+        balance_weight: NotNegative = 0.01,
+        z_weight: NotNegative = 0.001,
+        multiple: Multiple = 4.0,
         activation: Activation = "gelu",
         gated: bool = False,
         two_thirds: bool = False,

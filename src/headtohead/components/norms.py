@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from headtohead.components.checkpointing import is_recomputing
 from headtohead.components.contracts import Component, Context, CostQuery, Costs, Norm
+from headtohead.ranges import Positive, Probability
 
 
 class _RmsFunction(torch.autograd.Function):
@@ -67,7 +68,7 @@ class LayerNorm(Norm):
 
     no_width_rule = ""
 
-    def __init__(self, d_model: int, *, eps: float = 1e-5, bias: bool = True) -> None:
+    def __init__(self, d_model: int, *, eps: Positive = 1e-5, bias: bool = True) -> None:
         super().__init__()
         self.d_model, self.eps = d_model, eps
         self.weight = nn.Parameter(torch.ones(d_model))
@@ -91,7 +92,7 @@ class RmsNorm(Norm):
 
     no_width_rule = ""
 
-    def __init__(self, d_model: int, *, eps: float = 1e-6) -> None:
+    def __init__(self, d_model: int, *, eps: Positive = 1e-6) -> None:
         super().__init__()
         self.scale = RmsScale(d_model, eps=eps)
 
@@ -113,7 +114,7 @@ class BatchNorm(Norm):
     running_mean: Tensor
     running_variance: Tensor
 
-    def __init__(self, d_model: int, *, eps: float = 1e-5, momentum: float = 0.1) -> None:
+    def __init__(self, d_model: int, *, eps: Positive = 1e-5, momentum: Probability = 0.1) -> None:
         super().__init__()
         self.d_model, self.eps, self.momentum = d_model, eps, momentum
         self.weight = nn.Parameter(torch.ones(d_model))
@@ -169,7 +170,7 @@ class DynamicTanh(Norm):
     """tanh(a x) * weight + bias with one learned number a, and no statistics (Zhu et al. 2025,
     https://arxiv.org/abs/2503.10622)."""
 
-    def __init__(self, d_model: int, *, initial_alpha: float = 0.5) -> None:
+    def __init__(self, d_model: int, *, initial_alpha: Positive = 0.5) -> None:
         super().__init__()
         self.d_model, self.initial_alpha = d_model, initial_alpha
         self.alpha = nn.Parameter(torch.full((1,), initial_alpha))

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from headtohead.components.contracts import Context, CostQuery, Costs, Norm, NormFactory, State, Sublayer, Wiring
 from headtohead.components.dropping import Branch
+from headtohead.ranges import Real
 
 
 @dataclass
@@ -268,7 +269,7 @@ class LayerScale(NormedWiring):
         num_sublayers: int = 2,
         dropout: float = 0.0,
         drop_path: float = 0.0,
-        initial: float = 1e-4,
+        initial: Real = 1e-4,
     ) -> None:
         super().__init__(
             norm,

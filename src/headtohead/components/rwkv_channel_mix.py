@@ -16,6 +16,7 @@ from headtohead.components.feedforwards import inner_width, squared_relu
 from headtohead.components.linears import ResidualLinear
 from headtohead.components.mixers.documents import starts
 from headtohead.components.mixers.previous import previous, shifted
+from headtohead.ranges import Multiple
 
 
 @dataclass
@@ -28,7 +29,7 @@ class ChannelMixState(State):
 class RwkvChannelMix(FeedForward):
     """sigmoid(W_r x') * W_v relu(W_k x'')^2, where x' and x'' hold a share of the token before."""
 
-    def __init__(self, d_model: int, *, dropout: float = 0.0, multiple: float = 4.0) -> None:
+    def __init__(self, d_model: int, *, dropout: float = 0.0, multiple: Multiple = 4.0) -> None:
         super().__init__()
         self.d_model, self.inner, self.dropout = d_model, inner_width(d_model, multiple, two_thirds=False), dropout
         self.time_mix_key = nn.Parameter(torch.empty(1, 1, d_model))

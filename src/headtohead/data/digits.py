@@ -15,6 +15,7 @@ from headtohead.data.contracts import SPLIT_NAMES, DataError, DataSpec, SplitNam
 from headtohead.data.images import ImageRows, described_images, stratified
 from headtohead.data.source import CachedSource
 from headtohead.data.storage import numbers
+from headtohead.ranges import BatchSize, Rows, Seed
 
 _BRIGHTEST = 16
 _SHAPE = (1, 8, 8)
@@ -30,7 +31,7 @@ class Digits(CachedSource):
     class_names: ClassVar[tuple[str, ...]] = tuple("0123456789")
 
     def __init__(
-        self, *, num_train: int | None = None, batch_size: int = 64, seed: int = 0, drop_shared: bool = False
+        self, *, num_train: Rows | None = None, batch_size: BatchSize = 64, seed: Seed = 0, drop_shared: bool = False
     ) -> None:
         super().__init__(batch_size)
         self.drop_shared = drop_shared

@@ -18,6 +18,7 @@ from headtohead.data.files import check_shares, content_digest, existing, split_
 from headtohead.data.images import ImageRows, described_images, stratified
 from headtohead.data.source import CachedSource
 from headtohead.data.storage import Table, numbers, smallest_integer
+from headtohead.ranges import BatchSize, Length, Probability, Seed
 
 _BRIGHTEST = 255
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
@@ -35,12 +36,12 @@ class ImageFolder(CachedSource):
         self,
         *,
         path: str | None = None,
-        image_size: int = 32,
+        image_size: Length = 32,
         colours: Colours = "rgb",
-        validation_share: float = 0.1,
-        test_share: float = 0.1,
-        batch_size: int = 64,
-        seed: int = 0,
+        validation_share: Probability = 0.1,
+        test_share: Probability = 0.1,
+        batch_size: BatchSize = 64,
+        seed: Seed = 0,
         drop_shared: bool = False,
     ) -> None:
         super().__init__(batch_size)

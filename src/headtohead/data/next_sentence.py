@@ -15,6 +15,7 @@ from headtohead.data.generated.stories import NEXT, RANDOM
 from headtohead.data.labelled import LabelledForm, LabelledPair
 from headtohead.data.texts import TextSource, check_max_length
 from headtohead.data.tokenizers import TokenizerName
+from headtohead.ranges import BatchSize, Count, Length, Probability, Seed, Vocabulary
 
 Ends = Literal["punctuation", "line", "paragraph"]
 _BORDERS: Mapping[str, re.Pattern[str]] = {
@@ -41,15 +42,15 @@ class NextSentence(TextSource):
         encoding: str = "utf-8",
         documents: Unit = "file",
         sentences: Ends = "punctuation",
-        sentences_per_side: int = 1,
-        validation_share: float = 0.05,
-        test_share: float = 0.05,
-        max_length: int | None = 128,
-        batch_size: int = 32,
+        sentences_per_side: Count = 1,
+        validation_share: Probability = 0.05,
+        test_share: Probability = 0.05,
+        max_length: Length | None = 128,
+        batch_size: BatchSize = 32,
         tokenizer: TokenizerName = "bpe",
-        vocab_size: int | None = None,
+        vocab_size: Vocabulary | None = None,
         bucket_by_length: bool = True,
-        seed: int = 0,
+        seed: Seed = 0,
         drop_shared: bool = False,
     ) -> None:
         super().__init__(

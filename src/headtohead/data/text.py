@@ -9,6 +9,7 @@ from headtohead.data.contracts import SplitName
 from headtohead.data.documents import Documents, Unit
 from headtohead.data.language import LanguageSource, Packing
 from headtohead.data.tokenizers import TokenizerName
+from headtohead.ranges import BatchSize, Length, Probability, Seed, Vocabulary
 
 
 class TextFiles(LanguageSource):
@@ -23,14 +24,14 @@ class TextFiles(LanguageSource):
         pattern: str = "**/*.txt",
         encoding: str = "utf-8",
         documents: Unit = "file",
-        validation_share: float = 0.05,
-        test_share: float = 0.05,
-        context_length: int = 128,
-        batch_size: int = 32,
+        validation_share: Probability = 0.05,
+        test_share: Probability = 0.05,
+        context_length: Length = 128,
+        batch_size: BatchSize = 32,
         tokenizer: TokenizerName = "char",
-        vocab_size: int | None = None,
+        vocab_size: Vocabulary | None = None,
         packing: Packing = "apart",
-        seed: int = 0,
+        seed: Seed = 0,
         drop_shared: bool = False,
     ) -> None:
         super().__init__(

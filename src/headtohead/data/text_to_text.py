@@ -14,6 +14,7 @@ from headtohead.data.source import code_digest
 from headtohead.data.texts import TextSource, check_max_length
 from headtohead.data.tokenizers import TokenizerName
 from headtohead.data.wording import Wording, wording_of
+from headtohead.ranges import BatchSize, Length, Vocabulary
 
 
 class TextToText(TextSource):
@@ -29,10 +30,10 @@ class TextToText(TextSource):
         of: DataSource | None = None,
         template: str | None = None,
         label_words: list[str] | None = None,
-        max_length: int | None = None,
-        batch_size: int = 32,
+        max_length: Length | None = None,
+        batch_size: BatchSize = 32,
         tokenizer: TokenizerName = "bpe",
-        vocab_size: int | None = None,
+        vocab_size: Vocabulary | None = None,
         bucket_by_length: bool = True,
     ) -> None:
         super().__init__(

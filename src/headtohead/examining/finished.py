@@ -14,6 +14,7 @@ import torch
 
 from headtohead.architectures.contracts import Architecture
 from headtohead.building.build import build_data, build_task, make_model
+from headtohead.building.trust import recorded_config, trusting
 from headtohead.data.contracts import DataSource
 from headtohead.data.tokenizers import is_given
 from headtohead.files.reading import DamagedFile
@@ -160,10 +161,13 @@ def _complete(config: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
     return config
 
 
-def open_run(path: str | Path) -> FinishedRun:
-    """By the folder of the run, or any file in it; raises ValueError or FileNotFoundError with what to do."""
+def open_run(path: str | Path, *, trust: Sequence[str] = ()) -> FinishedRun:
+    """By the folder of the run, or any file in it; raises ValueError or FileNotFoundError with what to do.
+
+    `trust` names packages or classes beyond the choices of this package that a run from elsewhere may name.
+    """
     record = load_run(path)
     assert record.path is not None, "a record that was read knows its folder"
-    return FinishedRun(
-        record=record, folder=record.path, config=_complete(RunFolder.open(record.path).read_config(), record.path)
-    )
+    with trusting(trust):
+        config = recorded_config(RunFolder.open(record.path))
+    return FinishedRun(record=record, folder=record.path, config=_complete(config, record.path))

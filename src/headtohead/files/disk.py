@@ -61,6 +61,10 @@ class Disk:
         return shutil.disk_usage(folder).free
 
 
+system = Disk()
+"""The disk at hand."""
+
+
 def is_full(error: BaseException) -> bool:
     """Return whether an error, or one that it came from, says that a disk has no room."""
     seen: BaseException | None = error

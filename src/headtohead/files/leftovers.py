@@ -9,8 +9,8 @@ from pathlib import Path
 
 from headtohead.files.writing import SUFFIX
 
-_OLDER = re.compile(r"\.(record\.json|config\.yaml|metrics\.csv|heartbeat\.json|tokenizer\.json)\.\w{8}")
-"""Such files as versions before this one named them."""
+_OLDER = re.compile(r"\.(record\.json|config\.yaml|metrics\.csv|tokenizer\.json)\.\w{8}")
+"""What a program that names unfinished files by six or eight letters leaves of ours."""
 
 
 def sweep(folder: Path, *, older_than: float = 0.0) -> list[Path]:

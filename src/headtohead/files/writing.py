@@ -12,14 +12,15 @@ from typing import Any, BinaryIO
 
 from typing_extensions import Buffer, override
 
-from headtohead.files.disk import Disk, OutOfDisk, is_full
+from headtohead.files import disk
+from headtohead.files.disk import OutOfDisk, is_full
+from headtohead.files.leases import checked_write
 
 SUFFIX = ".part"
 """Ends the name of a file that is not whole yet; its name begins with a dot."""
 _BUFFER = 2**20
 _SPARE = 2**16
 """Bytes for what belongs to a file besides its content: headers, and its entry in the folder."""
-disk = Disk()
 
 
 def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
@@ -34,10 +35,11 @@ def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
         with io.BufferedWriter(raw, _BUFFER) as file:
             write(file)
             file.flush()
-            disk.sync(raw.fileno())
+            disk.system.sync(raw.fileno())
         Path(temporary).chmod(0o666 & ~_umask())
-        disk.rename(Path(temporary), path)
-        disk.sync_folder(path.parent)
+        with checked_write(path):
+            disk.system.rename(Path(temporary), path)
+        disk.system.sync_folder(path.parent)
     except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
         if is_full(raw.trouble or error):
@@ -64,7 +66,7 @@ def write_each(files: Mapping[str, Any], folder: Path) -> None:
 
 def need_room(path: Path, size: int) -> None:
     """Raise OutOfDisk where the disk has no room for a file of so many bytes beside the one that it replaces."""
-    free = disk.free_bytes(path.parent)
+    free = disk.system.free_bytes(path.parent)
     if free < size + _SPARE:
         raise OutOfDisk(path, f" ({_megabytes(size)} MB are needed, and {_megabytes(free)} MB are free)")
 
@@ -73,7 +75,7 @@ def append_text(path: Path, text: str, *, header: str = "") -> None:
     """Add lines at the end of a file, in one piece; they outlive a kill of the process, and a new file opens with the
     header."""
     try:
-        with path.open("ab", buffering=0) as file:
+        with checked_write(path), path.open("ab", buffering=0) as file:
             _write_all(file.fileno(), ((header if file.tell() == 0 else "") + text).encode("utf-8"))
     except OSError as error:
         if is_full(error):
@@ -91,7 +93,7 @@ class _Raw(io.FileIO):
     @override
     def write(self, data: Buffer) -> int:
         try:
-            return disk.write(self.fileno(), data)
+            return disk.system.write(self.fileno(), data)
         except OSError as error:
             self.trouble = error
             raise
@@ -99,7 +101,7 @@ class _Raw(io.FileIO):
 
 def _write_all(handle: int, data: bytes) -> None:
     while data:
-        data = data[disk.write(handle, data) :]
+        data = data[disk.system.write(handle, data) :]
 
 
 def _temporary(path: Path) -> tuple[int, str]:

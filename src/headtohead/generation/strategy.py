@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headtohead.errors import UsageError
+from headtohead.ranges import Beams, Length, Positive, Real, Samples, Seed, Share, Temperature, Vocabulary, out_of_range
 
 
 class StrategyError(UsageError):
@@ -15,35 +16,27 @@ class StrategyError(UsageError):
 class Strategy:
     """The likeliest token each time, unless a temperature, top_k or top_p ask for draws, or beams for a search."""
 
-    max_new_tokens: int = 128
-    temperature: float | None = None
+    max_new_tokens: Length = 128
+    temperature: Temperature | None = None
     """What logits are divided by before a draw; 0 is the likeliest token."""
-    top_k: int | None = None
+    top_k: Vocabulary | None = None
     """Draw from so many of the likeliest tokens."""
-    top_p: float | None = None
+    top_p: Share | None = None
     """Draw from the fewest tokens that hold this share of the probability."""
-    repetition_penalty: float = 1.0
+    repetition_penalty: Positive = 1.0
     """Above 1, tokens of what is written and of the prompt that it goes on with become less likely; those of a source
     do not."""
-    beams: int = 1
+    beams: Beams = 1
     """Texts that a search keeps side by side."""
-    length_penalty: float = 1.0
+    length_penalty: Real = 1.0
     """A search divides the log-probability of a text by its number of tokens to this power."""
-    num_samples: int = 1
+    num_samples: Samples = 1
     """Texts for each prompt: draws, or the best of a search."""
-    seed: int = 0
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
-        for field, least in (("max_new_tokens", 1), ("top_k", 1), ("beams", 1), ("num_samples", 1)):
-            value = getattr(self, field)
-            if value is not None and value < least:
-                raise StrategyError(f"{field}={value} must be at least {least}")
-        if self.temperature is not None and not self.temperature >= 0:
-            raise StrategyError(f"temperature={self.temperature} must be 0 (the likeliest token) or more")
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise StrategyError(f"top_p={self.top_p} is no share of the probability: choose 0 < top_p <= 1")
-        if not self.repetition_penalty > 0:
-            raise StrategyError(f"repetition_penalty={self.repetition_penalty} must be above 0; 1 changes nothing")
+        if (wrong := out_of_range(self)) is not None:
+            raise StrategyError(wrong)
         self._check_together()
 
     def _check_together(self) -> None:

@@ -15,7 +15,7 @@ from headtohead.studying.study import Study
 
 if TYPE_CHECKING:
     from headtohead.studying.matching.budgets import Budget
-    from headtohead.studying.matching.kept import Beat, Kept
+    from headtohead.studying.matching.kept import Kept
     from headtohead.studying.matching.matching import Matching
 
 Config = Mapping[str, Any]
@@ -45,15 +45,10 @@ def balanced(
 
     budget = budget_of(compose_checked("match", study.budget.overrides, config_dir))
 
-    def solve(names: Sequence[str], beat: Beat) -> Matching:
-        def told(sentence: str) -> None:
-            beat()
-            if tell is not None:
-                tell(sentence)
-
+    def solve(names: Sequence[str]) -> Matching:
         asked = {name: _as_timed(drafts[name], threads) for name in (study.baseline, *names)}
         movable = {name: moves for name, moves in study.movable.items() if name in asked}
-        return match_composed(asked, study.baseline, budget, movable, tell=told)
+        return match_composed(asked, study.baseline, budget, movable, tell=tell)
 
     keys, kept = keys_of(study, drafts), KeptMatchings(folder)
     known = kept.known(keys)

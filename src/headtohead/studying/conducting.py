@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from headtohead.files.leases import Leases
 from headtohead.files.leftovers import sweep
 from headtohead.studying.cells import Cell
 from headtohead.studying.launcher import Command, Ended, Launcher
-from headtohead.studying.leases import Leases
 from headtohead.studying.planning import Plan
 from headtohead.studying.registering import register
 from headtohead.studying.running import ended_record, record_of

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from headtohead.ranges import Count
+
 _PATIENCE_SECONDS = 60.0
 
 
@@ -73,7 +75,7 @@ class LocalProcesses(Launcher):
 
     is_parent = True
 
-    def __init__(self, at_once: int | None = None) -> None:
+    def __init__(self, at_once: Count | None = None) -> None:
         self._at_once = at_once
         self._gpus = gpus()
         self._waiting: list[Command] = []

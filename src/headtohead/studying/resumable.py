@@ -14,7 +14,7 @@ from typing import Any
 from headtohead.studying.cells import run_id
 from headtohead.studying.running import record_of
 from headtohead.tracking.record import RunRecord, Status
-from headtohead.tracking.store import RunFolder, slug
+from headtohead.tracking.store import slug
 
 ENDED: tuple[Status, ...] = ("finished", "diverged")
 """What another start would not change. A failure may have been that of a machine."""
@@ -25,7 +25,7 @@ def place_of(config: Mapping[str, Any]) -> Path:
     return Path(config["output_dir"]) / slug(config["group"]) / run_id(config)
 
 
-def train_resumable(config: Mapping[str, Any]) -> RunRecord:
+def train_resumable(config: Mapping[str, Any], *, take_over: bool = False) -> RunRecord:
     """Begun, gone on with, or, where it has ended, its record as it is."""
     from headtohead.building.build import build_parts
     from headtohead.training.run import train
@@ -34,7 +34,7 @@ def train_resumable(config: Mapping[str, Any]) -> RunRecord:
     record = record_of(folder)
     if record is not None and record.status in ENDED:
         return record
-    if record is not None and int(os.environ.get("SLURM_RESTART_COUNT") or 0):
-        RunFolder(folder).give_up()  # SLURM has ended the job that wrote it, maybe on a machine that cannot be asked
+    # SLURM has ended the job that wrote it, maybe on a machine that cannot be asked
+    take_over = take_over or bool(int(os.environ.get("SLURM_RESTART_COUNT") or 0))
     parts = build_parts({**config, "resume_from": None if record is None else str(folder)})
-    return train(replace(parts, identity=replace(parts.identity, folder=folder)))
+    return train(replace(parts, identity=replace(parts.identity, folder=folder, take_over=take_over)))

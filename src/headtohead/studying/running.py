@@ -92,10 +92,12 @@ def _note(cell: Cell, folder: Path, config: dict[str, Any], reason: str) -> None
     """What fails before training begins leaves no record of its own."""
     record = record_of(folder)
     if record is None:
-        run = RunFolder.create_at(folder)
-        record = RunRecord(id=run.id, name=cell.name, group=config["group"], seed=config["seed"], config=config)
+        record = RunRecord(id=folder.name, name=cell.name, group=config["group"], seed=config["seed"], config=config)
         record.place = cell.place
         record.job_type = FOUNDATION if cell.is_foundation else record.job_type
     elif record.status in DONE:
         return
-    RunFolder(folder).write_record(replace(record, status="failed", reason=reason))
+    folder.mkdir(parents=True, exist_ok=True)
+    run = RunFolder(folder)
+    with run.claimed():
+        run.write_record(replace(record, status="failed", reason=reason))

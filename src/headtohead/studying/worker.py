@@ -20,8 +20,8 @@ from pathlib import Path
 from threading import Thread
 
 from headtohead.files.disk import OutOfDisk
+from headtohead.files.leases import Lease, Leases
 from headtohead.studying.cells import Cell
-from headtohead.studying.leases import Lease, Leases
 from headtohead.studying.running import FOUND_FULL, give_up, is_done, train_cell
 from headtohead.studying.work import Planned, Stops, Work
 from headtohead.tracking.stopping import end_early
@@ -134,7 +134,7 @@ class Worker:
         asked, held = False, True
         while process.is_alive():
             process.join(_POLL_SECONDS)
-            held = lease.beat()
+            held = lease.is_held()
             if not asked and (self._is_over() or not held or self._ended_early(cell, folder)):
                 process.terminate()
                 asked = True

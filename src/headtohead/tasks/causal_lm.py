@@ -22,6 +22,7 @@ from headtohead.metrics.loss import LOSS
 from headtohead.metrics.metric import Metric
 from headtohead.metrics.perplexity import PERPLEXITY
 from headtohead.metrics.token_accuracy import TOKEN_ACCURACY
+from headtohead.ranges import Probability
 from headtohead.tasks.class_labels import guess_from
 from headtohead.tasks.contracts import Decode, Task
 from headtohead.tasks.sums import PerStage, Sums
@@ -58,7 +59,7 @@ class CausalLanguageModelling(TokenPrediction):
         "last_accuracy": ("last", "rows"),
     }
 
-    def __init__(self, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
+    def __init__(self, label_smoothing: Probability = 0.0, monitor: str = "loss") -> None:
         super().__init__(label_smoothing, monitor)
         names = ("loss", "correct", "tokens", "bytes_loss", "bytes_tokens", "bytes", "exact", "last", "rows", "blind")
         self.sums = PerStage(lambda: Sums(*names))

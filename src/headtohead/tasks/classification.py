@@ -22,6 +22,7 @@ from headtohead.metrics.loss import LOSS
 from headtohead.metrics.metric import Metric
 from headtohead.metrics.precision_macro import PRECISION_MACRO
 from headtohead.metrics.recall_macro import RECALL_MACRO
+from headtohead.ranges import Probability
 from headtohead.tasks.class_labels import (
     class_loss,
     class_name,
@@ -68,7 +69,7 @@ class Classification(Task):
         "accuracy": ("correct", "samples"),
     }
 
-    def __init__(self, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
+    def __init__(self, label_smoothing: Probability = 0.0, monitor: str = "loss") -> None:
         super().__init__()
         self.label_smoothing = checked_smoothing(label_smoothing)
         self.monitor, self.direction = monitor, direction_of(monitor, self.metrics)

@@ -22,6 +22,7 @@ from headtohead.metrics.loss import LOSS
 from headtohead.metrics.masked_accuracy import MASKED_ACCURACY
 from headtohead.metrics.metric import Metric
 from headtohead.metrics.perplexity import PERPLEXITY
+from headtohead.ranges import Probability, Share
 from headtohead.tasks.contracts import Decode
 from headtohead.tasks.reading import row_text
 from headtohead.tasks.sums import PerStage, Sums
@@ -46,7 +47,7 @@ class MaskedLanguageModelling(TokenPrediction):
         "masked_accuracy": ("correct", "tokens"),
     }
 
-    def __init__(self, mask_rate: float = 0.15, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
+    def __init__(self, mask_rate: Share = 0.15, label_smoothing: Probability = 0.0, monitor: str = "loss") -> None:
         super().__init__(label_smoothing, monitor)
         if not 0 < mask_rate <= 1:
             raise UsageError(f"task.mask_rate={mask_rate} must be above 0 and at most 1.")

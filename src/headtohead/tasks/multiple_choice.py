@@ -17,6 +17,7 @@ from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataSpec
 from headtohead.errors import UsageError
 from headtohead.generation.scoring import choice_likelihoods
+from headtohead.ranges import Amount, Seed
 from headtohead.tasks.chunked_cross_entropy import Workspace
 from headtohead.tasks.class_labels import class_loss, class_name
 from headtohead.tasks.classification import Classification
@@ -42,8 +43,8 @@ class MultipleChoice(Classification):
 
     def __init__(
         self,
-        shots: int = 0,
-        example_seed: int = 0,
+        shots: Amount = 0,
+        example_seed: Seed = 0,
         template: str | None = None,
         label_words: list[str] | None = None,
         separator: str = "\n\n",

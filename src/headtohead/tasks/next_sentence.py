@@ -23,6 +23,7 @@ from headtohead.metrics.accuracy import ACCURACY
 from headtohead.metrics.loss import LOSS
 from headtohead.metrics.metric import Metric
 from headtohead.metrics.next_sentence_accuracy import NEXT_SENTENCE_ACCURACY
+from headtohead.ranges import Probability, Share
 from headtohead.tasks.class_labels import class_name, guess, guessed_classes, wide
 from headtohead.tasks.contracts import Decode, Loss, Task
 from headtohead.tasks.masked_lm import MaskedLanguageModelling
@@ -45,7 +46,7 @@ class MaskedLanguageModellingWithNextSentence(MaskedLanguageModelling):
     metrics: ClassVar[tuple[Metric, ...]] = (*MaskedLanguageModelling.metrics, NEXT_SENTENCE_ACCURACY)
     row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {"masked_accuracy": ("correct", "tokens")}
 
-    def __init__(self, mask_rate: float = 0.15, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
+    def __init__(self, mask_rate: Share = 0.15, label_smoothing: Probability = 0.0, monitor: str = "loss") -> None:
         super().__init__(mask_rate, label_smoothing, monitor)
         self._kinds: dict[str, tuple[float, float]] = {}
         self.pair_sums = PerStage(lambda: Sums("loss", "correct", "pairs", "seconds"))

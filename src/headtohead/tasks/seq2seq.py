@@ -23,6 +23,7 @@ from headtohead.metrics.exact_match import EXACT_MATCH
 from headtohead.metrics.loss import LOSS
 from headtohead.metrics.metric import Metric
 from headtohead.metrics.token_accuracy import TOKEN_ACCURACY
+from headtohead.ranges import Beams, Length, Probability, Real
 from headtohead.tasks.collecting import CollectedPerStage
 from headtohead.tasks.contracts import Decode, Task
 from headtohead.tasks.reading import row_text
@@ -60,12 +61,12 @@ class SequenceToSequence(TokenPrediction):
 
     def __init__(
         self,
-        label_smoothing: float = 0.0,
+        label_smoothing: Probability = 0.0,
         monitor: str = "loss",
         text_metrics: list[TextMetric] | None = None,
-        beams: int = 1,
-        length_penalty: float = 1.0,
-        max_new_tokens: int | None = None,
+        beams: Beams = 1,
+        length_penalty: Real = 1.0,
+        max_new_tokens: Length | None = None,
     ) -> None:
         super().__init__(label_smoothing, monitor)
         check_named(text_metrics)

@@ -25,6 +25,7 @@ from headtohead.metrics.loss import LOSS
 from headtohead.metrics.metric import Metric
 from headtohead.metrics.no_answer_accuracy import NO_ANSWER_ACCURACY
 from headtohead.metrics.no_answer_threshold import NO_ANSWER_THRESHOLD
+from headtohead.ranges import Count, Length
 from headtohead.tasks.answering import Answered, Candidate, Seen, best_of, joined
 from headtohead.tasks.class_labels import class_loss, wide
 from headtohead.tasks.collecting import CollectedPerStage
@@ -64,7 +65,7 @@ class SpanQuestionAnswering(Task):
         "f1": ("f1", "questions"),
     }
 
-    def __init__(self, max_answer_length: int = 30, num_candidates: int = 20, monitor: str = "loss") -> None:
+    def __init__(self, max_answer_length: Length = 30, num_candidates: Count = 20, monitor: str = "loss") -> None:
         super().__init__()
         for name, value, what in (
             ("max_answer_length", max_answer_length, "token"),

@@ -23,6 +23,7 @@ from headtohead.metrics.entity_recall import ENTITY_RECALL
 from headtohead.metrics.loss import LOSS
 from headtohead.metrics.metric import Metric
 from headtohead.metrics.token_accuracy import TOKEN_ACCURACY
+from headtohead.ranges import Probability
 from headtohead.tasks.class_labels import class_loss, class_names, guess, guessed_classes, losses_of_rows
 from headtohead.tasks.contracts import Decode, Loss, Task
 from headtohead.tasks.entities import NOTHING, Scheme, rates
@@ -49,7 +50,7 @@ class Tagging(Task):
         "token_accuracy": ("correct", "words"),
     }
 
-    def __init__(self, label_smoothing: float = 0.0, monitor: str = "loss") -> None:
+    def __init__(self, label_smoothing: Probability = 0.0, monitor: str = "loss") -> None:
         super().__init__()
         self.label_smoothing = checked_smoothing(label_smoothing)
         self.monitor, self.direction = monitor, direction_of(monitor, self.metrics)

@@ -14,6 +14,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from headtohead.errors import UsageError
+from headtohead.ranges import NotNegative, Seconds
 
 Mode = Literal["auto", "online", "offline", "none"]
 MODES: tuple[Mode, ...] = ("auto", "online", "offline", "none")
@@ -28,16 +29,16 @@ class TrackingSettings:
     mode: Mode = "auto"
     project: str = "headtohead"
     entity: str | None = None
-    connect_timeout: float = 3.0
+    connect_timeout: Seconds = 3.0
     """Seconds for a first TCP connection, before W&B's client, which waits for minutes, is asked to try."""
-    init_timeout: float = 20.0
-    finish_timeout: float = 15.0
+    init_timeout: Seconds = 20.0
+    finish_timeout: Seconds = 15.0
     """Seconds after the last step for what is not uploaded yet; the rest stays on disk."""
     system_metrics: bool = True
     artifacts: Sequence[str] = ()
     """Of `record` and `checkpoint` what is uploaded when the run is over."""
-    artifact_megabytes: float = 500.0
-    artifact_days: float | None = 90.0
+    artifact_megabytes: NotNegative = 500.0
+    artifact_days: Seconds | None = 90.0
     """W&B drops artifacts after so many days; None for never."""
     workspace: bool = False
     """Of a study: make a page and a report in W&B at its end."""

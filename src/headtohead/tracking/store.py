@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from headtohead.errors import UsageError
 from headtohead.files.disk import OutOfDisk
+from headtohead.files.leases import STALE_SECONDS, Holder, Lease, Leases
 from headtohead.files.leftovers import sweep
 from headtohead.files.reading import DamagedFile, read_object, read_text, read_yaml
 from headtohead.files.writing import replace_bytes, replace_text
-from headtohead.tracking.liveness import Heartbeat
 from headtohead.tracking.metrics import Curve, MetricsFile
 from headtohead.tracking.moved import as_named_now
 from headtohead.tracking.record import Progress, RunRecord, Status, from_json, to_json
 from headtohead.tracking.secrets import mask_yaml
+from headtohead.tracking.signing import sign
 from headtohead.tracking.strict_json import RecordError
 
 RECORD = "record.json"
@@ -30,6 +32,9 @@ CONFIG = "config.yaml"
 TOKENIZER = "tokenizer.json"
 _ID_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 _SLUG_LENGTH = 40
+_LEASE = "writer"
+_POLL_SECONDS = 0.2
+_log = logging.getLogger(__name__)
 PARTS = ("task", "data", "model", "trainer")
 _ANOTHER_CONFIG = f"put a copy of it back; the same configuration stands in {RECORD} as `config`"
 _ANOTHER_TOKENIZER = "put a copy of it back, or train the run again: h2h train --from-run RUN"
@@ -38,12 +43,13 @@ DIED = "the process ended without a word: killed, or out of the machine's memory
 
 
 class RunFolder:
-    """All files of one run. `create` or `resume` to write, `open` to read."""
+    """All files of one run: `create` or `resume` to write, until `release`; `open` to read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.metrics_file = MetricsFile(path / "metrics.csv")
-        self._heartbeat = Heartbeat(path / "heartbeat.json")
+        self._leases = Leases(path / "leases")
+        self._lease: Lease | None = None
 
     @classmethod
     def create(cls, outputs: Path | str, *, name: str, group: str = "default") -> RunFolder:
@@ -63,7 +69,7 @@ class RunFolder:
                 continue
             folder = cls(path)
             try:
-                folder._heartbeat.claim()
+                folder.claim()
             except OutOfDisk:
                 folder.abandon()
                 raise
@@ -74,10 +80,11 @@ class RunFolder:
         """A folder whose name, the run's id, the caller chose; one that a killed process left without a record too."""
         folder = Path(path).absolute()
         folder.mkdir(parents=True, exist_ok=True)
-        if os.path.lexists(folder / RECORD):
-            raise RecordError(f"{path} holds a run already: resume it, or choose another folder")
         run = cls(folder)
-        run._heartbeat.claim()
+        run.claim()
+        if os.path.lexists(folder / RECORD):
+            run.release()
+            raise RecordError(f"{path} holds a run already: resume it, or choose another folder")
         return run
 
     @classmethod
@@ -90,14 +97,58 @@ class RunFolder:
         return cls(folder)
 
     @classmethod
-    def resume(cls, path: Path | str, *, step: int) -> RunFolder:
-        """An existing run to go on writing to, from the state it had after `step`."""
+    def resume(cls, path: Path | str, *, step: int | None = None, take_over: bool = False) -> RunFolder:
+        """An existing run to go on writing to, from the state it had after `step`; None leaves what was logged."""
         folder = cls.open(path)
-        if folder.is_live() and not folder._heartbeat.is_mine():
-            raise RecordError(f"{path} is still being written by a live process: wait for it, or stop it")
-        folder._heartbeat.claim()
-        folder.metrics_file.drop_after(step)
+        if (own := folder.read_record_as_written().id) != folder.id:
+            raise RecordError(
+                f"{path} holds the run {own} under another name: rename the folder to {own} to go on with it"
+            )
+        folder.check_places()
+        folder.claim(take_over=take_over)
+        if step is not None:
+            folder.metrics_file.drop_after(step)
         return folder
+
+    def claim(self, *, take_over: bool = False) -> None:
+        """Become the only writer, or raise RecordError where another process is it.
+
+        One of another machine, which cannot be looked up, is given STALE_SECONDS for a sign of life. `take_over` does
+        not wait: whoever writes now ends at its next write.
+        """
+        first: Holder | None = None
+        while (lease := self._leases.take(_LEASE, guarded=self.path, take_over=take_over)) is None:
+            holder = self._leases.holder(_LEASE)
+            if holder is None and not take_over:  # given back since
+                continue
+            if holder is None or holder.lives or (first is not None and holder.beat != first.beat):
+                raise RecordError(
+                    f"{self.path} is being written by {holder or 'another process'}: wait for it or stop it, or give "
+                    "--take-over, upon which that process ends"
+                )
+            if first is None:
+                first = holder
+                _log.warning(
+                    "%s was last written by %s: waiting up to %.0f s for another one (--take-over goes on at once)",
+                    self.path, holder, STALE_SECONDS,
+                )  # fmt: skip
+            time.sleep(_POLL_SECONDS)
+        self._lease = lease
+
+    def release(self) -> None:
+        """Let others write; whoever does not hold the lease has nothing to give back."""
+        if self._lease is not None:
+            self._lease.give_back()
+            self._lease = None
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """The only writer for as long as this lasts."""
+        self.claim()
+        try:
+            yield
+        finally:
+            self.release()
 
     @property
     def id(self) -> str:
@@ -116,17 +167,21 @@ class RunFolder:
         return self.path / "attention"
 
     def is_live(self) -> bool:
-        """Whether the process that writes it is still there."""
-        return self._heartbeat.owner_lives() and self.read_record_as_written().status == "running"
+        """Whether a process writes it, whatever its record says. Of another machine's, by its last sign of life."""
+        holder = self._leases.holder(_LEASE)
+        if holder is None or holder.lives is not None:
+            return holder is not None
+        return abs(time.time() - holder.beat / 1e9) < STALE_SECONDS  # a clock that was set back tells nothing
 
     def written_here(self) -> bool:
         """Whether a process of this machine, where that can be known for sure, still writes it."""
-        owner = self._heartbeat.owner()
-        return owner is not None and bool(owner.lives())
+        holder = self._leases.holder(_LEASE)
+        return holder is not None and bool(holder.lives)
 
     def give_up(self) -> None:
         """Said by one who knows that the process that wrote it is gone, though another machine's cannot be seen."""
-        self._heartbeat.path.unlink(missing_ok=True)
+        if (lease := self._leases.take(_LEASE, take_over=True)) is not None:
+            lease.give_back()
 
     def write_record(self, record: RunRecord) -> None:
         assert record.id == self.id, f"record {record.id} does not belong into {self.path}"
@@ -151,7 +206,7 @@ class RunFolder:
 
     def standing(self, record: RunRecord) -> tuple[Status, str | None]:
         """The status of this run's record as written, and its reason, after a look at whether its process lives."""
-        if record.status == "running" and not self._heartbeat.owner_lives():
+        if record.status == "running" and not self.is_live():
             return "interrupted", DIED
         return record.status, record.reason
 
@@ -165,19 +220,22 @@ class RunFolder:
 
     def check_places(self) -> None:
         """Raise DamagedFile where a folder bears the name of a file that is about to be written."""
-        for path in (self.path / CONFIG, self.path / TOKENIZER, self.metrics_file.path, self._heartbeat.path):
+        for path in (self.path / CONFIG, self.path / TOKENIZER, self.metrics_file.path):
             if path.is_dir():
                 raise DamagedFile(path, "is a folder, where a file belongs", "remove it")
+        if os.path.lexists(self._leases.folder) and not self._leases.folder.is_dir():
+            raise DamagedFile(self._leases.folder, "is a file, where a folder belongs", "remove it")
 
     def abandon(self) -> None:
         """Remove a folder in which no run has begun, and no file that is not ours."""
         if os.path.lexists(self.path / RECORD):
             return
         sweep(self.path)
-        for file in (self.path / CONFIG, self._heartbeat.path):
+        for file in (self.path / CONFIG, *self._leases.folder.glob(f"{_LEASE}.*")):
             file.unlink(missing_ok=True)
-        with suppress(OSError):
-            self.path.rmdir()
+        for folder in (self._leases.folder, self.path):
+            with suppress(OSError):
+                folder.rmdir()
 
     def write_config(self, text: str) -> None:
         """config.yaml, resolved; values that look like secrets are masked."""
@@ -194,6 +252,10 @@ class RunFolder:
                 raise DamagedFile(file, f"holds no configuration of a run: its {part} has no fields", _ANOTHER_CONFIG)
         return dict(as_named_now(config))
 
+    def sign(self, *, record: bool) -> None:
+        """Know config.yaml, and the record where this user made that too, as their own whenever they are opened."""
+        sign(self.path, [self.read_config(), *([self.read_record_as_written().config] if record else [])])
+
     def write_tokenizer(self, facts: Mapping[str, Any]) -> None:
         """How the run's texts became tokens, for whoever goes on from it."""
         replace_text(self.path / TOKENIZER, json.dumps(facts))
@@ -209,13 +271,13 @@ class RunFolder:
         return facts
 
     def log(self, progress: Progress, values: Mapping[str, float]) -> None:
-        """Append numbers to metrics.csv, and give a sign of life."""
+        """Append numbers to metrics.csv."""
         self.metrics_file.append(progress, values)
-        self._heartbeat.beat()
 
-    def beat(self) -> None:
-        """A sign of life, where nothing is logged for long."""
-        self._heartbeat.beat()
+    def check_lease(self) -> None:
+        """Raise LeaseLostError where another process has taken over, where nothing is written for long."""
+        if self._lease is not None:
+            self._lease.check()
 
     def metrics(self, only: Collection[str] | None = None) -> dict[str, Curve]:
         """Every logged metric by name, or those named."""

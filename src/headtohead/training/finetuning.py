@@ -13,6 +13,7 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.components.contracts import Norm
 from headtohead.components.stack import Stack
 from headtohead.errors import UsageError
+from headtohead.ranges import Depth, Share
 
 Freeze = Literal["nothing", "embedding", "body"]
 
@@ -22,9 +23,9 @@ class Finetuning:
     """By depth: 0 is what comes before the first layer, then the layers, an encoder's before a decoder's, then the
     head. A table that is tied to the head counts as embedding."""
 
-    freeze: Freeze | int = "nothing"
+    freeze: Freeze | Depth = "nothing"
     """A number: the embedding and so many first layers; body: all but the head."""
-    layer_decay: float = 1.0
+    layer_decay: Share = 1.0
     """The learning rate of one depth over that of the next."""
 
     def apply(self, model: Architecture) -> None:

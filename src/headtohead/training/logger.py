@@ -48,10 +48,10 @@ class RunLogger(Logger):
         if self._tracker is not None:
             self._tracker.tables(progress, tables)
 
-    def beat(self) -> None:
-        """A sign of life between two logged steps."""
+    def check_lease(self) -> None:
+        """Raise LeaseLostError where another process has taken over the run."""
         if self._folder is not None:
-            self._folder.beat()
+            self._folder.check_lease()
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:

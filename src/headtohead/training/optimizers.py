@@ -12,20 +12,24 @@ from torch import nn
 from torch.optim import Optimizer
 
 from headtohead.errors import UsageError
+from headtohead.ranges import Count, NotNegative, Positive, Probability
 from headtohead.training.groups import hidden_matrices, parameter_groups
 from headtohead.training.lion import Lion
 from headtohead.training.muon import Muon, Scale
 
 _FUSED_DEVICES = ("cpu", "cuda")
 
+STATES = {"adamw": 2, "adam": 2, "lion": 1, "muon": 1, "sgd": 0}
+"""Numbers that each optimizer keeps of every weight, at least."""
+
 
 def adamw(
     model: nn.Module,
     *,
-    lr: float = 1e-3,
-    betas: tuple[float, float] = (0.9, 0.95),
-    eps: float = 1e-8,
-    weight_decay: float = 0.1,
+    lr: NotNegative = 1e-3,
+    betas: tuple[Probability, Probability] = (0.9, 0.95),
+    eps: Positive = 1e-8,
+    weight_decay: NotNegative = 0.1,
     decay_embeddings: bool = True,
     fused: bool | None = None,
 ) -> Optimizer:
@@ -37,10 +41,10 @@ def adamw(
 def adam(
     model: nn.Module,
     *,
-    lr: float = 1e-3,
-    betas: tuple[float, float] = (0.9, 0.999),
-    eps: float = 1e-8,
-    weight_decay: float = 0.0,
+    lr: NotNegative = 1e-3,
+    betas: tuple[Probability, Probability] = (0.9, 0.999),
+    eps: Positive = 1e-8,
+    weight_decay: NotNegative = 0.0,
     decay_embeddings: bool = True,
     fused: bool | None = None,
 ) -> Optimizer:
@@ -52,10 +56,10 @@ def adam(
 def sgd(
     model: nn.Module,
     *,
-    lr: float = 0.1,
-    momentum: float = 0.9,
+    lr: NotNegative = 0.1,
+    momentum: Probability = 0.9,
     nesterov: bool = False,
-    weight_decay: float = 0.0,
+    weight_decay: NotNegative = 0.0,
     decay_embeddings: bool = True,
     fused: bool | None = None,
 ) -> Optimizer:
@@ -67,9 +71,9 @@ def sgd(
 def lion(
     model: nn.Module,
     *,
-    lr: float = 2e-4,
-    betas: tuple[float, float] = (0.9, 0.99),
-    weight_decay: float = 0.5,
+    lr: NotNegative = 2e-4,
+    betas: tuple[Probability, Probability] = (0.9, 0.99),
+    weight_decay: NotNegative = 0.5,
     decay_embeddings: bool = True,
 ) -> Optimizer:
     """The sign of a momentum; a good lr is 3 to 10 times below AdamW's, and a good decay as much above."""
@@ -80,15 +84,15 @@ def lion(
 def muon(
     model: nn.Module,
     *,
-    lr: float = 1e-3,
-    momentum: float = 0.95,
+    lr: NotNegative = 1e-3,
+    momentum: Probability = 0.95,
     nesterov: bool = True,
-    num_iterations: int = 5,
+    num_iterations: Count = 5,
     scale: Scale = "match_adamw",
-    adamw_lr: float | None = None,
-    betas: tuple[float, float] = (0.9, 0.95),
-    eps: float = 1e-8,
-    weight_decay: float = 0.1,
+    adamw_lr: NotNegative | None = None,
+    betas: tuple[Probability, Probability] = (0.9, 0.95),
+    eps: Positive = 1e-8,
+    weight_decay: NotNegative = 0.1,
     decay_embeddings: bool = True,
 ) -> Optimizer:
     """Orthogonalised momentum for hidden matrices, AdamW for the rest, at `adamw_lr` (None: at lr too)."""

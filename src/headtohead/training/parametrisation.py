@@ -17,6 +17,7 @@ from headtohead.architectures.widths import Growth, growths, readouts, width_of
 from headtohead.components.mixers.softmax_attention import SoftmaxAttention
 from headtohead.components.mixers.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.errors import UsageError
+from headtohead.ranges import Width
 from headtohead.training.lion import Lion
 from headtohead.training.muon import Muon
 
@@ -65,9 +66,9 @@ class Standard(Parametrisation):
 class MaximalUpdate(Parametrisation):
     """Table 8 of the paper, relative to a base: at its width everything is as the standard has it."""
 
-    base_width: int
+    base_width: Width
     """The width that the learning rate was, or will be, tuned at."""
-    base_head_width: int
+    base_head_width: Width
     """That of a head there; heads may become more or wider."""
 
     @torch.no_grad()

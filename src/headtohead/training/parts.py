@@ -14,6 +14,21 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.components.checkpointing import Checkpointing
 from headtohead.data.augmentation.pipeline import NO_AUGMENTATION, Augmentations
 from headtohead.data.contracts import DataSource
+from headtohead.ranges import (
+    Amount,
+    BatchSize,
+    Count,
+    Devices,
+    Every,
+    Length,
+    NotNegative,
+    OpenShare,
+    Positive,
+    Processes,
+    Rows,
+    Steps,
+    Threads,
+)
 from headtohead.tasks.contracts import Task
 from headtohead.tracking.connection import TrackingSettings
 from headtohead.tracking.record import Place
@@ -27,43 +42,43 @@ from headtohead.training.schedules import Schedule
 class Settings:
     """How a run is trained: conf/trainer. Steps are optimizer steps."""
 
-    max_steps: int = 1000
-    max_epochs: int | None = None
+    max_steps: Steps = 1000
+    max_epochs: Every | None = None
     """In a configuration, in place of `max_steps`: times through the train split. Composing turns it into steps."""
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
-    devices: int = 1
-    num_nodes: int = 1
+    devices: Devices = 1
+    num_nodes: Devices = 1
     strategy: Literal["single", "ddp", "model_parallel"] = "single"
-    tensor_parallel: int = 1
+    tensor_parallel: Devices = 1
     """Among how many devices each layer is divided, under model_parallel; over what is left, weights are sharded."""
-    accumulate: int = 1
+    accumulate: BatchSize = 1
     """Into how many parts a device's share of a batch is split, to fit its memory; the result stays the same."""
-    gradient_clip: float | None = 1.0
+    gradient_clip: Positive | None = 1.0
     """Largest norm of all gradients together."""
-    weight_averaging: float | None = None
+    weight_averaging: OpenShare | None = None
     """Decay of an exponential moving average of the weights, which is then what is evaluated and kept."""
-    train_rows: int | None = None
+    train_rows: Rows | None = None
     """Only so many rows of the train split, drawn by the run's seed; None means all. Tokens and classes are learned
     from all of it."""
-    log_every: int = 50
-    validate_every: int = 200
-    validation_batches: int | None = None
+    log_every: Every = 50
+    validate_every: Every = 200
+    validation_batches: BatchSize | None = None
     """How many batches a validation takes, their rows drawn from the whole split, the same in every run; None means
     all."""
-    patience: int | None = None
+    patience: Every | None = None
     """Stop after this many validations without a better one; None means never."""
-    min_delta: float = 0.0
+    min_delta: NotNegative = 0.0
     """What counts as better, for patience."""
-    threads: int | None = None
+    threads: Threads | None = None
     """Threads of the processor for each process; None means as torch chooses. Threads that wait for each other lose
     most of their time where other programs want the same processors: small models are steadier with one."""
-    num_workers: int = 0
+    num_workers: Processes = 0
     """Processes that make batches; 0 means the training process itself."""
     compile: bool = False
     deterministic: bool = False
     """Let torch refuse operations that can differ between two equal runs on a GPU."""
     progress_bar: bool = True
-    num_samples: int = 8
+    num_samples: Amount = 8
     """Rows of which a run shows what the model makes of them, some ten times and at the end."""
     keep_checkpoints: Literal["all", "best", "none"] = "all"
     """What stays on disk of a finished run."""
@@ -85,7 +100,7 @@ class Settings:
 class EvaluationSettings:
     """What is measured of the selected weights beside the test split as it is: conf/evaluation."""
 
-    lengths: tuple[int, ...] = ()
+    lengths: tuple[Length, ...] = ()
     """Test rows so many times as long as those of training, too, where data and model have them; 1 is the test."""
 
 
@@ -95,11 +110,11 @@ class ProbeSettings:
 
     at_end: bool = True
     """Of the last weights."""
-    every: int | None = None
+    every: Every | None = None
     """Steps; None means only at the end."""
-    samples: int = 2
+    samples: Count = 2
     """The first rows of the validation split, the same in every run."""
-    max_length: int = 32
+    max_length: Length = 32
     """How many tokens of a sample are looked at."""
     labels: bool = True
     """Tokens along the axes of the pictures, where there are not too many."""
@@ -132,6 +147,8 @@ class Identity:
     """The folder of another run, whose best weights this one starts from, or a published checkpoint, hf:NAME."""
     resume_from: Path | None = None
     """The folder of an interrupted run, which this one continues."""
+    take_over: bool = False
+    """Whether it is continued although another process may still write it; that one ends at its next write."""
     place: Place = field(default_factory=Place)
     """Where in a study it belongs."""
 

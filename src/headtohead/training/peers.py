@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from headtohead.tracking.liveness import Owner
+from headtohead.files.liveness import Owner
 
 _LOST_WORDS = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "gloo/transport", "NCCL error")
 _PATIENCE = 2.0

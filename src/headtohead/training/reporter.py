@@ -47,7 +47,7 @@ class Reporter(Callback):
             _wait_for(module.device)
             self._meter.read()
         if self._display is not None and self._display.step(step):
-            self._logger.beat()
+            self._logger.check_lease()
 
     @override
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

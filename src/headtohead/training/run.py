@@ -16,6 +16,7 @@ from headtohead.architectures.contracts import Architecture
 from headtohead.components.kernels import kernels_in_use
 from headtohead.components.stack import Stack
 from headtohead.files.disk import OutOfDisk
+from headtohead.files.leases import LeaseLostError
 from headtohead.files.writing import write_each
 from headtohead.tracking.leaks import leak_sentence
 from headtohead.tracking.record import RunRecord, Status
@@ -73,6 +74,8 @@ def train(parts: Parts) -> RunRecord:
         try:
             run.fit()
             run.test()
+        except LeaseLostError:
+            raise  # the record is another process's to write
         except BaseException as error:
             status, reason = outcome_of(error, parts)
             run.close(status, reason)
@@ -82,6 +85,8 @@ def train(parts: Parts) -> RunRecord:
                 _log.error("%s: %s", status, reason)
         else:
             run.close("finished", None)
+        finally:
+            run.session.release()
     return run.session.record
 
 

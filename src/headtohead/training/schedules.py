@@ -11,23 +11,24 @@ import math
 from collections.abc import Callable
 
 from headtohead.errors import UsageError
+from headtohead.ranges import Fraction, NotNegative
 
 Schedule = Callable[[int], float]
 """From the number of optimizer steps already taken to the factor on the peak learning rate."""
 
 
-def constant(total_steps: int, *, warmup: float = 0.0) -> Schedule:
+def constant(total_steps: int, *, warmup: NotNegative = 0.0) -> Schedule:
     """The peak, after warm-up."""
     return _warmed_up(_steps("warmup", warmup, total_steps), lambda _: 1.0)
 
 
-def linear(total_steps: int, *, warmup: float = 0.0, minimum: float = 0.0) -> Schedule:
+def linear(total_steps: int, *, warmup: NotNegative = 0.0, minimum: Fraction = 0.0) -> Schedule:
     """A straight line down."""
     start = _steps("warmup", warmup, total_steps)
     return _warmed_up(start, lambda step: _between(minimum, 1 - _progress(step, start, total_steps)))
 
 
-def cosine(total_steps: int, *, warmup: float = 0.0, minimum: float = 0.0) -> Schedule:
+def cosine(total_steps: int, *, warmup: NotNegative = 0.0, minimum: Fraction = 0.0) -> Schedule:
     """Half a cosine down (Loshchilov and Hutter 2017, https://arxiv.org/abs/1608.03983)."""
     start = _steps("warmup", warmup, total_steps)
 
@@ -37,7 +38,7 @@ def cosine(total_steps: int, *, warmup: float = 0.0, minimum: float = 0.0) -> Sc
     return _warmed_up(start, decayed)
 
 
-def noam(total_steps: int, *, warmup: float = 4000) -> Schedule:
+def noam(total_steps: int, *, warmup: NotNegative = 4000) -> Schedule:
     """Inverse square root (Vaswani et al. 2017, https://arxiv.org/abs/1706.03762), with factor 1 at its peak.
 
     The paper's rate, d^-0.5 * min(t^-0.5, t * warmup^-1.5) with t counted from 1, peaks at (d * warmup)^-0.5: with
@@ -53,7 +54,7 @@ def noam(total_steps: int, *, warmup: float = 4000) -> Schedule:
     return factor
 
 
-def wsd(total_steps: int, *, warmup: float = 0.0, decay: float = 0.2, minimum: float = 0.0) -> Schedule:
+def wsd(total_steps: int, *, warmup: NotNegative = 0.0, decay: NotNegative = 0.2, minimum: Fraction = 0.0) -> Schedule:
     """Warm-up, a stable stretch at the peak, and a straight line down at the end (Hu et al. 2024,
     https://arxiv.org/abs/2404.06395): branches of different length share everything before their decay."""
     start = _steps("warmup", warmup, total_steps)

@@ -49,6 +49,7 @@ class Session:
             record.timing.started = record.timing.started or _now()
             folder.write_config(yaml.safe_dump(dict(parts.config), sort_keys=False, allow_unicode=True))
             folder.write_record(record)
+            folder.sign(record=not resumed)  # the record of a continued run may be another's
             if (tokenizer := parts.data.tokenizer_facts()) is not None:
                 folder.write_tokenizer(tokenizer)
             try:
@@ -65,17 +66,19 @@ class Session:
         identity = parts.identity
         if not is_main_process():
             return cls(parts, _new_record(ELSEWHERE, parts), None, resumed=False)
-        if identity.resume_from is None:
-            folder = _new_folder(identity)
-            record = _new_record(folder.id, parts)
-        else:
-            folder, record = _reopened(identity.resume_from, identity.seed, parts.settings.max_steps)
-        record.environment = collect_environment(describe(device, count=_num_devices(parts)))
-        record.comparability = _comparability(parts, precision)
+        folder = _claimed_folder(identity)
         try:
+            if identity.resume_from is None:
+                record = _new_record(folder.id, parts)
+            else:
+                record = _to_go_on(folder, identity, parts.settings.max_steps)
+            record.environment = collect_environment(describe(device, count=_num_devices(parts)))
+            record.comparability = _comparability(parts, precision)
             return cls(parts, record, folder, resumed=identity.resume_from is not None)
-        except OutOfDisk:
-            folder.abandon()
+        except BaseException as error:
+            folder.release()
+            if isinstance(error, OutOfDisk):
+                folder.abandon()
             raise
 
     @property
@@ -120,6 +123,12 @@ class Session:
         if self._folder is not None and self._tracker is not None:
             self._tracker.summary(summary_of(self.record))
             self._tracker.finish(self.record.status, self.record.reason)
+        self.release()
+
+    def release(self) -> None:
+        """Let others write the run's folder."""
+        if self._folder is not None:
+            self._folder.release()
 
     def _write(self) -> None:
         if self._folder is not None:
@@ -173,7 +182,9 @@ def _classes(parts: Parts) -> dict[str, list[str]]:
     return {"classes": list(names)} if names else {}
 
 
-def _new_folder(identity: Identity) -> RunFolder:
+def _claimed_folder(identity: Identity) -> RunFolder:
+    if identity.resume_from is not None:
+        return RunFolder.resume(identity.resume_from, take_over=identity.take_over)
     if identity.folder is not None:
         return RunFolder.create_at(identity.folder)
     return RunFolder.create(identity.output_dir, name=identity.name, group=identity.group)
@@ -184,24 +195,25 @@ def folder_of(run: Path) -> Path:
     return RunFolder.open(run).path
 
 
-def _reopened(run: Path, seed: int, max_steps: int) -> tuple[RunFolder, RunRecord]:
-    record = RunFolder.open(run).read_record_as_written()
-    if record.seed != seed:
+def _to_go_on(folder: RunFolder, identity: Identity, max_steps: int) -> RunRecord:
+    """Read only once the folder is ours: whoever wrote it before may have done so until then."""
+    run, record = identity.resume_from, folder.read_record_as_written()
+    if record.seed != identity.seed:
         raise UsageError(
-            f"resume_from={run} has seed={record.seed} and this run seed={seed}: a run is continued under its own seed"
+            f"resume_from={run} has seed={record.seed} and this run seed={identity.seed}: a run is continued under its "
+            "own seed"
         )
-    step = last_step(folder_of(run))
+    step = last_step(folder.path)
     if record.status == "finished" and not 0 < step < max_steps:
         raise UsageError(
             f"resume_from={run} is finished, and nothing of it is left to train: start from its weights with "
             "init_from, or, where checkpoints/last.ckpt was kept, raise trainer.max_steps"
         )
-    RunFolder.open(run).check_places()
-    folder = RunFolder.resume(run, step=step)
+    folder.metrics_file.drop_after(step)
     record.status, record.reason = "running", None
     record.timing.finished = None
     record.timing.starts += 1
-    return folder, record
+    return record
 
 
 def _comparability(parts: Parts, precision: str) -> Comparability:

@@ -11,12 +11,13 @@ from headtohead.components.contracts import Context, CostQuery, Costs
 from headtohead.components.linears import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.single_attention import AnnotationState, SingleAttention
 from headtohead.errors import UsageError
+from headtohead.ranges import Width
 
 
 class BahdanauAttention(SingleAttention):
     """softmax_j(v . tanh(W x_i + U h_j)) over the annotations h; what is found joins the state that asked: C [x; c]."""
 
-    def __init__(self, d_model: int, *, num_heads: int, dropout: float = 0.0, score_width: int | None = None) -> None:
+    def __init__(self, d_model: int, *, num_heads: int, dropout: float = 0.0, score_width: Width | None = None) -> None:
         super().__init__(d_model, num_heads=num_heads, dropout=dropout)
         width = d_model if score_width is None else score_width
         if width < 1:

@@ -21,6 +21,7 @@ from headtohead.components.mixers.sliding_window import differ_by_row
 from headtohead.components.mixers.softmax_attention import attend, merge_heads
 from headtohead.components.mixers.sparse_attention import SparseAttention, apart, positions_of, score_bias
 from headtohead.errors import UsageError
+from headtohead.ranges import Amount, Width
 
 
 class BigBird(SparseAttention):
@@ -38,8 +39,8 @@ class BigBird(SparseAttention):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        block_size: int = 64,
-        num_random: int = 3,
+        block_size: Width = 64,
+        num_random: Amount = 3,
         bias: bool = True,
         output_bias: bool | None = None,
     ) -> None:

@@ -21,6 +21,7 @@ from headtohead.components.mixers.matrix_memory import MatrixMemory, MemoryState
 from headtohead.components.mixers.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.mixers.strengths import strengths
 from headtohead.components.norms import RmsScale
+from headtohead.ranges import Amount, Multiple, Width
 
 SLOWEST, FASTEST = 1e-3, 1e-1
 """Between which the steps start that decays are multiplied by."""
@@ -37,13 +38,13 @@ class GatedDelta(MatrixMemory):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        key_ratio: float = 1.0,
-        value_ratio: float = 2.0,
+        key_ratio: Multiple = 1.0,
+        value_ratio: Multiple = 2.0,
         gate: bool = True,
         output_gate: bool | None = None,
-        conv: int = 4,
+        conv: Amount = 4,
         negative_eigenvalues: bool = False,
-        chunk_size: int = 32,
+        chunk_size: Width = 32,
         kernel: FlaKernel = "auto",
     ) -> None:
         super().__init__()

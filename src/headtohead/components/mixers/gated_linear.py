@@ -18,6 +18,7 @@ from headtohead.components.mixers.chunked_recurrence import checked_chunk_size, 
 from headtohead.components.mixers.matrix_memory import MatrixMemory, MemoryState, Parts, share
 from headtohead.components.mixers.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.norms import RmsScale
+from headtohead.ranges import Multiple, Positive, Width
 
 
 class GatedLinearAttention(MatrixMemory):
@@ -31,11 +32,11 @@ class GatedLinearAttention(MatrixMemory):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        key_ratio: float = 0.5,
-        value_ratio: float = 1.0,
-        gate_rank: int = 16,
-        temperature: float = 16.0,
-        chunk_size: int = 32,
+        key_ratio: Multiple = 0.5,
+        value_ratio: Multiple = 1.0,
+        gate_rank: Width = 16,
+        temperature: Positive = 16.0,
+        chunk_size: Width = 32,
         kernel: FlaKernel = "auto",
     ) -> None:
         super().__init__()

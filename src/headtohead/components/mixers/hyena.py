@@ -19,6 +19,7 @@ from headtohead.components.mixers.implicit_filter import ImplicitFilter
 from headtohead.components.mixers.long_convolution import convolved, transform_flops
 from headtohead.components.mixers.scan import exact, full_precision
 from headtohead.errors import UsageError
+from headtohead.ranges import Amount, Depth, Length, Positive, Width
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,12 @@ class Hyena(Mixer, Attends):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        conv: int = 3,
-        reach: int = 1024,
-        filter_width: int = 64,
-        filter_depth: int = 3,
-        bands: int = 8,
-        frequency: float = 10.0,
+        conv: Amount = 3,
+        reach: Length = 1024,
+        filter_width: Width = 64,
+        filter_depth: Depth = 3,
+        bands: Width = 8,
+        frequency: Positive = 10.0,
     ) -> None:
         super().__init__()
         del num_heads, dropout

@@ -10,6 +10,7 @@ from headtohead.components.contracts import Context, CostQuery
 from headtohead.components.mixers.chunked_decay import padded_length
 from headtohead.components.mixers.kernel_attention import Features, KernelAttention
 from headtohead.components.mixers.softmax_attention import equal_share
+from headtohead.ranges import Width
 
 
 class LinearAttention(KernelAttention):
@@ -24,7 +25,7 @@ class LinearAttention(KernelAttention):
         causal: bool,
         dropout: float = 0.0,
         bias: bool = True,
-        chunk_size: int = 64,
+        chunk_size: Width = 64,
     ) -> None:
         super().__init__(
             d_model,

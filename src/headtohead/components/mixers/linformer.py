@@ -24,6 +24,7 @@ from headtohead.components.mixers.softmax_attention import (
 )
 from headtohead.components.mixers.sparse_attention import apart, places_of
 from headtohead.errors import UsageError
+from headtohead.ranges import Width
 
 
 class Linformer(SoftmaxAttention):
@@ -49,7 +50,7 @@ class Linformer(SoftmaxAttention):
         causal: bool,
         max_length: int | None,
         dropout: float = 0.0,
-        rank: int = 64,
+        rank: Width = 64,
         share_key_value: bool = False,
         bias: bool = True,
         output_bias: bool | None = None,

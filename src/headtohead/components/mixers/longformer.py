@@ -31,6 +31,7 @@ from headtohead.components.mixers.sparse_attention import (
     score_bias,
 )
 from headtohead.errors import UsageError
+from headtohead.ranges import Amount, Length
 
 
 class Longformer(SparseAttention):
@@ -48,8 +49,8 @@ class Longformer(SparseAttention):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        window: int = 128,
-        num_global: int = 1,
+        window: Length = 128,
+        num_global: Amount = 1,
         bias: bool = True,
         output_bias: bool | None = None,
     ) -> None:

@@ -10,6 +10,7 @@ from headtohead.components.contracts import CostQuery, Costs, Division
 from headtohead.components.linears import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.softmax_attention import Fused, SoftmaxAttention
 from headtohead.errors import UsageError
+from headtohead.ranges import Width
 
 
 class ThinLinear(nn.Linear):
@@ -43,7 +44,7 @@ class LowRank(SoftmaxAttention):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        rank: int | None = None,
+        rank: Width | None = None,
         bias: bool = True,
         output_bias: bool | None = None,
     ) -> None:

@@ -24,6 +24,7 @@ from headtohead.components.mixers.documents import starts
 from headtohead.components.mixers.implicit import applied, decayed
 from headtohead.components.mixers.scan import exact, full_precision
 from headtohead.components.mixers.selective_scan import chunks, selective_scan
+from headtohead.ranges import Amount, Multiple, Width
 
 LEAST_STEP, MOST_STEP, STEP_FLOOR = 1e-3, 1e-1, 1e-4
 
@@ -93,10 +94,10 @@ class Mamba(Accelerated, Attends):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        state: int = 16,
-        expand: float = 2.0,
-        conv: int = 4,
-        rank: int | None = None,
+        state: Width = 16,
+        expand: Multiple = 2.0,
+        conv: Amount = 4,
+        rank: Width | None = None,
         bias: bool = False,
         conv_bias: bool = True,
         kernel: MambaKernel = "auto",

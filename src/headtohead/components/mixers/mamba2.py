@@ -32,6 +32,7 @@ from headtohead.components.mixers.documents import starts
 from headtohead.components.mixers.softmax_attention import merge_heads, split_heads
 from headtohead.components.mixers.strengths import strengths
 from headtohead.errors import UsageError
+from headtohead.ranges import Amount, Multiple, Positive, Width
 
 LEAST_STEP, MOST_STEP, STEP_FLOOR = 1e-3, 1e-1, 1e-4
 
@@ -91,15 +92,15 @@ class Mamba2(Accelerated, Attends):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        state: int = 128,
-        expand: float = 2.0,
-        head_width: int | None = None,
-        num_groups: int = 1,
-        conv: int = 4,
+        state: Width = 128,
+        expand: Multiple = 2.0,
+        head_width: Width | None = None,
+        num_groups: Width = 1,
+        conv: Amount = 4,
         bias: bool = False,
         conv_bias: bool = True,
-        eps: float = 1e-5,
-        chunk_size: int = 64,
+        eps: Positive = 1e-5,
+        chunk_size: Width = 64,
         kernel: MambaKernel = "auto",
     ) -> None:
         super().__init__()

@@ -15,6 +15,7 @@ from headtohead.components.contracts import CostQuery, Costs
 from headtohead.components.linears import ResidualLinear
 from headtohead.components.mixers.gated_recurrence import GatedRecurrence, Gates, RecurrentState
 from headtohead.components.mixers.scan import exact
+from headtohead.ranges import Multiple
 
 
 def positive(x: Tensor) -> Tensor:
@@ -38,7 +39,7 @@ class MinGru(GatedRecurrence):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        expand: float = 1.0,
+        expand: Multiple = 1.0,
         bias: bool = True,
     ) -> None:
         super().__init__()

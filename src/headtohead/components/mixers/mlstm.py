@@ -24,6 +24,7 @@ from headtohead.components.mixers.chunked_decay import (
 )
 from headtohead.components.mixers.documents import starts
 from headtohead.components.mixers.softmax_attention import equal_share, merge_heads, split_heads
+from headtohead.ranges import Positive, Width
 
 FORGETS_NOTHING_YET = 3.0, 6.0
 """Biases of the forget gates at the start, from the first head to the last."""
@@ -69,8 +70,8 @@ class Mlstm(Mixer, Attends):
         causal: bool,
         dropout: float = 0.0,
         bias: bool = False,
-        eps: float = 1e-5,
-        chunk_size: int = 64,
+        eps: Positive = 1e-5,
+        chunk_size: Width = 64,
     ) -> None:
         super().__init__()
         del causal, dropout  # it reads from left to right, and has no weights to drop

@@ -15,6 +15,7 @@ from headtohead.components.mixers.kernel_attention import Features, KernelAttent
 from headtohead.components.mixers.softmax_attention import equal_share
 from headtohead.components.stepping import ChangesWithSteps
 from headtohead.errors import UsageError
+from headtohead.ranges import Every, Width
 
 LARGEST_EXPONENT = 60.0
 """Sums of what is above it may leave float32, and so may their gradients where all is below its negative."""
@@ -37,9 +38,9 @@ class Performer(KernelAttention, ChangesWithSteps):
         causal: bool,
         dropout: float = 0.0,
         bias: bool = True,
-        num_features: int | None = None,
-        redraw_every: int | None = None,
-        chunk_size: int = 64,
+        num_features: Width | None = None,
+        redraw_every: Every | None = None,
+        chunk_size: Width = 64,
     ) -> None:
         width = equal_share(d_model, num_heads)
         if num_features is None:  # as many as the paper's bound asks for

@@ -26,6 +26,7 @@ from headtohead.components.mixers.chunked_decay import (
 from headtohead.components.mixers.documents import starts
 from headtohead.components.mixers.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.errors import UsageError
+from headtohead.ranges import Positive, Width
 
 
 @dataclass
@@ -52,9 +53,9 @@ class Retention(Accelerated, Attends):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        value_factor: int = 2,
-        eps: float = 1e-6,
-        chunk_size: int = 64,
+        value_factor: Width = 2,
+        eps: Positive = 1e-6,
+        chunk_size: Width = 64,
         kernel: FlaKernel = "auto",
     ) -> None:
         super().__init__()

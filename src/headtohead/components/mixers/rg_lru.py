@@ -19,6 +19,7 @@ from headtohead.components.mixers.causal_convolution import CausalConvolution
 from headtohead.components.mixers.gated_recurrence import GatedRecurrence, Gates, RecurrentState
 from headtohead.components.mixers.scan import exact
 from headtohead.errors import UsageError
+from headtohead.ranges import Amount, Multiple
 
 SHARPNESS = 8.0
 """The paper's c: a_t = sigmoid(decay)^(c r_t)."""
@@ -65,8 +66,8 @@ class RgLru(GatedRecurrence):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        expand: float = 1.0,
-        conv: int = 4,
+        expand: Multiple = 1.0,
+        conv: Amount = 4,
     ) -> None:
         super().__init__()
         del causal, dropout

@@ -22,6 +22,7 @@ from headtohead.components.mixers.implicit import applied, open_pairs
 from headtohead.components.mixers.previous import previous, shifted
 from headtohead.components.mixers.scan import exact, full_precision
 from headtohead.components.mixers.wkv import NOTHING, Sums, wkv
+from headtohead.ranges import Multiple
 
 
 @dataclass
@@ -44,7 +45,7 @@ class Rwkv4(Mixer, Attends):
     reads_one_way = True
 
     def __init__(
-        self, d_model: int, *, num_heads: int, causal: bool, dropout: float = 0.0, expand: float = 1.0
+        self, d_model: int, *, num_heads: int, causal: bool, dropout: float = 0.0, expand: Multiple = 1.0
     ) -> None:
         super().__init__()
         del num_heads, causal, dropout

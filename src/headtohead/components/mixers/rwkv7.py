@@ -18,6 +18,7 @@ from headtohead.components.linears import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.chunked_recurrence import checked_chunk_size, chunk_length
 from headtohead.components.mixers.matrix_memory import MatrixMemory, MemoryState, Parts
 from headtohead.components.mixers.softmax_attention import equal_share, merge_heads, split_heads
+from headtohead.ranges import Width
 
 STRONGEST_DECAY = math.exp(-0.5)
 """A channel keeps exp(-0.607) of itself at least."""
@@ -42,10 +43,10 @@ class Rwkv7(MatrixMemory):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        decay_rank: int | None = None,
-        rate_rank: int | None = None,
-        gate_rank: int | None = None,
-        chunk_size: int = 32,
+        decay_rank: Width | None = None,
+        rate_rank: Width | None = None,
+        gate_rank: Width | None = None,
+        chunk_size: Width = 32,
         kernel: FlaKernel = "auto",
     ) -> None:
         super().__init__()

@@ -24,6 +24,7 @@ from headtohead.components.mixers.implicit import applied, open_pairs
 from headtohead.components.mixers.long_convolution import convolved
 from headtohead.components.mixers.scan import exact, full_precision
 from headtohead.errors import UsageError
+from headtohead.ranges import Width
 
 LEAST_STEP, MOST_STEP = 1e-3, 1e-1
 Start = Literal["lin", "inv"]
@@ -56,7 +57,7 @@ class S4d(Mixer, Attends):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        state: int = 64,
+        state: Width = 64,
         start: Start = "lin",
         glu: bool = True,
     ) -> None:

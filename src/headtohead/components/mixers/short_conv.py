@@ -16,6 +16,7 @@ from headtohead.components.contracts import Context, CostQuery, Costs, Mixer, St
 from headtohead.components.mixers.documents import by_document
 from headtohead.components.mixers.realigned import realigned
 from headtohead.errors import UsageError
+from headtohead.ranges import Width
 
 Start = Literal["identity", "random"]
 _NOISE = 0.02
@@ -48,7 +49,7 @@ class ShortConvolution(Mixer, Attends):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        kernel: int = 4,
+        kernel: Width = 4,
         bias: bool = True,
         start: Start = "random",
     ) -> None:

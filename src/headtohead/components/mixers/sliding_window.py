@@ -11,6 +11,7 @@ from headtohead.components.contracts import Context, CostQuery
 from headtohead.components.mixers.blocks import Blocks, attend_blocks, folded, near, unfolded
 from headtohead.components.mixers.sparse_attention import SparseAttention, score_bias
 from headtohead.errors import UsageError
+from headtohead.ranges import Length, Positive, Width
 
 
 class SlidingWindow(SparseAttention):
@@ -23,14 +24,14 @@ class SlidingWindow(SparseAttention):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        window: int = 128,
-        num_kv_heads: int | None = None,
-        head_width: int | None = None,
+        window: Length = 128,
+        num_kv_heads: Width | None = None,
+        head_width: Width | None = None,
         bias: bool = True,
         output_bias: bool | None = None,
         qk_norm: bool = False,
-        qk_norm_eps: float = 1e-6,
-        scale: float | None = None,
+        qk_norm_eps: Positive = 1e-6,
+        scale: Positive | None = None,
     ) -> None:
         super().__init__(
             d_model,

@@ -18,6 +18,7 @@ from headtohead.components.linears import ResidualLinear, ScoreLinear
 from headtohead.components.norms import RmsScale
 from headtohead.components.scores import as_bias, causal_mask, fill
 from headtohead.errors import UsageError
+from headtohead.ranges import Positive, Width
 
 FUSED_ATTENTION = "fused attention"
 """What `attend` runs."""
@@ -122,13 +123,13 @@ class SoftmaxAttention(Mixer, Attends):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        num_kv_heads: int | None = None,
-        head_width: int | None = None,
+        num_kv_heads: Width | None = None,
+        head_width: Width | None = None,
         bias: bool = True,
         output_bias: bool | None = None,
         qk_norm: bool = False,
-        qk_norm_eps: float = 1e-6,
-        scale: float | None = None,
+        qk_norm_eps: Positive = 1e-6,
+        scale: Positive | None = None,
     ) -> None:
         super().__init__()
         width = equal_share(d_model, num_heads) if head_width is None else head_width

@@ -21,6 +21,7 @@ from headtohead.components.mixers.softmax_attention import (
 )
 from headtohead.components.scores import as_bias
 from headtohead.errors import UsageError
+from headtohead.ranges import Positive, Width
 
 
 @dataclass
@@ -43,10 +44,10 @@ class SoftmaxCrossAttention(CrossMixer, Attends):
         *,
         num_heads: int,
         dropout: float = 0.0,
-        num_kv_heads: int | None = None,
-        head_width: int | None = None,
+        num_kv_heads: Width | None = None,
+        head_width: Width | None = None,
         bias: bool = True,
-        scale: float | None = None,
+        scale: Positive | None = None,
     ) -> None:
         super().__init__()
         width = equal_share(d_model, num_heads) if head_width is None else head_width

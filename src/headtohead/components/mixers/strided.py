@@ -14,6 +14,7 @@ from headtohead.components.mixers.sliding_window import required_window
 from headtohead.components.mixers.sparse_attention import SparseAttention, positions_of, score_bias
 from headtohead.components.scores import as_bias
 from headtohead.errors import UsageError
+from headtohead.ranges import Length
 
 
 class Strided(SparseAttention):
@@ -31,9 +32,9 @@ class Strided(SparseAttention):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        window: int = 32,
-        stride: int = 32,
-        dilation: int = 1,
+        window: Length = 32,
+        stride: Length = 32,
+        dilation: Length = 1,
         bias: bool = True,
         output_bias: bool | None = None,
     ) -> None:

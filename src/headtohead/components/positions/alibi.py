@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headtohead.components.contracts import CostQuery, Costs, Grid, Position
+from headtohead.ranges import Positive
 
 
 class Alibi(Position):
@@ -27,7 +28,7 @@ class Alibi(Position):
         max_length: int | None,
         causal: bool,
         grid: Grid | None = None,
-        halvings: float = 8.0,
+        halvings: Positive = 8.0,
     ) -> None:
         super().__init__()
         del d_model, max_length, causal, grid

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from headtohead.components.contracts import CostQuery, Costs, Grid, Position
 from headtohead.errors import UsageError
+from headtohead.ranges import Positive, Share, Width
 
 Pairing = Literal["half", "interleaved"]
 
@@ -32,10 +33,10 @@ class Rotary(Position):
         max_length: int | None,
         causal: bool,
         grid: Grid | None = None,
-        base: float = 10000.0,
-        fraction: float = 1.0,
+        base: Positive = 10000.0,
+        fraction: Share = 1.0,
         pairing: Pairing = "half",
-        head_width: int | None = None,
+        head_width: Width | None = None,
     ) -> None:
         super().__init__()
         del max_length, causal, grid

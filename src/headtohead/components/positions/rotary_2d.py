@@ -10,6 +10,7 @@ from torch import Tensor
 from headtohead.components.contracts import CostQuery, Costs, Grid, Position
 from headtohead.components.positions.grids import PatchGrid
 from headtohead.components.positions.rotary import plain_frequencies, rotated_width, turn, turning_angles
+from headtohead.ranges import Positive, Share
 
 
 class Rotary2d(Position):
@@ -28,8 +29,8 @@ class Rotary2d(Position):
         max_length: int | None,
         causal: bool,
         grid: Grid | None = None,
-        base: float = 100.0,
-        fraction: float = 1.0,
+        base: Positive = 100.0,
+        fraction: Share = 1.0,
     ) -> None:
         super().__init__()
         del causal

@@ -13,6 +13,7 @@ from headtohead.components.contracts import Grid
 from headtohead.components.positions.rotary import Pairing, plain_frequencies
 from headtohead.components.positions.scaled_rotary import ScaledRotary, trained_length
 from headtohead.errors import UsageError
+from headtohead.ranges import AtLeastOne, Length, Positive, Share, Width
 
 
 class RotaryYarn(ScaledRotary):
@@ -27,15 +28,15 @@ class RotaryYarn(ScaledRotary):
         max_length: int | None,
         causal: bool,
         grid: Grid | None = None,
-        base: float = 10000.0,
-        fraction: float = 1.0,
+        base: Positive = 10000.0,
+        fraction: Share = 1.0,
         pairing: Pairing = "half",
-        head_width: int | None = None,
-        factor: float = 4.0,
-        original_length: int | None = None,
-        fast_turns: float = 32.0,
-        slow_turns: float = 1.0,
-        magnitude: float | None = None,
+        head_width: Width | None = None,
+        factor: AtLeastOne = 4.0,
+        original_length: Length | None = None,
+        fast_turns: Positive = 32.0,
+        slow_turns: Positive = 1.0,
+        magnitude: Positive | None = None,
     ) -> None:
         super().__init__(
             d_model,

@@ -11,6 +11,7 @@ from torch import Tensor
 from headtohead.components.contracts import Grid
 from headtohead.components.positions.rotary import Pairing, Rotary
 from headtohead.errors import UsageError
+from headtohead.ranges import AtLeastOne, Positive, Share, Width
 
 
 class ScaledRotary(Rotary):
@@ -24,11 +25,11 @@ class ScaledRotary(Rotary):
         max_length: int | None,
         causal: bool,
         grid: Grid | None = None,
-        base: float = 10000.0,
-        fraction: float = 1.0,
+        base: Positive = 10000.0,
+        fraction: Share = 1.0,
         pairing: Pairing = "half",
-        head_width: int | None = None,
-        factor: float = 4.0,
+        head_width: Width | None = None,
+        factor: AtLeastOne = 4.0,
     ) -> None:
         super().__init__(
             d_model,

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from headtohead.components.contracts import CostQuery, Costs, Grid, Position
 from headtohead.errors import UsageError
+from headtohead.ranges import Length
 
 
 class Shaw(Position):
@@ -26,7 +27,7 @@ class Shaw(Position):
         max_length: int | None,
         causal: bool,
         grid: Grid | None = None,
-        max_distance: int = 16,
+        max_distance: Length = 16,
     ) -> None:
         super().__init__()
         del max_length, grid

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from headtohead.components.contracts import CostQuery, Costs, Grid, Position
 from headtohead.errors import UsageError
+from headtohead.ranges import Positive
 
 
 class Sinusoidal(Position):
@@ -25,7 +26,7 @@ class Sinusoidal(Position):
         max_length: int | None,
         causal: bool,
         grid: Grid | None = None,
-        base: float = 10000.0,
+        base: Positive = 10000.0,
     ) -> None:
         super().__init__()
         del num_heads, max_length, causal, grid

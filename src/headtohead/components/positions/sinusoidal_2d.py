@@ -11,6 +11,7 @@ from headtohead.components.contracts import CostQuery, Costs, Grid, Position
 from headtohead.components.positions.grids import PatchGrid
 from headtohead.components.positions.sinusoidal import waves
 from headtohead.errors import UsageError
+from headtohead.ranges import Positive
 
 
 class Sinusoidal2d(Position):
@@ -29,7 +30,7 @@ class Sinusoidal2d(Position):
         max_length: int | None,
         causal: bool,
         grid: Grid | None = None,
-        base: float = 10000.0,
+        base: Positive = 10000.0,
     ) -> None:
         super().__init__()
         del num_heads, causal

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from headtohead.components.contracts import CostQuery, Costs, Grid, Position
 from headtohead.errors import UsageError
+from headtohead.ranges import Length, Width
 
 
 class T5Bias(Position):
@@ -27,8 +28,8 @@ class T5Bias(Position):
         max_length: int | None,
         causal: bool,
         grid: Grid | None = None,
-        num_buckets: int = 32,
-        max_distance: int = 128,
+        num_buckets: Width = 32,
+        max_distance: Length = 128,
     ) -> None:
         super().__init__()
         del max_length, grid

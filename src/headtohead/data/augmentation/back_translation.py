@@ -22,6 +22,7 @@ from headtohead.data.caching import Prepared, prepared
 from headtohead.data.contracts import DataError, DataSource, Split
 from headtohead.data.sampling import numbers_of
 from headtohead.data.storage import Ragged, Table, digest_of, ragged, slices
+from headtohead.ranges import Beams, Probability
 
 _log = logging.getLogger(__name__)
 _ROWS = 64
@@ -56,7 +57,9 @@ class BackTranslation(Rewriting):
         "tagged_text": "the words of a translation have no tags: use synonyms",
     }
 
-    def __init__(self, run: str | None = None, back: str | None = None, rate: float = 0.5, beams: int = 4) -> None:
+    def __init__(
+        self, run: str | None = None, back: str | None = None, rate: Probability = 0.5, beams: Beams = 4
+    ) -> None:
         """`run` translates; of labelled texts `back` translates what it writes back."""
         self.rate = checked_rate(rate, "steps.back_translation.rate")
         if run is None:

@@ -14,13 +14,14 @@ from headtohead.data.augmentation.contracts import checked_rate
 from headtohead.data.augmentation.rewriting import Rewriting
 from headtohead.data.contracts import DataError, DataSource
 from headtohead.data.tokenizers import letter_bytes, library_of
+from headtohead.ranges import Probability
 
 
 class BpeDropout(Rewriting):
     """At each step of putting a word together, each merge that could be made is left out with this probability. The
     text stays the same to the letter."""
 
-    def __init__(self, rate: float = 0.1) -> None:
+    def __init__(self, rate: Probability = 0.1) -> None:
         self.rate = checked_rate(rate, "steps.bpe_dropout.rate")
 
     def bind(self, source: DataSource) -> None:

@@ -11,6 +11,7 @@ from headtohead.data.augmentation.contracts import Draws, checked_rate
 from headtohead.data.augmentation.token_rows import OfTokens, texts_of, without
 from headtohead.data.batch import IGNORED, Batch
 from headtohead.data.contracts import DataError, DataSource
+from headtohead.ranges import Probability
 
 OUTSIDE = "O"
 
@@ -25,7 +26,7 @@ class TokenDropping(OfTokens):
         "questions": "its answers are marked by their places, which would move: use span_masking",
     }
 
-    def __init__(self, rate: float = 0.1) -> None:
+    def __init__(self, rate: Probability = 0.1) -> None:
         self.rate = checked_rate(rate, "steps.token_dropping.rate")
 
     def bind(self, source: DataSource) -> None:

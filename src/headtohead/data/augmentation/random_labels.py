@@ -12,6 +12,7 @@ import torch
 from headtohead.data.augmentation.contracts import Augmentation, Draws
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import DataError, DataSource
+from headtohead.ranges import Fraction
 
 
 class RandomLabels(Augmentation):
@@ -23,7 +24,7 @@ class RandomLabels(Augmentation):
 
     data_kinds: ClassVar[tuple[str, ...]] = ("images", "labelled_text")
 
-    def __init__(self, rate: float = 1.0) -> None:
+    def __init__(self, rate: Fraction = 1.0) -> None:
         if not 0 <= rate <= 1:
             raise DataError(f"augmentation steps.random_labels.rate={rate} must be from 0 to 1.")
         self.rate = rate

@@ -13,6 +13,7 @@ from headtohead.data.augmentation.token_rows import OfTokens, reading
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import DataSource
 from headtohead.data.rows import as_tensor
+from headtohead.ranges import Probability
 
 
 class TokenReplacement(OfTokens):
@@ -25,7 +26,7 @@ class TokenReplacement(OfTokens):
         "tagged_text": "a tag belongs to its word: use token_dropping or span_masking",
     }
 
-    def __init__(self, rate: float = 0.1) -> None:
+    def __init__(self, rate: Probability = 0.1) -> None:
         self.rate = checked_rate(rate, "steps.token_replacement.rate")
 
     def bind(self, source: DataSource) -> None:

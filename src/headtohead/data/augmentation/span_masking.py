@@ -12,6 +12,7 @@ from headtohead.data.augmentation.contracts import Draws, checked_rate
 from headtohead.data.augmentation.token_rows import OfTokens, reading
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import DataError, DataSource
+from headtohead.ranges import Positive, Probability
 
 
 class SpanMasking(OfTokens):
@@ -22,7 +23,7 @@ class SpanMasking(OfTokens):
 
     data_kinds: ClassVar[tuple[str, ...]] = ("language", "labelled_text", "tagged_text", "questions", "pairs_of_text")
 
-    def __init__(self, rate: float = 0.15, mean_length: float = 3.0) -> None:
+    def __init__(self, rate: Probability = 0.15, mean_length: Positive = 3.0) -> None:
         self.rate, self.mean_length = checked_rate(rate, "steps.span_masking.rate"), mean_length
         begins = rate / (1 - rate) / mean_length if mean_length >= 1 else 2.0
         if begins > 1:

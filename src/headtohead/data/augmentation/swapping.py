@@ -11,6 +11,7 @@ from headtohead.data.augmentation.contracts import Draws, checked_rate
 from headtohead.data.augmentation.token_rows import OfTokens, texts_of
 from headtohead.data.batch import Batch
 from headtohead.data.rows import as_tensor
+from headtohead.ranges import Probability
 
 
 class Swapping(OfTokens):
@@ -25,7 +26,7 @@ class Swapping(OfTokens):
         "tagged_text": "a word's tag depends on the words around it: use token_dropping or span_masking",
     }
 
-    def __init__(self, rate: float = 0.1) -> None:
+    def __init__(self, rate: Probability = 0.1) -> None:
         self.rate = checked_rate(rate, "steps.swapping.rate")
 
     def __call__(self, batch: Batch, draws: Draws) -> Batch:

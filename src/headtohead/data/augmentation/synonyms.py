@@ -12,6 +12,7 @@ from headtohead.data.augmentation.contracts import checked_rate
 from headtohead.data.augmentation.rewriting import Rewriting
 from headtohead.data.contracts import DataError
 from headtohead.data.files import decoded
+from headtohead.ranges import Probability
 
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
@@ -20,7 +21,7 @@ class Synonyms(Rewriting):
     """Each word that the table knows, capitals apart, becomes one of its synonyms with this probability; each of them
     is as likely. A capital at the beginning stays, and so do words all in capitals."""
 
-    def __init__(self, path: str | None = None, rate: float = 0.2) -> None:
+    def __init__(self, path: str | None = None, rate: Probability = 0.2) -> None:
         self.rate = checked_rate(rate, "steps.synonyms.rate")
         self.table = read_table(path)
 

@@ -19,6 +19,7 @@ from headtohead.data.rows import as_tensor
 from headtohead.data.source import CachedSource, CachedSplit
 from headtohead.data.storage import Table, slices, smallest_integer
 from headtohead.data.tokenizers import SPECIAL_TOKENS
+from headtohead.ranges import BatchSize, Length, Positive, Rows, Seed, Vocabulary
 
 _FIRST_ID = len(SPECIAL_TOKENS)
 _NUM_TRIES = 8
@@ -37,15 +38,15 @@ class AssociativeRecall(CachedSource):
     def __init__(
         self,
         *,
-        num_train: int = 20_000,
-        num_validation: int = 1_000,
-        num_test: int = 1_000,
-        length: int = 64,
-        num_pairs: int = 8,
-        vocab_size: int = 64,
-        power: float = 0.01,
-        batch_size: int = 32,
-        seed: int = 0,
+        num_train: Rows = 20_000,
+        num_validation: Rows = 1_000,
+        num_test: Rows = 1_000,
+        length: Length = 64,
+        num_pairs: Rows = 8,
+        vocab_size: Vocabulary = 64,
+        power: Positive = 0.01,
+        batch_size: BatchSize = 32,
+        seed: Seed = 0,
     ) -> None:
         super().__init__(batch_size)
         self.sizes = check_sizes(num_train, num_validation, num_test)

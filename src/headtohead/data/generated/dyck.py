@@ -14,6 +14,7 @@ from headtohead.data.dealing import check_sizes
 from headtohead.data.generated.drawing import DrawnSource
 from headtohead.data.generated.problems import FIRST_ID, Layout, ProblemForm, Problems, Span, beyond, check_lengths
 from headtohead.data.tokenizers import PAD
+from headtohead.ranges import BatchSize, Depth, Length, Rows, Seed, Vocabulary
 
 _BRACKETS = ("()", "[]", "{}", "<>")
 
@@ -30,17 +31,17 @@ class Dyck(DrawnSource):
     def __init__(
         self,
         *,
-        num_train: int = 20_000,
-        num_validation: int = 1_000,
-        num_test: int = 1_000,
+        num_train: Rows = 20_000,
+        num_validation: Rows = 1_000,
+        num_test: Rows = 1_000,
         form: Literal["language", "labelled"] = "language",
-        num_types: int = 2,
-        max_depth: int = 8,
-        length: int = 32,
-        min_length: int | None = None,
-        test_length: int | None = None,
-        batch_size: int = 64,
-        seed: int = 0,
+        num_types: Vocabulary = 2,
+        max_depth: Depth = 8,
+        length: Length = 32,
+        min_length: Length | None = None,
+        test_length: Length | None = None,
+        batch_size: BatchSize = 64,
+        seed: Seed = 0,
     ) -> None:
         for field, value in (("num_types", num_types), ("max_depth", max_depth)):
             if value < 1:

@@ -15,6 +15,7 @@ from headtohead.data.generated.grammar import Grammar
 from headtohead.data.language import LanguageSource, Packing
 from headtohead.data.storage import Ragged
 from headtohead.data.tokenizers import TokenizerName
+from headtohead.ranges import BatchSize, Count, Length, Rows, Seed, Vocabulary
 
 _AT_ONCE = 4096
 """Documents written together."""
@@ -31,16 +32,16 @@ class GrammarCorpus(LanguageSource):
     def __init__(
         self,
         *,
-        num_train: int = 20_000,
-        num_validation: int = 1_000,
-        num_test: int = 1_000,
-        max_sentences: int = 6,
-        context_length: int = 128,
-        batch_size: int = 32,
+        num_train: Rows = 20_000,
+        num_validation: Rows = 1_000,
+        num_test: Rows = 1_000,
+        max_sentences: Count = 6,
+        context_length: Length = 128,
+        batch_size: BatchSize = 32,
         tokenizer: TokenizerName = "bpe",
-        vocab_size: int | None = None,
+        vocab_size: Vocabulary | None = None,
         packing: Packing = "apart",
-        seed: int = 0,
+        seed: Seed = 0,
     ) -> None:
         super().__init__(
             context_length=context_length,

@@ -23,6 +23,7 @@ from headtohead.data.generated.problems import (
 )
 from headtohead.data.generated.rewriting import check_symbols
 from headtohead.data.tokenizers import PAD
+from headtohead.ranges import BatchSize, Length, Rows, Seed, Vocabulary
 
 Pattern = Literal["trigger", "repeat"]
 
@@ -40,16 +41,16 @@ class Induction(DrawnSource):
     def __init__(
         self,
         *,
-        num_train: int = 20_000,
-        num_validation: int = 1_000,
-        num_test: int = 1_000,
+        num_train: Rows = 20_000,
+        num_validation: Rows = 1_000,
+        num_test: Rows = 1_000,
         pattern: Pattern = "trigger",
-        length: int = 64,
-        min_length: int | None = None,
-        test_length: int | None = None,
-        num_symbols: int = 16,
-        batch_size: int = 64,
-        seed: int = 0,
+        length: Length = 64,
+        min_length: Length | None = None,
+        test_length: Length | None = None,
+        num_symbols: Vocabulary = 16,
+        batch_size: BatchSize = 64,
+        seed: Seed = 0,
     ) -> None:
         check_symbols(num_symbols)
         if pattern not in get_args(Pattern):

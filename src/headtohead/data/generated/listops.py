@@ -13,6 +13,7 @@ from headtohead.data.dealing import check_sizes
 from headtohead.data.generated.drawing import DrawnSource
 from headtohead.data.generated.problems import FIRST_ID, ProblemForm, Problems, Span, check_lengths
 from headtohead.data.tokenizers import PAD
+from headtohead.ranges import BatchSize, Count, Depth, Length, Rows, Seed
 
 NUM_DIGITS = 10
 OPERATORS = ("MAX", "MIN", "MED", "SM")
@@ -37,17 +38,17 @@ class ListOps(DrawnSource):
     def __init__(
         self,
         *,
-        num_train: int = 20_000,
-        num_validation: int = 1_000,
-        num_test: int = 1_000,
+        num_train: Rows = 20_000,
+        num_validation: Rows = 1_000,
+        num_test: Rows = 1_000,
         form: Literal["labelled", "language"] = "labelled",
-        length: int = 48,
-        min_length: int = 8,
-        test_length: int | None = None,
-        max_depth: int = 4,
-        max_args: int = 5,
-        batch_size: int = 64,
-        seed: int = 0,
+        length: Length = 48,
+        min_length: Length = 8,
+        test_length: Length | None = None,
+        max_depth: Depth = 4,
+        max_args: Count = 5,
+        batch_size: BatchSize = 64,
+        seed: Seed = 0,
     ) -> None:
         for field, value, fewest in (("max_depth", max_depth, 1), ("max_args", max_args, 2)):
             if value < fewest:

@@ -11,6 +11,7 @@ import numpy as np
 from headtohead.data.contracts import DataError, SplitName
 from headtohead.data.generated.problems import FIRST_ID, ProblemForm, Problems
 from headtohead.data.generated.procedural import ProceduralSource
+from headtohead.ranges import BatchSize, OpenShare, Seed, Vocabulary
 
 Pairs = Literal["unordered", "ordered"]
 _LARGEST_MODULUS = 2_000
@@ -29,11 +30,11 @@ class ModularAddition(ProceduralSource):
         self,
         *,
         form: Literal["language", "labelled"] = "language",
-        modulus: int = 97,
-        train_fraction: float = 0.5,
+        modulus: Vocabulary = 97,
+        train_fraction: OpenShare = 0.5,
         pairs: Pairs = "unordered",
-        batch_size: int = 512,
-        seed: int = 0,
+        batch_size: BatchSize = 512,
+        seed: Seed = 0,
     ) -> None:
         if not 2 <= modulus <= _LARGEST_MODULUS:
             raise DataError(f"data.modulus={modulus} must be from 2 to {_LARGEST_MODULUS}.")

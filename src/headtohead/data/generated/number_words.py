@@ -13,6 +13,7 @@ from headtohead.data.dealing import check_sizes
 from headtohead.data.generated.numerals import LARGEST, in_words
 from headtohead.data.pairs import Pair, PairSource
 from headtohead.data.tokenizers import TokenizerName
+from headtohead.ranges import BatchSize, Rows, Seed, Vocabulary
 
 _HELD_SHARE = 0.1
 Direction = Literal["to_words", "to_digits", "both"]
@@ -28,16 +29,16 @@ class NumberWords(PairSource):
     def __init__(
         self,
         *,
-        num_train: int = 20_000,
-        num_validation: int = 500,
-        num_test: int = 500,
-        max_number: int = 999_999,
+        num_train: Rows = 20_000,
+        num_validation: Rows = 500,
+        num_test: Rows = 500,
+        max_number: Vocabulary = 999_999,
         direction: Direction = "to_words",
-        batch_size: int = 64,
+        batch_size: BatchSize = 64,
         tokenizer: TokenizerName = "char",
-        vocab_size: int | None = None,
+        vocab_size: Vocabulary | None = None,
         bucket_by_length: bool = True,
-        seed: int = 0,
+        seed: Seed = 0,
     ) -> None:
         super().__init__(
             batch_size=batch_size, tokenizer=tokenizer, vocab_size=vocab_size, bucket_by_length=bucket_by_length

@@ -16,6 +16,7 @@ from headtohead.data.generated.stories import NEXT, RANDOM, story_pairs
 from headtohead.data.labelled import LabelledForm, LabelledPair
 from headtohead.data.texts import TextSource
 from headtohead.data.tokenizers import TokenizerName
+from headtohead.ranges import BatchSize, Rows, Seed, Vocabulary
 
 Relation = Literal["entailment", "next"]
 CLASS_NAMES: dict[str, tuple[str, ...]] = {
@@ -34,15 +35,15 @@ class PairGrammar(TextSource):
     def __init__(
         self,
         *,
-        num_train: int = 10_000,
-        num_validation: int = 1_000,
-        num_test: int = 1_000,
+        num_train: Rows = 10_000,
+        num_validation: Rows = 1_000,
+        num_test: Rows = 1_000,
         relation: Relation = "entailment",
-        batch_size: int = 64,
+        batch_size: BatchSize = 64,
         tokenizer: TokenizerName = "bpe",
-        vocab_size: int | None = None,
+        vocab_size: Vocabulary | None = None,
         bucket_by_length: bool = True,
-        seed: int = 0,
+        seed: Seed = 0,
     ) -> None:
         super().__init__(
             batch_size=batch_size, tokenizer=tokenizer, vocab_size=vocab_size, bucket_by_length=bucket_by_length

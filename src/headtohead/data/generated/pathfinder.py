@@ -24,6 +24,7 @@ from headtohead.data.images import ImageRows, described_images
 from headtohead.data.pixel_rows import PixelRows, decoded_pixels, described_pixels, spec_of_pixels
 from headtohead.data.source import CachedSource
 from headtohead.data.storage import numbers
+from headtohead.ranges import Amount, BatchSize, Length, Rows, Seed
 
 _BRIGHTEST = 255
 _DASH_LEVEL = 0.7
@@ -60,15 +61,15 @@ class Pathfinder(CachedSource):
     def __init__(
         self,
         *,
-        num_train: int = 20_000,
-        num_validation: int = 1_000,
-        num_test: int = 1_000,
-        image_size: int = 32,
-        path_length: int = 14,
-        num_distractors: int = 5,
-        distractor_length: int = 4,
-        batch_size: int = 64,
-        seed: int = 0,
+        num_train: Rows = 20_000,
+        num_validation: Rows = 1_000,
+        num_test: Rows = 1_000,
+        image_size: Length = 32,
+        path_length: Length = 14,
+        num_distractors: Amount = 5,
+        distractor_length: Length = 4,
+        batch_size: BatchSize = 64,
+        seed: Seed = 0,
     ) -> None:
         super().__init__(batch_size)
         fewest = {"image_size": 16, "path_length": 3, "num_distractors": 0, "distractor_length": 1}
@@ -164,15 +165,15 @@ class PathfinderPixels(Pathfinder):
     def __init__(
         self,
         *,
-        num_train: int = 20_000,
-        num_validation: int = 1_000,
-        num_test: int = 1_000,
-        image_size: int = 32,
-        path_length: int = 14,
-        num_distractors: int = 5,
-        distractor_length: int = 4,
-        batch_size: int = 32,
-        seed: int = 0,
+        num_train: Rows = 20_000,
+        num_validation: Rows = 1_000,
+        num_test: Rows = 1_000,
+        image_size: Length = 32,
+        path_length: Length = 14,
+        num_distractors: Amount = 5,
+        distractor_length: Length = 4,
+        batch_size: BatchSize = 32,
+        seed: Seed = 0,
     ) -> None:
         super().__init__(
             num_train=num_train,

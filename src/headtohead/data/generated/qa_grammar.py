@@ -15,6 +15,7 @@ from headtohead.data.generated.english import words
 from headtohead.data.questions import Question, QuestionForm
 from headtohead.data.texts import TextSource, check_max_length
 from headtohead.data.tokenizers import TokenizerName
+from headtohead.ranges import BatchSize, Count, Fraction, Length, Rows, Seed, Vocabulary
 
 _AT_ONCE = 2048
 """Contexts written together."""
@@ -45,18 +46,18 @@ class QaGrammar(TextSource):
     def __init__(
         self,
         *,
-        num_train: int = 20_000,
-        num_validation: int = 1_000,
-        num_test: int = 1_000,
-        max_facts: int = 3,
-        unanswerable_share: float = 0.0,
-        max_length: int | None = None,
-        stride: int | None = None,
-        batch_size: int = 64,
+        num_train: Rows = 20_000,
+        num_validation: Rows = 1_000,
+        num_test: Rows = 1_000,
+        max_facts: Count = 3,
+        unanswerable_share: Fraction = 0.0,
+        max_length: Length | None = None,
+        stride: Length | None = None,
+        batch_size: BatchSize = 64,
         tokenizer: TokenizerName = "bpe",
-        vocab_size: int | None = None,
+        vocab_size: Vocabulary | None = None,
         bucket_by_length: bool = True,
-        seed: int = 0,
+        seed: Seed = 0,
     ) -> None:
         super().__init__(
             batch_size=batch_size, tokenizer=tokenizer, vocab_size=vocab_size, bucket_by_length=bucket_by_length

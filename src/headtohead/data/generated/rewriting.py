@@ -13,6 +13,7 @@ from headtohead.data.dealing import check_sizes
 from headtohead.data.generated.drawing import DrawnSource
 from headtohead.data.generated.problems import ProblemForm, Problems, Span, check_lengths, padded_symbols
 from headtohead.data.tokenizers import PAD
+from headtohead.ranges import BatchSize, Length, Rows, Seed, Vocabulary
 
 
 class Rewriting(DrawnSource):
@@ -23,16 +24,16 @@ class Rewriting(DrawnSource):
     def __init__(
         self,
         *,
-        num_train: int = 20_000,
-        num_validation: int = 1_000,
-        num_test: int = 1_000,
+        num_train: Rows = 20_000,
+        num_validation: Rows = 1_000,
+        num_test: Rows = 1_000,
         form: Literal["language", "slots", "pairs"] = "language",
-        length: int = 16,
-        min_length: int | None = None,
-        test_length: int | None = None,
-        num_symbols: int = 16,
-        batch_size: int = 64,
-        seed: int = 0,
+        length: Length = 16,
+        min_length: Length | None = None,
+        test_length: Length | None = None,
+        num_symbols: Vocabulary = 16,
+        batch_size: BatchSize = 64,
+        seed: Seed = 0,
     ) -> None:
         check_symbols(num_symbols)
         super().__init__(

@@ -14,6 +14,7 @@ from headtohead.data.generated.drawing import DrawnSource
 from headtohead.data.generated.problems import FIRST_ID, ProblemForm, Problems, Span, beyond, check_lengths
 from headtohead.data.generated.rewriting import check_symbols
 from headtohead.data.tokenizers import PAD
+from headtohead.ranges import BatchSize, Length, Rows, Seed, Vocabulary, Width
 
 
 class SelectiveCopy(DrawnSource):
@@ -26,17 +27,17 @@ class SelectiveCopy(DrawnSource):
     def __init__(
         self,
         *,
-        num_train: int = 20_000,
-        num_validation: int = 1_000,
-        num_test: int = 1_000,
+        num_train: Rows = 20_000,
+        num_validation: Rows = 1_000,
+        num_test: Rows = 1_000,
         form: Literal["language", "slots", "pairs"] = "slots",
-        length: int = 64,
-        min_length: int | None = None,
-        test_length: int | None = None,
-        num_copied: int = 8,
-        num_symbols: int = 16,
-        batch_size: int = 64,
-        seed: int = 0,
+        length: Length = 64,
+        min_length: Length | None = None,
+        test_length: Length | None = None,
+        num_copied: Width = 8,
+        num_symbols: Vocabulary = 16,
+        batch_size: BatchSize = 64,
+        seed: Seed = 0,
     ) -> None:
         check_symbols(num_symbols)
         if num_copied < 1:

@@ -15,6 +15,7 @@ from headtohead.data.generated.english import words
 from headtohead.data.scored import ScoredForm, ScoredPair
 from headtohead.data.texts import TextSource
 from headtohead.data.tokenizers import TokenizerName
+from headtohead.ranges import BatchSize, Rows, Seed, Vocabulary
 
 _AT_ONCE = 4096
 """Pairs written together."""
@@ -51,14 +52,14 @@ class SimilarityGrammar(TextSource):
     def __init__(
         self,
         *,
-        num_train: int = 10_000,
-        num_validation: int = 1_000,
-        num_test: int = 1_000,
-        batch_size: int = 64,
+        num_train: Rows = 10_000,
+        num_validation: Rows = 1_000,
+        num_test: Rows = 1_000,
+        batch_size: BatchSize = 64,
         tokenizer: TokenizerName = "bpe",
-        vocab_size: int | None = None,
+        vocab_size: Vocabulary | None = None,
         bucket_by_length: bool = True,
-        seed: int = 0,
+        seed: Seed = 0,
     ) -> None:
         super().__init__(
             batch_size=batch_size, tokenizer=tokenizer, vocab_size=vocab_size, bucket_by_length=bucket_by_length

@@ -13,6 +13,7 @@ from headtohead.data.generated.drawing import DrawnSource
 from headtohead.data.generated.groups import group_named
 from headtohead.data.generated.problems import FIRST_ID, Layout, ProblemForm, Problems, Span, beyond, check_lengths
 from headtohead.data.tokenizers import PAD
+from headtohead.ranges import BatchSize, Length, Rows, Seed
 
 
 class WordProblem(DrawnSource):
@@ -26,16 +27,16 @@ class WordProblem(DrawnSource):
     def __init__(
         self,
         *,
-        num_train: int = 20_000,
-        num_validation: int = 1_000,
-        num_test: int = 1_000,
+        num_train: Rows = 20_000,
+        num_validation: Rows = 1_000,
+        num_test: Rows = 1_000,
         form: Literal["language", "labelled"] = "language",
         group: str = "Z_2",
-        length: int = 16,
-        min_length: int | None = None,
-        test_length: int | None = None,
-        batch_size: int = 64,
-        seed: int = 0,
+        length: Length = 16,
+        min_length: Length | None = None,
+        test_length: Length | None = None,
+        batch_size: BatchSize = 64,
+        seed: Seed = 0,
     ) -> None:
         names = group_named(group).names
         super().__init__(

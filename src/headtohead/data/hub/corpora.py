@@ -14,6 +14,7 @@ from headtohead.data.hub.tables import HubTables
 from headtohead.data.keeping import KeptTexts
 from headtohead.data.language import Packing
 from headtohead.data.tokenizers import TokenizerName
+from headtohead.ranges import BatchSize, Length, Probability, Real, Seed, Vocabulary
 
 DocumentUnit = Literal["row", "article"]
 """row: each row of the column is a document; article: rows are lines, and ` = Title = ` begins a document."""
@@ -35,17 +36,17 @@ class HubCorpus(HubTables):
         train_split: str | None = None,
         validation_split: str | None = None,
         test_split: str | None = None,
-        validation_share: float = 0.05,
-        test_share: float = 0.05,
+        validation_share: Probability = 0.05,
+        test_share: Probability = 0.05,
         text_column: str = "text",
         documents: DocumentUnit = "row",
-        cut: list[float] | None = None,
-        context_length: int = 128,
-        batch_size: int = 32,
+        cut: list[Real] | None = None,
+        context_length: Length = 128,
+        batch_size: BatchSize = 32,
         tokenizer: TokenizerName = "bpe",
-        vocab_size: int | None = None,
+        vocab_size: Vocabulary | None = None,
         packing: Packing = "apart",
-        seed: int = 0,
+        seed: Seed = 0,
         drop_shared: bool = False,
         about: dict[str, str] | None = None,
     ) -> None:

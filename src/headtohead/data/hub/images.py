@@ -27,6 +27,7 @@ from headtohead.data.images import ImageRows, described_images, mean_and_deviati
 from headtohead.data.places import cache_root
 from headtohead.data.source import CachedSource
 from headtohead.data.storage import Table, numbers, smallest_integer
+from headtohead.ranges import BatchSize, Length, Probability, Seed
 
 _BRIGHTEST = 255
 _COPIES = 2
@@ -50,14 +51,14 @@ class HubImages(CachedSource):
         train_split: str | None = None,
         validation_split: str | None = None,
         test_split: str | None = None,
-        validation_share: float = 0.1,
-        test_share: float = 0.1,
+        validation_share: Probability = 0.1,
+        test_share: Probability = 0.1,
         image_column: str | None = None,
         label_column: str | None = None,
-        image_size: int = 32,
+        image_size: Length = 32,
         colours: Colours = "rgb",
-        batch_size: int = 64,
-        seed: int = 0,
+        batch_size: BatchSize = 64,
+        seed: Seed = 0,
         drop_shared: bool = False,
         about: dict[str, str] | None = None,
     ) -> None:

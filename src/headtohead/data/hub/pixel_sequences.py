@@ -12,6 +12,7 @@ from headtohead.data.decoding import Colours
 from headtohead.data.hub.images import HubImages
 from headtohead.data.pixel_rows import PixelRows, decoded_pixels, described_pixels, spec_of_pixels
 from headtohead.data.storage import numbers
+from headtohead.ranges import BatchSize, Length, Probability, Seed
 
 
 class PixelSequences(HubImages):
@@ -29,14 +30,14 @@ class PixelSequences(HubImages):
         train_split: str | None = None,
         validation_split: str | None = None,
         test_split: str | None = None,
-        validation_share: float = 0.1,
-        test_share: float = 0.1,
+        validation_share: Probability = 0.1,
+        test_share: Probability = 0.1,
         image_column: str | None = None,
         label_column: str | None = None,
-        image_size: int = 32,
+        image_size: Length = 32,
         colours: Colours = "grey",
-        batch_size: int = 32,
-        seed: int = 0,
+        batch_size: BatchSize = 32,
+        seed: Seed = 0,
         drop_shared: bool = False,
         about: dict[str, str] | None = None,
     ) -> None:

@@ -26,6 +26,7 @@ from headtohead.data.tables.table_files import Columnar, TableFiles
 from headtohead.data.tagged import TaggedForm
 from headtohead.data.texts import Form
 from headtohead.data.tokenizers import TokenizerName
+from headtohead.ranges import BatchSize, Length, Probability, Seed, Vocabulary
 
 _TEXTS = ("text", "second_text", "source", "target")
 """Parts that say nothing where they are blank."""
@@ -48,8 +49,8 @@ class HubTables(TableFiles):
         train_split: str | None = None,
         validation_split: str | None = None,
         test_split: str | None = None,
-        validation_share: float = 0.05,
-        test_share: float = 0.05,
+        validation_share: Probability = 0.05,
+        test_share: Probability = 0.05,
         share_by: str | list[str] | None = None,
         text_column: str | None = None,
         second_text_column: str | None = None,
@@ -64,15 +65,15 @@ class HubTables(TableFiles):
         source_column: str | None = None,
         target_column: str | None = None,
         class_names: list[str] | None = None,
-        max_length: int | None = None,
-        stride: int | None = None,
-        context_length: int = 128,
+        max_length: Length | None = None,
+        stride: Length | None = None,
+        context_length: Length = 128,
         packing: Packing = "apart",
-        batch_size: int = 32,
+        batch_size: BatchSize = 32,
         tokenizer: TokenizerName = "bpe",
-        vocab_size: int | None = None,
+        vocab_size: Vocabulary | None = None,
         bucket_by_length: bool = True,
-        seed: int = 0,
+        seed: Seed = 0,
         drop_shared: bool = False,
         about: dict[str, str] | None = None,
     ) -> None:

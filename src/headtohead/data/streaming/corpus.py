@@ -21,6 +21,7 @@ from headtohead.data.streaming.rows import StreamedRows
 from headtohead.data.streaming.shelf import Shelf
 from headtohead.data.streaming.units import Unit, texts_of, units_of
 from headtohead.data.tokenizers import TokenizerName
+from headtohead.ranges import BatchSize, Count, Length, Positive, Rows, Vocabulary
 
 _GIGABYTE = 10**9
 
@@ -41,16 +42,16 @@ class StreamedCorpus(LanguageSource):
         folder: str | None = None,
         train_split: str = "train",
         text_column: str = "text",
-        num_validation: int = 1_000,
-        num_test: int = 1_000,
-        num_learned: int = 20_000,
-        lanes: int = 8,
-        shuffle_buffer: int = 10_000,
-        keep_gigabytes: float = 10.0,
-        context_length: int = 128,
-        batch_size: int = 32,
+        num_validation: Rows = 1_000,
+        num_test: Rows = 1_000,
+        num_learned: Rows = 20_000,
+        lanes: Count = 8,
+        shuffle_buffer: Rows = 10_000,
+        keep_gigabytes: Positive = 10.0,
+        context_length: Length = 128,
+        batch_size: BatchSize = 32,
         tokenizer: TokenizerName = "bpe",
-        vocab_size: int | None = None,
+        vocab_size: Vocabulary | None = None,
         packing: Packing = "apart",
         about: dict[str, str] | None = None,
     ) -> None:

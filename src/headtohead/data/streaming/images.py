@@ -30,6 +30,7 @@ from headtohead.data.storage import Ragged, Table, numbers, ragged, smallest_int
 from headtohead.data.streaming.order import InLanes, Lane, places_of
 from headtohead.data.streaming.shelf import Shelf
 from headtohead.data.streaming.units import Unit, checked_units_of, schema_at, table_of
+from headtohead.ranges import BatchSize, Count, Length, Positive, Rows
 
 _BRIGHTEST = 255
 _GIGABYTE = 10**9
@@ -70,15 +71,15 @@ class StreamedImages(CachedSource):
         test_split: str = "test",
         image_column: str | None = None,
         label_column: str | None = None,
-        num_validation: int = 1_000,
-        num_test: int | None = None,
-        num_measured: int = 2_000,
-        image_size: int = 224,
+        num_validation: Rows = 1_000,
+        num_test: Rows | None = None,
+        num_measured: Rows = 2_000,
+        image_size: Length = 224,
         colours: Colours = "rgb",
-        lanes: int = 8,
-        shuffle_buffer: int = 2_000,
-        keep_gigabytes: float = 20.0,
-        batch_size: int = 64,
+        lanes: Count = 8,
+        shuffle_buffer: Rows = 2_000,
+        keep_gigabytes: Positive = 20.0,
+        batch_size: BatchSize = 64,
         about: dict[str, str] | None = None,
     ) -> None:
         super().__init__(batch_size)

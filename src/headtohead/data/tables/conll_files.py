@@ -13,6 +13,7 @@ from headtohead.data.files import check_shares, decoded
 from headtohead.data.tables.file_samples import FileSamples
 from headtohead.data.tagged import Tagged, TaggedForm
 from headtohead.data.tokenizers import TokenizerName
+from headtohead.ranges import BatchSize, Column, Length, Probability, Seed, Vocabulary
 
 _DOCUMENT = "-DOCSTART-"
 """What stands in place of a word where a new document begins."""
@@ -31,18 +32,18 @@ class ConllFiles(FileSamples):
         path: str | None = None,
         validation_path: str | None = None,
         test_path: str | None = None,
-        validation_share: float = 0.05,
-        test_share: float = 0.05,
-        word_field: int = 0,
-        tag_field: int = -1,
+        validation_share: Probability = 0.05,
+        test_share: Probability = 0.05,
+        word_field: Column = 0,
+        tag_field: Column = -1,
         encoding: str = "utf-8",
         class_names: list[str] | None = None,
-        max_length: int | None = None,
-        batch_size: int = 32,
+        max_length: Length | None = None,
+        batch_size: BatchSize = 32,
         tokenizer: TokenizerName = "bpe",
-        vocab_size: int | None = None,
+        vocab_size: Vocabulary | None = None,
         bucket_by_length: bool = True,
-        seed: int = 0,
+        seed: Seed = 0,
         drop_shared: bool = False,
     ) -> None:
         super().__init__(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +16,10 @@ from headtohead.data.language import Packing
 from headtohead.data.tables.json_files import JsonFiles
 from headtohead.data.tables.table_files import Columnar, TableFiles
 from headtohead.data.tokenizers import TokenizerName
+from headtohead.ranges import BatchSize, Length, Probability, Seed, Vocabulary
+
+MOST_COLUMNS = 4_096
+"""More than any table of texts has; a wrong delimiter makes as many."""
 
 
 class CsvFiles(TableFiles):
@@ -30,8 +35,8 @@ class CsvFiles(TableFiles):
         path: str | None = None,
         validation_path: str | None = None,
         test_path: str | None = None,
-        validation_share: float = 0.05,
-        test_share: float = 0.05,
+        validation_share: Probability = 0.05,
+        test_share: Probability = 0.05,
         share_by: str | list[str] | None = None,
         delimiter: str | None = None,
         quoted: bool | None = None,
@@ -50,15 +55,15 @@ class CsvFiles(TableFiles):
         source_column: str | None = None,
         target_column: str | None = None,
         class_names: list[str] | None = None,
-        max_length: int | None = None,
-        stride: int | None = None,
-        context_length: int = 128,
+        max_length: Length | None = None,
+        stride: Length | None = None,
+        context_length: Length = 128,
         packing: Packing = "apart",
-        batch_size: int = 32,
+        batch_size: BatchSize = 32,
         tokenizer: TokenizerName = "bpe",
-        vocab_size: int | None = None,
+        vocab_size: Vocabulary | None = None,
         bucket_by_length: bool = True,
-        seed: int = 0,
+        seed: Seed = 0,
         drop_shared: bool = False,
     ) -> None:
         super().__init__(
@@ -136,7 +141,12 @@ class CsvFiles(TableFiles):
         if first is None:
             raise DataError(f"{file} is empty: it must begin with a line that names its columns.")
         names = [name.strip() for name in first[1]]
-        if twice := next((name for place, name in enumerate(names) if name in names[:place]), None):
+        if len(names) > MOST_COLUMNS:
+            raise DataError(
+                f"{file} has {len(names):,} columns, and {MOST_COLUMNS:,} are the most: take out those that no field "
+                "of data names, or correct data.delimiter."
+            )
+        if twice := next((name for name, times in Counter(names).items() if times > 1), None):
             raise DataError(
                 f"{file} has two columns {twice!r}: give each its own name in the first line, or, where that is a row "
                 "already, name them by data.column_names."

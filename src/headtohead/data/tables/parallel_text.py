@@ -11,6 +11,7 @@ from headtohead.data.files import check_shares, content_digest, decoded
 from headtohead.data.pairs import Pair, PairForm
 from headtohead.data.tables.file_samples import FileSamples
 from headtohead.data.tokenizers import TokenizerName
+from headtohead.ranges import BatchSize, Length, Probability, Seed, Vocabulary
 
 
 class ParallelText(FileSamples):
@@ -25,17 +26,17 @@ class ParallelText(FileSamples):
         path: str | None = None,
         validation_path: str | None = None,
         test_path: str | None = None,
-        validation_share: float = 0.05,
-        test_share: float = 0.05,
+        validation_share: Probability = 0.05,
+        test_share: Probability = 0.05,
         source: str | None = None,
         target: str | None = None,
         encoding: str = "utf-8",
-        max_length: int | None = None,
-        batch_size: int = 32,
+        max_length: Length | None = None,
+        batch_size: BatchSize = 32,
         tokenizer: TokenizerName = "bpe",
-        vocab_size: int | None = None,
+        vocab_size: Vocabulary | None = None,
         bucket_by_length: bool = True,
-        seed: int = 0,
+        seed: Seed = 0,
         drop_shared: bool = False,
     ) -> None:
         super().__init__(

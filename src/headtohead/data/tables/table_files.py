@@ -24,6 +24,7 @@ from headtohead.data.tables.file_samples import FileSamples
 from headtohead.data.tagged import TaggedForm
 from headtohead.data.texts import Form
 from headtohead.data.tokenizers import TokenizerName
+from headtohead.ranges import BatchSize, Length, Probability, Seed, Vocabulary
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ class TableFiles(FileSamples):
         path: str | None = None,
         validation_path: str | None = None,
         test_path: str | None = None,
-        validation_share: float = 0.05,
-        test_share: float = 0.05,
+        validation_share: Probability = 0.05,
+        test_share: Probability = 0.05,
         share_by: str | list[str] | None = None,
         text_column: str | None = None,
         second_text_column: str | None = None,
@@ -59,15 +60,15 @@ class TableFiles(FileSamples):
         source_column: str | None = None,
         target_column: str | None = None,
         class_names: list[str] | None = None,
-        max_length: int | None = None,
-        stride: int | None = None,
-        context_length: int = 128,
+        max_length: Length | None = None,
+        stride: Length | None = None,
+        context_length: Length = 128,
         packing: Packing = "apart",
-        batch_size: int = 32,
+        batch_size: BatchSize = 32,
         tokenizer: TokenizerName = "bpe",
-        vocab_size: int | None = None,
+        vocab_size: Vocabulary | None = None,
         bucket_by_length: bool = True,
-        seed: int = 0,
+        seed: Seed = 0,
         drop_shared: bool = False,
     ) -> None:
         super().__init__(

@@ -17,6 +17,7 @@ from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.architectures.costs import ledger
 from headtohead.building.build import build_data, build_task, make_model
 from headtohead.building.data_fit import fit
+from headtohead.building.making import make
 from headtohead.components.checkpointing import Checkpointing
 from headtohead.components.stack import Stack
 from headtohead.data.batch import IGNORED, Batch
@@ -118,9 +119,7 @@ def _step(
     batch: Batch,
     autocast: Callable[[], AbstractContextManager[Any]],
 ) -> Callable[[], None]:
-    from hydra.utils import instantiate
-
-    optimizer = instantiate(dict(filled["optimizer"]), _convert_="all")(model)
+    optimizer = make(filled["optimizer"])(model)
     clip = filled["trainer"].get("gradient_clip")
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
 

@@ -5,17 +5,11 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
-
-import psutil
-import torch
 
 from headtohead.examining.bench.plan import Case, Measure, Variant
 
 _STEEPEST, _FLATTEST = 2.0, 1.0
 _MARGIN = 1.1
-_LIMITS = ((Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),)
-"""A container's limit and what it holds now (cgroup v2)."""
 
 
 @dataclass
@@ -60,17 +54,6 @@ class MemoryGuard:
             slope = math.log(known[last] / known[before]) / math.log(last / before)
         growth = (case.length / last) ** min(max(slope, _FLATTEST), _STEEPEST)
         return int(_MARGIN * known[last] * growth)
-
-
-def free_memory(device: torch.device) -> int:
-    """Bytes that a new process may still take."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    free = psutil.virtual_memory().available
-    for limit, current in _LIMITS:
-        if limit.is_file() and (text := limit.read_text().strip()) != "max":
-            free = min(free, int(text) - int(current.read_text()))
-    return int(free)
 
 
 def died_of_memory(exit_code: int | None) -> bool:

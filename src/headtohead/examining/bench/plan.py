@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from headtohead.errors import UsageError
+from headtohead.ranges import BatchSize, Count, Filled, Length, Seconds, Share
 from headtohead.training.precision import PrecisionName
 
 Measure = Literal["step", "forward", "evaluation"]
@@ -46,17 +47,17 @@ class Case:
 class BenchPlan:
     """The lists that are varied; of each, the first value is the base."""
 
-    measures: list[Measure] = field(default_factory=lambda: ["step", "forward", "evaluation"])
-    lengths: list[int] = field(default_factory=lambda: [512, 1024, 2048, 4096, 8192])
-    batch_sizes: list[int] = field(default_factory=lambda: [1])
-    precisions: list[PrecisionName] = field(default_factory=lambda: ["32-true"])
-    checkpointing: list[CheckpointingKind] = field(default_factory=lambda: ["none"])
-    attention: list[AttentionForm] = field(default_factory=lambda: ["fused"])
-    compile: list[bool] = field(default_factory=lambda: [False])
+    measures: Annotated[list[Measure], Filled()] = field(default_factory=lambda: ["step", "forward", "evaluation"])
+    lengths: Annotated[list[Length], Filled()] = field(default_factory=lambda: [512, 1024, 2048, 4096, 8192])
+    batch_sizes: Annotated[list[BatchSize], Filled()] = field(default_factory=lambda: [1])
+    precisions: Annotated[list[PrecisionName], Filled()] = field(default_factory=lambda: ["32-true"])
+    checkpointing: Annotated[list[CheckpointingKind], Filled()] = field(default_factory=lambda: ["none"])
+    attention: Annotated[list[AttentionForm], Filled()] = field(default_factory=lambda: ["fused"])
+    compile: Annotated[list[bool], Filled()] = field(default_factory=lambda: [False])
     combine: Literal["one_at_a_time", "all"] = "one_at_a_time"
-    rounds: int = 3
-    seconds: float = 0.5
-    memory_share: float = 0.8
+    rounds: Count = 3
+    seconds: Seconds = 0.5
+    memory_share: Share = 0.8
 
     def __post_init__(self) -> None:
         for name in ("measures", "lengths", "batch_sizes", "precisions", "checkpointing", "attention", "compile"):

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from hydra.utils import instantiate
 
+from headtohead.building.making import make
 from headtohead.examining.bench.findings import Findings
 from headtohead.examining.bench.plan import BenchPlan
 from headtohead.examining.bench.plot import draw
@@ -30,7 +30,7 @@ def bench(config: Mapping[str, Any], *, tell: Tell | None = None) -> Findings:
 
 
 def plan_of(config: Mapping[str, Any]) -> BenchPlan:
-    plan: BenchPlan = instantiate(dict(config["bench"]), _convert_="all")
+    plan: BenchPlan = make(config["bench"])
     return plan
 
 

@@ -12,8 +12,9 @@ from typing import Any
 import torch
 
 from headtohead.examining.bench.measuring import Measurement, Status, measure
-from headtohead.examining.bench.memory_guard import MemoryGuard, died_of_memory, free_memory
+from headtohead.examining.bench.memory_guard import MemoryGuard, died_of_memory
 from headtohead.examining.bench.plan import BenchPlan, Case
+from headtohead.training.machine_memory import free_memory
 from headtohead.training.outcomes import is_out_of_memory
 
 _PRELOADED = ["headtohead.examining.bench.measuring"]

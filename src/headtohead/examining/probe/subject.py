@@ -185,7 +185,7 @@ def of_image(run: FinishedRun, file: Path) -> Subject:
             given = f"{opened.width} x {opened.height}"
     except FileNotFoundError:
         raise DataError(f"--image {file} does not exist: correct the path") from None
-    except (UnidentifiedImageError, OSError) as error:
+    except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
         raise DataError(f"--image {file} is no image that can be read ({error})") from None
     pixels = torch.from_numpy(np.asarray(fitted, dtype=np.float32)).reshape(height, width, channels).permute(2, 0, 1)
     remarks = () if given == f"{width} x {height}" else (f"{file.name} ({given}) is resized to {width} x {height}",)

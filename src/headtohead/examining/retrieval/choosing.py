@@ -37,8 +37,6 @@ class Options:
             raise ConfigurationError(f"--batch-size {self.batch_size} must be at least 1")
         if self.int8 is not None:
             check_scales(self.int8)
-        if self.rerank is not None and self.rerank < 1:
-            raise ConfigurationError(f"--rerank {self.rerank} re-ranks nothing: give 1 or more")
         if self.relevant_class is not None and self.cross_encoder is None:
             raise ConfigurationError(f"--relevant-class {self.relevant_class} is of a --cross-encoder: give its run")
 

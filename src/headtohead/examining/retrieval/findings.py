@@ -58,13 +58,14 @@ def _record(run: Path, own: Sequence[Measured], comparison: Comparison, path: Pa
     folder = RunFolder.open(run)
     if folder.is_live():
         return
-    record = folder.read_record_as_written()
-    for one in own:
-        record.metrics[one.stage] = one.means
-        record.links[one.stage] = path.relative_to(run).as_posix()
-    record.baselines |= comparison.chance
-    record.scales |= {name: metric for name in comparison.chance if (metric := own_metric(name)) is not None}
-    folder.write_record(record)
+    with folder.claimed():
+        record = folder.read_record_as_written()
+        for one in own:
+            record.metrics[one.stage] = one.means
+            record.links[one.stage] = path.relative_to(run).as_posix()
+        record.baselines |= comparison.chance
+        record.scales |= {name: metric for name in comparison.chance if (metric := own_metric(name)) is not None}
+        folder.write_record(record)
 
 
 def _row(one: Measured) -> dict[str, Any]:

@@ -75,8 +75,6 @@ def compare(
 ) -> Comparison:
     """`against` names a retriever, by default the first."""
     chosen = tuple(sorted(set(cutoffs)))
-    if not chosen or chosen[0] < 1:
-        raise ConfigurationError(f"--k {','.join(map(str, cutoffs))} must be numbers of documents, 1 or more")
     names = [retriever.name for retriever in retrievers]
     if against is not None and against not in names:
         raise ConfigurationError(unknown(f"--against {against} is none of the retrievers", against, names))

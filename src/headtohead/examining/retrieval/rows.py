@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from hydra.utils import get_class
 
 from headtohead.architectures.encoder_decoder import EncoderDecoder
+from headtohead.building.making import target_of
 from headtohead.data.contracts import DataError, DataSource
 from headtohead.data.storage import Ragged
 from headtohead.data.texts import TextSource
@@ -35,7 +35,7 @@ class RowMaker:
         kept = RunFolder.open(run.folder).read_tokenizer()
         # The tokenizer that the run kept spares a look at its data.
         self.tokenizer = _of_data(run.data) if kept is None else Tokenizer.from_dict(kept)
-        task = get_class(run.config["task"]["_target_"])
+        task = target_of(run.config["task"])
         is_source = "pairs_of_text" in task.data_kinds or isinstance(run.model, EncoderDecoder)
         self.has_start = not is_source
         self.has_end = not is_source and task.head != "language_model"

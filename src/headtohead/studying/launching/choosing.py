@@ -33,11 +33,10 @@ class Asked:
     def make(self, config_dir: str | Path | None = None) -> Launcher:
         if not self.of_launcher:
             return LocalProcesses()
-        from hydra.utils import instantiate
-
         from headtohead.building.configuration import compose_checked
+        from headtohead.building.making import make
 
-        made: Launcher = instantiate(compose_checked("launch", self.of_launcher, config_dir)[GROUP], _convert_="all")
+        made: Launcher = make(compose_checked("launch", self.of_launcher, config_dir)[GROUP])
         return made
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.building.errors import ConfigurationError
+from headtohead.ranges import Amount, Count, NotNegative
 from headtohead.studying.launcher import Command, Ended, Launcher, environment
 
 _PATIENCE_SECONDS = 60.0
@@ -20,7 +21,9 @@ _POLL_SECONDS = 0.1
 class RayTasks(Launcher):
     """Each command is one task, which Ray places, and begins anew elsewhere when its node is lost."""
 
-    def __init__(self, *, address: str | None = None, cpus: int = 1, gpus: float = 0, retries: int = 20) -> None:
+    def __init__(
+        self, *, address: str | None = None, cpus: Count = 1, gpus: NotNegative = 0, retries: Amount = 20
+    ) -> None:
         self._address, self._cpus, self._gpus, self._retries = address, cpus, gpus, retries
         self._tasks: list[tuple[Command, Any]] = []
         self._ray: Any = None

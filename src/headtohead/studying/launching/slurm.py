@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from headtohead.ranges import Amount, Count, Positive
 from headtohead.studying.launching.jobs import Jobs
 
 
@@ -19,17 +20,17 @@ class Slurm(Jobs):
         partition: str | None = None,
         account: str | None = None,
         qos: str | None = None,
-        timeout_min: int = 240,
-        cpus_per_task: int = 2,
-        gpus_per_node: int | None = None,
-        mem_gb: float | None = None,
+        timeout_min: Count = 240,
+        cpus_per_task: Count = 2,
+        gpus_per_node: Amount | None = None,
+        mem_gb: Positive | None = None,
         constraint: str | None = None,
         exclude: str | None = None,
         comment: str | None = None,
         setup: tuple[str, ...] = (),
-        signal_delay_s: int = 120,
-        max_num_timeout: int = 20,
-        array_parallelism: int = 256,
+        signal_delay_s: Amount = 120,
+        max_num_timeout: Amount = 20,
+        array_parallelism: Count = 256,
         additional_parameters: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(cpus_per_task=cpus_per_task)

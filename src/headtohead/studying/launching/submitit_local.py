@@ -7,6 +7,7 @@ import signal
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from headtohead.ranges import Amount, Count
 from headtohead.studying.launching.jobs import Jobs
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ class SubmititLocal(Jobs):
 
     cluster = "local"
 
-    def __init__(self, *, timeout_min: int = 240, cpus_per_task: int = 1, gpus_per_node: int = 0) -> None:
+    def __init__(self, *, timeout_min: Amount = 240, cpus_per_task: Count = 1, gpus_per_node: Amount = 0) -> None:
         super().__init__(cpus_per_task=cpus_per_task)
         self._parameters = {"timeout_min": timeout_min, "gpus_per_node": gpus_per_node}
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from hydra.utils import instantiate
-
+from headtohead.building.making import make
+from headtohead.ranges import Count, Share
 from headtohead.studying.matching.costing import CostedRun, Figure
 
 Move = Literal["width", "head_size", "depth", "feedforward", "steps"]
@@ -27,7 +27,7 @@ _PARAMETERS: dict[str, Figure] = {
 class Budget(ABC):
     """One axis on which every arm must be as large as the baseline."""
 
-    tolerance: float = 0.02
+    tolerance: Share = 0.02
     """Share of the baseline's figure."""
 
     changed_by: ClassVar[tuple[Move, ...]]
@@ -100,8 +100,8 @@ class EqualTime(Budget):
 
     changed_by = ("steps",)
     usual = ("steps",)
-    rounds: int = 7
-    turn_steps: int = 5
+    rounds: Count = 7
+    turn_steps: Count = 5
 
     @property
     def figure(self) -> Figure:
@@ -110,5 +110,5 @@ class EqualTime(Budget):
 
 def budget_of(config: Mapping[str, Any]) -> Budget:
     """That of a configuration with the root `match`."""
-    budget: Budget = instantiate(dict(config["budget"]), _convert_="all")
+    budget: Budget = make(config["budget"])
     return budget

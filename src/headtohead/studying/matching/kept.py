@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from headtohead.files.leases import Leases
 from headtohead.files.reading import DamagedFile, read_object
 from headtohead.files.writing import SUFFIX, replace_text
-from headtohead.studying.leases import Leases
 from headtohead.studying.matching.costing import Timing
 from headtohead.studying.matching.matching import MatchedArm, Matching
 
@@ -20,9 +20,8 @@ FOLDER = "matchings"
 _LEASE = "matching"
 _ANOTHER = "put a copy of it back; without it, remove the file, and the arm is matched anew"
 _WAIT_SECONDS = 0.5
-Beat = Callable[[], object]
-Solve = Callable[[Sequence[str], Beat], Matching]
-"""Brings the arms of these names to the baseline, with a sign of life now and then."""
+Solve = Callable[[Sequence[str]], Matching]
+"""Brings the arms of these names to the baseline."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class KeptMatchings:
                 continue
             try:
                 if missing := self._missing(keys):  # another may have been quicker
-                    matching = solve(missing, lease.beat)
+                    matching = solve(missing)
                     for name in missing:
                         self._keep(keys[name], Kept(matching.arm(name), matching.arm(matching.baseline)))
             finally:

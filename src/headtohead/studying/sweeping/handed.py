@@ -10,6 +10,7 @@ from typing import Any
 
 from headtohead.building.errors import show
 from headtohead.building.overrides import key_of
+from headtohead.building.trust import check_handed
 from headtohead.studying.sweeping.naming import field_of
 
 GROUP = "sweep-{}"
@@ -17,7 +18,8 @@ GROUP = "sweep-{}"
 
 
 def as_written(overrides: Sequence[str], values: Mapping[str, Any], sweep: str) -> list[str]:
-    """`values` by parameter, as the agent had them."""
+    """`values` by parameter, as the agent had them; raises ConfigurationError where they would name a class."""
+    check_handed(values, f"sweep {sweep}")
     by_word = {f"{key}={value}": (key, value) for key, value in values.items()}
     found: list[str] = []
     for override in overrides:

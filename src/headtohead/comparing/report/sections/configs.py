@@ -45,8 +45,7 @@ def _command(run: Found) -> str | None:
     if run.command or run.record is None or run.record.path is None:
         return run.command
     file = run.record.path / "config.yaml"
-    again = f"import headtohead, yaml; headtohead.train(yaml.safe_load(open({os.path.relpath(file)!r})))"
-    return f"python -c {shlex.quote(again)}" if file.is_file() else None
+    return f"h2h train --from-run {shlex.quote(os.path.relpath(run.record.path))}" if file.is_file() else None
 
 
 def _differences(findings: Findings) -> Iterator[Part]:

@@ -6,6 +6,7 @@ from headtohead.data.augmentation.contracts import Draws
 from headtohead.data.augmentation.images.base import Images, LevelAugmentation, between, numbers
 from headtohead.data.contracts import DataError
 from headtohead.data.pixels.colours import brightened, contrasted, hue_turned, saturated
+from headtohead.ranges import NotNegative, Real
 
 _WHOLE_TURN = 0.5
 """Of the colour circle, in each direction."""
@@ -17,7 +18,7 @@ class ColourJitter(LevelAugmentation):
     saturation and no hue."""
 
     def __init__(
-        self, brightness: float = 0.4, contrast: float = 0.4, saturation: float = 0.4, hue: float = 0.1
+        self, brightness: NotNegative = 0.4, contrast: NotNegative = 0.4, saturation: NotNegative = 0.4, hue: Real = 0.1
     ) -> None:
         for name, value in (("brightness", brightness), ("contrast", contrast), ("saturation", saturation)):
             if value < 0:

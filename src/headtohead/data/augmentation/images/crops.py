@@ -19,6 +19,7 @@ from headtohead.data.augmentation.images.base import (
 )
 from headtohead.data.contracts import DataError
 from headtohead.data.pixels.places import bordered, cut_out, enlargements, transformed
+from headtohead.ranges import AtLeastOne, Length, Share
 
 Border = Literal["black", "mirror"]
 _NUM_TRIES = 10
@@ -28,7 +29,7 @@ class RandomCrop(ImageAugmentation):
     """Moved by up to `margin` pixels in each direction, as residual networks were trained on CIFAR
     (https://arxiv.org/abs/1512.03385)."""
 
-    def __init__(self, margin: int = 4, border: Border = "black") -> None:
+    def __init__(self, margin: Length = 4, border: Border = "black") -> None:
         if margin < 1:
             raise DataError(f"augmentation margin={margin} must be at least 1 pixel.")
         if border not in get_args(Border):
@@ -56,7 +57,9 @@ class RandomCrop(ImageAugmentation):
 class RandomResizedCrop(ImageAugmentation):
     """A part of any place, area and shape, enlarged to the size of the whole (https://arxiv.org/abs/1409.4842)."""
 
-    def __init__(self, smallest_share: float = 0.08, largest_share: float = 1.0, largest_ratio: float = 4 / 3) -> None:
+    def __init__(
+        self, smallest_share: Share = 0.08, largest_share: Share = 1.0, largest_ratio: AtLeastOne = 4 / 3
+    ) -> None:
         """`largest_ratio` of one side to the other."""
         self.shares = checked_span(smallest_share, largest_share, "share")
         if largest_ratio < 1:

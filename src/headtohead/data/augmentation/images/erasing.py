@@ -21,6 +21,7 @@ from headtohead.data.contracts import DataError
 from headtohead.data.pixels.colours import BRIGHTEST
 from headtohead.data.pixels.noise import noise
 from headtohead.data.pixels.places import rectangles
+from headtohead.ranges import AtLeastOne, Share
 
 Filling = Literal["noise", "black", "mean"]
 _NUM_TRIES = 10
@@ -33,10 +34,10 @@ class RandomErasing(ImageAugmentation):
 
     def __init__(
         self,
-        share: float = 0.25,
-        smallest_share: float = 0.02,
-        largest_share: float = 0.33,
-        largest_ratio: float = 3.3,
+        share: Share = 0.25,
+        smallest_share: Share = 0.02,
+        largest_share: Share = 0.33,
+        largest_ratio: AtLeastOne = 3.3,
         filling: Filling = "noise",
     ) -> None:
         """`smallest_share` and `largest_share` of the image's area."""

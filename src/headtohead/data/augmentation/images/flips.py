@@ -10,6 +10,7 @@ from headtohead.data.augmentation.contracts import Draws
 from headtohead.data.augmentation.images.base import ImageAugmentation, Images, checked_share
 from headtohead.data.contracts import DataError
 from headtohead.data.pixels.places import flipped
+from headtohead.ranges import Share
 
 Direction = Literal["left_right", "up_down"]
 
@@ -19,7 +20,7 @@ class Flip(ImageAugmentation):
 
     _axes: ClassVar[dict[str, int]] = {"left_right": -1, "up_down": -2}
 
-    def __init__(self, direction: Direction = "left_right", share: float = 0.5) -> None:
+    def __init__(self, direction: Direction = "left_right", share: Share = 0.5) -> None:
         if direction not in get_args(Direction):
             raise DataError(
                 f"augmentation direction={direction} is unknown: choose {' or '.join(get_args(Direction))}."

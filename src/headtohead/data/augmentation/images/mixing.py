@@ -22,6 +22,7 @@ from headtohead.data.augmentation.images.base import ImageAugmentation, Images, 
 from headtohead.data.batch import Batch
 from headtohead.data.contracts import DataError, DataSource
 from headtohead.data.pixels.places import rectangles
+from headtohead.ranges import Positive, Share
 
 
 class Mixing(ImageAugmentation):
@@ -70,7 +71,7 @@ class Mixing(ImageAugmentation):
 class Mixup(Mixing):
     """Every pixel is the mean of both, by their shares."""
 
-    def __init__(self, alpha: float = 0.2, share: float = 1.0) -> None:
+    def __init__(self, alpha: Positive = 0.2, share: Share = 1.0) -> None:
         super().__init__(alpha, share)
 
     def mixed(
@@ -85,7 +86,7 @@ class Mixup(Mixing):
 class CutMix(Mixing):
     """A rectangle of the one lies in the other; their shares are those of the area."""
 
-    def __init__(self, alpha: float = 1.0, share: float = 1.0) -> None:
+    def __init__(self, alpha: Positive = 1.0, share: Share = 1.0) -> None:
         super().__init__(alpha, share)
 
     def mixed(

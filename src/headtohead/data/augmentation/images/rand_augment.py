@@ -13,6 +13,7 @@ from headtohead.data.augmentation.contracts import Draws
 from headtohead.data.augmentation.images.base import Images, LevelAugmentation, numbers
 from headtohead.data.contracts import DataError
 from headtohead.data.pixels import colours, places
+from headtohead.ranges import Amount, Count
 
 STRONGEST = 30
 """On the paper's scale; what each change is there is AutoAugment's largest (https://arxiv.org/abs/1805.09501)."""
@@ -54,7 +55,7 @@ up to rounding, after."""
 class RandAugment(LevelAugmentation):
     """`num_changes` of each image, one after another, any of them more than once; `magnitude` from 0 to 30."""
 
-    def __init__(self, num_changes: int = 2, magnitude: int = 9) -> None:
+    def __init__(self, num_changes: Count = 2, magnitude: Amount = 9) -> None:
         if num_changes < 1:
             raise DataError(f"augmentation num_changes={num_changes} must be at least 1.")
         if not 0 <= magnitude <= STRONGEST:

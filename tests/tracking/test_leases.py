@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from headtohead.studying.leases import Leases
-from headtohead.tracking.liveness import Owner
+from headtohead.files.leases import Leases
+from headtohead.files.liveness import Owner
 
 OF_ANOTHER_MACHINE = json.dumps(asdict(Owner(pid=1, started="1", machine="elsewhere")))
 OF_A_DEAD_PROCESS = json.dumps(asdict(Owner(pid=2**22 + 1, started="1", machine=Owner.this_process().machine)))
@@ -19,7 +19,7 @@ OF_A_DEAD_PROCESS = json.dumps(asdict(Owner(pid=2**22 + 1, started="1", machine=
 def test_a_run_is_leased_once_until_it_is_given_back(tmp_path: Path) -> None:
     first, second = Leases(tmp_path), Leases(tmp_path)
     lease = first.take("a")
-    assert lease is not None and lease.beat()
+    assert lease is not None and lease.is_held()
     assert second.take("a") is None and second.is_held("a") and not second.is_held("b")
     lease.give_back()
     assert not second.is_held("a") and second.take("a") is not None
@@ -60,7 +60,7 @@ def test_a_holder_learns_that_it_was_taken_for_dead(tmp_path: Path) -> None:
     assert lease is not None
     lease.path.write_text(OF_A_DEAD_PROCESS)
     assert Leases(tmp_path).take("a") is not None
-    assert not lease.beat()
+    assert not lease.is_held()
 
 
 def test_a_run_whose_id_begins_like_another_is_another(tmp_path: Path) -> None:

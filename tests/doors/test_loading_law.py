@@ -1,0 +1,104 @@
+"""The package has one place for each way in which a file or a text could become code, and none for the others."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "headtohead"
+PICKLES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
+ERRORS = {"PickleError", "PicklingError", "UnpicklingError"}
+"""What others raise, and may be caught."""
+LOADERS = {"Loader", "CLoader", "FullLoader", "CFullLoader", "UnsafeLoader", "CUnsafeLoader"}
+"""Of YAML; the safe ones are left."""
+CODE = {"eval", "exec", "compile", "__import__"}
+REFUSED = {
+    "read_pickle", "load_from_checkpoint", "unsafe_load", "full_load", "unsafe_load_all", "full_load_all", "load_all",
+    "load_dataset", "from_pretrained", "register_new_resolver", "register_resolver", "get_method", "get_object",
+    "get_class", "run_path", "run_module", "load_module", "exec_module",
+}  # fmt: skip
+"""Methods that load code or objects by a name or from a file, whoever has them."""
+ALLOWED = {
+    "torch.load": {"training/checkpoints.py"},
+    "instantiate": {"building/making.py"},
+    "read_config": {"building/trust.py", "tracking/store.py"},
+    "import_module": {
+        "__init__.py",  # the names of the Python face
+        "cli/__init__.py",  # the module of a command
+        "cli/completion.py",  # the same
+        "components/kernels.py",  # projects listed there
+        "examining/contract.py",  # the class that `h2h check` is given on the command line
+        "metrics/__init__.py",  # the files of its own folder
+        "tracking/boards/opening.py",  # W&B's package
+    },
+}
+"""Where each of these may stand."""
+
+
+def found(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Yield what the law is about, as it is called, and its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value).partition(".")[0] in PICKLES:
+            yield from [] if node.attr in ERRORS else [(ast.unparse(node), node.lineno)]
+        elif isinstance(node, ast.Attribute) and node.attr in LOADERS:
+            yield node.attr, node.lineno
+        elif isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names if alias.asname and alias.name in PICKLES)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in PICKLES:
+            yield from ((f"{node.module}.{one.name}", node.lineno) for one in node.names if one.name not in ERRORS)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("hydra.utils", "hydra._internal.in")):
+            yield "instantiate", node.lineno
+        elif isinstance(node, ast.Constant) and node.value in LOADERS:
+            yield str(node.value), node.lineno
+        elif isinstance(node, ast.keyword) and node.arg in ("allow_pickle", "weights_only", "trust_remote_code"):
+            safe = node.arg == "weights_only"
+            if not (isinstance(node.value, ast.Constant) and node.value.value is safe):
+                yield f"{node.arg}={ast.unparse(node.value)}", node.lineno
+        elif isinstance(node, ast.Call):
+            yield from of_call(node)
+
+
+def of_call(node: ast.Call) -> Iterator[tuple[str, int]]:
+    called, line = ast.unparse(node.func), node.lineno
+    name = called.rpartition(".")[2]
+    if called in CODE or name in REFUSED or called.startswith("torch.hub."):
+        yield called, line
+    elif name in ("import_module", "instantiate") or (name == "read_config" and "." in called):
+        yield name, line
+    elif called == "torch.load":
+        yield "torch.load" if "weights_only" in {one.arg for one in node.keywords} else "torch.load, unguarded", line
+    elif called == "yaml.load" and "Loader" not in {one.arg for one in node.keywords}:
+        yield called, line
+
+
+def broken(path: str, text: str) -> list[str]:
+    return [f"{path}:{line} {what}" for what, line in found(ast.parse(text)) if path not in ALLOWED.get(what, ())]
+
+
+def test_nothing_in_the_package_loads_code_but_where_it_is_listed() -> None:
+    files = {str(file.relative_to(SOURCE)): file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py")}
+    assert [fault for path, text in files.items() for fault in broken(path, text)] == []
+    used = {(what, path) for path, text in files.items() for what, _ in found(ast.parse(text))}
+    assert {(what, path) for what, paths in ALLOWED.items() for path in paths} == used, "listed, and not used"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pickle.load(f)", "import pickle as p", "from joblib import load", "torch.load(f)",
+        "torch.load(f, weights_only=True)", "yaml.load(t, Loader=getattr(yaml, 'CLoader'))",
+        "load(f, weights_only=False)", "np.load(f, allow_pickle=True)", "np.load(f, allow_pickle=asked)",
+        "yaml.load(t)", "yaml.load(t, Loader=yaml.UnsafeLoader)", "yaml.full_load(t)", "eval(t)", "exec(t)",
+        "from hydra.utils import get_class", "importlib.import_module(t)", "run.read_config()", "pd.read_pickle(f)",
+        "OmegaConf.register_new_resolver('a', f)", "AutoModel.from_pretrained(t)", "hydra.utils.instantiate(c)",
+    ],
+)  # fmt: skip
+def test_the_law_finds(text: str) -> None:
+    assert broken("elsewhere.py", text)
+    assert not broken(
+        "elsewhere.py",
+        "yaml.safe_load(t); pickle.UnpicklingError; re.compile(t); model.eval(); np.load(f, allow_pickle=False)",
+    )

@@ -1,0 +1,48 @@
+"""A run that another process takes over while it trains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from interruptions import at_batch, interrupted
+from runs import curve, losses, parts
+
+from headtohead.files.leases import LeaseLostError, Leases
+from headtohead.tracking.store import RunFolder, find_runs
+from headtohead.training.run import train
+
+
+@pytest.mark.parametrize("batch", [4, 6, 11])
+def test_a_run_that_was_taken_over_leaves_everything_to_the_other_and_ends_with_a_sentence(
+    tmp_path: Path, batch: int
+) -> None:
+    """Between two logged steps, before a checkpoint, and before its end."""
+    whole = losses(tmp_path / "whole")
+    outputs, before = tmp_path / "outputs", {}
+
+    def taken_over() -> None:
+        (run,) = find_runs(outputs)
+        lease = Leases(run.path / "leases").take("writer", take_over=True)
+        assert lease is not None
+        before.update({file: file.read_bytes() for file in run.path.rglob("*") if file.is_file()})
+        lease.give_back()
+
+    with pytest.raises(LeaseLostError, match=r"was taken over by .* writes nothing more to it and ends"):
+        train(parts(outputs, data=at_batch(batch, taken_over)))
+    (run,) = find_runs(outputs)
+    written = {file: file.read_bytes() for file in before}
+    assert {file for file in before if written[file] != before[file]} <= {run.path / "leases" / "writer.2"}
+    assert run.read_record_as_written().status == "running"
+    resumed = train(parts(outputs, resume_from=run.path))
+    assert resumed.status == "finished" and curve(run.path) == whole
+
+
+def test_a_run_is_given_back_however_it_ends(tmp_path: Path) -> None:
+    record = interrupted(tmp_path, 3)
+    assert not RunFolder.open(record.path).is_live()
+    with pytest.raises(ValueError, match="a run is continued under its own seed"):
+        train(parts(tmp_path, seed=1, resume_from=record.path))
+    assert not RunFolder.open(record.path).is_live()
+    assert train(parts(tmp_path, resume_from=record.path)).status == "finished"
+    assert not RunFolder.open(record.path).is_live()
