@@ -125,5 +125,6 @@ DOORS: dict[str, tuple[Door, ...]] = {
     "export": (Door(("export", RUN, "--to", "safetensors", "--out", "new"), _FINISHED),),
     "sync": (Door(("sync", "outputs", "--dry-run"), (_RECORD, f"{OTHER}/record.json")),),
     "list": (Door(("list", "model/norm", "--config-dir", "conf"), (_NORM,)),),
+    "schema": (),  # it reads the files that ship alone
     "dashboard": (),  # it serves until it is stopped: test_dashboard.py asks it
 }

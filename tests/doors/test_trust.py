@@ -63,7 +63,7 @@ OPENS = {
 USUAL = {*(OPENS[name][0] for name in ("generate", "evaluate", "probe", "export", "embed", "train")), OPENS["train"][3]}
 READS_VALUES = {"compare": ["compare {run}", "compare {run} {run} --json"], "sync": ["sync outputs"]}
 """Commands that show what is recorded and make nothing of it; so does the dashboard, which has a test of its own."""
-READS_NO_RUN = {"check", "list"}
+READS_NO_RUN = {"check", "list", "schema"}
 
 
 @pytest.fixture(scope="module")

@@ -65,6 +65,11 @@ def fields_of(group: str, node: Mapping[str, Any]) -> Fields | None:
     return _fields(node["_target_"], slot_of(group)) if "_target_" in node else None
 
 
+def record_fields(target: str) -> Fields | None:
+    """Return what a mapping may hold that becomes a small dataclass."""
+    return _fields(target, Slot(()))
+
+
 def _fields(target: str, slot: Slot) -> Fields | None:
     taken, passed = arguments(target), slot.passed
     if taken is None:
@@ -137,7 +142,7 @@ class _Checker:
         if isinstance(value, list):
             return [self._part(f"{path}.{place}", group, entry) for place, entry in enumerate(value)]
         if isinstance(value, Mapping) and "_target_" not in value and (record := _record_of(kind)) is not None:
-            fields = _fields(record.target, Slot(()))
+            fields = record_fields(record.target)
             return value if fields is None else self._mapping(path, group, value, fields)
         if isinstance(value, Mapping) and "_target_" not in value:  # parts by name
             return {key: self._part(f"{path}.{key}", group, entry) for key, entry in value.items()}

@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "generate": ("generation", "what a finished run writes: greedy, drawn, by beams; for one prompt or many"),
     "export": ("export", "a finished run as safetensors, torch.export program or ONNX, checked and timed"),
     "sync": ("sync", "upload the runs that the W&B server has not seen yet, each once"),
+    "schema": ("schema", "a JSON schema of conf/, with which editors complete and check your YAML files"),
     "list": ("listing", "every group, and every choice with one line"),
 }
 INTERRUPTED = 130

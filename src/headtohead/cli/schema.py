@@ -1,0 +1,31 @@
+"""`h2h schema > headtohead.schema.json`: what an editor needs to complete and check YAML files while they are typed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from headtohead.cli.arguments import parse, parser
+from headtohead.cli.terminal import note, out
+
+_EPILOG = """\
+  h2h schema > headtohead.schema.json
+
+Then this line, the first of a YAML file of yours (a package header comes after it), makes editors with a YAML language
+server, such as VS Code with its YAML extension, complete and check the file:
+
+  # yaml-language-server: $schema=headtohead.schema.json
+"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Print the schema."""
+    taken = parser("schema", "Print a JSON schema of the YAML files in conf/ and of your own.", _EPILOG)
+    taken.set_defaults(multirun=False)
+    parse(taken, arguments)
+    from headtohead.building.json_schema import json_schema
+    from headtohead.studying.fields import KINDS
+
+    out(json.dumps(json_schema(KINDS), indent=1, ensure_ascii=False))
+    note("in the first line of a YAML file: # yaml-language-server: $schema=headtohead.schema.json")
+    return 0
