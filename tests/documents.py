@@ -99,6 +99,8 @@ def command_of(line: str) -> tuple[str, ...]:
         words = [word for word in shlex.split(line, comments=True) if word != "..."]
     except ValueError:  # an apostrophe of a sentence
         return ()
+    if ">" in words:  # where its output goes is no part of a command
+        words = words[: words.index(">")]
     for index, word in enumerate(words):
         if word in ("&&", "||", "|", ";"):
             return ()

@@ -16,7 +16,7 @@ from headtohead.cli import main
 from headtohead.studying.composing import Composer
 from headtohead.studying.planning import plan_of
 from headtohead.tracking.store import RunFolder
-from headtohead.training.checkpoints import load_weights
+from headtohead.training.checkpoints import load_best
 from studying.small_studies import small_study
 
 ROWS = ["data=sentence_grammar", "data.num_validation=16", "data.num_test=16", "task=classification"]
@@ -76,7 +76,7 @@ def test_a_run_in_epochs_is_recorded_rerun_and_resumed_in_steps(tmp_path: Path) 
     half = h2h.train(compose_checked("train", [*base, "trainer.max_epochs=2"]))
     rest = h2h.train(compose_checked("train", [f"resume_from={half.path}", "trainer.max_epochs=3"]))
     assert rest.progress.step == 12 and rest.metrics["test"] == whole.metrics["test"] and rest.path is not None
-    first, second = load_weights(whole.path), load_weights(rest.path)
+    first, second = load_best(whole.path)["model"], load_best(rest.path)["model"]
     assert all((held == second[name]).all() for name, held in first.items())
 
 

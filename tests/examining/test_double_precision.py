@@ -114,7 +114,6 @@ LOADERS = {
     "training/checkpoints.py": "the owner",
     "training/sharding.py": "into a model in the run's own format, whole or in parts",
     "training/strategies.py": "of optimizers",
-    "training/starting.py": "into a model in the run's own format",
     "examining/laws/forms.py": "from a model in memory",
     "examining/export/export.py": "into a copy of the exported model",
 }

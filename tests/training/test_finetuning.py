@@ -20,7 +20,7 @@ from headtohead.architectures.counting import counting, saved_bytes
 from headtohead.components.norms import BatchNorm
 from headtohead.components.positions.learned import Learned
 from headtohead.components.positions.shaw import Shaw
-from headtohead.training.checkpoints import load_weights
+from headtohead.training.checkpoints import load_best
 from headtohead.training.finetuning import Finetuning, Freeze, depths_of
 from headtohead.training.optimizers import adam, adamw, lion, muon, sgd
 from headtohead.training.run import train
@@ -108,9 +108,9 @@ def test_frozen_weights_are_bit_equal_after_training_and_the_others_are_not(
     tmp_path: Path, optimizer: Callable[[nn.Module], Optimizer]
 ) -> None:
     changes = {"make_model": drawn(1), "optimizer": optimizer, "max_steps": 4, "validate_every": 4}
-    before = load_weights(train(parts(tmp_path, **{**changes, "optimizer": partial(sgd, lr=0.0)})).path)
+    before = load_best(train(parts(tmp_path, **{**changes, "optimizer": partial(sgd, lr=0.0)})).path)["model"]
     record = train(parts(tmp_path, **changes))
-    after = load_weights(record.path)
+    after = load_best(record.path)["model"]
     stayed = {name for name in before if torch.equal(before[name], after[name])}
     assert stayed == names(drawn(1)(), learn=False)
     assert not any(name.startswith("update_norm/stack.blocks.0") for name in curves(record.path))
@@ -152,8 +152,8 @@ def test_splitting_groups_by_depth_keeps_every_parameter_and_its_decay(
 def test_the_rates_of_all_depths_follow_the_schedule(tmp_path: Path) -> None:
     """With a decay to next to nothing, only the head's first steps are seen."""
     changes = {"make_model": drawn("nothing"), "max_steps": 3, "validate_every": 3}
-    before = load_weights(train(parts(tmp_path, **{**changes, "optimizer": partial(sgd, lr=0.0)})).path)
-    after = load_weights(train(parts(tmp_path, finetuning=Finetuning(layer_decay=1e-12), **changes)).path)
+    before = load_best(train(parts(tmp_path, **{**changes, "optimizer": partial(sgd, lr=0.0)})).path)["model"]
+    after = load_best(train(parts(tmp_path, finetuning=Finetuning(layer_decay=1e-12), **changes)).path)["model"]
     moved = {name for name in before if not torch.allclose(before[name], after[name], atol=1e-9, rtol=0)}
     assert moved == {"head.weight"}
 

@@ -25,7 +25,7 @@ from headtohead.tasks.similarity import Similarity
 from headtohead.tasks.span_qa import SpanQuestionAnswering
 from headtohead.tasks.tagging import Tagging
 from headtohead.tracking.record import RunRecord
-from headtohead.training.checkpoints import load, load_weights
+from headtohead.training.checkpoints import load, load_best
 from headtohead.training.optimizers import adamw
 from headtohead.training.parts import Parts, Settings
 from headtohead.training.run import train
@@ -162,7 +162,7 @@ def test_what_is_shown_comes_from_the_averaged_weights_where_these_are_evaluated
     record = train(run)
     batch = run.data.split("validation").batch(np.arange(8))
     averaged = run.make_model().eval()
-    averaged.load_state_dict(load_weights(record.path))
+    averaged.load_state_dict(load_best(record.path)["model"])
     trained = run.make_model().eval()
     last = load(record.path / "checkpoints" / "last.ckpt")["state_dict"]
     trained.load_state_dict({name.removeprefix("model."): tensor for name, tensor in last.items()})

@@ -148,7 +148,7 @@ def _read(line: str, only: Collection[str] | None) -> tuple[Progress, str, float
 
 def _whole(text: str) -> int:
     if len(text) > _DIGITS:
-        raise ValueError("more digits than any count has")
+        raise UsageError("more digits than any count has")
     return int(text)
 
 

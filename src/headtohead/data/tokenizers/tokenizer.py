@@ -7,7 +7,7 @@ import itertools
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property, lru_cache
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -50,6 +50,10 @@ class Tokenizer:
     @property
     def dtype(self) -> np.dtype:
         return smallest_integer(self.vocab_size - 1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel to other processes without the tables that are made from the rest."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
     def byte_lengths(self) -> np.ndarray:
@@ -149,11 +153,11 @@ class Tokenizer:
 
     def _check(self) -> None:
         if self.kind not in get_args(TokenizerKind) or not isinstance(self.merges, str):
-            raise ValueError(f"kind is {self.kind!r}")
+            raise DataError(f"kind is {self.kind!r}")
         if any(
             not isinstance(number, int) for number in asdict(self.special).values() if not isinstance(number, tuple)
         ):
-            raise ValueError("the numbers of special tokens are no numbers")
+            raise DataError("the numbers of special tokens are no numbers")
         if self.kind == "char":
             self._id_of_code_point  # noqa: B018 - made once, and kept
         elif self.kind != "byte":
