@@ -132,7 +132,7 @@ def test_the_number_of_rows_is_that_of_the_data_of_the_run(overrides: list[str],
     ("arguments", "said"),
     [
         (["--shots", "0"], "task=multiple_choice reads data of kind labelled_text, and data=grammar_lm is language"),
-        (["--shots=-1", *DATA], "must be 0 or more"),
+        (["--shots=-1", *DATA], "must be at least 0"),
         (["--shots", "0", *DATA, "task.template=nothing"], "must hold {text}"),
         (["--shots", "99", *DATA], "rows of the train split that are learned from have"),
     ],

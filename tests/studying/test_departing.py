@@ -21,15 +21,19 @@ def book(tmp_path: Path) -> Path:
     return path
 
 
-def test_positions_are_asked_of_a_book(book: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["positions_extrapolation", "data=text", f"data.path={book}", "--plan", f"output_dir={book.parent}"]
-    assert main(["study", *arguments[:3], "--plan"]) == 0
-    told = capsys.readouterr()
-    assert "data.num_train=4000" in told.err and "no longer the question of study positions_extrapolation" in told.err
-    study = read_study("positions_extrapolation", arguments[1:3])
+def test_positions_are_asked_of_a_book(book: Path) -> None:
+    study = read_study("positions_extrapolation", ["data=text", f"data.path={book}"])
+    assert any("data.num_train=4000" in sentence for sentence in study.departures)
+    assert "no longer the question of study positions_extrapolation" in study.departures[0]
     assert not study.expected and len(study.departures) == 2
     config = compose_checked("train", overrides_of(study, "rotary", 0))
     assert config["data"]["path"] == str(book) and config["data"]["context_length"] == 64
+
+
+@pytest.mark.slow
+def test_the_command_says_what_is_left_out(book: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", "positions_extrapolation", "data=text", f"data.path={book}", "--plan"]) == 0
+    assert "data.num_train=4000" in capsys.readouterr().err
 
 
 def test_what_stays_the_same_question_keeps_its_expectations() -> None:
