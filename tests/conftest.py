@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import gettempdir
 
 import pytest
+import torch
 
 import shape_checks
 from process_law import noted_processes
@@ -33,6 +34,9 @@ gc.disable()
 os.environ["HEADTOHEAD_CACHE"] = str(Path(gettempdir()) / f"headtohead-tests-{os.getpid()}")
 # Nor is the user's own key made or read, nor their list of trusted packages.
 os.environ["XDG_CONFIG_HOME"] = str(Path(gettempdir()) / f"headtohead-settings-{os.getpid()}")
+# Where there is no CUDA, torch.manual_seed keeps each seed for it with a text of the whole stack, a millisecond a time.
+if not torch.cuda.is_available():
+    setattr(torch, "manual_seed", torch.default_generator.manual_seed)  # noqa: B010
 # pytest-xdist gives its workers a terminal of 80 columns, and output to a file or a pipe is as wide as COLUMNS says.
 os.environ.pop("COLUMNS", None)
 # A shell starts what it puts in the background with Ctrl-C ignored, and what tests start would inherit that.

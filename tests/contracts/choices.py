@@ -45,11 +45,14 @@ def _content(group: str, name: str) -> dict[str, Any]:
 
 def slow_twin(mixer: partial) -> partial | None:
     """The class of the same name and options in mixers/reference, where the mixer has one."""
-    fast = mixer.func
+    twin = _twin_of(mixer.func)
+    return None if twin is None else partial(twin, *mixer.args, **mixer.keywords)
+
+
+@cache
+def _twin_of(fast: type) -> type | None:
     module = fast.__module__.replace(".mixers.", ".mixers.reference.")
-    if find_spec(module) is None:
-        return None
-    return partial(target(f"{module}.{fast.__qualname__}"), *mixer.args, **mixer.keywords)
+    return None if find_spec(module) is None else target(f"{module}.{fast.__qualname__}")
 
 
 def can_look(mixer: partial, *, causal: bool) -> bool:
