@@ -169,3 +169,14 @@ def test_the_command_shows_a_table_and_names_the_files(tmp_path: Path, capsys: p
     assert main(["export", str(run.folder), "--to", "safetensors", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["inputs"] == ["tokens"]
     assert main(["export", str(run.folder), "--to", "pickle"]) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["safetensors", "torch", "onnx"])
+def test_a_run_in_64_bits_is_exported_or_refused_with_what_is_missing(form: Form, tmp_path: Path) -> None:
+    run = fresh_run(tmp_path, *CHAR, "precision=64-true")
+    if form == "onnx":
+        with pytest.raises(ConfigurationError, match=r"onnxruntime has no \w+ in float64: use --to torch"):
+            export(run, form)
+    else:
+        assert all(row.difference < 1e-12 for row in export(run, form).rows)

@@ -149,7 +149,11 @@ def _onnx(
         ) from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
-    session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    try:
+        session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime has a kind of error for each trouble, and no kind for all
+        file.unlink()
+        raise ConfigurationError(_unopened(error, model)) from error
 
     def run(inputs: Mapping[str, Tensor]) -> Tensor:
         return torch.from_numpy(session.run(None, {name: inputs[name].numpy() for name in names})[0])
@@ -164,6 +168,14 @@ def _untranslated(error: Exception, program: ExportedProgram, model: Architectur
         return f"the ONNX exporter cannot translate {part_in(error, model) or 'this model'}"
     part = part_with(unknown[1], program, model) or "this model"
     return f"ONNX has no operation for what {part} computes ({unknown[1]})"
+
+
+def _unopened(error: Exception, model: Architecture) -> str:
+    """Say why onnxruntime does not open what the exporter wrote."""
+    kind = str(next(model.parameters()).dtype).removeprefix("torch.")
+    missing = re.search(r"implementation for (\w+)\(", str(error))
+    what = f"has no {missing[1]} in {kind}" if missing else f"does not open it ({str(error).splitlines()[0][:200]})"
+    return f"onnxruntime {what}: use --to torch or --to safetensors, or a run with precision=32-true"
 
 
 _Writer = Callable[[Architecture, Mapping[str, int | None], Path, tuple[str, ...]], tuple[Path, Runs]]
