@@ -43,6 +43,13 @@ def new_run(outputs: Path, **fields: Any) -> tuple[RunRecord, RunFolder]:
     return record, folder
 
 
+def wandb_id(folder: RunFolder) -> str:
+    """As the record has it."""
+    found = folder.read_record_as_written().wandb.id
+    assert found is not None
+    return found
+
+
 def log_steps(tracker: Tracker, folder: RunFolder, steps: range, value: float = 1.0) -> None:
     for step in steps:
         progress = Progress(step, 0, step * 10, step * 1e6, step * 0.5)

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from headtohead.building.configuration import compose_checked
+from headtohead.building.content import run_id
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.rerunning import rerun
-from headtohead.studying.cells import run_id
 from headtohead.tracking.record import RunRecord
 from headtohead.tracking.store import RunFolder
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from headtohead.building.content import run_id
 from headtohead.cli import main
-from headtohead.studying.cells import run_id
 from headtohead.tracking.store import find_runs
 from studying.small_studies import TINY
 

@@ -11,10 +11,10 @@ import pytest
 
 from headtohead.building.combining import combinations
 from headtohead.building.configuration import compose_checked
+from headtohead.building.content import run_id
 from headtohead.building.errors import ConfigurationError
 from headtohead.cli import main
 from headtohead.files.liveness import Owner
-from headtohead.studying.cells import run_id
 from headtohead.studying.multirun import Multirun, planned
 from headtohead.tracking.record import Place, RunRecord
 from headtohead.tracking.store import RunFolder, find_runs

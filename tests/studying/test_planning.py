@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from small_studies import TINY, plan_without_models, small_study
 
+from headtohead.building.content import run_id
 from headtohead.building.errors import ConfigurationError
-from headtohead.studying.cells import overrides_of, run_id
+from headtohead.studying.cells import overrides_of
 from headtohead.studying.planning import Plan, plan_of, shard_of
 from headtohead.studying.registering import Registered
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from small_studies import write_run
 
-from headtohead.studying.cells import run_id
-from headtohead.studying.starts import start_content
+from headtohead.building.content import run_id
+from headtohead.building.start_content import start_content
 
 CONFIG: dict[str, Any] = {"trainer": {"max_steps": 4}, "seed": 0}
 

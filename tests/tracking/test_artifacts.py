@@ -15,7 +15,7 @@ from headtohead.tracking.store import RunFolder
 from headtohead.tracking.syncing import pending, runs_with_files
 from headtohead.tracking.uploading import upload
 from headtohead.tracking.wandb import start
-from run_folders import log_steps, new_run, told
+from run_folders import log_steps, new_run, told, wandb_id
 from wandb_server import WandbServer
 
 ASKED = {"artifacts": ["record", "checkpoint"], "artifact_days": 7.0, "finish_timeout": 15.0, "system_metrics": False}
@@ -44,7 +44,7 @@ def check(server: WandbServer, folder: RunFolder) -> None:
         f"checkpoint-{folder.id}": 7 * 86400,
     }
     assert all(artifact.is_whole for artifact in server.artifacts.held.values())
-    run = server.runs[folder.id]
+    run = server.runs[wandb_id(folder)]
     files = run.files
     best = files[f"artifacts/checkpoint-{folder.id}/best.ckpt"]
     assert best == (folder.checkpoints / "best.ckpt").read_bytes()
@@ -102,8 +102,8 @@ def test_server_that_fails_at_the_artifacts_delays_the_end_by_its_time_and_no_mo
     server.behaviour = "healthy"
     (waiting,) = [what for run, at in runs_with_files(tmp_path) for what in pending(run, at)]
     assert upload(waiting, timeout=60).trouble is None
-    assert server.runs[folder.id].steps("train/loss") == [0, 1, 2]
-    assert f"artifacts/checkpoint-{folder.id}/best.ckpt" in server.runs[folder.id].files
+    assert server.runs[wandb_id(folder)].steps("train/loss") == [0, 1, 2]
+    assert f"artifacts/checkpoint-{folder.id}/best.ckpt" in server.runs[wandb_id(folder)].files
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headtohead.tracking.store import RunFolder, find_runs
+from run_folders import wandb_id
 from wandb_server import ServedRun, WandbServer
 from wandb_trainings import TINY, Terminal
 
@@ -91,7 +92,7 @@ def test_killed_online_run_goes_on_under_its_id_with_every_row_once(
     server.close()
 
     assert done.returncode == 0, done.stderr
-    assert list(server.runs) == [the_run(tmp_path).id]
+    assert list(server.runs) == [wandb_id(the_run(tmp_path))]
     (run,) = server.runs.values()
     check(tmp_path, run, undisturbed)
     assert server.unknown == []
@@ -108,7 +109,7 @@ def test_killed_offline_run_is_uploaded_as_one_run_with_every_row_once(
     synced = terminal.h2h(tmp_path, server.environment, "sync")
     server.close()
     assert synced.stdout.endswith("1 run uploaded, 0 there already\n"), synced.stdout + synced.stderr
-    assert list(server.runs) == [the_run(tmp_path).id]
+    assert list(server.runs) == [wandb_id(the_run(tmp_path))]
     (run,) = server.runs.values()
     check(tmp_path, run, undisturbed)
     assert server.unknown == []

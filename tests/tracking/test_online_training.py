@@ -60,7 +60,7 @@ def test_a_run_arrives_as_its_record_tells_it(tmp_path: Path, server: WandbServe
     assert training.exit_code == 0, training.said
     assert training.said.count("W&B is online") == 1
     record, (run,) = training.record, server.runs.values()
-    assert (record.wandb.mode, record.wandb.url) == ("online", f"{server.url}/me/headtohead/runs/{record.id}")
+    assert (record.wandb.mode, record.wandb.url) == ("online", f"{server.url}/me/headtohead/runs/{record.wandb.id}")
     assert (run.exit_code, run.summary["status"]) == (0, "finished")
 
     sent, told = arrived(server), recorded(training)
@@ -80,11 +80,13 @@ def test_a_run_arrives_as_its_record_tells_it(tmp_path: Path, server: WandbServe
     config = run.config
     assert config.pop("environment")["packages"] == record.environment.packages
     assert config.pop("arm") == record.name
+    assert config.pop("content_hash") == record.content_hash
     assert config == without_empty({**record.config, "output_dir": "~/outputs"})
     assert config["model"]["mixer"]["_target_"].endswith("SoftmaxAttention")
     assert config["optimizer"]["lr"] == 1e-5
     assert (run.first["groupName"], run.first["jobType"]) == ("idea", "train")
-    assert run.first["tags"] == ["mine", "decoder_only", "softmax_attention", "rotary", "layer_norm"]
+    parts = ["decoder_only", "softmax_attention", "rotary", "layer_norm"]
+    assert run.first["tags"] == ["mine", *parts, f"content-{record.content_hash}"]
 
     checkpoint = run.files[f"artifacts/checkpoint-{record.id}/best.ckpt"]
     assert checkpoint == (training.folder.checkpoints / "best.ckpt").read_bytes()
@@ -101,7 +103,7 @@ def test_processes_that_train_together_make_one_run(tmp_path: Path, server: Wand
     training = train(tmp_path, server.environment, *together)
 
     assert training.exit_code == 0, training.said
-    assert list(server.runs) == [training.record.id]
+    assert list(server.runs) == [training.record.wandb.id]
     (run,) = server.runs.values()
     assert run.steps("train/loss") == list(range(1, STEPS + 1))
     assert arrived(server).keys() == recorded(training).keys()

@@ -261,11 +261,18 @@ def test_a_record_of_version_3_knows_what_its_results_are_by_their_names() -> No
     written = json.loads(
         to_json(RunRecord(id="a-1", metrics={"validation": {}, "test": {"exact_match": 0.5, "f1": 0.6}}))
     )
-    del written["scales"]
+    del written["scales"], written["content_hash"], written["wandb"]["folder"]
     record = from_json(json.dumps({**written, "schema_version": 3}))
     assert record.metric("exact_match") == OF_QUESTIONS, "beside an F1 it compares texts"
     assert record.metric("f1") == F1 and record.metric("recall@10") == RECALL
     assert record.metric("top1_acc") is not None and record.metric("speed") is None
+
+
+def test_a_record_of_version_4_keeps_its_id_on_wandb_and_has_no_content() -> None:
+    written = json.loads(to_json(full_record()))
+    del written["content_hash"], written["wandb"]["folder"]
+    record = from_json(json.dumps({**written, "schema_version": 4}))
+    assert (record.wandb.id, record.wandb.folder, record.content_hash) == ("tiny", None, None)
 
 
 def test_a_metric_comes_back_from_a_record_as_it_was() -> None:

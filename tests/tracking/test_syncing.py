@@ -14,7 +14,7 @@ from headtohead.tracking.store import RunFolder
 from headtohead.tracking.syncing import pending, runs_with_files
 from headtohead.tracking.uploading import upload
 from headtohead.tracking.wandb import start
-from run_folders import IMPATIENT, NUMBERS, OFFLINE, log_steps, new_run
+from run_folders import IMPATIENT, NUMBERS, OFFLINE, log_steps, new_run, wandb_id
 from wandb_server import WandbServer
 
 
@@ -45,13 +45,13 @@ def test_wandbs_own_command_uploads_our_folders_and_neither_sends_what_the_other
 ) -> None:
     first, second = offline(tmp_path), offline(tmp_path)
     said = wandb_sync(*map(str, first.wandb.glob("offline-run-*")))
-    assert f"{server.url}/me/headtohead/runs/{first.id}" in said
+    assert f"{server.url}/me/headtohead/runs/{wandb_id(first)}" in said
     assert uploaded(tmp_path) == [None]
-    assert server.runs.keys() == {first.id, second.id}
+    assert server.runs.keys() == {wandb_id(first), wandb_id(second)}
     assert "No runs to sync" in wandb_sync(*map(str, tmp_path.glob("*/*/wandb/offline-run-*")))
     assert uploaded(tmp_path) == []
     for folder in (first, second):
-        run = server.runs[folder.id]
+        run = server.runs[wandb_id(folder)]
         assert (run.steps("train/loss"), run.exit_code, run.summary["status"]) == ([0, 1, 2, 3], 0, "finished")
 
 
@@ -61,23 +61,23 @@ def test_of_an_online_run_whose_server_failed_the_rest_is_uploaded(tmp_path: Pat
     tracker = start(IMPATIENT, record, folder)
     log_steps(tracker, folder, range(3))
     deadline = time.monotonic() + 30
-    while len(server.runs[folder.id].history) < 3:
+    while len(server.runs[wandb_id(folder)].history) < 3:
         assert time.monotonic() < deadline
         time.sleep(0.1)
     server.behaviour = "refuses"
     log_steps(tracker, folder, range(3, 9))
     tracker.finish("finished")
-    assert server.runs[folder.id].steps("train/loss") == [0, 1, 2]
+    assert server.runs[wandb_id(folder)].steps("train/loss") == [0, 1, 2]
 
     server.behaviour = "healthy"
     assert uploaded(tmp_path) == [None]
-    run = server.runs[folder.id]
+    run = server.runs[wandb_id(folder)]
     assert (run.steps("train/loss"), run.exit_code, run.summary["status"]) == (list(range(9)), 0, "finished")
 
 
 @pytest.mark.process
 def test_a_killed_run_that_nobody_resumes_is_uploaded_as_far_as_it_came(tmp_path: Path, server: WandbServer) -> None:
-    code = NUMBERS + "print(folder.id, flush=True)\ntime.sleep(60)\n"
+    code = NUMBERS + "print(record.wandb.id, flush=True)\ntime.sleep(60)\n"
     offline = {**os.environ, "WANDB_MODE": "offline"}
     command = [sys.executable, "-c", code, str(tmp_path)]
     with subprocess.Popen(command, env=offline, stdout=subprocess.PIPE, text=True) as process:

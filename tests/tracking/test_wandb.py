@@ -20,7 +20,7 @@ from headtohead.tracking.record import Progress
 from headtohead.tracking.store import RunFolder
 from headtohead.tracking.tracker import NoTracker, Tracker
 from headtohead.tracking.wandb import WandbTracker, start
-from run_folders import IMPATIENT, NUMBERS, OFFLINE, history, log_steps, new_run, told, written
+from run_folders import IMPATIENT, NUMBERS, OFFLINE, history, log_steps, new_run, told, wandb_id, written
 from wandb_server import WandbServer
 
 
@@ -67,7 +67,7 @@ def test_an_offline_run_says_what_it_is_and_keeps_its_config_nested(
     assert len(told(caplog)) == 1
     assert "W&B is offline (not logged in" in told(caplog)[0]
     assert f"upload with `h2h sync {os.path.relpath(folder.path)}`" in told(caplog)[0]
-    assert (record.wandb.mode, record.wandb.id, record.wandb.url) == ("offline", folder.id, None)
+    assert (record.wandb.mode, record.wandb.id, record.wandb.url) == ("offline", wandb_id(folder), None)
     assert (folder.path / (record.wandb.directory or "")).resolve() == directory_of(tracker).resolve()
     lines = written(directory_of(tracker))
     run = next(line["run"] for line in lines if line["type"] == "run")
@@ -76,7 +76,7 @@ def test_an_offline_run_says_what_it_is_and_keeps_its_config_nested(
     assert logged["optimizer"] == config["optimizer"]
     assert logged["tracking"] == {"api_key": "***"}
     assert logged["data"] == {"path": "~/text.txt"}
-    assert (run["display_name"], run["run_id"], run["run_group"]) == ("tiny run", folder.id, "study")
+    assert (run["display_name"], run["run_id"], run["run_group"]) == ("tiny run", wandb_id(folder), "study")
     assert (run["job_type"], run["notes"], run["git"]["commit"]) == ("train", "why", "c0ffee")
     assert run["tags"] == ["decoder", "x" * 64]
     assert not run.get("host")
@@ -183,7 +183,6 @@ def test_an_offline_run_that_is_resumed_leaves_one_file_with_every_step_once(tmp
     rows = history(directory_of(tracker))
     assert steps(rows) == list(range(10))
     assert [row["item"]["train/loss"] for row in rows] == [1.0] * 5 + [2.0] * 5
-    assert record.wandb.id == folder.id
     assert list(folder.wandb.glob("offline-run-*")) == [directory_of(tracker)]
     assert len(list((folder.wandb / "superseded").iterdir())) == 1
 
@@ -196,9 +195,9 @@ def test_an_online_run_arrives_whole(tmp_path: Path, server: WandbServer) -> Non
     tracker.images(Progress(5), {"attention/layer_0": np.eye(4)})
     tracker.finish("finished")
 
-    run = server.runs[folder.id]
+    run = server.runs[wandb_id(folder)]
     assert record.wandb.mode == "online"
-    assert record.wandb.url == f"{server.url}/me/headtohead/runs/{folder.id}"
+    assert record.wandb.url == f"{server.url}/me/headtohead/runs/{wandb_id(folder)}"
     assert run.steps("train/loss") == [0, 1, 2, 3, 4]
     assert run.config["model"] == {"d_model": 64}
     assert (run.first["groupName"], run.first["tags"], run.first["program"]) == ("study", ["a"], "h2h")
@@ -218,7 +217,7 @@ def test_nothing_sent_names_the_host_the_user_or_the_environment(
     time.sleep(1)  # the machine is measured at once, and then every 15 s
     tracker.finish("finished")
 
-    run = server.runs[folder.id]
+    run = server.runs[wandb_id(folder)]
     sent = b"".join(server.bodies).decode(errors="replace")
     assert "do-not-send-me" not in sent
     assert "nor-me" not in sent
@@ -243,9 +242,9 @@ def test_an_online_run_that_is_resumed_continues_the_same_run_with_every_step_on
     log_steps(tracker, folder, range(5, 12))
     tracker.finish("finished")
 
-    assert list(server.runs) == [folder.id]
-    assert server.runs[folder.id].steps("train/loss") == list(range(12))
-    assert record.wandb.id == folder.id
+    assert list(server.runs) == [record.wandb.id]
+    assert server.runs[wandb_id(folder)].steps("train/loss") == list(range(12))
+    assert record.wandb.id == wandb_id(folder) != folder.id
 
 
 @pytest.mark.process
@@ -263,7 +262,7 @@ def test_rows_that_never_reached_the_server_are_sent_on_a_resume(tmp_path: Path,
     log_steps(tracker, folder, range(6, 8))
     tracker.finish("finished")
 
-    assert server.runs[folder.id].steps("train/loss") == list(range(8))
+    assert server.runs[wandb_id(folder)].steps("train/loss") == list(range(8))
 
 
 @pytest.mark.process
@@ -279,5 +278,5 @@ def test_a_run_begun_offline_and_resumed_online_arrives_whole(tmp_path: Path, se
     log_steps(tracker, folder, range(4, 6))
     tracker.finish("finished")
 
-    assert server.runs[folder.id].steps("train/loss") == list(range(6))
+    assert server.runs[wandb_id(folder)].steps("train/loss") == list(range(6))
     assert not list(folder.wandb.glob("offline-run-*"))

@@ -13,7 +13,9 @@ from headtohead.tracking.wandb_runs import summary_of
 from wandb_server import ServedRun, WandbServer
 
 
-def record_of(arm: str, seed: int, loss: float, *, wandb_id: str | None = None) -> RunRecord:
+def record_of(
+    arm: str, seed: int, loss: float, *, wandb_id: str | None = None, content: str | None = None
+) -> RunRecord:
     return RunRecord(
         id=f"{arm}-{seed}",
         name=f"{arm}-s{seed}",
@@ -22,6 +24,7 @@ def record_of(arm: str, seed: int, loss: float, *, wandb_id: str | None = None) 
         metrics={"validation": {"loss": loss + 1}, "test": {"loss": loss}},
         comparability=Comparability(tokenizer="char", loss_normalisation="mean"),
         wandb=WandbLink(wandb_id),
+        content_hash=content,
     )
 
 
@@ -31,7 +34,9 @@ def on_disk(outputs: Path, record: RunRecord) -> None:
 
 
 def in_wandb(server: WandbServer, record: RunRecord, *, project: str = "p") -> None:
-    config = {"seed": {"value": record.seed}, "environment": {"value": {"packages": {"torch": "2"}}}}
+    config: dict[str, object] = {"seed": {"value": record.seed}, "environment": {"value": {"packages": {"torch": "2"}}}}
+    if record.content_hash:
+        config["content_hash"] = {"value": record.content_hash}
     sent = {"project": project, "displayName": record.name, "config": json.dumps(config), "groupName": "recall"}
     summary = {**summary_of(record), "status": record.status}
     server.runs[record.wandb.id or record.id] = ServedRun([sent], summary=summary, exit_code=0)
@@ -56,3 +61,21 @@ def test_a_run_that_is_on_disk_and_in_wandb_counts_once_by_its_record(
     assert verdict["difference"] == pytest.approx((1.81 + 1.84 + 1.76) / 3 - 2.0)
     assert "wandb:me/p/groups/recall: 2 of these runs are among the others already, and counted once" in told["remarks"]
     assert "wandb:me/p/agents-1: 1 of these runs is among the others already, and counted once" in told["remarks"]
+
+
+@pytest.mark.process
+def test_one_content_that_two_people_trained_counts_once(
+    tmp_path: Path, server: WandbServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed in range(3):
+        on_disk(tmp_path / "runs", record_of("attention", seed, 2.0 + seed / 100, wandb_id=f"a{seed}"))
+        for person, loss in (("mine", 1.8), ("hers", 1.8)):
+            name = f"{person}-{seed}"
+            in_wandb(server, record_of("mamba", seed, loss + seed / 90, wandb_id=name, content=f"c{seed}"))
+
+    assert main(["compare", "wandb:me/p/groups/recall", str(tmp_path), "--against", "attention", "--json"]) == 0
+
+    told = json.loads(capsys.readouterr().out)
+    (verdict,) = told["verdicts"]
+    assert (verdict["arm"], verdict["seeds"]) == ("mamba", [0, 1, 2])
+    assert "wandb:me/p/groups/recall: 3 of these runs are among the others already, and counted once" in told["remarks"]

@@ -82,7 +82,7 @@ def test_a_run_whose_server_was_lost_is_resumed_offline_with_every_step(tmp_path
     tracker.finish("finished")
 
     assert isinstance(tracker, WandbTracker)
-    assert (record.wandb.mode, record.wandb.id) == ("offline", folder.id)
+    assert (record.wandb.mode, record.wandb.id) == ("offline", wandb_id(folder))
     assert [row["item"]["trainer/global_step"] for row in history(tracker.directory)] == list(range(7))
 
 

@@ -14,6 +14,7 @@ import torch
 
 from headtohead.architectures.contracts import Architecture, InputSize
 from headtohead.architectures.costs import Ledger, ledger
+from headtohead.building.content import run_id
 from headtohead.building.data_fit import check_kind, fit
 from headtohead.building.epochs import in_steps
 from headtohead.building.errors import ConfigurationError
@@ -219,6 +220,7 @@ def _identity(config: Mapping[str, Any]) -> Identity:
         group=config["group"],
         tags=tuple(config["tags"]),
         notes=config["notes"],
+        content_hash=run_id(config),
         output_dir=Path(config["output_dir"]),
         init_from=origin_of(init) if init else None,
         resume_from=Path(resume) if resume else None,

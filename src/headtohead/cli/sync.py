@@ -12,6 +12,7 @@ from headtohead.errors import UsageError
 from headtohead.ranges import Seconds
 from headtohead.tracking.syncing import Pending, pending, runs_with_files
 from headtohead.tracking.uploading import check_server, upload
+from headtohead.tracking.wandb_identity import original_of
 
 _EXAMPLES = """\
 examples:
@@ -65,6 +66,9 @@ def _found(roots: Sequence[Path]) -> tuple[list[Pending], int]:
         for folder, files in runs_with_files(root):
             if folder.is_live():
                 note(f"left out {os.path.relpath(folder.path)}: it is still running")
+                continue
+            if original := original_of(folder.path, folder.read_record_as_written().wandb):
+                note(f"left out {os.path.relpath(folder.path)}: a copy of {os.path.relpath(original)}")
                 continue
             found = pending(folder, files)
             held += not found

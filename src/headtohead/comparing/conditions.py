@@ -17,7 +17,9 @@ from headtohead.tracking.record import Comparability, Environment, RunRecord
 CONDITIONS = ("config", "data", "budget", "comparability", "environment")
 """Fields of a record that say under what conditions a run was made."""
 OUTCOMES: Mapping[str, str] = {
-    **dict.fromkeys(("id", "name", "group", "tags", "notes", "wandb", "links", "path", "schema_version"), "a name"),
+    **dict.fromkeys(
+        ("id", "name", "group", "tags", "notes", "wandb", "links", "path", "schema_version", "content_hash"), "a name"
+    ),
     **dict.fromkeys(("job_type", "place"), "it says which runs are compared"),
     **dict.fromkeys(("seed", "seeds"), "seeds pair the runs of arms"),
     **dict.fromkeys(("metrics", "cannot", "selection", "status", "reason"), "a result"),

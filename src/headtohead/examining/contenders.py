@@ -96,13 +96,26 @@ def _in_wandb(address: str, columns: Columns) -> tuple[list[RunRecord], list[str
 
 
 def _merge(served: Mapping[str, Sequence[RunRecord]], found: Contenders) -> None:
-    """A run that is on disk too counts once, by its record, which tells more; so does one of two addresses."""
-    known = {record.wandb.id or record.id for record in found.records}
+    """A run that is on disk too counts once, by its record, which tells more; so does one of two addresses, and one
+    that was run twice."""
+    ids = {record.wandb.id or record.id for record in found.records}
+    contents = {_content(record) for record in found.records if record.status == "finished"}
     for address, records in served.items():
-        new = [record for record in records if record.id not in known]
+        new = []
+        for record in sorted(records, key=lambda record: record.status != "finished"):
+            content = _content(record)
+            if record.id in ids or (content is not None and content in contents):
+                continue
+            new.append(record)
+            ids.add(record.id)
+            contents |= {content} if record.status == "finished" else set()
         twice = len(records) - len(new)
         if twice:
             counted = "1 of these runs is" if twice == 1 else f"{twice} of these runs are"
             found.remarks.append(f"{address}: {counted} among the others already, and counted once")
         found.records += new
-        known |= {record.id for record in new}
+
+
+def _content(record: RunRecord) -> tuple[str, str] | None:
+    """Return what two W&B runs of one arm share that two people, or two studies, made; None where it is not known."""
+    return None if record.content_hash is None else (record.content_hash, record.place.arm or record.name)

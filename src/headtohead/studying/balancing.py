@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headtohead.building.content import run_id
 from headtohead.building.errors import ConfigurationError
-from headtohead.studying.cells import run_id
 from headtohead.studying.study import Study
 
 if TYPE_CHECKING:

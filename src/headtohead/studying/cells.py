@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from headtohead.building.content import run_id
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.overrides import key_of
-from headtohead.comparing.conditions import COSMETIC, NAMES_AND_PLACES
 from headtohead.studying.composing import Composer
 from headtohead.studying.foundations import FIELD, Start, without_foundation
-from headtohead.studying.starts import start_content
 from headtohead.studying.study import SPLIT_FIELD, Study
 from headtohead.tracking.record import Place
 
-_NOT_OF_THE_TRAINING = (*COSMETIC, "threads", "max_epochs")
-"""Sums over other numbers of threads round otherwise, and that makes no other run; epochs are counted in steps."""
-_ID_LENGTH = 12
 _IN_STEPS = ("schedule.warmup", "schedule.decay")
 """Numbers of steps where they are not below 1."""
 
@@ -142,20 +136,3 @@ def shortened(config: Mapping[str, Any], steps: int) -> tuple[str, ...]:
         if (value := config["schedule"].get(path.partition(".")[2])) is not None and value >= 1
     ]
     return (f"trainer.max_steps={steps}", f"trainer.validate_every={validate_every}", *counted)
-
-
-def run_id(config: Mapping[str, Any]) -> str:
-    """A hash of what decides the result: the resolved configuration, its seed and the weights it starts from in it,
-    without names and paths."""
-    decides = deciding(config)
-    if (origin := decides.get(FIELD)) is not None:
-        decides[FIELD] = start_content(origin)
-    text = json.dumps(decides, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH]
-
-
-def deciding(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a configuration that decides the result."""
-    trainer = {key: value for key, value in config["trainer"].items() if key not in _NOT_OF_THE_TRAINING}
-    kept = {key: value for key, value in config.items() if key not in NAMES_AND_PLACES}
-    return {**kept, "trainer": trainer}

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headtohead.building.content import run_id
 from headtohead.building.errors import ConfigurationError
-from headtohead.studying.cells import Cell, run_id
+from headtohead.studying.cells import Cell
 from headtohead.studying.work import Work
 from headtohead.tracking.record import Place
 from headtohead.tracking.store import slug

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from headtohead.building.content import deciding, run_id
 from headtohead.files.reading import DamagedFile, read_object
 from headtohead.files.writing import replace_text
-from headtohead.studying.cells import deciding, run_id
 from headtohead.studying.foundations import FIELD, foundation_of
 from headtohead.studying.planning import Plan
 from headtohead.studying.running import is_done

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from headtohead.studying.cells import run_id
+from headtohead.building.content import run_id
 from headtohead.studying.running import record_of
 from headtohead.tracking.record import RunRecord, Status
 from headtohead.tracking.store import slug

@@ -18,7 +18,7 @@ from headtohead.tracking.moved import as_named_now
 from headtohead.tracking.secrets import mask_secrets
 from headtohead.tracking.strict_json import RecordError, decode, encode, shortened
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 _OF_A_STUDY = re.compile(r"(?P<arm>.+)-s(?P<seed>\d+)")
 
 
@@ -44,7 +44,14 @@ def _with_scales(data: dict[str, Any]) -> dict[str, Any]:
     return {**data, "scales": {OF_QUESTIONS.name: encode(OF_QUESTIONS, "record.scales")} if questions else {}}
 
 
-MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_place, 2: _with_data, 3: _with_scales}
+def _with_content(data: dict[str, Any]) -> dict[str, Any]:
+    """To version 5: version 4 had the content of some runs in their id, and that was the id on W&B too."""
+    return {**data, "content_hash": None, "wandb": {**data["wandb"], "folder": None}}
+
+
+MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    1: _with_place, 2: _with_data, 3: _with_scales, 4: _with_content,
+}  # fmt: skip
 """From a schema version to the next: raw JSON of version n in, raw JSON of version n + 1 out."""
 
 FOUNDATION = "foundation"
@@ -149,6 +156,8 @@ class WandbLink:
     url: str | None = None
     directory: str | None = None
     """W&B's files, relative to the run folder."""
+    folder: str | None = None
+    """The run folder that writes to this id."""
 
 
 @dataclass
@@ -166,6 +175,8 @@ class RunRecord:
     seed: int = 0
     seeds: Seeds = field(default_factory=Seeds)
     config: dict[str, Any] = field(default_factory=dict)
+    content_hash: str | None = None
+    """Of what decides the result: runs with the same one are repetitions of each other."""
     data: dict[str, Any] = field(default_factory=dict)
     """Where its rows were published: set, subset, revision (as resolved), licence; empty for rows of one's own."""
     costs: dict[str, Any] = field(default_factory=dict)

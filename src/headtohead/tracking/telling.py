@@ -8,7 +8,7 @@ from typing import Any
 from headtohead.tracking.agent import sweep_id
 from headtohead.tracking.record import RunRecord
 
-BESIDE = ("arm", "place", "environment")
+BESIDE = ("arm", "place", "content_hash", "environment")
 """What stands in W&B's configuration of a run besides its own."""
 _MIXER, _OF_A_PATTERN = "model/mixer", "model/mixer@"
 _TAGGED = ("model", _MIXER, "model/position", "model/norm")
@@ -19,7 +19,9 @@ _LONGEST_TAG = 64  # W&B's limit
 def beside_config(record: RunRecord) -> dict[str, Any]:
     """`arm` is what `h2h compare` calls one, in every run; the place in a study where there is one."""
     place = {"place": asdict(record.place)} if record.place.arm else {}
-    return {"arm": record.place.arm or record.name or record.id, **place, "environment": asdict(record.environment)}
+    content = {"content_hash": record.content_hash} if record.content_hash else {}
+    arm = record.place.arm or record.name or record.id
+    return {"arm": arm, **place, **content, "environment": asdict(record.environment)}
 
 
 def group_of(record: RunRecord) -> str:
@@ -35,12 +37,13 @@ def job_of(record: RunRecord) -> str:
 
 
 def tags_of(record: RunRecord) -> list[str]:
-    """The user's own, and the family with its main parts, all mixers of a pattern among them; each once."""
+    """The user's own, the family with its main parts (all mixers of a pattern among them), the content; each once."""
     choices: dict[str, Any] = record.config.get("choices") or {}
     mixed = {group: choice for group, choice in choices.items() if group.startswith(_OF_A_PATTERN)}
     groups = [name for group in _TAGGED for name in (mixed if mixed and group == _MIXER else (group,))]
     parts = [_tag(group, str(choices[group])) for group in groups if choices.get(group)]
-    return list(dict.fromkeys(tag[:_LONGEST_TAG] for tag in (*record.tags, *parts) if tag))
+    content = [f"content-{record.content_hash}"] if record.content_hash else []
+    return list(dict.fromkeys(tag[:_LONGEST_TAG] for tag in (*record.tags, *parts, *content) if tag))
 
 
 def _tag(group: str, choice: str) -> str:

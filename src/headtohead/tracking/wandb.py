@@ -24,6 +24,7 @@ from headtohead.tracking.telling import beside_config, group_of, job_of, tags_of
 from headtohead.tracking.tracker import NoTracker, Tracker
 from headtohead.tracking.uploading import upload_from
 from headtohead.tracking.wandb_files import ALL_ROWS
+from headtohead.tracking.wandb_identity import settle_id
 from headtohead.tracking.wandb_rows import define_axes, send
 from headtohead.tracking.wandb_runs import summary_of
 
@@ -52,6 +53,7 @@ class WandbTracker(Tracker):
             mode=mode,
             url=run.url if mode == "online" else None,
             directory=os.path.relpath(directory, folder.path),
+            folder=str(folder.path),
         )
         self._numbers = RowNumbers(run.starting_step)
         self._extremes = Extremes()
@@ -140,6 +142,7 @@ def start(settings: TrackingSettings, record: RunRecord, folder: RunFolder, *, r
     decision = decide(settings)
     if decision.mode == "none":
         return NoTracker()
+    settle_id(record, folder)
     tracker: WandbTracker | None = None
     if decision.mode == "online":
         try:
@@ -195,13 +198,13 @@ def _open(
     _finish_open_run()
     _set_aside(folder)
     patience = settings.finish_timeout if mode == "online" else max(settings.finish_timeout, _WRITING_TIMEOUT)
-    swept = sweep_id() is not None  # under an agent, id and project are the agent's
+    swept = sweep_id() is not None  # under an agent, the project is the agent's
     folder.wandb.mkdir(exist_ok=True)
     config = _public_config(record)
     with unlocked():
         run = wandb.init(
             mode=mode,
-            id=None if swept else record.wandb.id or record.id,
+            id=record.wandb.id,
             name=(record.name or record.id)[:_LONGEST_NAME],
             project=None if swept else settings.project,
             entity=None if swept else settings.entity,

@@ -114,6 +114,7 @@ def _record(run: Any, names: Names) -> RunRecord:
         job_type=str(getattr(run, "job_type", None) or "train"),
         tags=[str(tag) for tag in run.tags or ()],
         config=config,
+        content_hash=str(config["content_hash"]) if _is_ours(run) and config.get("content_hash") else None,
         seed=seed_of(config, str(run.name)),
         status=_status(run, summary),
         wandb=WandbLink(id=str(run.id), mode="online", url=getattr(run, "url", None)),

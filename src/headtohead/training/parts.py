@@ -140,6 +140,8 @@ class Identity:
     job_type: str = "train"
     tags: tuple[str, ...] = ()
     notes: str | None = None
+    content_hash: str | None = None
+    """Of what decides the result."""
     output_dir: Path = Path("outputs")
     folder: Path | None = None
     """Where exactly the run goes, its name being the run's id; None means a new id below output_dir and group."""

@@ -72,6 +72,7 @@ class Session:
                 record = _new_record(folder.id, parts)
             else:
                 record = _to_go_on(folder, identity, parts.settings.max_steps)
+                record.content_hash = record.content_hash or identity.content_hash
             record.environment = collect_environment(describe(device, count=_num_devices(parts)))
             record.comparability = _comparability(parts, precision)
             return cls(parts, record, folder, resumed=identity.resume_from is not None)
@@ -147,6 +148,7 @@ def _new_record(run_id: str, parts: Parts) -> RunRecord:
         seed=identity.seed,
         seeds=seeds_of(identity.seed),
         config=dict(parts.config),
+        content_hash=identity.content_hash,
         data={
             **parts.data.provenance(),
             **parts.data.reading(),

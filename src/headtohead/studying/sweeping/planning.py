@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headtohead.building.content import run_id
 from headtohead.building.errors import ConfigurationError
 from headtohead.building.overrides import key_of
 from headtohead.comparing.trials import Setting, Trial
-from headtohead.studying.cells import Cell, name_of, run_id
+from headtohead.studying.cells import Cell, name_of
 from headtohead.studying.composing import Composer
 from headtohead.studying.running import ended_record
 from headtohead.studying.sweeping.checking import check_metric, check_parameters, refuse_several_devices
