@@ -11,7 +11,7 @@ import pytest
 from headtohead.cli import main
 from headtohead.tracking.store import RunFolder
 from headtohead.tracking.wandb import start
-from run_folders import IMPATIENT, OFFLINE, log_steps, new_run
+from run_folders import IMPATIENT, OFFLINE, log_steps, new_run, wandb_id
 from wandb_server import WandbServer
 
 
@@ -55,9 +55,9 @@ def test_offline_run_is_uploaded_once_and_that_is_said(
     assert main(["sync", "--dry-run"]) == 0
     assert capfd.readouterr().out == f"would upload {shown}\n1 run to upload, 0 there already\n"
     assert main(["sync"]) == 0
-    page = f"{server.url}/me/headtohead/runs/{folder.id}"
+    page = f"{server.url}/me/headtohead/runs/{wandb_id(folder)}"
     assert capfd.readouterr().out == f"uploaded {shown}: {page}\n1 run uploaded, 0 there already\n"
-    run = server.runs[folder.id]
+    run = server.runs[wandb_id(folder)]
     assert (run.steps("train/loss"), run.summary["status"], run.exit_code) == ([0, 1, 2, 3], "finished", 0)
     assert run.first["groupName"] == "study"
 
@@ -84,7 +84,7 @@ def test_run_that_lost_its_server_after_a_resume_gets_the_steps_that_are_missing
     tracker.finish("finished")
     record.status = "finished"
     folder.write_record(record)
-    run = server.runs[folder.id]
+    run = server.runs[wandb_id(folder)]
     assert run.steps("train/loss") == list(range(8))
 
     server.behaviour = "healthy"

@@ -14,7 +14,7 @@ from headtohead.tracking import wandb, wandb_runs
 from headtohead.tracking.record import RunRecord, from_json
 from headtohead.tracking.wandb_addresses import WandbError
 from headtohead.tracking.wandb_runs import runs_at, summary_of
-from headtohead.tracking.wandb_strangers import Names
+from headtohead.tracking.wandb_strangers import Names, flat
 from wandb_server import ServedRun, WandbServer
 from wandb_server.serving import Behaviour
 
@@ -138,6 +138,12 @@ def test_a_run_of_another_program_needs_a_metric_and_is_told_which_there_are(ser
     assert (record.metrics, record.seed, record.status) == ({"given": {"eval/acc": 0.5}}, 3, "finished")
     (record,) = read(metric="loss.min")
     assert record.metrics == {"given": {"loss.min": 0.2}}
+
+
+def test_tables_and_pictures_of_a_summary_are_no_results() -> None:
+    table = {"_type": "table-file", "ncols": 3, "nrows": 8, "path": "media/table/samples.json"}
+    summary = {"loss": 1.0, "samples": table, "validation": {"samples": table, "accuracy": 0.5}}
+    assert flat(summary) == {"loss": 1.0, "validation.accuracy": 0.5}
 
 
 @pytest.mark.process

@@ -33,7 +33,7 @@ examples:
 The same files serve wandb sweep and wandb agent. Stop at any time: the next call goes on where it was. sweep.html and
 the runs are in outputs/sweeps/NAME, NAME being the file's.
 
-exit code: 0 every trial is done, 1 some trial failed or is not done, 2 refused, 130 interrupted
+exit code: 0 every trial is done, 1 some trial failed, was skipped or is not done, 2 refused, 130 interrupted
 """
 
 
@@ -140,7 +140,8 @@ def told(plan: SweepPlan) -> int:
         note(f"the best: {os.path.relpath(plan.run_folder(best.cell))}")
         note(f"again: {best.command}")
     troubled = any(outcome is None or outcome.status in ("failed", "out of memory") for _, outcome in rows)
-    return 1 if troubled or plan.is_open else 0
+    skipped = plan.refused and plan.sweep.method != "bayes"
+    return 1 if troubled or skipped or plan.is_open else 0
 
 
 def _command(given: argparse.Namespace) -> str:

@@ -72,9 +72,12 @@ def seed_of(config: Mapping[str, Any], name: str) -> int:
 
 
 def flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Nested values by dotted names: what `define_metric` with a summary makes of a result among them."""
+    """Nested values by dotted names: what `define_metric` with a summary makes of a result among them. Tables and
+    pictures, which the client writes with a `_type`, are no values."""
     found: dict[str, Any] = {}
     for name, value in values.items():
+        if isinstance(value, Mapping) and "_type" in value:
+            continue
         inner = flat(value, f"{above}{name}.") if isinstance(value, Mapping) else {f"{above}{name}": value}
         found |= inner
     return found

@@ -66,7 +66,7 @@ def test_the_server_is_given_the_file_and_in_its_command_what_stands_beside_it(t
     content = for_server(file, read_sweep(file, ["seed=3"], 2), ["seed=3"], "mine")
     assert content == {
         **WRITTEN, "method": "random", "run_cap": 2, "name": "small",
-        "command": ["h2h", "train", "--config-dir", "mine", "seed=3", "${args_no_hyphens}"],
+        "command": ["h2h", "train", "${args_no_hyphens}", "--config-dir", "mine", "seed=3"],
     }  # fmt: skip
     assert yaml.safe_load(file.read_text())["run_cap"] == 9
 

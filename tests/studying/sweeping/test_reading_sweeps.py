@@ -32,7 +32,7 @@ def test_sweep_files_that_ship_are_read_and_say_in_their_first_line_what_they_as
         ({"metric": {"name": "test/loss"}}, "never on test data: write validation/loss"),
         ({"method": "random"}, "run_cap is missing: random search never ends by itself"),
         ({"run_cap": 0}, "run_cap=0 is refused"),
-        ({"command": ["h2h", "train", "${args}"]}, r"ends with \$\{args\}, which no run can read"),
+        ({"command": ["h2h", "train", "${args}"]}, r"has \$\{args\}, which no run can read"),
         ({"command": ["python", "train.py", "${args_no_hyphens}"]}, "it must run h2h train"),
         ({"parameters": {}}, "parameters is empty"),
         ({"parameters": {"seed": {"value": 1}}}, "every parameter has one value"),
@@ -78,7 +78,7 @@ def test_nested_parameters_are_paths_and_lists_are_one_value() -> None:
         ("optimizer.betas=[0.9, 0.95]",),
         ("optimizer.betas=[0.9, 0.999]",),
     ]
-    assert sweep.base == ("optimizer.lr=1e-05",)
+    assert sweep.overrides() == ("optimizer.lr=1e-05",)
 
 
 def test_null_is_a_value_in_quotes_or_not_and_so_it_is_inside_lists() -> None:
@@ -86,19 +86,19 @@ def test_null_is_a_value_in_quotes_or_not_and_so_it_is_inside_lists() -> None:
     assert [setting.overrides for setting in proposals(sweep, [])] == [
         ("notes=null",), ("notes=null",), ("notes=[null, a]",),
     ]  # fmt: skip
-    assert sweep.base == ("name=null",)
+    assert sweep.overrides() == ("name=null",)
 
 
 def test_a_group_may_be_written_as_what_the_configuration_calls_its_choice() -> None:
     nested = {"choices": {"parameters": {"model/norm": {"value": "rms_norm"}}}}
     sweep = small_sweep(parameters={"choices.schedule": {"values": ["linear", "wsd"]}, **nested})
     assert [setting.overrides for setting in proposals(sweep, [])] == [("schedule=linear",), ("schedule=wsd",)]
-    assert sweep.base == ("model/norm=rms_norm",)
+    assert sweep.overrides() == ("model/norm=rms_norm",)
 
 
 def test_what_stands_in_the_command_and_beside_the_file_is_given_to_every_trial() -> None:
     sweep = small_sweep("seed=3", command=["${env}", "h2h", "train", "trainer=cpu", "${args_no_hyphens}"])
-    assert sweep.base == ("trainer=cpu", "seed=3")
+    assert sweep.overrides() == ("trainer=cpu", "seed=3")
     with pytest.raises(ConfigurationError, match=r"optimizer\.lr=1 is refused, since optimizer\.lr is swept"):
         small_sweep("optimizer.lr=1")
 
@@ -107,7 +107,7 @@ def test_a_command_may_name_a_folder_of_choices_and_the_environment(monkeypatch:
     monkeypatch.setenv("MY_DATA", "books.txt")
     words = ["${interpreter}", "-m", "headtohead", "train", "--config-dir=mine", "data.path=${envvar:MY_DATA}"]
     sweep = small_sweep(command=[*words, "${args_no_hyphens}"])
-    assert (sweep.base, sweep.config_dir) == (("data.path=books.txt",), "mine")
+    assert (sweep.overrides(), sweep.config_dir) == (("data.path=books.txt",), "mine")
     with pytest.raises(ConfigurationError, match="command holds --retry, which is no part of a trial"):
         small_sweep(command=["h2h", "train", "--retry", "${args_no_hyphens}"])
 

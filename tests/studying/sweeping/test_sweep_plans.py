@@ -11,6 +11,7 @@ from small_sweeps import small_sweep, tiny
 from headtohead.building.errors import ConfigurationError
 from headtohead.studying.sweeping.planning import Sweeper
 from headtohead.studying.sweeping.reading import read_sweep
+from headtohead.studying.sweeping.view import summary
 
 SWEEPS = Path(__file__).parents[3] / "sweeps"
 
@@ -28,7 +29,8 @@ def test_a_trial_is_the_run_that_h2h_train_makes_of_its_overrides(tmp_path: Path
     assert len(plan.cells) == 4 and not plan.is_open
     assert plan.folder == tmp_path / "sweeps" / "small"
     last = plan.cells[-1]
-    assert last.overrides[-4:] == ("optimizer.lr=0.001", "model/norm=rms_norm", "group=small", "name=small-t3")
+    assert last.overrides[:2] == ("optimizer.lr=0.001", "model/norm=rms_norm")
+    assert last.overrides[-2:] == ("group=small", "name=small-t3")
     assert last.config["optimizer"]["lr"] == 0.001 and last.config["choices"]["model/norm"] == "rms_norm"
     assert isinstance(last.config["model"]["norm"], dict)
     assert last.place.study is None and last.place.trial is None
@@ -78,3 +80,14 @@ def test_the_sweep_that_the_documentation_shows_is_one(tmp_path: Path) -> None:
         "model/position", "schedule", "optimizer.lr", "optimizer.betas", "trainer.gradient_clip",
     }  # fmt: skip
     assert plan.is_open and plan.num_runs == 30
+
+
+def test_a_combination_that_no_run_can_have_is_named_skipped_and_counted(tmp_path: Path) -> None:
+    heads: dict[str, Any] = {"model.num_heads": {"values": [3, 2]}, "seed": {"values": [1, 2]}}
+    for search in ({"method": "grid"}, {"method": "random", "run_cap": 4}):
+        plan = Sweeper(small_sweep(*tiny(tmp_path, without="model.num_heads"), parameters=heads, **search)).plan
+        assert [trial.setting.values["model.num_heads"] for trial in plan.refused] == [3, 3]
+        assert len(plan.cells) == plan.num_runs == 2 and len(plan.trials) == 4
+        said = list(summary(plan))
+        assert said[0].startswith("2 trials, ") and "2 of 4 combinations are skipped" in said[1]
+        assert any("model.num_heads=3, seed=1: " in sentence for sentence in said)

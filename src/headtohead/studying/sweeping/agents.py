@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.building.errors import show
+from headtohead.building.overrides import key_of
 from headtohead.comparing.trials import Setting, Value
 from headtohead.studying.cells import Cell
 from headtohead.studying.conducting import Standing, Watch
@@ -53,7 +54,7 @@ class Agents(Watch):
     def __init__(self, sweep: Sweep, registered: RegisteredSweep, config: Mapping[str, Any]) -> None:
         self._sweep, self._registered = sweep, registered
         outputs = Path(config["output_dir"]).absolute()
-        named = config["group"] if any(text.startswith("group=") for text in sweep.base) else None
+        named = config["group"] if any(key_of(text) == "group" for text in sweep.overrides()) else None
         self.runs = outputs / slug(named or GROUP.format(registered.id))
         self.folder = outputs / "sweeps" / slug(f"{sweep.name}-{registered.id}")
         """Of their logs, and of the page."""

@@ -9,6 +9,7 @@ from typing import Any
 from headtohead.building.configuration import compose
 from headtohead.building.errors import ConfigurationError, unknown
 from headtohead.building.metric_names import metric_names
+from headtohead.building.overrides import key_of
 from headtohead.building.schema import check
 from headtohead.comparing.trials import Value, written
 from headtohead.studying.sweeping.distributions import Distribution, Listed
@@ -25,11 +26,24 @@ def check_parameters(sweep: Sweep, config_dir: str | Path | None = None) -> None
     for key, values in _to_check(sweep):
         for value in values:
             setting = {**first, key: value}
-            overrides = (*sweep.base, *(f"{name}={written(item)}" for name, item in setting.items()))
             try:
-                check(compose("train", overrides, config_dir))
+                check(compose("train", _overrides(sweep, setting), config_dir))
             except ConfigurationError as error:
                 raise ConfigurationError(f"sweep {sweep.name}, {key}={written(value)}: {error}") from None
+
+
+def check_alone(sweep: Sweep, key: str, value: Value, config_dir: str | Path | None = None) -> None:
+    """Raises ConfigurationError for a value that no run has whatever the other parameters are: a misspelt one."""
+    try:
+        check(compose("train", _overrides(sweep, {key: value}), config_dir))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"sweep {sweep.name}, {key}={written(value)}: {error}") from None
+
+
+def _overrides(sweep: Sweep, setting: Mapping[str, Value]) -> tuple[str, ...]:
+    """Of two for one field the later, as a run takes them."""
+    typed = sweep.overrides(*(f"{name}={written(item)}" for name, item in setting.items()))
+    return tuple({key_of(override): override for override in typed}.values())
 
 
 def check_metric(sweep: Sweep, configs: Sequence[Mapping[str, Any]]) -> None:

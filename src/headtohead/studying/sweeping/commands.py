@@ -20,7 +20,9 @@ EXAMPLE = f'[h2h, train, "{_ARGUMENTS}"]'
 class TrainCommand:
     """What it says beside the parameters."""
 
-    overrides: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    """Overrides before and after the place of the parameters: of two for one field the later counts."""
     config_dir: str | None = None
 
 
@@ -34,21 +36,26 @@ def read_command(words: Sequence[str]) -> TrainCommand:
         rest = rest[1:]
     elif "${program}" not in words:
         raise ConfigurationError(f"command={show(list(words))} is refused: it must run h2h train, command: {EXAMPLE}")
-    if rest[-1:] != [_ARGUMENTS]:
-        wrong = next((word for word in rest if word.startswith("${args")), "nothing")
+    places = [word for word in rest if word.startswith("${args")]
+    if places != [_ARGUMENTS]:
+        wrong = next((word for word in places if word != _ARGUMENTS), f"{_ARGUMENTS} {len(places)} times")
         raise ConfigurationError(
-            f"command ends with {wrong}, which no run can read: end it with {_ARGUMENTS}, command: {EXAMPLE}"
+            f"command has {wrong}, which no run can read: write {_ARGUMENTS} once, command: {EXAMPLE}"
         )
-    return _sorted(rest[:-1])
+    return _sorted(rest)
 
 
 def _sorted(words: Sequence[str]) -> TrainCommand:
-    overrides: list[str] = []
+    before: list[str] = []
+    after: list[str] = []
+    overrides = before
     folder: str | None = None
     left = iter(words)
     for word in left:
         name, _, value = word.partition("=")
-        if name == _CONFIG_DIR:
+        if word == _ARGUMENTS:
+            overrides = after
+        elif name == _CONFIG_DIR:
             folder = value or next(left, None)
         elif word.startswith("-"):
             raise ConfigurationError(
@@ -56,4 +63,4 @@ def _sorted(words: Sequence[str]) -> TrainCommand:
             )
         else:
             overrides.append(word)
-    return TrainCommand(tuple(overrides), folder)
+    return TrainCommand(tuple(before), tuple(after), folder)

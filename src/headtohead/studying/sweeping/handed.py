@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from headtohead.building.errors import show
 from headtohead.building.overrides import key_of
 from headtohead.building.trust import check_handed
-from headtohead.studying.sweeping.naming import field_of
+from headtohead.studying.sweeping.naming import field_of, typed
 
 GROUP = "sweep-{}"
 """Where the runs of a sweep go that says nothing else: the folder, and the group on W&B."""
@@ -34,4 +33,4 @@ def _fields(key: str, value: Any) -> Iterator[str]:
         for name, nested in value.items():
             yield from _fields(f"{key}.{name}", nested)
     else:
-        yield f"{field_of(key)}={value if isinstance(value, str) else show(value)}"
+        yield f"{field_of(key)}={typed(value)}"

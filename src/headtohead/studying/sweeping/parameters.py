@@ -9,7 +9,7 @@ from typing import Any
 from headtohead.building.errors import ConfigurationError, nearest, one_of, show, unknown
 from headtohead.comparing.trials import Value
 from headtohead.studying.sweeping.distributions import BOUNDS, CURVES, QUANTISED, Distribution, Listed, Spread
-from headtohead.studying.sweeping.naming import field_of
+from headtohead.studying.sweeping.naming import field_of, typed
 
 _NAMES = ("categorical", "constant", "int_uniform", *CURVES, *(f"q_{name}" for name in QUANTISED))
 _KEYS = ("value", "values", "probabilities", "distribution", "parameters", "min", "max", "q", "mu", "sigma", "a", "b")
@@ -129,9 +129,9 @@ def _only(path: str, name: str, given: Mapping[str, Any], needed: Set[str], also
 
 def _value(path: str, value: Any) -> Value:
     """Lists and mappings as an override has them."""
-    if isinstance(value, list | dict):
-        return show(value)
-    if value is None or isinstance(value, str | int | float):
+    if isinstance(value, str | list | dict):
+        return typed(value)
+    if value is None or isinstance(value, int | float):
         return value
     raise ConfigurationError(f"parameters.{path} holds {show(value)}: give numbers, words, true, false, null, lists")
 

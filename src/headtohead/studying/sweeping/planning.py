@@ -14,7 +14,12 @@ from headtohead.comparing.trials import Setting, Trial
 from headtohead.studying.cells import Cell, name_of
 from headtohead.studying.composing import Composer
 from headtohead.studying.running import ended_record
-from headtohead.studying.sweeping.checking import check_metric, check_parameters, refuse_several_devices
+from headtohead.studying.sweeping.checking import (
+    check_alone,
+    check_metric,
+    check_parameters,
+    refuse_several_devices,
+)
 from headtohead.studying.sweeping.outcomes import Outcome, outcome_of
 from headtohead.studying.sweeping.searching import as_tried, proposals
 from headtohead.studying.sweeping.sweep import Sweep
@@ -70,6 +75,11 @@ class SweepPlan:
         return tuple({trial.cell.id: trial.cell for trial in self.trials if trial.cell is not None}.values())
 
     @property
+    def refused(self) -> tuple[SweptRun, ...]:
+        """Trials that no run can be, each with its reason."""
+        return tuple(trial for trial in self.trials if trial.cell is None)
+
+    @property
     def num_runs(self) -> int:
         """Of the whole sweep, those not known yet among them."""
         cap = self.sweep.run_cap
@@ -89,6 +99,7 @@ class Sweeper:
         check_parameters(sweep, config_dir)
         self.folder: Path | None = None
         self.plan = self._planned()
+        self._check_values()
         check_metric(sweep, [trial.cell.config for trial in self.plan.trials if trial.cell is not None])
 
     def again(self) -> tuple[SweepPlan, Sequence[Cell]]:
@@ -115,8 +126,21 @@ class Sweeper:
         return self._plan(trials, outcomes, is_open=False)
 
     def _plan(self, trials: Sequence[SweptRun], outcomes: Mapping[int, Outcome], *, is_open: bool) -> SweepPlan:
-        assert self.folder is not None, "the first trial tells"
+        if self.folder is None:
+            first = trials[0]
+            raise ConfigurationError(f"sweep {self.sweep.name}, {first.setting.words}: {first.refusal}")
         return SweepPlan(self.sweep, tuple(trials), self.folder, outcomes, is_open)
+
+    def _check_values(self) -> None:
+        """A combination that no run can have is skipped; a value that none can have, whatever stands beside it, is a
+        mistake in the file."""
+        if self.sweep.method == "bayes":
+            return
+        possible = {field for trial in self.plan.trials if trial.cell is not None for field in trial.setting.fields}
+        for trial in self.plan.refused:
+            for key, value in trial.setting.fields:
+                if (key, value) not in possible:
+                    check_alone(self.sweep, key, value, self._config_dir)
 
     def _has_more(self, known: int) -> bool:
         cap = self.sweep.run_cap
@@ -135,9 +159,9 @@ class Sweeper:
         try:
             return SweptRun(number, setting, self._cell(number, setting))
         except ConfigurationError as error:
-            if self.sweep.method == "bayes" and number > 0:
-                return SweptRun(number, setting, None, str(error))
-            raise ConfigurationError(f"sweep {self.sweep.name}, {setting.words}: {error}") from None
+            if self.sweep.method == "bayes" and number == 0:
+                raise ConfigurationError(f"sweep {self.sweep.name}, {setting.words}: {error}") from None
+            return SweptRun(number, setting, None, str(error))
 
     def _cell(self, number: int, setting: Setting) -> Cell:
         overrides = overrides_of(self.sweep, number, setting)
@@ -150,6 +174,6 @@ class Sweeper:
 
 def overrides_of(sweep: Sweep, number: int, setting: Setting) -> tuple[str, ...]:
     """What makes the run with `h2h train`."""
-    last = {key_of(override): override for override in (*sweep.base, *setting.overrides)}
+    last = {key_of(override): override for override in sweep.overrides(*setting.overrides)}
     last.setdefault("group", f"group={sweep.name}")
     return (*last.values(), *(() if "name" in last else (f"name={name_of(sweep.name, 0, number)}",)))

@@ -104,7 +104,8 @@ def sweep_from(
         name,
         given["method"],
         parameters_of(given["parameters"]),
-        (*command.overrides, *overrides),
+        command.before,
+        (*command.after, *overrides),
         config_dir=command.config_dir,
         metric=metric.get("name", "validation/loss"),
         larger_is_better=metric.get("goal") == "maximize",
@@ -113,6 +114,7 @@ def sweep_from(
         description=given.get("description", ""),
     )
     _check_search(sweep)
+    _check_typed(sweep, overrides)
     return sweep
 
 
@@ -170,6 +172,12 @@ def _check_search_here(sweep: Sweep) -> None:
         )
 
 
+def _check_typed(sweep: Sweep, overrides: Sequence[str]) -> None:
+    for override in overrides:
+        if key_of(override) in sweep.swept:
+            raise ConfigurationError(f"{override} is refused, since {key_of(override)} is swept: leave it out")
+
+
 def _check_search(sweep: Sweep) -> None:
     if sweep.method == "grid":
         for key, entry in sweep.parameters.items():
@@ -183,9 +191,6 @@ def _check_search(sweep: Sweep) -> None:
         )
     if not sweep.swept:
         raise ConfigurationError("every parameter has one value: give one of them values, or min and max")
-    for override in sweep.given:
-        if key_of(override) in sweep.swept:
-            raise ConfigurationError(f"{override} is refused, since {key_of(override)} is swept: leave it out")
     stage, _, rest = sweep.metric.partition("/")
     if stage.startswith("test"):
         raise ConfigurationError(

@@ -22,7 +22,7 @@ def first_run(sweep: Sweep, config_dir: str | Path | None = None) -> Mapping[str
     if sweep.method == "bayes":  # what is tried, its search tells
         check_parameters(sweep, config_dir)
         setting = [f"{key}={written(entry.at(0.0))}" for key, entry in sweep.swept.items()]
-        config: Mapping[str, Any] = compose_checked("train", (*sweep.base, *setting), config_dir)
+        config: Mapping[str, Any] = compose_checked("train", sweep.overrides(*setting), config_dir)
         refuse_several_devices(config)
         check_metric(sweep, [config])
     else:
@@ -39,8 +39,7 @@ def for_server(
 ) -> dict[str, Any]:
     """What the server is given: the file, and in its command what stands beside it."""
     content = loaded(Path(file))
-    *command, arguments = content["command"]
     where = ["--config-dir", str(config_dir)] if config_dir and str(config_dir) != sweep.config_dir else []
-    content["command"] = [*command, *where, *overrides, arguments]
+    content["command"] = [*content["command"], *where, *overrides]
     content.setdefault("name", sweep.name)
     return content if sweep.run_cap is None else {**content, "run_cap": sweep.run_cap}

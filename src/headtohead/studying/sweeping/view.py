@@ -31,8 +31,13 @@ def summary(plan: SweepPlan) -> Iterator[str]:
     """In sentences."""
     sweep = plan.sweep
     aim = "largest" if sweep.larger_is_better else "smallest"
-    done = f", {len(plan.outcomes)} of them done" if plan.outcomes else ""
+    ended = len(plan.outcomes) - len(plan.refused)
+    done = f", {ended} of them done" if ended else ""
     yield f"{plan.num_runs} trials{done}, {plan.method_words}; the best has the {aim} {sweep.metric}"
+    yield from sweep.duplicates
+    if plan.refused:
+        yield f"{len(plan.refused)} of {len(plan.trials)} combinations are skipped, since no run can have them:"
+        yield from (f"  {trial.setting.words}: {trial.refusal}" for trial in plan.refused)
     if sweep.hyperband is not None:
         yield sweep.hyperband.words
 
