@@ -60,11 +60,13 @@ def run_agents(given: argparse.Namespace, sweep: Sweep, launcher: Launcher) -> i
 
 def _registered(given: argparse.Namespace, sweep: Sweep, tracking: dict[str, str | None]) -> RegisteredSweep:
     from headtohead.studying.sweeping.registering import for_server
+    from headtohead.tracking.connection import TrackingSettings, entity_of, project_of
     from headtohead.tracking.wandb_sweeps import register
 
     content = for_server(given.file, sweep, given.overrides, given.config_dir)
-    project = content.get("project") or tracking["project"] or "headtohead"
-    return register(content, project=project, entity=content.get("entity") or tracking["entity"])
+    typed = TrackingSettings(project=tracking["project"], entity=tracking["entity"])
+    project, entity = content.get("project") or project_of(typed), content.get("entity") or entity_of(typed)
+    return register(content, project=project, entity=entity)
 
 
 def _joined(path: str) -> RegisteredSweep:
@@ -77,7 +79,10 @@ def _joined(path: str) -> RegisteredSweep:
 
 
 def _prepare_environment(folder: Path) -> None:
-    """Agents find `h2h` where this one is, and leave their notes in the sweep's folder."""
+    """Agents find `h2h` where this one is and the same server, and leave their notes in the sweep's folder."""
+    from headtohead.tracking.connection import server_url
+
+    os.environ["WANDB_BASE_URL"] = server_url()
     os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
     os.environ["WANDB_DIR"] = str(folder)
 

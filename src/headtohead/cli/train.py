@@ -11,7 +11,7 @@ from headtohead.building.errors import ConfigurationError
 from headtohead.cli.arguments import add_configuration, composed, configuration_text, parse, parser
 from headtohead.cli.terminal import out
 from headtohead.cli.working import add_processes, names_launcher
-from headtohead.studying.sweeping.handed import as_written
+from headtohead.studying.sweeping.handed import as_written, name_by_wandb
 from headtohead.tracking.agent import handed_over, sweep_id
 
 _EXAMPLES = """\
@@ -65,6 +65,7 @@ def run(arguments: Sequence[str]) -> int:
         return run_all(given)
     if given.workers > 1 or given.threads or given.worker or given.retry:
         raise ConfigurationError("--workers, --threads, --worker and --retry are for many runs: give --multirun too")
+    given.overrides = [*given.overrides, *name_by_wandb(given.overrides)]
     config = _again(given) if given.from_run else composed(given)
     if given.resumable and config["resume_from"]:
         raise ConfigurationError("--resumable finds by itself what it goes on with: take out resume_from")

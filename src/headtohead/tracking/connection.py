@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import netrc
 import os
 import socket
@@ -15,10 +14,12 @@ from urllib.parse import urlsplit
 
 from headtohead.errors import UsageError
 from headtohead.ranges import NotNegative, Seconds
+from headtohead.tracking.wandb_settings import setting
 
 Mode = Literal["auto", "online", "offline", "none"]
 MODES: tuple[Mode, ...] = ("auto", "online", "offline", "none")
 ARTIFACTS = ("record", "checkpoint")
+_DEFAULT_PROJECT = "headtohead"
 _DEFAULT_SERVER = "https://api.wandb.ai"
 
 
@@ -27,8 +28,10 @@ class TrackingSettings:
     """What conf/tracking sets."""
 
     mode: Mode = "auto"
-    project: str = "headtohead"
+    project: str | None = None
+    """None means as W&B's settings say, and headtohead where they say nothing."""
     entity: str | None = None
+    """None means as W&B's settings say, and the user's default where they say nothing."""
     connect_timeout: Seconds = 3.0
     """Seconds for a first TCP connection, before W&B's client, which waits for minutes, is asked to try."""
     init_timeout: Seconds = 20.0
@@ -67,11 +70,9 @@ class Decision:
 
 def decide(settings: TrackingSettings) -> Decision:
     """Online where asked for and possible; a login is demanded only of those who ask for `online` by name."""
-    asked = _asked(settings)
-    if asked == "none":
-        return Decision("none", "tracking=none")
-    if asked == "offline":
-        return Decision("offline", "asked for")
+    asked, why = _asked(settings)
+    if asked == "none" or asked == "offline":
+        return Decision(asked, why)
     if not logged_in():
         if asked == "online":
             raise UsageError(
@@ -85,25 +86,29 @@ def decide(settings: TrackingSettings) -> Decision:
     return Decision("online", "logged in")
 
 
-def _asked(settings: TrackingSettings) -> Mode:
-    """The configured mode; `auto` leaves the choice to W&B's own WANDB_MODE where that is set."""
+def _asked(settings: TrackingSettings) -> tuple[Mode, str]:
+    """The mode, and who asked for it: what is configured here, and for `auto` W&B's own settings."""
     if settings.mode != "auto":
-        return settings.mode
-    by_environment: dict[str, Mode] = {"offline": "offline", "dryrun": "offline", "disabled": "none"}
-    return by_environment.get(os.environ.get("WANDB_MODE", ""), "auto")
+        return settings.mode, "asked for"
+    by_wandb: dict[str, Mode] = {"offline": "offline", "dryrun": "offline", "disabled": "none"}
+    value = setting("mode") or ""
+    source = "WANDB_MODE" if os.environ.get("WANDB_MODE") else "wandb/settings"
+    return by_wandb.get(value, "auto"), f"{source} says {value}"
+
+
+def project_of(settings: TrackingSettings) -> str:
+    """Return the project that runs go to."""
+    return settings.project or setting("project") or _DEFAULT_PROJECT
+
+
+def entity_of(settings: TrackingSettings) -> str | None:
+    """Return the entity that runs go to; None for the default one of the key in use."""
+    return settings.entity or setting("entity")
 
 
 def server_url() -> str:
-    """W&B's server: WANDB_BASE_URL, else the user's W&B settings file, else the public one."""
-    if url := os.environ.get("WANDB_BASE_URL"):
-        return url.rstrip("/")
-    folder = os.environ.get("WANDB_CONFIG_DIR") or "~/.config/wandb"
-    parser = configparser.ConfigParser(interpolation=None)
-    try:
-        parser.read(Path(folder).expanduser() / "settings", encoding="utf-8")
-    except (configparser.Error, OSError):
-        return _DEFAULT_SERVER
-    return parser.get("default", "base_url", fallback=_DEFAULT_SERVER).rstrip("/")
+    """W&B's server, as W&B's settings name it, else the public one."""
+    return (setting("base_url") or _DEFAULT_SERVER).rstrip("/")
 
 
 def logged_in() -> bool:

@@ -40,7 +40,7 @@ def runs_with_files(root: Path) -> Iterator[tuple[RunFolder, list[Path]]]:
     for run in find_runs(root):
         files = [*run.wandb.glob("run-*/run-*.wandb"), *run.wandb.glob("offline-run-*/run-*.wandb")]
         if files:
-            yield run, sorted(file for file in files if not file.parent.is_symlink())
+            yield run, sorted(files)
 
 
 def was_begun(what: Pending) -> bool:

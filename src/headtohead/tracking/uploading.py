@@ -129,7 +129,7 @@ def _sync(file: Path, *, timeout: float) -> Upload:
     with subprocess.Popen(
         command,
         cwd=file.parent,
-        env={**os.environ, "WANDB_ERROR_REPORTING": "false"},
+        env={**os.environ, "WANDB_ERROR_REPORTING": "false", "WANDB_BASE_URL": server_url()},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

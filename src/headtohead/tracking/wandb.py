@@ -11,8 +11,17 @@ from typing import Any, Literal
 from headtohead.errors import UsageError
 from headtohead.tasks.tables import Table
 from headtohead.tracking.agent import sweep_id, unlocked, with_swept
-from headtohead.tracking.artifacts import forget_artifacts, wait
-from headtohead.tracking.connection import Decision, TrackingSettings, decide, logged_in, server_url, unreachable
+from headtohead.tracking.artifacts import wait
+from headtohead.tracking.connection import (
+    Decision,
+    TrackingSettings,
+    decide,
+    entity_of,
+    logged_in,
+    project_of,
+    server_url,
+    unreachable,
+)
 from headtohead.tracking.extremes import Extremes
 from headtohead.tracking.record import Progress, RunRecord, Status, WandbLink
 from headtohead.tracking.rows import Medium, RowNumbers, in_rows
@@ -25,6 +34,7 @@ from headtohead.tracking.tracker import NoTracker, Tracker
 from headtohead.tracking.uploading import upload_from
 from headtohead.tracking.wandb_files import ALL_ROWS
 from headtohead.tracking.wandb_identity import settle_id
+from headtohead.tracking.wandb_places import linked, root_of_files, set_aside
 from headtohead.tracking.wandb_rows import define_axes, send
 from headtohead.tracking.wandb_runs import summary_of
 
@@ -45,7 +55,7 @@ class WandbTracker(Tracker):
         super().__init__()
         self._run: Any | None = run
         self._finish_timeout = finish_timeout
-        directory = Path(run.settings.sync_dir)
+        directory = linked(Path(run.settings.sync_dir), folder)
         self.directory = directory
         self._folder = folder.path
         self.link = WandbLink(
@@ -196,24 +206,23 @@ def _open(
     import wandb
 
     _finish_open_run()
-    _set_aside(folder)
+    set_aside(folder)
     patience = settings.finish_timeout if mode == "online" else max(settings.finish_timeout, _WRITING_TIMEOUT)
     swept = sweep_id() is not None  # under an agent, the project is the agent's
-    folder.wandb.mkdir(exist_ok=True)
     config = _public_config(record)
     with unlocked():
         run = wandb.init(
             mode=mode,
             id=record.wandb.id,
             name=(record.name or record.id)[:_LONGEST_NAME],
-            project=None if swept else settings.project,
-            entity=None if swept else settings.entity,
+            project=None if swept else project_of(settings),
+            entity=None if swept else entity_of(settings),
             group=group_of(record)[:_LONGEST_NAME],
             job_type=job_of(record),
             tags=tags_of(record),
             notes=record.notes,
             config=config,
-            dir=str(folder.path),
+            dir=str(root_of_files(folder)),
             # offline W&B knows no resuming: a new file with the whole history replaces the old one
             resume="allow" if resumed and mode == "online" else None,
             settings=_settings(settings, record, patience),
@@ -257,15 +266,6 @@ def _finish_open_run() -> None:
             wandb.run.finish()
         except Exception as error:  # the earlier run's trouble is none of this one's
             _log.warning("W&B could not finish an earlier run of this process (%s)", _first_line(error))
-
-
-def _set_aside(folder: RunFolder) -> None:
-    """Move W&B's files of earlier starts away from `h2h sync`: every start sends the whole history that W&B lacks."""
-    forget_artifacts(folder)
-    for earlier in [*folder.wandb.glob("run-*"), *folder.wandb.glob("offline-run-*")]:
-        kept = folder.wandb / "superseded"
-        kept.mkdir(exist_ok=True)
-        earlier.rename(kept / earlier.name)
 
 
 def _forget_failed_start() -> None:

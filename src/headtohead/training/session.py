@@ -25,6 +25,7 @@ from headtohead.tracking.store import RunFolder
 from headtohead.tracking.tracker import Tracker
 from headtohead.tracking.wandb import start
 from headtohead.tracking.wandb_runs import summary_of
+from headtohead.tracking.wandb_settings import setting
 from headtohead.training.checkpoints import last_step
 from headtohead.training.devices import describe
 from headtohead.training.distributed import is_main_process
@@ -144,7 +145,7 @@ def _new_record(run_id: str, parts: Parts) -> RunRecord:
         group=identity.group,
         job_type=identity.job_type,
         tags=list(identity.tags),
-        notes=identity.notes,
+        notes=identity.notes or setting("run_notes"),
         seed=identity.seed,
         seeds=seeds_of(identity.seed),
         config=dict(parts.config),

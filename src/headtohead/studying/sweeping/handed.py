@@ -11,6 +11,7 @@ from typing import Any
 from headtohead.building.overrides import key_of
 from headtohead.building.trust import check_handed
 from headtohead.studying.sweeping.naming import field_of, typed
+from headtohead.tracking.wandb_settings import setting
 
 GROUP = "sweep-{}"
 """Where the runs of a sweep go that says nothing else: the folder, and the group on W&B."""
@@ -25,6 +26,12 @@ def as_written(overrides: Sequence[str], values: Mapping[str, Any], sweep: str) 
         found += _fields(*by_word[override]) if override in by_word else [override]
     named = any(key_of(override) == "group" for override in found)
     return found if named else [*found, f"group={GROUP.format(sweep)}"]
+
+
+def name_by_wandb(overrides: Sequence[str]) -> list[str]:
+    """Return the override that names one run as WANDB_NAME does, unless a name was typed."""
+    name = setting("run_name")
+    return [f"name={typed(name)}"] if name and not any(key_of(override) == "name" for override in overrides) else []
 
 
 def _fields(key: str, value: Any) -> Iterator[str]:

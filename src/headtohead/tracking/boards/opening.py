@@ -6,12 +6,12 @@ import contextlib
 import hashlib
 import importlib
 import importlib.util
-import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from headtohead.tracking import connection
 from headtohead.tracking.connection import TrackingSettings
 from headtohead.tracking.wandb import reading_api
 from headtohead.tracking.wandb_addresses import WandbError
@@ -52,8 +52,8 @@ def project_of(api: Any, typed: str = "", *, settings: TrackingSettings | None =
     if len(parts) > 2:
         raise WandbError(f"{typed} is no project of W&B: write ENTITY/PROJECT, or PROJECT alone")
     sent_to = settings or TrackingSettings()
-    name = parts[-1] if parts else os.environ.get("WANDB_PROJECT") or sent_to.project
-    entity = parts[0] if len(parts) == 2 else sent_to.entity or os.environ.get("WANDB_ENTITY") or api.default_entity
+    name = parts[-1] if parts else connection.project_of(sent_to)
+    entity = parts[0] if len(parts) == 2 else connection.entity_of(sent_to) or api.default_entity
     if not entity:
         raise WandbError("W&B tells no default entity for the key in use: write ENTITY/PROJECT")
     return Project(entity, name)
