@@ -13,7 +13,7 @@ import pytest
 
 from headtohead.tracking.store import RunFolder
 from headtohead.tracking.wandb import WandbTracker, start
-from run_folders import IMPATIENT, NUMBERS, history, log_steps, new_run, told
+from run_folders import IMPATIENT, NUMBERS, history, log_steps, new_run, told, wandb_id
 from wandb_server import WandbServer
 
 
