@@ -12,9 +12,10 @@ import pytest
 
 from headtohead.tracking.connection import TrackingSettings
 from headtohead.tracking.store import RunFolder
-from headtohead.tracking.syncing import pending, runs_with_files
+from headtohead.tracking.syncing import runs_with_files
 from headtohead.tracking.uploading import upload
 from headtohead.tracking.wandb import start
+from headtohead.tracking.wandb_missing import pending
 from run_folders import log_steps, new_run, told, wandb_id
 from wandb_server import WandbServer
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from headtohead.tracking.store import RunFolder
-from headtohead.tracking.syncing import pending, runs_with_files
+from headtohead.tracking.syncing import runs_with_files
 from headtohead.tracking.uploading import upload
 from headtohead.tracking.wandb import start
+from headtohead.tracking.wandb_missing import pending
 from run_folders import IMPATIENT, NUMBERS, OFFLINE, log_steps, new_run, wandb_id
 from wandb_server import WandbServer
 

@@ -10,9 +10,10 @@ from headtohead.cli.arguments import parse, parser, within
 from headtohead.cli.terminal import note, say
 from headtohead.errors import UsageError
 from headtohead.ranges import Seconds
-from headtohead.tracking.syncing import Pending, pending, runs_with_files
+from headtohead.tracking.syncing import Pending, runs_with_files
 from headtohead.tracking.uploading import check_server, upload
 from headtohead.tracking.wandb_identity import original_of
+from headtohead.tracking.wandb_missing import pending
 
 _EXAMPLES = """\
 examples:

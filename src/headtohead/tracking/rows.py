@@ -42,11 +42,16 @@ class RowNumbers:
         if self._told.issuperset(names):
             return None
         self._told.update(names)
-        number = step * _PER_STEP + place
+        number = usual_number(step, place)
         while number <= self._last:  # maps that are drawn at the end come after the validation of their step
             number += _PER_ROUND
         self._last = number
         return None if number <= self._held else number
+
+
+def usual_number(step: int, place: int) -> int:
+    """Return the number of a row that comes in the usual order."""
+    return step * _PER_STEP + place
 
 
 def in_rows(values: Mapping[str, Any], medium: Medium = "numbers") -> dict[int, dict[str, Any]]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from headtohead.tracking.artifacts import wait
 from headtohead.tracking.store import RunFolder, find_runs
 
 SUPERSEDED = "superseded"
@@ -47,10 +46,6 @@ def was_begun(what: Pending) -> bool:
     """Whether the server may hold a part of it: of this file, or of one of an earlier start."""
     begun = what.file.with_name(what.file.name + ".syncstate")  # W&B's client makes it at the first upload
     return begun.exists() or (what.run.wandb / SUPERSEDED).exists()
-
-
-def pending(run: RunFolder, files: list[Path]) -> list[Pending]:
-    return [Pending(run, file) for file in files if not marker(file).exists() or wait(run)]
 
 
 def marker(file: Path) -> Path:

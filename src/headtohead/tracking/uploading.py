@@ -19,6 +19,7 @@ from headtohead.tracking.artifacts import log_parcel, mark_artifacts, parcels, w
 from headtohead.tracking.connection import logged_in, server_url, unreachable
 from headtohead.tracking.syncing import Pending, mark_uploaded, marker, was_begun
 from headtohead.tracking.wandb_files import Address, address_of, artifacts_in, is_whole, write_rest
+from headtohead.tracking.wandb_missing import complete, missing_rows
 
 _CONNECT_TIMEOUT = 5.0
 _PAGE = re.compile(r"https?://\S+/runs/\S+")
@@ -46,7 +47,11 @@ def check_server() -> None:
 def upload(what: Pending, *, timeout: float) -> Upload:
     """Of one run what the server lacks; it is marked as uploaded if that went well."""
     try:
-        held = _held(what)
+        _await_the_end_of(what.file)
+        begun = was_begun(what) or marker(what.file).exists()
+        if rows := missing_rows(what.run, what.file):
+            complete(what.run, what.file, rows)
+        held = _held(what) if begun else None
     except Exception as error:  # whatever the server answers, or does not
         said = _last_line(str(error), type(error).__name__)
         return Upload(trouble=f"{server_url()} does not tell what it has of the run: {said}")
@@ -102,7 +107,7 @@ def _await_the_end_of(file: Path) -> None:
 
 def _held(what: Pending) -> int | None:
     """The number of the last row that the server has; None for a run that it cannot know."""
-    address = address_of(what.file) if was_begun(what) else None
+    address = address_of(what.file)
     return None if address is None else _last_row(address)
 
 

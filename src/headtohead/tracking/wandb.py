@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -34,6 +35,7 @@ from headtohead.tracking.tracker import NoTracker, Tracker
 from headtohead.tracking.uploading import upload_from
 from headtohead.tracking.wandb_files import ALL_ROWS
 from headtohead.tracking.wandb_identity import settle_id
+from headtohead.tracking.wandb_missing import lost_sentences
 from headtohead.tracking.wandb_places import linked, root_of_files, set_aside
 from headtohead.tracking.wandb_rows import define_axes, send
 from headtohead.tracking.wandb_runs import summary_of
@@ -53,7 +55,9 @@ class WandbTracker(Tracker):
 
     def __init__(self, run: Any, *, mode: WandbMode, folder: RunFolder, finish_timeout: float) -> None:
         super().__init__()
+        self._opened: Any | None = run
         self._run: Any | None = run
+        """None once it takes no more rows."""
         self._finish_timeout = finish_timeout
         directory = linked(Path(run.settings.sync_dir), folder)
         self.directory = directory
@@ -67,6 +71,7 @@ class WandbTracker(Tracker):
         )
         self._numbers = RowNumbers(run.starting_step)
         self._extremes = Extremes()
+        self._lost: Counter[Medium] = Counter()
         self._guarded(define_axes, run)
 
     def replay(self, folder: RunFolder) -> None:
@@ -88,14 +93,16 @@ class WandbTracker(Tracker):
 
     def summary(self, values: Mapping[str, Any]) -> None:
         if self._run is not None and values:
-            self._guarded(self._run.summary.update, without_home(mask_secrets(dict(values))))
+            self._took(self._run.summary.update, without_home(mask_secrets(dict(values))))
 
     def finish(self, status: Status, reason: str | None = None) -> None:
         self.summary({**self._extremes.told(), "status": status, "reason": reason or ""})
-        run, self._run = self._run, None
+        run, self._opened, self._run = self._opened, None, None
         if run is None:
             return
         upload = sync_command(self._folder)
+        for sentence in lost_sentences(self._lost, self._folder, upload):
+            _log.warning("%s", sentence)
         try:
             run.finish(exit_code=self._exit_code(status))
         except TimeoutError:
@@ -133,8 +140,23 @@ class WandbTracker(Tracker):
         """As one row, or as one for each place in the step; none that W&B has."""
         for place, row in in_rows(values, medium).items():
             number = self._numbers.take(progress.step, row, place)
-            if self._run is not None and number is not None:
-                self._guarded(send, self._run, number, progress, row, medium)
+            if number is None:
+                continue
+            arguments = (number, progress, row, medium)
+            if self._run is None or (medium != "numbers" and not self._took(send, self._run, *arguments)):
+                self._lost[medium] += 1
+            elif medium == "numbers":
+                self._guarded(send, self._run, *arguments)
+                self._lost[medium] += self._run is None
+
+    def _took(self, call: Callable[..., Any], *arguments: Any) -> bool:
+        """Whether W&B's client took it; if not, that alone is lost."""
+        try:
+            call(*arguments)
+        except Exception as error:  # a full disk, a folder that somebody removed ...
+            _log.warning("W&B did not take something (%s); the run goes on with it", _first_line(error))
+            return False
+        return True
 
     def _guarded(self, call: Callable[..., Any], *arguments: Any) -> None:
         try:

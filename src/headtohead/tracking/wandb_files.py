@@ -61,13 +61,23 @@ def is_whole(file: Path) -> bool:
     return any(_message(record).HasField("exit") for record in _records(file.read_bytes()))
 
 
+def messages_of(file: Path) -> Iterator[Any]:
+    """Every record of the file, read."""
+    return (_message(record) for record in _records(file.read_bytes()))
+
+
 def write_rest(file: Path, target: Path, *, held: int, added: Sequence[bytes] = ()) -> None:
     """The same file without the rows up to the number that the server holds, and with records from elsewhere."""
+    target.write_bytes(with_records(file, added, held=held))
+
+
+def with_records(file: Path, added: Sequence[bytes], *, held: int = -1) -> bytes:
+    """Return the file's content with more records before its end, and without the rows up to the number `held`."""
     content = file.read_bytes()
     kept = [record for record in _records(content) if not _is_held(_message(record), held)]
     ends = [place for place, record in enumerate(kept) if _message(record).HasField("exit")]
     place = ends[-1] if ends else len(kept)
-    target.write_bytes(content[:_HEAD] + _joined([*kept[:place], *added, *kept[place:]]))
+    return content[:_HEAD] + _joined([*kept[:place], *added, *kept[place:]])
 
 
 def _is_held(message: Any, held: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from headtohead.tasks.tables import Table
@@ -21,14 +22,23 @@ def define_axes(run: Any) -> None:
     run.define_metric("*", step_metric=AXIS)
 
 
-def _axes(progress: Progress) -> dict[str, float]:
+def axes_of(progress: Progress) -> dict[str, float]:
     p = progress
     return dict(zip(_AXES, (p.step, p.epoch, p.tokens, p.flops, p.seconds), strict=True))
 
 
 def send(run: Any, number: int, progress: Progress, values: Mapping[str, Any], medium: Medium) -> None:
     """One whole row under W&B's own step."""
-    run.log({**_MADE[medium](run, number, values), **_axes(progress)}, step=number, commit=True)
+    if medium != "numbers":
+        _remake_media_folder()
+    run.log({**_MADE[medium](run, number, values), **axes_of(progress)}, step=number, commit=True)
+
+
+def _remake_media_folder() -> None:
+    """W&B's client makes its temporary folder once; whoever cleans up temporary files may have removed it."""
+    from wandb.sdk.data_types._private import MEDIA_TMP
+
+    Path(MEDIA_TMP.name).mkdir(parents=True, exist_ok=True)
 
 
 def _numbers(run: Any, number: int, values: Mapping[str, float]) -> dict[str, Any]:
