@@ -84,6 +84,7 @@ def test_run_that_lost_its_server_after_a_resume_gets_the_steps_that_are_missing
     tracker.finish("finished")
     record.status = "finished"
     folder.write_record(record)
+    folder.release()
     run = server.runs[wandb_id(folder)]
     assert run.steps("train/loss") == list(range(8))
 

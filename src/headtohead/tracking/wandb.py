@@ -107,7 +107,7 @@ class WandbTracker(Tracker):
             run.finish(exit_code=self._exit_code(status))
         except TimeoutError:
             _log.warning("W&B did not take everything within %g s; %s uploads the rest", self._finish_timeout, upload)
-        except Exception as error:  # the run is over and its record written: no trouble of W&B may change that
+        except Exception as error:  # the run is over and its record written: trouble of W&B changes nothing
             _log.warning("W&B could not finish (%s); %s uploads the run", _first_line(error), upload)
         else:
             if self.link.mode == "online" and not self._sent_the_rest():
