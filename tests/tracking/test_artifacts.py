@@ -41,15 +41,15 @@ def ended(outputs: Path, **settings: Any) -> RunFolder:
 def check(server: WandbServer, folder: RunFolder) -> None:
     """That both arrived whole, and that the run is as before."""
     assert {artifact.name: artifact.sent["ttlDurationSeconds"] for artifact in server.artifacts.held.values()} == {
-        f"record-{folder.id}": 7 * 86400,
-        f"checkpoint-{folder.id}": 7 * 86400,
+        f"record-{wandb_id(folder)}": 7 * 86400,
+        f"checkpoint-{wandb_id(folder)}": 7 * 86400,
     }
     assert all(artifact.is_whole for artifact in server.artifacts.held.values())
     run = server.runs[wandb_id(folder)]
     files = run.files
-    best = files[f"artifacts/checkpoint-{folder.id}/best.ckpt"]
+    best = files[f"artifacts/checkpoint-{wandb_id(folder)}/best.ckpt"]
     assert best == (folder.checkpoints / "best.ckpt").read_bytes()
-    place = f"artifacts/record-{folder.id}"
+    place = f"artifacts/record-{wandb_id(folder)}"
     assert files[f"{place}/metrics.csv"] == folder.metrics_file.path.read_bytes()
     home = re.escape(str(Path.home())).encode()
     assert files[f"{place}/record.json"] == re.sub(home + b"/", b"~/", (folder.path / "record.json").read_bytes())
@@ -104,7 +104,7 @@ def test_server_that_fails_at_the_artifacts_delays_the_end_by_its_time_and_no_mo
     (waiting,) = [what for run, at in runs_with_files(tmp_path) for what in pending(run, at)]
     assert upload(waiting, timeout=60).trouble is None
     assert server.runs[wandb_id(folder)].steps("train/loss") == [0, 1, 2]
-    assert f"artifacts/checkpoint-{folder.id}/best.ckpt" in server.runs[wandb_id(folder)].files
+    assert f"artifacts/checkpoint-{wandb_id(folder)}/best.ckpt" in server.runs[wandb_id(folder)].files
 
 
 @pytest.mark.parametrize(

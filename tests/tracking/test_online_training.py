@@ -88,9 +88,9 @@ def test_a_run_arrives_as_its_record_tells_it(tmp_path: Path, server: WandbServe
     parts = ["decoder_only", "softmax_attention", "rotary", "layer_norm"]
     assert run.first["tags"] == ["mine", *parts, f"content-{record.content_hash}"]
 
-    checkpoint = run.files[f"artifacts/checkpoint-{record.id}/best.ckpt"]
+    checkpoint = run.files[f"artifacts/checkpoint-{record.wandb.id}/best.ckpt"]
     assert checkpoint == (training.folder.checkpoints / "best.ckpt").read_bytes()
-    assert run.files[f"artifacts/record-{record.id}/record.json"].count(b"~/outputs") == 1
+    assert run.files[f"artifacts/record-{record.wandb.id}/record.json"].count(b"~/outputs") == 1
     everything = b"".join([*server.bodies, *(path.encode() for path in server.asked)])
     private = [str(home), server.environment["WANDB_API_KEY"], *PLANTED.values(), HOST, f'"{socket.gethostname()}"']
     assert [word for word in private if word.encode() in everything] == []
