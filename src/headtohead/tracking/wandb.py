@@ -56,8 +56,7 @@ class WandbTracker(Tracker):
     def __init__(self, run: Any, *, mode: WandbMode, folder: RunFolder, finish_timeout: float) -> None:
         super().__init__()
         self._opened: Any | None = run
-        self._run: Any | None = run
-        """None once it takes no more rows."""
+        self._run: Any | None = run  # None once it takes no more rows
         self._finish_timeout = finish_timeout
         directory = linked(Path(run.settings.sync_dir), folder)
         self.directory = directory
