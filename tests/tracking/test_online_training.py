@@ -90,7 +90,8 @@ def test_a_run_arrives_as_its_record_tells_it(tmp_path: Path, server: WandbServe
 
     checkpoint = run.files[f"artifacts/checkpoint-{record.wandb.id}/best.ckpt"]
     assert checkpoint == (training.folder.checkpoints / "best.ckpt").read_bytes()
-    assert run.files[f"artifacts/record-{record.wandb.id}/record.json"].count(b"~/outputs") == 1
+    sent_record = run.files[f"artifacts/record-{record.wandb.id}/record.json"]
+    assert sent_record.count(b"~/outputs") == 2, "output_dir, and the folder that the run on W&B is of"
     everything = b"".join([*server.bodies, *(path.encode() for path in server.asked)])
     private = [str(home), server.environment["WANDB_API_KEY"], *PLANTED.values(), HOST, f'"{socket.gethostname()}"']
     assert [word for word in private if word.encode() in everything] == []
