@@ -37,8 +37,10 @@ os.environ["XDG_CONFIG_HOME"] = str(Path(gettempdir()) / f"headtohead-settings-{
 # Where there is no CUDA, torch.manual_seed keeps each seed for it with a text of the whole stack, a millisecond a time.
 if not torch.cuda.is_available():
     setattr(torch, "manual_seed", torch.default_generator.manual_seed)  # noqa: B010
-# pytest-xdist gives its workers a terminal of 80 columns, and output to a file or a pipe is as wide as COLUMNS says.
+# pytest-xdist gives its workers a terminal of 80 columns, and readline what pytest starts, past os.environ; what is
+# written to a file or a pipe is as wide as COLUMNS says.
 os.environ.pop("COLUMNS", None)
+os.unsetenv("COLUMNS")
 # A shell starts what it puts in the background with Ctrl-C ignored, and what tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
