@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import importlib
 import json
 import platform
 import subprocess
@@ -46,22 +47,42 @@ def test_outside_a_repository_there_is_no_commit(tmp_path: Path, monkeypatch: py
     assert git_state(tmp_path) == (None, None)
 
 
-def test_the_code_version_is_that_of_the_package_wherever_one_stands(
+def test_the_commit_is_that_of_the_working_folder_and_the_packages_own_stands_beside_it(
     repository: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(environment, "__file__", str(repository / "environment.py"))
-    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    assert collect_environment({}).git_commit == git(repository, "rev-parse", "HEAD")
-
-
-def test_a_package_outside_of_a_repository_leaves_the_version_to_the_working_directory(
-    repository: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    installed = tmp_path_factory.mktemp("installed")
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(installed.parent))
-    monkeypatch.setattr(environment, "__file__", str(installed / "environment.py"))
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(elsewhere.parent))
+    monkeypatch.setattr(environment, "__file__", str(repository / "tracking" / "environment.py"))
+    (repository / "tracking").mkdir()
+    head = git(repository, "rev-parse", "HEAD")
+    monkeypatch.chdir(elsewhere)
+    found = collect_environment({})
+    assert (found.git_commit, found.package_commit, found.package_dirty) == (None, head, False)
     monkeypatch.chdir(repository)
-    assert collect_environment({}).git_commit == git(repository, "rev-parse", "HEAD")
+    assert collect_environment({}).git_commit == head
+
+
+def test_modules_of_ones_own_are_known_by_their_text_and_commit(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = repository / "own_mixers_of_a_test.py"
+    own.write_text("class Own: ...\n")
+    monkeypatch.syspath_prepend(str(repository))
+    importlib.import_module(own.stem)
+    config = {
+        "model": {"mixer": {"_target_": f"{own.stem}.Own"}, "parts": [{"_target_": "headtohead.data.text.TextFiles"}]},
+        "optimizer": {"_target_": "torch.optim.AdamW"},
+    }
+    ((name, found),) = collect_environment({}, config).modules.items()
+    head = git(repository, "rev-parse", "HEAD")
+    assert (name, found["commit"], found["dirty"]) == (own.stem, head, True), "it was never added"
+    git(repository, "add", own.name)
+    git(repository, "commit", "-q", "-m", "second")
+    again = collect_environment({}, config).modules[own.stem]
+    assert (again["dirty"], again["sha256"]) == (False, found["sha256"]) and again["commit"] != head
+    own.write_text("class Own: changed = True\n")
+    changed = collect_environment({}, config).modules[own.stem]
+    assert changed["dirty"] and changed["sha256"] != found["sha256"]
 
 
 def test_without_git_there_is_no_commit(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,8 +90,8 @@ def test_without_git_there_is_no_commit(repository: Path, monkeypatch: pytest.Mo
     assert git_state(repository) == (None, None)
 
 
-def test_the_environment_names_packages_and_device_but_neither_host_nor_user(tmp_path: Path) -> None:
-    found = collect_environment({"name": "cpu", "count": 1}, code=tmp_path)
+def test_the_environment_names_packages_and_device_but_neither_host_nor_user() -> None:
+    found = collect_environment({"name": "cpu", "count": 1})
 
     assert found.python == platform.python_version()
     assert found.packages["wandb"]

@@ -45,8 +45,15 @@ def _with_scales(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_content(data: dict[str, Any]) -> dict[str, Any]:
-    """To version 5: version 4 had the content of some runs in their id, and that was the id on W&B too."""
-    return {**data, "content_hash": None, "wandb": {**data["wandb"], "folder": None}}
+    """To version 5: version 4 had the content of some runs in their id, and that was the id on W&B too; it knew one
+    commit."""
+    code: dict[str, Any] = {"package_commit": None, "package_dirty": None, "modules": {}}
+    return {
+        **data,
+        "content_hash": None,
+        "wandb": {**data["wandb"], "folder": None},
+        "environment": {**data["environment"], **code},
+    }
 
 
 MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -127,6 +134,10 @@ class Environment:
     device: dict[str, Any] = field(default_factory=dict)
     git_commit: str | None = None
     git_dirty: bool | None = None
+    package_commit: str | None = None
+    package_dirty: bool | None = None
+    modules: dict[str, Any] = field(default_factory=dict)
+    """The user's own that the configuration names: a hash of each file, its commit, whether it differs from that."""
 
 
 @dataclass

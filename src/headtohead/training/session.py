@@ -74,7 +74,7 @@ class Session:
             else:
                 record = _to_go_on(folder, identity, parts.settings.max_steps)
                 record.content_hash = record.content_hash or identity.content_hash
-            record.environment = collect_environment(describe(device, count=_num_devices(parts)))
+            record.environment = collect_environment(describe(device, count=_num_devices(parts)), parts.config)
             record.comparability = _comparability(parts, precision)
             return cls(parts, record, folder, resumed=identity.resume_from is not None)
         except BaseException as error:

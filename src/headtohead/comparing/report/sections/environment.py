@@ -36,11 +36,15 @@ def _facts(record: RunRecord) -> Iterator[tuple[str, str]]:
     """What is not known is not told."""
     where, shared = record.environment, record.comparability
     device = {key: value for key, value in where.device.items() if value not in (None, "", {})}
-    commit = f"{where.git_commit}{' and changes' if where.git_dirty else ''}" if where.git_commit else ""
     told = {
         "device": ", ".join(f"{key} {value}" for key, value in device.items()),
         "precision": shared.precision or "",
-        "git commit": commit,
+        "git commit": _commit(where.git_commit, where.git_dirty),
+        "git commit of headtohead": _commit(where.package_commit, where.package_dirty),
+        **{
+            f"module {name}": _commit(code["commit"] or code["sha256"], code["dirty"])
+            for name, code in where.modules.items()
+        },
         "python": where.python,
         "platform": where.platform,
         "packages": ", ".join(f"{name} {version}" for name, version in where.packages.items()),
@@ -51,6 +55,10 @@ def _facts(record: RunRecord) -> Iterator[tuple[str, str]]:
         "loss normalisation": shared.loss_normalisation or "",
     }
     yield from ((name, value) for name, value in told.items() if value)
+
+
+def _commit(commit: str | None, dirty: bool | None) -> str:
+    return f"{commit}{' and changes' if dirty else ''}" if commit else ""
 
 
 def _reading(record: RunRecord) -> dict[str, str]:
