@@ -51,7 +51,9 @@ def test_a_study_has_its_page_and_report_and_is_compared_from_there_and_from_dis
     told = {run.config["arm"]: run for run in server.runs.values()}
     assert sorted(told) == ["bare", "rotary"]
     assert [run.first["groupName"] for run in told.values()] == ["pair", "pair"]
-    assert told["bare"].first["tags"] == ["decoder_only", "softmax_attention", "no position", "layer_norm"]
+    *parts, content = told["bare"].first["tags"]
+    assert parts == ["decoder_only", "softmax_attention", "no position", "layer_norm"]
+    assert content == f"content-{told['bare'].config['content_hash']}"
     assert told["bare"].config["place"]["seed"] == 0
     assert told["bare"].axes == told["rotary"].axes
     assert told["bare"].summary.keys() == told["rotary"].summary.keys()
