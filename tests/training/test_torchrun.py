@@ -50,7 +50,7 @@ def test_two_nodes_of_torchrun_make_one_record_and_one_run_of_wandb(tmp_path: Pa
         assert "finished" in said[0] and "record:" in said[0] and "record:" not in said[1]
         assert list(server.runs) == [record.wandb.id] and server.unknown == []
         steps = list(range(1, STEPS + 1))
-        assert server.runs[record.id].steps("train/loss") == steps
+        assert server.runs[record.wandb.id].steps("train/loss") == steps
         assert record.path is not None and RunFolder(record.path).metrics()["train/loss"].step == steps
     finally:
         server.close()
