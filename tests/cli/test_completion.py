@@ -13,7 +13,7 @@ from headtohead.building.choices import choices, groups
 from headtohead.building.configuration import compose
 from headtohead.building.schema import fields_of
 from headtohead.cli import COMMANDS, main
-from headtohead.cli.completion import candidates
+from headtohead.cli.completion import PATH_OPTIONS, RUNS, candidates
 
 
 def completed(line: str) -> list[str]:
@@ -27,6 +27,11 @@ def test_commands_options_and_studies_are_completed() -> None:
     assert completed("nonsense mod") == []
     for command in COMMANDS:
         assert "--help" in completed(f"{command} --")
+
+
+def test_what_is_completed_with_paths_is_a_command_or_an_option() -> None:
+    assert set(COMMANDS) >= RUNS
+    assert {option for command in COMMANDS for option in completed(f"{command} --")} >= PATH_OPTIONS
 
 
 def test_every_group_offers_its_choices() -> None:

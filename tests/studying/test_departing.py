@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from headtohead.building.choices import choices
 from headtohead.building.configuration import compose_checked
 from headtohead.building.schema import fields_of
+from headtohead.building.suiting import LEARNED
 from headtohead.cli import main
+from headtohead.data.tokenizers import TokenizerKind, check_tokenizer
 from headtohead.studying.cells import overrides_of
 from headtohead.studying.reading import read_study
 
@@ -52,6 +55,15 @@ def test_no_field_of_the_old_choice_stays_that_the_new_one_does_not_have(name: s
     assert all(key.split(".")[1] in known.kinds for key in set_by_base)
     left_out = set(read_study(name).base) - set(study.base)
     assert all(any(override in sentence for sentence in study.departures) for override in left_out)
+
+
+@pytest.mark.parametrize("kind", get_args(TokenizerKind))
+def test_composition_and_data_agree_on_the_tokenizers_whose_size_is_chosen(kind: str) -> None:
+    if kind in LEARNED:
+        check_tokenizer(kind, 512)
+    else:
+        with pytest.raises(ValueError, match="has no meaning for tokenizer"):
+            check_tokenizer(kind, 512)
 
 
 def test_a_tokenizer_of_its_own_size_leaves_out_the_size_of_the_sets() -> None:

@@ -25,7 +25,7 @@ USUAL_TASKS: Mapping[str, str] = {
     "language": "causal_lm",
 }
 """By the kind of data."""
-_LEARNED = {"bpe", "unigram", "wordpiece", "published"}
+LEARNED = {"bpe", "unigram", "wordpiece", "published"}
 """Tokenizers of which the size is chosen."""
 _log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def with_own_tokenizer(config: dict[str, Any], overrides: Sequence[str]) -> dict
     keys = {key_of(override) for override in overrides}
     data = config.get("data") or {}
     kind = str(data.get("tokenizer"))
-    if "data.tokenizer" not in keys or "data.vocab_size" in keys or data.get("vocab_size") is None or kind in _LEARNED:
+    if "data.tokenizer" not in keys or "data.vocab_size" in keys or data.get("vocab_size") is None or kind in LEARNED:
         return config
     _log.warning("data.vocab_size=%s is left out, since data.tokenizer=%s takes its own", data["vocab_size"], kind)
     return {**config, "data": {**data, "vocab_size": None}}

@@ -73,7 +73,7 @@ def parser(command: str, description: str, epilog: str = "") -> Parser:
 
 
 def add_trust(to: Parser) -> None:
-    """For a command that makes what a recorded configuration names."""
+    """Add --trust to a command that makes what a recorded configuration names."""
     to.add_argument(
         "--trust",
         action="append",

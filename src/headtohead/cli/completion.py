@@ -21,10 +21,10 @@ from headtohead.cli.terminal import out, say
 from headtohead.errors import UsageError
 
 INSTALL, SHOW, COMPLETE = "--install-completion", "--show-completion", "--complete"
-_RUNS = {"generate", "evaluate", "probe", "export", "embed", "compare", "sync", "dashboard"}
+RUNS = {"generate", "evaluate", "probe", "export", "embed", "compare", "sync", "dashboard"}
 """Commands that take folders of runs as they stand."""
 _PATHS = ("resume_from=", "init_from=run:", "output_dir=", "data.path=")
-_PATH_OPTIONS = {"--from-run", "--config-dir", "--html", "--csv"}
+PATH_OPTIONS = {"--from-run", "--config-dir", "--html", "--csv"}
 _SCRIPTS = {
     "bash": """\
 _h2h() {
@@ -69,7 +69,7 @@ def candidates(words: Sequence[str], commands: Iterable[str]) -> list[str]:
     command, *given = before
     if command not in commands:
         return []
-    if given and given[-1] in _PATH_OPTIONS:
+    if given and given[-1] in PATH_OPTIONS:
         return _paths("", typed)
     if typed.startswith("-"):
         return _beginning(typed, _options(command))
@@ -77,7 +77,7 @@ def candidates(words: Sequence[str], commands: Iterable[str]) -> list[str]:
         return _paths(path, typed.removeprefix(path))
     if command == "list":
         return _beginning(typed, folders(_config_dir(given)))
-    if command in _RUNS:
+    if command in RUNS:
         return _paths("", typed)
     if command == "study" and not [word for word in given if not word.startswith("-") and "=" not in word]:
         return [*_beginning(typed, _choice_names(STUDY, given)), *(_paths("", typed) if "/" in typed else [])]
