@@ -9,6 +9,8 @@ INSTALLED := $(VENV)/.installed
 WORKERS ?= 2
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests are compiled once, not by every process of every run.
+unexport PYTHONDONTWRITEBYTECODE
 
 FAMILIES := decoder_only encoder_only encoder_decoder vision_transformer
 BASELINES := mlp cnn resnet text_cnn recurrent recurrent_encoder_decoder
@@ -61,7 +63,7 @@ demo-again:  ## forget the demo's runs and train them anew
 
 test: $(INSTALLED)  ## every claim that needs no process of its own
 	@echo "==> pytest on $(WORKERS) processes"
-	@$(PYTEST) -n $(WORKERS) --dist worksteal
+	@$(PYTEST) -n $(WORKERS) --dist worksteal --draws 3
 
 test-all: $(INSTALLED)  ## all tests but those of a GPU (about 25 minutes on two cores)
 	@echo "==> pytest on $(WORKERS) processes, the tests that start processes or train for long among them"
@@ -103,7 +105,7 @@ parity: $(INSTALLED)  ## compare our models with published implementations, and 
 
 check: $(INSTALLED)  ## lint, formatting, types, import rules
 	@echo "==> ruff"; $(BIN)/ruff check . && $(BIN)/ruff format --check .
-	@echo "==> mypy"; $(BIN)/mypy
+	@echo "==> mypy"; $(BIN)/mypy && $(BIN)/mypy benchmarks && $(BIN)/mypy --config-file tests/mypy.ini
 	@echo "==> import-linter"; $(BIN)/lint-imports
 
 format: $(INSTALLED)  ## let ruff put the code in order

@@ -33,8 +33,8 @@ def main() -> None:
         for command in COMMANDS:
             taken[" ".join(command)].append(processor_seconds(command))
     print(f"processor seconds, median of {ROUNDS} and least")
-    for command, seconds in taken.items():
-        print(f"  h2h {command:<45} {median(seconds):.3f}  {min(seconds):.3f}")
+    for typed, seconds in taken.items():
+        print(f"  h2h {typed:<45} {median(seconds):.3f}  {min(seconds):.3f}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""What 95 % intervals cover, and how often equal means are told apart, by the shape of the values and the number of
-seeds: the table of docs/verdicts.md."""
+"""Measure what 95 % intervals cover, and how often equal means are told apart, by the shape of the values and the
+number of seeds: the table of docs/verdicts.md."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from headtohead.comparing.statistics.exact import exact_p
-from headtohead.comparing.statistics.guard import Guard
-from headtohead.comparing.statistics.means import paired
-from headtohead.comparing.statistics.skew import is_skewed
+from headtohead.comparison.statistics.exact_tests import ExactTestGuard, exact_p
+from headtohead.comparison.statistics.means import paired
+from headtohead.comparison.statistics.value_shapes import is_skewed
 
 STUDIES, ARMS, ALPHA = 4000, 4, 0.05
 SEEDS = (3, 5, 8, 10)
@@ -27,7 +26,7 @@ def figures(draw: Draw, num_seeds: int) -> tuple[float, float, float]:
     """Shares of studies whose arms, each against a baseline without spread, all have its mean: the first arm's interval
     covers it, a t-test alone tells it apart, and a verdict does."""
     rng = np.random.default_rng(0)
-    guard = Guard((num_seeds, num_seeds), ALPHA, ALPHA)
+    guard = ExactTestGuard((num_seeds, num_seeds), ALPHA, ALPHA)
     values = draw(rng, (STUDIES, ARMS, num_seeds))
     told = paired(values[:, 0], np.zeros_like(values[:, 0])).p() < ALPHA
     given = 0

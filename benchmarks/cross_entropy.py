@@ -75,7 +75,8 @@ def seconds(step: Step) -> float:
 
 def paired(ours: Step, theirs: Step, rounds: int) -> Iterator[tuple[float, float]]:
     """A B A B, after one step of each to warm up; stops early where it would take minutes."""
-    ours(), theirs()
+    ours()
+    theirs()
     started = time.perf_counter()
     for _ in range(rounds):
         yield seconds(ours), seconds(theirs)

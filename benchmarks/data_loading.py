@@ -1,4 +1,4 @@
-"""How fast shuffled rows come from a memory map, against two common ways, A B A B in one process.
+"""Measure how fast shuffled rows come from a memory map, against two common ways, A B A B in one process.
 
     python benchmarks/data_loading.py [--tokens 20000000] [--rounds 5]
 
@@ -18,17 +18,20 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
+from headtohead.data.row_formats.language_rows import RowPacking
+from headtohead.data.row_formats.text_source import TokenizedRows
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from headtohead.data.caching import Prepared
-from headtohead.data.contracts import SPLIT_NAMES, SplitName
-from headtohead.data.language import LanguageSource, Packing
-from headtohead.data.order import EpochOrder
-from headtohead.data.storage import Ragged, Table
+from headtohead.data.batches.row_order import EpochOrder
+from headtohead.data.cache.arrow_columns import Ragged, Table
+from headtohead.data.cache.prepared_content import PreparedContent
+from headtohead.data.data_source import SPLIT_NAMES, SplitName
+from headtohead.data.row_formats.language_rows import LanguageSource, Packing
 from headtohead.data.tokenizers import BOS, EOS, SPECIAL_TOKENS, Tokenizer
 
 VOCAB_SIZE, CONTEXT_LENGTH, BATCH_SIZE, DOCUMENT_LENGTH = 50_000, 512, 64, 200
@@ -43,20 +46,21 @@ class RandomTokens(LanguageSource):
     name: ClassVar[str] = "random_tokens"
 
     def __init__(self, num_tokens: int, packing: Packing = "stream") -> None:
-        super().__init__(
-            context_length=CONTEXT_LENGTH, batch_size=BATCH_SIZE, tokenizer="bpe", vocab_size=None, packing=packing
-        )
+        super().__init__(TokenizedRows(BATCH_SIZE, tokenizer="char"), RowPacking(CONTEXT_LENGTH, packing))
         self.num_tokens = num_tokens
 
     def samples(self) -> Mapping[SplitName, list[str]]:
-        raise NotImplementedError("the tokens are drawn, not read")
+        """No texts: `make` draws the tokens, and no tokenizer learns from anything."""
+        return {name: [] for name in SPLIT_NAMES}
 
     def sample_parameters(self) -> Mapping[str, Any]:
         return {"num_tokens": self.num_tokens}
 
-    def make(self) -> Prepared:
-        pieces = tuple(b"" if token < len(SPECIAL_TOKENS) else b"word" for token in range(VOCAB_SIZE))
-        tokenizer = Tokenizer("bpe", pieces)
+    def make(self) -> PreparedContent:
+        pieces = tuple(
+            b"" if token < len(SPECIAL_TOKENS) else chr(0x20000 + token).encode() for token in range(VOCAB_SIZE)
+        )
+        tokenizer = Tokenizer("char", pieces)
         values = np.random.default_rng(0).integers(len(SPECIAL_TOKENS), VOCAB_SIZE, self.num_tokens)
         values[::DOCUMENT_LENGTH], values[DOCUMENT_LENGTH - 1 :: DOCUMENT_LENGTH] = BOS, EOS
         offsets = np.append(np.arange(0, self.num_tokens, DOCUMENT_LENGTH), self.num_tokens)
@@ -64,7 +68,7 @@ class RandomTokens(LanguageSource):
             "tokens": Ragged(values.astype(tokenizer.dtype), offsets),
             "unknown_bytes": Ragged(np.zeros(0, dtype=np.uint8), np.zeros(len(offsets), dtype=np.int64)),
         }
-        return Prepared(dict.fromkeys(SPLIT_NAMES, table), {"tokenizer": tokenizer.to_dict()})
+        return PreparedContent(dict.fromkeys(SPLIT_NAMES, table), {"tokenizer": tokenizer.to_dict()})
 
 
 class Rows(Dataset[torch.Tensor]):
@@ -119,8 +123,8 @@ def torch_format(stream: np.ndarray, folder: str) -> Way:
 
 
 def tokens_per_second(way: Way, batches: np.ndarray) -> tuple[float, float, int]:
-    """By the clock, and by the processor's own time, which other programs do not lengthen; and a checksum, so that all
-    ways are seen to give the same."""
+    """Return seconds by the clock, and by the processor's own time, which other programs do not lengthen; and a
+    checksum, so that all ways are seen to give the same."""
     tokens = checksum = 0
     started, used = time.perf_counter(), time.process_time()
     for batch in way(batches):

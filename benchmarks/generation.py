@@ -18,16 +18,17 @@ import torch
 from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from headtohead.architectures.decoder_only import DecoderOnly
+from headtohead.architectures.token_stack import DecoderOnly, TokenFields
 from headtohead.components.feedforwards import DenseFeedForward
 from headtohead.components.initialisations import gpt2
-from headtohead.components.mixers.softmax_attention import SoftmaxAttention
+from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
 from headtohead.components.norms import LayerNorm
-from headtohead.components.positions.learned import Learned
+from headtohead.components.positions.absolute import Learned
 from headtohead.components.residuals import Pre
-from headtohead.generation.loop import stream
+from headtohead.components.stack_parts import StackParts, StackSize
+from headtohead.generation.decoding_loop import stream
 from headtohead.generation.strategy import Strategy
-from headtohead.pretrained.gpt2 import Gpt2
+from headtohead.pretrained.gpt2 import Gpt2Family
 
 WIDTH, LAYERS, HEADS, MAX_LENGTH = 256, 4, 4, 256
 PROMPT, NEW = 32, 128
@@ -75,25 +76,26 @@ def reference(vocab_size: int) -> GPT2LMHeadModel:
         bos_token_id=None,
         eos_token_id=None,
     )
-    return GPT2LMHeadModel(config).eval()
+    model = GPT2LMHeadModel(config)
+    model.eval()
+    return model
 
 
 def same_weights(theirs: GPT2LMHeadModel) -> DecoderOnly:
     ours = DecoderOnly(
-        WIDTH,
-        LAYERS,
-        HEADS,
-        mixer=SoftmaxAttention,
-        position=Learned,
-        norm=LayerNorm,
-        residual=Pre,
-        feedforward=partial(DenseFeedForward, activation="gelu_tanh"),
+        StackSize(WIDTH, LAYERS, HEADS),
+        StackParts(
+            mixer=SoftmaxAttention,
+            position=Learned,
+            norm=LayerNorm,
+            residual=Pre,
+            feedforward=partial(DenseFeedForward, activation="gelu_tanh"),
+        ),
+        tokens=TokenFields(vocab_size=theirs.config.vocab_size, max_length=MAX_LENGTH),
         initialisation=gpt2,
-        vocab_size=theirs.config.vocab_size,
-        max_length=MAX_LENGTH,
     )
     weights, hub = theirs.state_dict(), theirs.config.to_dict()
-    taken = {name: part for piece in Gpt2().pieces(hub) for name, part in piece.take(weights).items()}
+    taken = {name: part for piece in Gpt2Family().pieces(hub) for name, part in piece.take(weights).items()}
     ours.load_state_dict({**taken, "head.weight": taken["embedding.weight"]})
     return ours.eval()
 
@@ -107,9 +109,10 @@ def written_by_us(model: DecoderOnly, prompts: Tensor) -> Tensor:
 def written_by_them(model: GPT2LMHeadModel, prompts: Tensor) -> Tensor:
     mask = torch.ones_like(prompts)
     with torch.inference_mode():
-        whole = model.generate(
+        whole = model.generate(  # type: ignore[misc]  # its own mixin does not know the model
             prompts, attention_mask=mask, max_new_tokens=NEW, min_new_tokens=NEW, do_sample=False, pad_token_id=0
         )
+    assert isinstance(whole, Tensor)
     return whole[:, PROMPT:]
 
 

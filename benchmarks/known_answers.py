@@ -1,4 +1,4 @@
-"""What the field knows, asked again: every claim has a study, or a check that is exact.
+"""Ask again what the field knows: every claim has a study, or a check that is exact.
 
     python benchmarks/known_answers.py [CLAIM ...] [--workers 2] [--threads 1] [--first-seed 1000]
 
@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from headtohead.studying.reading import read_study
+from headtohead.studies.definition.read_study_file import read_study
 
 OUTPUT = Path("outputs/known_answers.md")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came out of one claim."""
+    """The outcome of one claim."""
 
     expected: str
     found: str
@@ -63,7 +63,7 @@ def by_study(name: str) -> Callable[[argparse.Namespace], Answer]:
 
 
 def equivariance(given: argparse.Namespace) -> Answer:
-    """In float64, of a whole encoder."""
+    """Compare in float64, over a whole encoder."""
     del given
     import torch
 
@@ -91,14 +91,14 @@ def equivariance(given: argparse.Namespace) -> Answer:
 
 
 def slopes(given: argparse.Namespace) -> Answer:
-    """Of the ledger's FLOPs in the mixing part, projections left out, from 1,024 to 8,192 tokens."""
+    """Return the ratio of the ledger's FLOPs in the mixing part, projections left out, from 1,024 to 8,192 tokens."""
     del given
     import math
 
-    from headtohead.components.contracts import CostQuery, Mixer
-    from headtohead.components.mixers.linear_attention import LinearAttention
-    from headtohead.components.mixers.sliding_window import SlidingWindow
-    from headtohead.components.mixers.softmax_attention import SoftmaxAttention
+    from headtohead.components.component import CostQuery, Mixer
+    from headtohead.components.mixers.attention.sliding_window import SlidingWindow
+    from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
+    from headtohead.components.mixers.linear.linear_attention import LinearAttention
 
     def slope(mixer: Mixer) -> float:
         products = 2 * sum(weight.numel() for weight in mixer.parameters() if weight.dim() == 2)

@@ -30,17 +30,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from headtohead.components.contracts import Context
-from headtohead.components.mixers.gated_delta import GatedDelta
-from headtohead.components.mixers.gated_linear import GatedLinearAttention
-from headtohead.components.mixers.linear_attention import LinearAttention
-from headtohead.components.mixers.mamba2 import Mamba2, Selection
-from headtohead.components.mixers.matrix_memory import Parts
-from headtohead.components.mixers.mlstm import Mlstm, normalised, with_ones
-from headtohead.components.mixers.performer import Performer
-from headtohead.components.mixers.retention import Retention
-from headtohead.components.mixers.rwkv7 import STRONGEST_DECAY, Rwkv7
-from headtohead.components.mixers.softmax_attention import split_heads
+from headtohead.components.component import Context
+from headtohead.components.mixers.attention.softmax_attention import split_heads
+from headtohead.components.mixers.linear.gated_delta import GatedDelta
+from headtohead.components.mixers.linear.gated_linear import GatedLinearAttention
+from headtohead.components.mixers.linear.kernel_attention import Features, KernelAttention
+from headtohead.components.mixers.linear.linear_attention import LinearAttention, Performer
+from headtohead.components.mixers.linear.mamba2 import Mamba2, Mamba2Selection
+from headtohead.components.mixers.linear.matrix_memory import MemoryInputs
+from headtohead.components.mixers.linear.mlstm import Mlstm, normalised, with_ones
+from headtohead.components.mixers.linear.retention import Retention
+from headtohead.components.mixers.linear.rwkv7 import STRONGEST_DECAY, Rwkv7
 
 NUM_HEADS, HEAD_WIDTH = 8, 64
 D_MODEL = NUM_HEADS * HEAD_WIDTH
@@ -53,19 +53,23 @@ def attention(q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
+def _means(mixer: KernelAttention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return mixer.means_before(Features(mixer.query_features(q), mixer.key_features(k)), v, Context())
+
+
 def linear_attention() -> Form:
     mixer = LinearAttention(D_MODEL, num_heads=NUM_HEADS, causal=True)
-    return lambda q, k, v, _: mixer.means_before(mixer.query_features(q), mixer.key_features(k), v, Context())
+    return lambda q, k, v, _: _means(mixer, q, k, v)
 
 
 def performer() -> Form:
     mixer = Performer(D_MODEL, num_heads=NUM_HEADS, causal=True)
-    return lambda q, k, v, _: mixer.means_before(mixer.query_features(q), mixer.key_features(k), v, Context())
+    return lambda q, k, v, _: _means(mixer, q, k, v)
 
 
 def performer_64() -> Form:
     mixer = Performer(D_MODEL, num_heads=NUM_HEADS, causal=True, num_features=HEAD_WIDTH)
-    return lambda q, k, v, _: mixer.means_before(mixer.query_features(q), mixer.key_features(k), v, Context())
+    return lambda q, k, v, _: _means(mixer, q, k, v)
 
 
 def retention() -> Form:
@@ -78,7 +82,7 @@ def mamba2() -> Form:
 
     def form(q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
         step = F.softplus(x[..., :NUM_HEADS] + mixer.dt_bias).mT
-        return mixer.read(Selection(v, x, step, k, q))[0]
+        return mixer.read(Mamba2Selection(v, x, step, k, q))[0]
 
     return form
 
@@ -88,7 +92,7 @@ def mlstm() -> Form:
 
     def form(q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
         gates = mixer.open_gates(x)
-        sums, _ = mixer.sums(q, k * gates.let_in[..., None], with_ones(v), gates.log_kept)
+        sums, _ = mixer.sums(q, k * gates.input[..., None], with_ones(v), gates.log_forget)
         return normalised(sums, gates)
 
     return form
@@ -99,7 +103,7 @@ def gated_linear() -> Form:
 
     def form(q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
         log_decay = split_heads(F.logsigmoid(x) / mixer.temperature, HEAD_WIDTH)
-        return mixer.read(Parts(q=q, k=k, v=v, log_decay=log_decay), None)
+        return mixer.read(MemoryInputs(q=q, k=k, v=v, log_decay=log_decay), None)
 
     return form
 
@@ -111,7 +115,7 @@ def gated_delta() -> Form:
         q, k = (F.normalize(part, dim=-1) for part in (q, k))
         rate, step = (split_heads(x[..., part * NUM_HEADS :][..., :NUM_HEADS], 1) for part in range(2))
         rate, log_decay = rate.sigmoid(), -F.softplus(step)
-        return mixer.read(Parts(q=q, k=k, v=v, log_decay=log_decay, rate=rate, reads=-rate * k), None)
+        return mixer.read(MemoryInputs(q=q, k=k, v=v, log_decay=log_decay, rate=rate, reads=-rate * k), None)
 
     return form
 
@@ -123,7 +127,7 @@ def rwkv7() -> Form:
         gates = split_heads(x.sigmoid(), HEAD_WIDTH)
         log_decay, removal = -STRONGEST_DECAY * gates, F.normalize(k, dim=-1)
         reads, writes = -(removal * log_decay.neg().exp()), removal * gates
-        return mixer.read(Parts(q=q, k=k, v=v, log_decay=log_decay, reads=reads, writes=writes), None)
+        return mixer.read(MemoryInputs(q=q, k=k, v=v, log_decay=log_decay, reads=reads, writes=writes), None)
 
     return form
 
@@ -142,7 +146,8 @@ def compared(forms: Mapping[str, Form], length: int, rounds: int) -> tuple[float
     inputs = {name: torch.randn(1, NUM_HEADS, length, HEAD_WIDTH, requires_grad=True) for name in "qkv"}
     inputs["x"] = torch.randn(1, length, D_MODEL, requires_grad=True)
     weights = torch.randn(1, NUM_HEADS, length, HEAD_WIDTH)
-    found, all_theirs = {}, []
+    found: dict[str, tuple[float, float]] = {}
+    all_theirs: list[float] = []
     for name, form in forms.items():
         pairs = []
         for _ in range(rounds + 1):

@@ -1,4 +1,4 @@
-"""What the harness costs per step over a bare loop: same model, same batches, A B A B in one process.
+"""Measure what the harness costs per step over a bare loop: same model, same batches, A B A B in one process.
 
     python benchmarks/overhead.py [--steps 400] [--rounds 8]
 
@@ -30,24 +30,25 @@ import numpy as np
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from headtohead.architectures.contracts import Architecture
-from headtohead.architectures.decoder_only import DecoderOnly
+from headtohead.architectures.architecture import Architecture
+from headtohead.architectures.token_stack import DecoderOnly, TokenFields
 from headtohead.components.feedforwards import DenseFeedForward
 from headtohead.components.initialisations import gpt2
-from headtohead.components.mixers.softmax_attention import SoftmaxAttention
+from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
 from headtohead.components.norms import LayerNorm
 from headtohead.components.positions.rotary import Rotary
 from headtohead.components.residuals import Pre
-from headtohead.data.batch import Batch
-from headtohead.data.contracts import DataSource, DataSpec, Split, SplitName
+from headtohead.components.stack_parts import StackParts, StackSize
+from headtohead.data.batches.batch import Batch
+from headtohead.data.data_source import DataSource, DataSpec, Split, SplitName
 from headtohead.tasks.causal_lm import CausalLanguageModelling
-from headtohead.tracking.connection import TrackingSettings
-from headtohead.training.data_module import StepBatch
-from headtohead.training.module import TrainingModule
-from headtohead.training.optimizers import adamw
-from headtohead.training.parts import Identity, Parts, Settings
+from headtohead.training.loop.data_module import StepBatch
+from headtohead.training.loop.training_module import TrainingModule
+from headtohead.training.optim.optimizers import adamw
+from headtohead.training.optim.schedules import constant
 from headtohead.training.run import train
-from headtohead.training.schedules import constant
+from headtohead.training.run_components import RunComponents, RunInfo, TrainerSettings
+from headtohead.wandb_client.connection import TrackingSettings
 
 VOCAB_SIZE, LENGTH, NUM_ROWS, BATCH_SIZE = 64, 16, 512, 4
 TARGET_SECONDS = 0.5e-3
@@ -89,17 +90,16 @@ class Data(DataSource):
 
 def make_model() -> Architecture:
     return DecoderOnly(
-        32,
-        1,
-        1,
-        mixer=SoftmaxAttention,
-        position=Rotary,
-        norm=LayerNorm,
-        residual=Pre,
-        feedforward=DenseFeedForward,
+        StackSize(32, 1, 1),
+        StackParts(
+            mixer=SoftmaxAttention,
+            position=Rotary,
+            norm=LayerNorm,
+            residual=Pre,
+            feedforward=DenseFeedForward,
+        ),
+        tokens=TokenFields(vocab_size=VOCAB_SIZE, max_length=LENGTH),
         initialisation=gpt2,
-        vocab_size=VOCAB_SIZE,
-        max_length=LENGTH,
     )
 
 
@@ -115,7 +115,7 @@ class Terminal(io.TextIOBase):
 
 @dataclass(frozen=True)
 class Seconds:
-    """Per step; the processor's time leaves out what other programs take from this one."""
+    """Times per step; the processor's time leaves out what other programs take from this one."""
 
     wall: float
     processor: float
@@ -130,7 +130,7 @@ def clocks() -> tuple[float, float]:
 
 
 def harness(steps: int, folder: Path) -> Seconds:
-    """Of `train`, between the beginning of its first step and of its last."""
+    """Time `train`, between the beginning of its first step and of its last."""
     readings: list[tuple[float, float]] = []
     original = TrainingModule.training_step
 
@@ -139,14 +139,16 @@ def harness(steps: int, folder: Path) -> Seconds:
             readings.append(clocks())
         original(self, batch, batch_idx)
 
-    run = Parts(
+    run = RunComponents(
         make_model=make_model,
         task=CausalLanguageModelling(),
         data=Data(),
         optimizer=partial(adamw, lr=1e-3),
         schedule=constant,
-        settings=Settings(max_steps=steps + 1, accelerator="cpu", validate_every=steps + 1, validation_batches=1),
-        identity=Identity(output_dir=folder),
+        settings=TrainerSettings(
+            max_steps=steps + 1, accelerator="cpu", validate_every=steps + 1, validation_batches=1
+        ),
+        identity=RunInfo(output_dir=folder),
         tracking=TrackingSettings(mode="none"),
     )
     with patch.object(TrainingModule, "training_step", watched), redirect_stderr(Terminal()):
@@ -155,7 +157,7 @@ def harness(steps: int, folder: Path) -> Seconds:
 
 
 def bare(steps: int) -> Seconds:
-    """Of the least loop that trains the same model."""
+    """Time the smallest loop that trains the same model."""
     torch.manual_seed(0)
     model, task, rows = make_model(), CausalLanguageModelling(), Rows()
     optimizer, order = adamw(model, lr=1e-3), np.random.default_rng(0)

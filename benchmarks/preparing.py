@@ -1,4 +1,4 @@
-"""What it takes to prepare a large published set: memory and time.
+"""Measure what it takes to prepare a large published set: memory and time.
 
     python benchmarks/preparing.py [wmt14] [--rows 100000] [--words 300000]
     python benchmarks/preparing.py tinystories --rows 60000 --words 60000
@@ -23,8 +23,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from headtohead.building.build import build_data
-from headtohead.building.configuration import compose
+from headtohead.config.compose.composition import compose
+from headtohead.config.origins.from_weights import build_data
 
 ROW_GROUP = 1000
 SYLLABLES = [first + last for first in "bdfghklmnprstvwz" for last in ("a", "e", "i", "o", "u", "en", "er", "ung")]
@@ -46,7 +46,7 @@ class Language:
         self._up_to = np.cumsum(shares / shares.sum())
 
     def texts(self, number: int, mean: float) -> Iterator[str]:
-        """Of so many words in the mean."""
+        """Draw a text of so many words in the mean."""
         lengths = np.maximum(1, self._drawn.lognormal(np.log(mean) - 0.18, 0.6, number)).astype(int)
         for length in lengths.tolist():
             ranks = np.searchsorted(self._up_to, self._drawn.random(length))

@@ -22,19 +22,20 @@ from mambapy.mamba import MambaBlock, MambaConfig
 from mambapy.pscan import pscan
 from torch import Tensor
 
-from headtohead.components.contracts import Context
-from headtohead.components.mixers.mamba import Mamba
-from headtohead.components.mixers.selective_scan import selective_scan
+from headtohead.components.component import Context
+from headtohead.components.mixers.recurrent.mamba import Mamba
+from headtohead.components.sequence_ops.selective_scan import selective_scan
 
 LENGTHS = (256, 512, 1024, 2048)
 Form = Callable[[], Tensor]
 
 
 def theirs(x: Tensor, step: Tensor, A: Tensor, B: Tensor, C: Tensor) -> Tensor:
-    """As that package's layer calls its scan."""
+    """Call the scan as that package's layer does."""
     decay = torch.exp(step[..., None] * A)
     inputs = step[..., None] * B[:, :, None] * x[..., None]
-    return (pscan(decay, inputs) @ C[..., None]).squeeze(3)
+    states: Tensor = pscan(decay, inputs)
+    return (states @ C[..., None]).squeeze(3)
 
 
 def scans(batch: int, length: int, width: int, states: int) -> tuple[Form, Form]:
@@ -46,7 +47,7 @@ def scans(batch: int, length: int, width: int, states: int) -> tuple[Form, Form]
 
 
 def layers(batch: int, length: int, width: int, states: int) -> tuple[Form, Form]:
-    """With the same weights: both lay them out as published."""
+    """Copy the weights: both lay them out as published."""
     d_model = width // 2
     ours = Mamba(d_model, num_heads=1, causal=True, state=states)
     other = MambaBlock(MambaConfig(d_model=d_model, n_layers=1, d_state=states))

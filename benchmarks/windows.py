@@ -14,9 +14,9 @@ import time
 
 import torch
 
-from headtohead.components.contracts import Context, Mixer
-from headtohead.components.mixers.sliding_window import SlidingWindow
-from headtohead.components.mixers.softmax_attention import SoftmaxAttention
+from headtohead.components.component import Context, Mixer
+from headtohead.components.mixers.attention.sliding_window import SlidingWindow
+from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
 
 
 def seconds(mixer: Mixer, x: torch.Tensor) -> float:

@@ -9,16 +9,18 @@ import os
 import select
 import shutil
 import subprocess
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from waiting import PATIENCE, until
+
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
 )
-_PATIENCE = 60
-"""Seconds until an answer is given up."""
+
+_LEAVE = 10
+"""Seconds that the browser may take to end by itself."""
 
 
 class Browser:
@@ -42,7 +44,7 @@ class Browser:
         os.close(from_browser)
         self._number, self._rest, self._session = 0, b"", ""
         self.trouble: list[str] = []
-        """Errors and warnings of the console, and exceptions."""
+        """Errors and warnings of the console, exceptions, and dialogs, which are sent away."""
         self.requests: list[str] = []
         """Addresses that were asked for, the page's own included."""
 
@@ -59,7 +61,7 @@ class Browser:
     ) -> None:
         os.close(self._to)  # Chromium ends with its pipe
         try:
-            self._process.wait(timeout=10)
+            self._process.wait(timeout=_LEAVE)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -70,14 +72,11 @@ class Browser:
         self.trouble.clear()
         self.requests.clear()
         self._send("Page.navigate", url=page if isinstance(page, str) else page.absolute().as_uri())
-        deadline = time.monotonic() + _PATIENCE
-        while self.run("document.readyState") != "complete":
-            assert time.monotonic() < deadline, f"{page} does not load"
-            time.sleep(0.05)
+        until(lambda: self.run("document.readyState") == "complete", otherwise=f"{page} does not load")
         self.settle()
 
     def settle(self) -> None:
-        """Until the page has drawn what it was told."""
+        """Wait until the page has drawn its data."""
         self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))")
 
     def run(self, script: str) -> Any:
@@ -117,7 +116,7 @@ class Browser:
         self.settle()
 
     def print_look(self, *, width: int) -> None:
-        """As on paper of this width."""
+        """Render the page as on paper of this width."""
         self._send("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
         self._send("Emulation.setEmulatedMedia", media="print")
         self.settle()
@@ -127,19 +126,24 @@ class Browser:
         path.write_bytes(base64.b64decode(taken["data"]))
 
     def _send(self, method: str, **parameters: Any) -> Any:
+        number = self._tell(method, **parameters)
+        while (answer := self._read()).get("id") != number:
+            self._note(answer)
+        assert "error" not in answer, f"{method}: {answer['error']}"
+        return answer["result"]
+
+    def _tell(self, method: str, **parameters: Any) -> int:
+        """Not waiting for the answer to the number that is returned."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
         if self._session:
             message["sessionId"] = self._session
         os.write(self._to, json.dumps(message).encode() + b"\0")
-        while (answer := self._read()).get("id") != self._number:
-            self._note(answer)
-        assert "error" not in answer, f"{method}: {answer['error']}"
-        return answer["result"]
+        return self._number
 
     def _read(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
-            ready, _, _ = select.select([self._from], [], [], _PATIENCE)
+            ready, _, _ = select.select([self._from], [], [], PATIENCE)
             assert ready, "the browser does not answer"
             read = os.read(self._from, 2**20)
             assert read, "the browser has ended"
@@ -155,5 +159,8 @@ class Browser:
             self.trouble.append(str(told["args"]))
         elif method == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
             self.trouble.append(told["entry"]["text"])
+        elif method == "Page.javascriptDialogOpening":
+            self.trouble.append(f"a dialog: {told['message']}")
+            self._tell("Page.handleJavaScriptDialog", accept=False)
         elif method == "Network.requestWillBeSent":
             self.requests.append(told["request"]["url"])

@@ -7,19 +7,19 @@ from typing import Any
 
 import torch
 
-from headtohead.architectures.cnn import Cnn
-from headtohead.architectures.contracts import Architecture, InputSize
+from from_fields import from_fields
+from headtohead.architectures.architecture import Architecture, InputSize
+from headtohead.architectures.encoder_decoder import RecurrentEncoderDecoder
+from headtohead.architectures.image_convolution import Cnn, ResNet
 from headtohead.architectures.mlp import Mlp
-from headtohead.architectures.recurrent import Recurrent
-from headtohead.architectures.recurrent_encoder_decoder import RecurrentEncoderDecoder
-from headtohead.architectures.resnet import ResNet
 from headtohead.architectures.text_cnn import TextCnn
+from headtohead.architectures.token_stack import DecoderOnly
 from headtohead.components.feedforwards import NoFeedForward
 from headtohead.components.initialisations import he, xavier
-from headtohead.components.mixers.bahdanau_attention import BahdanauAttention
-from headtohead.components.mixers.gru import Gru
+from headtohead.components.mixers.attention.memory_attention import BahdanauAttention
+from headtohead.components.mixers.recurrent.torch_recurrence import Gru
 from headtohead.components.norms import BatchNorm, NoNorm
-from headtohead.components.positions.none import NoPosition
+from headtohead.components.positions.absolute import NoPosition
 from headtohead.components.residuals import NoResidual
 from small_models import redraw
 
@@ -51,10 +51,12 @@ DENSE: dict[str, Any] = {"d_model": 16, "num_layers": 2, "initialisation": he, "
 WORDS: dict[str, Any] = {"vocab_size": VOCAB_SIZE, "max_length": 11, "image_shape": None}
 PIXELS: dict[str, Any] = {"vocab_size": None, "max_length": None, "image_shape": IMAGE}
 MAKERS: dict[str, Any] = {
-    "recurrent": partial(Recurrent, **CELLS),
-    "recurrent_both_ways": partial(Recurrent, **CELLS, bidirectional=True, head="classifier", num_classes=5),
+    "recurrent": partial(from_fields, DecoderOnly, **CELLS),
+    "recurrent_both_ways": partial(
+        from_fields, DecoderOnly, **CELLS, bidirectional=True, head="classifier", num_classes=5
+    ),
     "recurrent_encoder_decoder": partial(
-        RecurrentEncoderDecoder, **CELLS, cross=BahdanauAttention, max_target_length=16
+        from_fields, RecurrentEncoderDecoder, **CELLS, cross=BahdanauAttention, max_target_length=16
     ),
     "cnn": partial(Cnn, **CONVOLUTIONS),
     "resnet": partial(ResNet, **CONVOLUTIONS),
@@ -80,7 +82,7 @@ def classic_model(name: str, **changes: Any) -> Architecture:
 
 
 def exact_classic(name: str, **changes: Any) -> Architecture:
-    """In float64 and evaluation mode, every parameter redrawn."""
+    """Build the model in float64 and evaluation mode, every parameter redrawn."""
     model = redraw(classic_model(name, **changes).double())
     assert isinstance(model, Architecture)
     return model.eval()

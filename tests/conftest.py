@@ -1,4 +1,4 @@
-"""What holds for every test: where shapes are checked, who may start a process, how many cases a drawn law takes."""
+"""Rules for every test: where shapes are checked, who may start a process, how many cases a drawn law takes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ import pytest
 import torch
 
 import shape_checks
+from faulty_disk import UnsyncedDisk
+from headtohead.files import disk_operations
 from process_law import noted_processes
 from shape_hook import hooked_modules
 from strict_probe import PROBER, refuse_warnings
@@ -34,9 +36,15 @@ gc.disable()
 os.environ["HEADTOHEAD_CACHE"] = str(Path(gettempdir()) / f"headtohead-tests-{os.getpid()}")
 # Nor is the user's own key made or read, nor their list of trusted packages.
 os.environ["XDG_CONFIG_HOME"] = str(Path(gettempdir()) / f"headtohead-settings-{os.getpid()}")
+# torch finds what it compiled for another kind of processor too, and cannot compile the rest of it for this one.
+COMPILED_FOR = os.environ.get("ATEN_CPU_CAPABILITY", "this-processor")
+os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(gettempdir()) / f"headtohead-inductor-{COMPILED_FOR}"))
 # Where there is no CUDA, torch.manual_seed keeps each seed for it with a text of the whole stack, a millisecond a time.
 if not torch.cuda.is_available():
     setattr(torch, "manual_seed", torch.default_generator.manual_seed)  # noqa: B010
+# No test cuts the power: those of what survives it have disks of their own, and waiting for the real one takes a tenth
+# of the time of all tests.
+setattr(disk_operations, "system", UnsyncedDisk())  # noqa: B010
 # pytest-xdist gives its workers a terminal of 80 columns, and readline what pytest starts, past os.environ; what is
 # written to a file or a pipe is as wide as COLUMNS says.
 os.environ.pop("COLUMNS", None)
@@ -61,7 +69,6 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_finish() -> None:
-    gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     gc.enable()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from headtohead.building.build import build_parts
-from headtohead.building.configuration import compose_checked
-from headtohead.examining.doctor import CHECKS, Finding, Patient, chosen, examine
+from headtohead.config.build import build_parts
+from headtohead.config.compose.composition import compose_checked
+from headtohead.diagnostics.doctor import CHECKS, Finding, Patient, chosen, examine
 
 SMALL = ["data.num_validation=10", "data.num_test=10", "data.batch_size=16"]
 DECODER = ["data.num_train=200", "data.context_length=32", *SMALL]

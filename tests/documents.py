@@ -1,4 +1,4 @@
-"""What README, docs and the commands' own help show: links, blocks of code, and commands as words."""
+"""Collect links, blocks of code and commands from the README, docs and the commands' own help."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ def commands() -> list[Shown]:
 
 
 def _of_block(block: Block) -> Iterator[Shown]:
-    """In a console block a prompt stands before each command; an error below it is what the command answers."""
+    """Yield the commands of a block; in a console block a prompt stands before each, and an error below it is its
+    answer."""
     lines = block.text.replace("\\\n", " ").splitlines()
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
         if block.language != "console":
@@ -121,7 +122,7 @@ def links(document: Path) -> list[str]:
 
 
 def broken_link(document: Path, link: str) -> str:
-    """Why a link leads nowhere; nothing where it leads to a file, and to a heading of it if it names one."""
+    """Return why a link leads nowhere; nothing if it leads to a file, and to a heading of it if it names one."""
     path, _, anchor = link.partition("#")
     target = (document.parent / path).resolve() if path else document
     if not target.exists():

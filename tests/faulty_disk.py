@@ -11,7 +11,19 @@ from pathlib import Path
 
 from typing_extensions import Buffer, override
 
-from headtohead.files.disk import Disk
+from headtohead.files.disk_operations import Disk
+
+
+class UnsyncedDisk(Disk):
+    """Leaves to the system when its bytes and names reach the hardware."""
+
+    @override
+    def sync(self, handle: int) -> None:
+        """Go on at once."""
+
+    @override
+    def sync_folder(self, folder: Path) -> None:
+        """Go on at once."""
 
 
 class FullDisk(Disk):
@@ -96,7 +108,7 @@ def _subsets(numbers: list[int]) -> Iterator[frozenset[int]]:
 
 
 def _replayed(done: list[Operation], lost: frozenset[int]) -> Iterator[dict[str, bytes]]:
-    """With all unsynced bytes there, with none of them, and with half."""
+    """Yield the disk's states with all unsynced bytes, with none of them, and with half."""
     for share in (1.0, 0.5, 0.0):
         safe: dict[str, bytes] = {}
         loose: dict[str, bytes] = {}

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from headtohead.comparing.findings import Findings, Found, Words, findings_of
-from headtohead.comparing.verdict import Contrast, Registration, verdicts_of
-from headtohead.tracking.record import Environment, Place, Progress, RunRecord, Seeds
-from headtohead.tracking.store import RunFolder
+from headtohead.comparison.comparison_results import ArmDescriptions, ComparisonResults, RunResult, results_of
+from headtohead.comparison.contrasts import Contrast, Registration
+from headtohead.comparison.verdicts.verdict import verdicts_of
+from headtohead.records.record import Environment, Progress, RunRecord, Seeds, StudyPosition
+from headtohead.records.store import RunFolder
 
 METRIC = "test/loss"
 ENDS = {"layer_norm": 2.42, "rms_norm": 2.41, "batch_norm": 2.58, "no_norm": 2.9}
@@ -22,7 +23,7 @@ ENDS = {"layer_norm": 2.42, "rms_norm": 2.41, "batch_norm": 2.58, "no_norm": 2.9
 
 def made_up(
     outputs: Path, arms: Mapping[str, float] | None = None, *, num_seeds: int = 5, steps: int = 200, maps: bool = True
-) -> Findings:
+) -> ComparisonResults:
     """A study whose first arm is the baseline; one run of its last arm diverged, another is missing."""
     ends = dict(arms or ENDS)
     baseline, last = next(iter(ends)), list(ends)[-1]
@@ -37,13 +38,13 @@ def made_up(
         values[record.place.arm or ""][record.seed] = record.metrics["test"].get("loss")
     registration = Registration("min", METRIC, margin=0.05, seeds=range(num_seeds))
     verdicts = verdicts_of(values, [Contrast(arm, baseline) for arm in ends if arm != baseline], registration)
-    words = Words(
+    words = ArmDescriptions(
         order=list(ends),
         overrides={arm: (f"model/norm={arm}",) for arm in ends},
         commands={record.id: f"h2h train model/norm={record.place.arm} seed={record.seed}" for record in records},
     )
-    missing = Found(last, 0, "missing", command=f"h2h train model/norm={last} seed=0")
-    found = findings_of(
+    missing = RunResult(last, 0, "missing", command=f"h2h train model/norm={last} seed=0")
+    found = results_of(
         records,
         verdicts,
         title="norms",
@@ -81,7 +82,7 @@ def _run(outputs: Path, arm: str, seed: int, end: float, steps: int, *, maps: bo
         seeds=Seeds(seed, seed + 100, seed + 200),
         config={"seed": seed, "name": f"{arm}-s{seed}", "model": {"norm": arm, "layers": 2}, "optimizer": {"lr": 1e-3}},
         costs={"totals": {"parameters": 10_000 + 100 * len(arm), "state_elements": 2048}},
-        place=Place("norms", arm, seed),
+        place=StudyPosition("norms", arm, seed),
         metrics={"validation": {"loss": value}, "test": {} if diverged else {"loss": value}},
         throughput={"tokens_per_second": 4e4 + 100 * seed, "step_seconds": 0.02, "peak_memory_bytes": 5e8},
         progress=_progress(last),

@@ -7,13 +7,13 @@ from pathlib import Path
 import torch
 import yaml
 
-from headtohead.building.build import fitted, make_model
-from headtohead.building.configuration import compose_checked
-from headtohead.examining.finished import FinishedRun, open_run
-from headtohead.tracking.record import RunRecord
-from headtohead.tracking.store import RunFolder
+from headtohead.config.build import fitted, make_model
+from headtohead.config.compose.composition import compose_checked
+from headtohead.finished_runs.loaded import LoadedRun, load_run
+from headtohead.records.record import RunRecord
+from headtohead.records.store import RunFolder
 from headtohead.training.checkpoints import BEST, save
-from headtohead.training.precision import Precision
+from headtohead.training.loop.precision import Precision
 
 SMALL = ["model.d_model=16", "model.num_heads=2", "model.num_layers=2"]
 ROWS = ["data.num_train=60", "data.num_validation=8", "data.num_test=8"]
@@ -21,7 +21,7 @@ _OWN_SIZES = {"model=external", "model=text_cnn"}
 """Models without heads and layers to set."""
 
 
-def fresh_run(outputs: Path, *overrides: str) -> FinishedRun:
+def fresh_run(outputs: Path, *overrides: str) -> LoadedRun:
     """Weights are drawn with a spread that attention is not flat."""
     sizes = [] if _OWN_SIZES & set(overrides) else SMALL
     config, _ = fitted(compose_checked("train", [*sizes, *overrides]))
@@ -36,4 +36,4 @@ def fresh_run(outputs: Path, *overrides: str) -> FinishedRun:
             parameter.add_(0.3 * torch.randn_like(parameter))
     save({"model": model.state_dict(), "step": 1, "metrics": {}}, folder.path / "checkpoints" / BEST)
     folder.release()
-    return open_run(folder.path)
+    return load_run(folder.path)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import torch.nn.functional as F
 from torch import Tensor
 
-from headtohead.components.contracts import Context
-from headtohead.components.mixers.softmax_attention import SoftmaxAttention
-from headtohead.components.mixers.softmax_cross_attention import SoftmaxCrossAttention
+from headtohead.components.component import Context
+from headtohead.components.mixers.attention.softmax_attention import Fused, SoftmaxAttention
+from headtohead.components.mixers.attention.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.components.norms import LayerNorm
 
 
@@ -43,8 +43,8 @@ class DividesByNothing(SoftmaxAttention):
 class LooksAtAllAlike(SoftmaxAttention):
     """Its queries are lost."""
 
-    def project(self, x: Tensor, context: Context) -> tuple[Tensor, Tensor, Tensor]:
-        q, k, v = super().project(x, context)
+    def project(self, x: Tensor, context: Context, fused: Fused | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        q, k, v = super().project(x, context, fused)
         return q * 1e-6, k, v
 
 

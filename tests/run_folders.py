@@ -5,28 +5,36 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headtohead.tracking.connection import TrackingSettings
-from headtohead.tracking.record import Environment, Progress, RunRecord
-from headtohead.tracking.store import RunFolder
-from headtohead.tracking.tracker import Tracker
+from headtohead.records.record import Environment, Progress, RunRecord
+from headtohead.records.store import RunFolder
+from headtohead.wandb_client.connection import TrackingSettings
+from headtohead.wandb_client.tracker import Tracker
+from headtohead.wandb_client.transaction_log import messages_of
+from waiting import PATIENCE
 
 OFFLINE = TrackingSettings(mode="offline", system_metrics=False)
+PATIENT = TrackingSettings(init_timeout=PATIENCE, finish_timeout=PATIENCE, system_metrics=False)
+"""For a server that answers, however late."""
+UNTIL_THE_END = replace(PATIENT, finish_timeout=1.0)
+"""For a server that is lost before the run ends."""
 IMPATIENT = TrackingSettings(init_timeout=1.0, finish_timeout=1.0, system_metrics=False)
+"""For a server that does not answer at the start."""
 NUMBERS = """
 import sys, time
-from headtohead.tracking.connection import TrackingSettings
-from headtohead.tracking.record import Progress, RunRecord
-from headtohead.tracking.store import RunFolder
-from headtohead.tracking.wandb import start
+from headtohead.wandb_client.connection import TrackingSettings
+from headtohead.records.record import Progress, RunRecord
+from headtohead.records.store import RunFolder
+from headtohead.wandb_client.wandb_tracker import start
 
 folder = RunFolder.create(sys.argv[1], name="child")
 record = RunRecord(id=folder.id)
-tracker = start(TrackingSettings(finish_timeout=1.0, init_timeout=5.0, system_metrics=False), record, folder)
+tracker = start(TrackingSettings(finish_timeout=1.0, init_timeout=600.0, system_metrics=False), record, folder)
 folder.write_record(record)
 for step in range(20):
     tracker.log(Progress(step), {"train/loss": 1.0})
@@ -44,7 +52,7 @@ def new_run(outputs: Path, **fields: Any) -> tuple[RunRecord, RunFolder]:
 
 
 def wandb_id(folder: RunFolder) -> str:
-    """As the record has it."""
+    """Return the W&B id of the record."""
     found = folder.read_record_as_written().wandb.id
     assert found is not None
     return found
@@ -58,15 +66,21 @@ def log_steps(tracker: Tracker, folder: RunFolder, steps: range, value: float = 
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What this project said; W&B's client keeps a log of its own."""
+    """Return the messages of this project's loggers; W&B's client has a log of its own."""
     return [entry.getMessage() for entry in caplog.records if entry.name.startswith("headtohead")]
 
 
 def written(directory: Path) -> list[dict[str, Any]]:
     """The records in W&B's transaction log, as its own tool reads them."""
     command = [sys.executable, "-m", "wandb", "leet", "inspect", "--json", str(directory)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def num_written(outputs: Path, kind: str) -> int:
+    """Return how many records of this kind W&B's service has written to the files of the runs, which may still grow."""
+    files = outputs.rglob("run-*.wandb")
+    return sum(message.HasField(kind) for file in files for message in messages_of(file))
 
 
 def history(directory: Path) -> list[dict[str, Any]]:

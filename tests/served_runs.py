@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +12,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from browser import Browser
-from headtohead.comparing.dashboard.server import Dashboard
-from headtohead.tracking.record import Progress, RunRecord
-from headtohead.tracking.store import RunFolder
+from headtohead.comparison.dashboard.server import Dashboard
+from headtohead.records.record import Progress, RunRecord
+from headtohead.records.store import RunFolder
+from waiting import PATIENCE, until
 
 CONFIG = {"model": {"d_model": 64}, "trainer": {"max_steps": 100}, "choices": {"model/mixer": "gru"}}
 
@@ -49,7 +49,7 @@ def asked(
     dashboard: Dashboard, path: str, *, method: str = "GET", headers: dict[str, str] | None = None
 ) -> tuple[http.client.HTTPResponse, bytes]:
     """The answer to a path that is sent as it stands, and its body."""
-    connection = http.client.HTTPConnection("127.0.0.1", dashboard.server_port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", dashboard.server_port, timeout=PATIENCE)
     try:
         connection.request(method, path, headers=headers or {})
         answer = connection.getresponse()
@@ -64,10 +64,13 @@ def told(dashboard: Dashboard, path: str, **query: str) -> Any:
     return json.loads(body)
 
 
-def until(browser: Browser, script: str, *, patience: float = 30) -> Any:
+def shown(browser: Browser, script: str) -> Any:
     """The value of the expression once it is true."""
-    deadline = time.monotonic() + patience
-    while not (value := browser.run(script)):
-        assert time.monotonic() < deadline, f"never true: {script}; {browser.trouble}"
-        time.sleep(0.05)
-    return value
+    return until(lambda: browser.run(script), otherwise=lambda: f"never true: {script}; {browser.trouble}")
+
+
+def go(browser: Browser, view: str) -> None:
+    """Go to this view of the dashboard, and wait until it is drawn: the page before it may look the same, and reacts
+    later."""
+    browser.run(f"location.hash = {json.dumps(view)}")
+    shown(browser, f"document.documentElement.dataset.drawn === {json.dumps(view)}")

@@ -1,4 +1,4 @@
-"""What the tests check at run time: the shapes and types in the signatures of all modules that declare shapes."""
+"""Tests check at run time the shapes and types in the signatures of all modules that declare shapes."""
 
 from __future__ import annotations
 

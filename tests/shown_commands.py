@@ -17,16 +17,15 @@ from typing import Any, NoReturn
 from unittest.mock import patch
 
 from documents import ROOT
-from headtohead.building.choices import choice_names, groups
-from headtohead.building.combining import combinations
-from headtohead.building.configuration import compose_checked
-from headtohead.building.errors import ConfigurationError
-from headtohead.building.overrides import key_of
 from headtohead.cli import COMMANDS
-from headtohead.cli.completion import INSTALL, SHELLS, SHOW
-from headtohead.studying.launching.choosing import asked
-from headtohead.studying.reading import read_study
-from headtohead.studying.sweeping.reading import read_sweep
+from headtohead.cli.completion import INSTALL, SHOW
+from headtohead.config.compose.choices import choice_names, groups
+from headtohead.config.compose.composition import compose_checked
+from headtohead.config.compose.overrides import key_of, override_combinations
+from headtohead.config.errors import ConfigurationError
+from headtohead.execution.launchers.launcher_choice import launcher_choice
+from headtohead.studies.definition.read_study_file import read_study
+from headtohead.sweeps.read_sweep_file import read_sweep
 
 _READERS = re.compile(r"\b(?:[A-Z][A-Z_]*|my_\w+|mine|ours)\b")
 _OPENED = ("init_from", "resume_from")
@@ -61,7 +60,8 @@ def parsed(command: str, arguments: Sequence[str]) -> argparse.Namespace:
         return parse_and_stop
 
     module = import_module(f"headtohead.cli.{COMMANDS[command][0]}")
-    with patch.multiple(argparse.ArgumentParser, **{name: stop(parse) for name, parse in whole.items()}):
+    stops: dict[str, Any] = {name: stop(parse) for name, parse in whole.items()}
+    with patch.multiple(argparse.ArgumentParser, **stops):
         try:
             module.run(list(arguments))
         except _ParsedError as found:
@@ -75,7 +75,7 @@ def is_readers(value: object) -> bool:
 
 def _hold_h2h(words: Sequence[str]) -> None:
     command, *arguments = words
-    if command in (INSTALL, SHOW) and set(arguments) <= SHELLS:
+    if command in (INSTALL, SHOW) and set(arguments) <= {"bash", "zsh", "fish"}:
         return
     given = parsed(command, arguments)
     for option, value in vars(given).items():
@@ -86,9 +86,9 @@ def _hold_h2h(words: Sequence[str]) -> None:
 
 
 def _train(given: argparse.Namespace) -> None:
-    sorted_out = asked(given.overrides)
+    sorted_out = launcher_choice(given.overrides)
     _compose("launch", sorted_out.of_launcher)
-    points = combinations(sorted_out.of_runs) if given.multirun else [sorted_out.of_runs]
+    points = override_combinations(sorted_out.of_runs) if given.multirun else [sorted_out.of_runs]
     for point in points[:1]:
         _compose("train", point)
 
@@ -98,7 +98,7 @@ def _root(name: str) -> Callable[[argparse.Namespace], None]:
 
 
 def _after_a_run(given: argparse.Namespace) -> None:
-    """What a run is made of is not known here: behind one, choices compose and fields belong to a part of runs."""
+    """Check choices and fields only by themselves, since the parts of a finished run are not known here."""
     overrides = [word for word in given.given if "=" in word]
     if len(overrides) == len(given.given):
         _compose("train", overrides)
@@ -114,7 +114,7 @@ def _after_a_run(given: argparse.Namespace) -> None:
 def _study(given: argparse.Namespace) -> None:
     if given.name is None:
         return
-    sorted_out = asked(given.overrides)
+    sorted_out = launcher_choice(given.overrides)
     _compose("launch", sorted_out.of_launcher)
     study = read_study(given.name, sorted_out.of_runs)
     _compose("train", (*study.base, *study.arms.get(study.baseline, ())))
@@ -132,9 +132,9 @@ def _match(given: argparse.Namespace) -> None:
 
 def _sweep(given: argparse.Namespace) -> None:
     if given.file is not None:
-        sorted_out = asked(given.overrides)
+        sorted_out = launcher_choice(given.overrides)
         _compose("launch", sorted_out.of_launcher)
-        _compose("train", read_sweep(ROOT / given.file, sorted_out.of_runs).given)
+        _compose("train", read_sweep(ROOT / given.file, sorted_out.of_runs).fixed_fields)
 
 
 def _list(given: argparse.Namespace) -> None:

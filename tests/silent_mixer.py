@@ -6,11 +6,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.contracts import Context, CostQuery, Costs, Mixer, State
+from headtohead.components.component import Context, CostQuery, Costs, Mixer, State
 
 
 class RunningMean(Mixer):
-    """For training and evaluation; nothing is decoded with it."""
+    """A mixer for training and evaluation, which cannot decode."""
 
     can_be_bidirectional = False
 

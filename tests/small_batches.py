@@ -8,9 +8,8 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from headtohead.data.asked import Asked
-from headtohead.data.batch import IGNORED, Batch
-from headtohead.data.contracts import DataSpec
+from headtohead.data.batches.batch import IGNORED, Batch, QuestionText
+from headtohead.data.data_source import DataSpec
 from small_models import VOCAB_SIZE
 
 LANGUAGE = DataSpec(kind="language", vocab_size=VOCAB_SIZE, max_length=17)
@@ -116,15 +115,15 @@ def question_batch(num_rows: int = 6, *, seed: int = 0) -> Batch:
             zip(batch.tokens.tolist(), begins.tolist(), room.tolist(), targets.tolist(), strict=True)
         )
     )
-    return replace(batch, targets=targets, asked=asked)
+    return replace(batch, targets=targets, questions=asked)
 
 
-def _asked(row: int, context: list[int], first: int, span: list[int]) -> Asked:
+def _asked(row: int, context: list[int], first: int, span: list[int]) -> QuestionText:
     ends = [len(decode(context[: place + 1])) for place in range(len(context))]
     answers = [decode(context[span[0] - first : span[1] + 1 - first])]
     if row % 3 == 0:
         answers.append(decode(context[-2:]))
-    return Asked(row, f"q{row}", decode(context), tuple(answers), first, np.array([0, *ends]))
+    return QuestionText(row, f"q{row}", decode(context), tuple(answers), first, np.array([0, *ends]))
 
 
 def sentence_pair_batch(num_rows: int = 6, *, seed: int = 0) -> Batch:

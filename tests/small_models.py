@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
-from headtohead.architectures.contracts import Architecture, InputSize
-from headtohead.architectures.decoder_only import DecoderOnly
+from from_fields import from_fields
+from headtohead.architectures.architecture import Architecture, InputSize
 from headtohead.architectures.encoder_decoder import EncoderDecoder
-from headtohead.architectures.encoder_only import EncoderOnly
+from headtohead.architectures.token_stack import DecoderOnly, EncoderOnly
 from headtohead.architectures.vision_transformer import VisionTransformer
 from headtohead.components.feedforwards import DenseFeedForward
 from headtohead.components.initialisations import gpt2
-from headtohead.components.mixers.softmax_attention import SoftmaxAttention
-from headtohead.components.mixers.softmax_cross_attention import SoftmaxCrossAttention
+from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
+from headtohead.components.mixers.attention.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.components.norms import LayerNorm
-from headtohead.components.positions.none import NoPosition
+from headtohead.components.positions.absolute import NoPosition
 from headtohead.components.residuals import Pre
 
 VOCAB_SIZE = 29
@@ -28,6 +28,8 @@ FAMILIES: dict[str, tuple[type[Architecture], dict[str, Any]]] = {
     "encoder_decoder": (EncoderDecoder, {**TEXT, "max_target_length": 16, "cross": SoftmaxCrossAttention}),
     "vision_transformer": (VisionTransformer, {"image_shape": (3, 8, 8), "num_classes": 5, "patch_size": 2}),
 }
+
+Model = TypeVar("Model", bound=torch.nn.Module)
 
 
 def small_model(family: str, *, seed: int = 0, **changes: Any) -> Architecture:
@@ -42,10 +44,10 @@ def small_model(family: str, *, seed: int = 0, **changes: Any) -> Architecture:
     }
     torch.manual_seed(seed)
     sizes = {"d_model": 16, "num_layers": 2, "num_heads": 2}
-    return make(**{**sizes, **shared, **own, **changes})
+    return from_fields(make, **{**sizes, **shared, **own, **changes})
 
 
-def redraw(model: torch.nn.Module, *, std: float = 0.3, seed: int = 1) -> torch.nn.Module:
+def redraw(model: Model, *, std: float = 0.3, seed: int = 1) -> Model:
     """Every parameter drawn anew, so that no zero bias or unit gain hides a mistake."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -55,7 +57,7 @@ def redraw(model: torch.nn.Module, *, std: float = 0.3, seed: int = 1) -> torch.
 
 
 def exact_model(family: str, **changes: Any) -> Architecture:
-    """In float64, every parameter redrawn."""
+    """Build the model in float64, every parameter redrawn."""
     model = redraw(small_model(family, **changes).double())
     assert isinstance(model, Architecture)
     return model

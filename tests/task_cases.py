@@ -8,21 +8,20 @@ from typing import Any
 
 import torch
 
-from headtohead.architectures.contracts import Architecture
-from headtohead.data.batch import Batch
-from headtohead.data.contracts import DataSpec
+from headtohead.architectures.architecture import Architecture
+from headtohead.data.batches.batch import Batch
+from headtohead.data.data_source import DataSpec
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.classification import Classification, ImageClassification
-from headtohead.tasks.contracts import Task
 from headtohead.tasks.masked_lm import MaskedLanguageModelling
 from headtohead.tasks.multiple_choice import MultipleChoice
 from headtohead.tasks.next_sentence import MaskedLanguageModellingWithNextSentence
 from headtohead.tasks.seq2seq import SequenceToSequence
-from headtohead.tasks.seq2seq_at_once import SequenceToSequenceAtOnce
-from headtohead.tasks.seq2seq_one_row import SequenceToSequenceInOneRow
+from headtohead.tasks.seq2seq_one_stack import SequenceToSequenceAtOnce, SequenceToSequenceInOneRow
 from headtohead.tasks.similarity import Similarity
 from headtohead.tasks.span_qa import SpanQuestionAnswering
 from headtohead.tasks.tagging import Tagging
+from headtohead.tasks.task import Task
 from small_batches import (
     LANGUAGE,
     NEXT,

@@ -13,11 +13,11 @@ import yaml
 
 import headtohead
 from documents import DOCUMENTS, Block, Shown, blocks, broken_link, command_of, commands, links
-from headtohead.building.choices import choice_names, groups
-from headtohead.building.configuration import compose_checked
-from headtohead.studying.fields import FIELDS
-from headtohead.studying.reading import study_from
-from headtohead.studying.sweeping.reading import sweep_from
+from headtohead.config.compose.choices import choice_names, groups
+from headtohead.config.compose.composition import compose_checked
+from headtohead.studies.definition.read_study_file import study_from
+from headtohead.studies.definition.study_fields import FIELDS
+from headtohead.sweeps.read_sweep_file import sweep_from
 from shown_commands import hold, is_readers
 
 STUDY = {
@@ -138,7 +138,7 @@ def test_a_command_that_cannot_be_right_is_found(line: str) -> None:
         hold(command_of(line))
 
 
-@pytest.mark.parametrize("text", ["h2h.none()", "from headtohead.tracking.store import none", "import none", "a b"])
+@pytest.mark.parametrize("text", ["h2h.none()", "from headtohead.records.store import none", "import none", "a b"])
 def test_python_that_names_nothing_is_found(text: str) -> None:
     with pytest.raises((AttributeError, ImportError, SyntaxError)):
         hold_python(text)

@@ -12,15 +12,16 @@ from rich.console import Console
 
 import headtohead as h2h
 from doctor_runs import CLASSIFIER, DECODER, ENCODER, IMAGES, PAIRS, QUESTIONS, SCORES, TAGGER, TRANSLATOR, findings
-from headtohead.examining.finished import FinishedRun, open_run
-from headtohead.examining.probe.blocks import Blocks
-from headtohead.examining.probe.placing import fresh_model, placings
-from headtohead.examining.retrieval.collection import Collection
-from headtohead.examining.retrieval.embedder import Embedder
-from headtohead.examining.retrieval.index import build
+from headtohead.finished_runs.embedding.collection import Collection
+from headtohead.finished_runs.embedding.embedder import Embedder
+from headtohead.finished_runs.embedding.vector_index import build
+from headtohead.finished_runs.finished_run import FinishedRun, open_run
+from headtohead.finished_runs.loaded import LoadedRun
+from headtohead.finished_runs.probe.position_encodings import fresh_model, position_encodings
+from headtohead.finished_runs.probe.small_images import TerminalImage
+from headtohead.probing.head_statistics import head_statistics
 from headtohead.probing.receptive_field import mixer_fields
-from headtohead.probing.statistics import head_statistics
-from headtohead.tracking.record import RunRecord
+from headtohead.records.record import RunRecord
 from shape_hook import CALLED, annotated_modules
 
 TINY = [
@@ -45,7 +46,7 @@ RUNS = {
     "translator at once": ["model=encoder_only", "task=seq2seq_at_once", *TRANSLATOR[2:]],
     "images": [*IMAGES, CHANGED_IMAGES],
 }
-ELSEWHERE = ("components", "architectures", "generation", "examining.laws")
+ELSEWHERE = ("components", "architectures", "generation", "diagnostics.laws")
 """Modules whose own tests lie in folders that are always hooked."""
 
 
@@ -54,7 +55,7 @@ def trained(name: str, output: Path) -> RunRecord:
     return h2h.train(h2h.compose("train", [*RUNS[name], *tiny, f"output_dir={output}"]))
 
 
-def use(run: FinishedRun) -> None:
+def use(run: LoadedRun) -> None:
     """Do with a run of a language what can be done with one that has ended."""
     assert run.record.path is not None and run.attention("the old teacher")
     found = build(Embedder(run), Collection(("a", "b"), ("the old teacher", "a song"))).search(run.embed("a song"), 1)
@@ -67,6 +68,7 @@ def see_without_attention(run: FinishedRun) -> None:
     assert head_statistics(mixer_fields(run.model, inputs))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*deprecated by PEP 585")  # the hints of rich
 @pytest.mark.shapes
 def test_every_module_that_declares_shapes_is_called_under_the_hook(
@@ -74,10 +76,10 @@ def test_every_module_that_declares_shapes_is_called_under_the_hook(
 ) -> None:
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
     runs = {name: trained(name, tmp_path) for name in RUNS}
-    use(open_run(runs["decoder"].path or ""))
+    use(h2h.load_run(runs["decoder"].path or ""))
     see_without_attention(open_run(runs["recurrent"].path or ""))
-    assert placings(fresh_model(runs["decoder"].config), 8)
+    assert position_encodings(fresh_model(runs["decoder"].config), 8)
     assert "attention" in findings([*DECODER, *TINY[:3]], "attention")
-    Console(file=StringIO()).print(Blocks(torch.rand(3, 8, 8)))
+    Console(file=StringIO()).print(TerminalImage(torch.rand(3, 8, 8)))
     wanted = {name for name in annotated_modules() if not name.removeprefix("headtohead.").startswith(ELSEWHERE)}
     assert wanted - {module for module, _ in CALLED} == set()

@@ -1,4 +1,4 @@
-"""What pip installs: a page without its styles shows only to people who have no checkout."""
+"""The installed package is complete: a page without its styles would show only to people who have no checkout."""
 
 from __future__ import annotations
 
@@ -15,8 +15,14 @@ def test_the_wheel_holds_every_page_style_and_configuration_of_the_checkout() ->
     wanted = {str(file.relative_to(source)) for file in source.rglob("*") if _is_ours(file)}
     wanted |= {f"headtohead/conf/{file.relative_to(conf)}" for file in conf.rglob("*") if _is_ours(file)}
     assert sorted(wanted - packed) == []
-    pages = ("report/files/report.css", "report/files/report.html", "dashboard/pages/app.js", "theme.css")
-    assert {"headtohead/py.typed", *(f"headtohead/comparing/{page}" for page in pages)} <= packed
+    pages = (
+        "report/files/report.css",
+        "report/files/report.html",
+        "dashboard/pages/app.js",
+        "theme.css",
+        "page_kit.js",
+    )
+    assert {"headtohead/py.typed", *(f"headtohead/comparison/{page}" for page in pages)} <= packed
 
 
 def _is_ours(file: Path) -> bool:

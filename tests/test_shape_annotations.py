@@ -14,10 +14,10 @@ import pytest
 import torch
 from jaxtyping import AbstractArray, TypeCheckError, install_import_hook
 
-from headtohead.components.contracts import Context, Position
+from headtohead.components.component import Context, Position
+from headtohead.components.positions.image_positions import Rotary2d
 from headtohead.components.positions.rotary import Rotary, turn
-from headtohead.components.positions.rotary_2d import Rotary2d
-from headtohead.data.batch import Batch
+from headtohead.data.batches.batch import Batch
 from shape_hook import DECLARED, annotated_modules
 
 pytestmark = pytest.mark.shapes
@@ -107,7 +107,7 @@ def test_the_hook_understands_every_declared_shape_of_the_package() -> None:
     for name in annotated_modules():
         import_module(name)
     checked = {name for name, _ in DECLARED}
-    assert {"headtohead.data.batch", "headtohead.tasks.tagging", "headtohead.components.contracts"} <= checked
+    assert {"headtohead.data.batches.batch", "headtohead.tasks.tagging", "headtohead.components.component"} <= checked
     texts = {name: path.read_text(encoding="utf-8") for name, path in annotated_modules().items()}
     assert [fault for name, text in texts.items() for fault in unchecked(name, text)] == []
 

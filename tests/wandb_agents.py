@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from wandb_server import WandbServer
-from wandb_trainings import IMPATIENT, TINY
+from wandb_trainings import PATIENT, TINY
 
 BIN = Path(sys.executable).parent
 SHORT, LONG = 8, 1_000_000
@@ -24,7 +24,7 @@ def written(home: Path, parameters: Mapping[str, Any], **fields: Any) -> Path:
     content = {
         "program": "h2h",
         "project": "headtohead",
-        "command": ["h2h", "train", *tiny, *IMPATIENT[:2], "${args_no_hyphens}"],
+        "command": ["h2h", "train", *tiny, *PATIENT[:2], "${args_no_hyphens}"],
         "method": "grid",
         "metric": {"name": "validation/loss", "goal": "minimize"},
         "parameters": dict(parameters),

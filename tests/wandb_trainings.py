@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headtohead.tracking.record import RunRecord
-from headtohead.tracking.store import RunFolder, scan
+from headtohead.records.record import RunRecord
+from headtohead.records.store import RunFolder, scan
+from waiting import PATIENCE
 
 STEPS = 12
 TINY = (
@@ -31,7 +32,10 @@ TINY = (
     f"trainer.max_steps={STEPS}",
     "probe=none",
 )
+PATIENT = ("tracking.connect_timeout=100", "tracking.init_timeout=600", "tracking.finish_timeout=600")
+"""For a server that answers, however late."""
 IMPATIENT = ("tracking.connect_timeout=1", "tracking.init_timeout=3", "tracking.finish_timeout=3")
+"""For a server that does not answer at the start."""
 PROGRAM = [sys.executable, "-m", "headtohead"]
 
 
@@ -59,12 +63,14 @@ def train(
     home: Path,
     account: Mapping[str, str],
     *overrides: str,
-    options: Sequence[str] = IMPATIENT,
+    options: Sequence[str] = PATIENT,
     terminal: Terminal | None = None,
+    fault: str = "",
 ) -> Training:
-    """`home` is the user's home folder, the working folder, and where outputs/ is."""
-    typed = terminal.h2h if terminal else h2h
-    done = typed(home, account, "train", *TINY, *options, *overrides)
+    """`home` is the user's home folder, the working folder, and where outputs/ is; `fault` needs a terminal."""
+    home.mkdir(exist_ok=True)
+    arguments = ("train", *TINY, *options, *overrides)
+    done = terminal.h2h(home, account, *arguments, fault=fault) if terminal else h2h(home, account, *arguments)
     over = time.time()
     (record,) = scan(home / "outputs")
     training = Training(done.returncode, done.stderr, 0.0, record)
@@ -80,13 +86,13 @@ def h2h(home: Path, account: Mapping[str, str], *arguments: str) -> subprocess.C
         env=_environment(home, account),
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=PATIENCE,
         check=False,
     )
 
 
 class Terminal:
-    """Where many commands are typed: a process that has imported everything, of which each command is a fork."""
+    """A terminal runs many commands: a process that has imported everything, of which each command is a fork."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -98,12 +104,14 @@ class Terminal:
         home: Path,
         account: Mapping[str, str],
         *arguments: str,
+        fault: str = "",
         killed_when: Callable[[], bool] | None = None,
         but_not_before: Callable[[], bool] = lambda: True,
     ) -> subprocess.CompletedProcess[str]:
-        """Killed without a word at the moment given; it stands still until what else must come to pass has done so."""
+        """Killed without a word at the moment given; it stands still until what else must come to pass has done so.
+        `fault` is a program that its process runs first."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        job = {"home": str(home), "environment": _environment(home, account), "arguments": arguments}
+        job = {"home": str(home), "environment": _environment(home, account), "arguments": arguments, "fault": fault}
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
         child = int(self._process.stdout.readline())
@@ -125,7 +133,7 @@ class Terminal:
 
 _FORKS = """
 import json, os, sys
-import headtohead.api, headtohead.cli.result, headtohead.training.run
+import headtohead.api, headtohead.cli.run_summary, headtohead.training.run
 from headtohead.cli import main
 
 for line in sys.stdin:
@@ -139,14 +147,13 @@ for line in sys.stdin:
     os.chdir(job["home"])
     for number, name in ((0, os.devnull), (1, "out"), (2, "err")):
         os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644), number)
+    exec(job["fault"])
     sys.exit(main(job["arguments"]))
 """
 
 
 def _wait_for(moment: Callable[[], bool], child: int) -> None:
-    deadline = time.monotonic() + 600  # as long as a loaded machine needs
     while not moment():
-        assert time.monotonic() < deadline, "the moment never came"
         os.kill(child, 0)  # an error where it has ended by itself
         time.sleep(0.005)
 

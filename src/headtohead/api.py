@@ -7,24 +7,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from headtohead.building.build import build_model, build_parts, fitted, make_model
-from headtohead.building.configuration import compose_checked
-from headtohead.data.contracts import SplitName
-from headtohead.examining.evaluation.findings import Evaluation
-from headtohead.examining.inspection import Inspection
-from headtohead.tracking.moved import as_named_now
-from headtohead.tracking.record import RunRecord
+from headtohead.config.build import build_model, build_parts, fitted, make_model
+from headtohead.config.compose.composition import compose_checked
+from headtohead.data.data_source import SplitName
+from headtohead.diagnostics.inspection import Inspection
+from headtohead.finished_runs.evaluation.evaluation_results import Evaluation
+from headtohead.records.record import RunRecord
 
 if TYPE_CHECKING:
-    from headtohead.comparing.contest import Contest
-    from headtohead.comparing.task_contest import TaskContest
-    from headtohead.examining.finished import FinishedRun
+    from headtohead.comparison.comparison import Comparison
+    from headtohead.comparison.task_comparison import TaskComparison
+    from headtohead.finished_runs.loaded import LoadedRun
 
 __all__ = ["build_model", "build_parts", "compare", "compose", "evaluate", "inspect", "load_run", "train"]
 
 
 def compose(root: str = "train", overrides: Sequence[str] = (), config_dir: str | Path | None = None) -> dict[str, Any]:
-    """A configuration, resolved and checked: `compose("train", ["model=decoder_only", "model/size=small"])`.
+    """Return a configuration, resolved and checked: `compose("train", ["model=decoder_only", "model/size=small"])`.
 
     `config_dir` is a folder with YAML files of your own, by group. Raises ConfigurationError, a ValueError.
     """
@@ -38,13 +37,13 @@ def train(config: Mapping[str, Any], *, take_over: bool = False) -> RunRecord:
     """
     from headtohead.training.run import train as train_parts
 
-    parts = build_parts(as_named_now(dict(config)))
+    parts = build_parts(dict(config))
     return train_parts(replace(parts, identity=replace(parts.identity, take_over=take_over)))
 
 
 def inspect(config: Mapping[str, Any]) -> Inspection:
-    """The ledger and the shapes at every stage, without training and without memory for the weights."""
-    from headtohead.examining.inspection import inspect as inspect_model
+    """Return the ledger and the shapes at every stage, without training and without memory for the weights."""
+    from headtohead.diagnostics.inspection import inspect as inspect_model
 
     filled, size = fitted(config)
     return inspect_model(make_model(filled, "meta"), size)
@@ -64,22 +63,22 @@ def evaluate(
     `lengths` are tokens read at once, a pass for each; windows that start `stride` apart score every token once.
     `trust` is as in `load_run`.
     """
-    from headtohead.examining.evaluation.evaluate import evaluate as evaluate_run
-    from headtohead.examining.evaluation.question import Question
+    from headtohead.finished_runs.evaluation.evaluate import evaluate as evaluate_run
+    from headtohead.finished_runs.evaluation.evaluation_request import EvaluationRequest
 
-    question = Question(split=split, lengths=tuple(lengths), stride=stride, overrides=tuple(overrides))
+    question = EvaluationRequest(split=split, lengths=tuple(lengths), stride=stride, overrides=tuple(overrides))
     return evaluate_run(load_run(run, trust=trust), question)
 
 
-def load_run(path: str | Path, *, trust: Sequence[str] = ()) -> FinishedRun:
+def load_run(path: str | Path, *, trust: Sequence[str] = ()) -> LoadedRun:
     """A finished run to use, by its folder: `record`, `model` with the selected weights, `data`, `generate("a text")`,
     `embed(["a text"])`, `attention("a text")`.
 
     `trust` names packages or classes that a run from elsewhere may name beyond the choices that come with this one.
     """
-    from headtohead.examining.finished import open_run
+    from headtohead.finished_runs.loaded import load_run as load
 
-    return open_run(path, trust=trust)
+    return load(path, trust=trust)
 
 
 def compare(
@@ -93,7 +92,7 @@ def compare(
     solved_at: float | None = None,
     allow_unlike: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
-) -> Contest | TaskContest:
+) -> Comparison | TaskComparison:
     """Runs against each other, arms of studies else by name: `compare(["outputs/a", "outputs/b"], metric="test/loss")`.
 
     Paths are run folders, folders of them, .csv files or wandb:ENTITY/PROJECT. `.verdicts` has one for each arm against
@@ -101,14 +100,14 @@ def compare(
     one study are judged as it was registered; of another question `.registered` has the study's own verdicts. `columns`
     name those of .csv files: {"arm": "model", "seed": "seed", "step": "epoch"}. Raises NotComparable, a ValueError.
     """
-    from headtohead.comparing.arms import arm_of
-    from headtohead.comparing.contest import Terms
-    from headtohead.comparing.foreign.columns import Columns
-    from headtohead.comparing.registered import registered_baseline
-    from headtohead.comparing.task_contest import compared
-    from headtohead.examining.contenders import contenders
+    from headtohead.comparison.arms import arm_of
+    from headtohead.comparison.contrasts import ComparisonSpec
+    from headtohead.comparison.registered_answers import registered_baseline
+    from headtohead.comparison.table_columns import NamedColumns
+    from headtohead.comparison.task_comparison import compared
+    from headtohead.finished_runs.named_runs import named_runs
 
-    found = contenders(paths, Columns(metric=metric, **(columns or {})))
-    baseline = against or registered_baseline(found.records) or arm_of(found.records[0])
-    terms = Terms(baseline, metric, direction, margin, tuple(allow_unlike), budget, solved_at)
-    return compared(found.records, terms, remarks=(*found.remarks, *found.unread), curves=found.curves)
+    runs = named_runs(paths, NamedColumns(metric=metric, **(columns or {})))
+    baseline = against or registered_baseline(runs.records) or arm_of(runs.records[0])
+    terms = ComparisonSpec(baseline, metric, direction, margin, tuple(allow_unlike), budget, solved_at)
+    return compared(runs.records, terms, remarks=(*runs.remarks, *runs.unread), curves=runs.curves)

@@ -3,4 +3,5 @@ prints it as it is."""
 
 
 class UsageError(ValueError):
-    """What was asked for cannot be done; the message says what was given, why it cannot be, what to give instead."""
+    """A request cannot be fulfilled; the message names what was given, why it cannot be done and what to give
+    instead."""

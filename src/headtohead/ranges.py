@@ -1,7 +1,8 @@
-"""The ranges of numbers, which stand with the arguments that they are of: `d_model: Width`.
+"""These ranges of numbers annotate the arguments they restrict: `d_model: Width`.
 
-The configuration's checks read them from the annotation, so that a number out of its range is refused before anything
-is built. An upper end is where a typing error is certain; what a machine can bear is compared with its memory.
+The range of a single argument stands in its annotation; these names are for kinds of numbers that several arguments
+share. The configuration's checks read them from the annotation, so that a number out of range is refused before
+anything is built. An upper end is where a typing error is certain; memory is compared with the machine's elsewhere.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class Range:
     below: bool = False
 
     def holds(self, value: float) -> bool:
-        """Return whether the number lies in the range."""
+        """Return whether the number is in the range."""
         if isinstance(value, float) and not math.isfinite(value):
             return False
         over = value > self.low if self.above else value >= self.low
@@ -60,7 +61,7 @@ def out_of_range(record: object) -> str | None:
 
 
 def _shown(number: float) -> str:
-    """A whole number to its last digit."""
+    """Write a whole number with all its digits, and any other number briefly."""
     return str(number) if isinstance(number, int) else f"{number:g}"
 
 
@@ -89,22 +90,15 @@ Beams = Annotated[int, Range(1, 1_024)]
 """Texts that a search keeps side by side."""
 Samples = Annotated[int, Range(1, 65_536)]
 """Texts for each prompt."""
-Token = Annotated[int, Range(0, 16_777_215)]
-"""The number of a token."""
-Steps = Annotated[int, Range(0, 1_000_000_000)]
-"""Optimizer steps, none included."""
 Every = Annotated[int, Range(1, 1_000_000_000)]
 """Steps, epochs or validations between two events."""
 
 # Machines
 Threads = Annotated[int, Range(1, 1_024)]
-Processes = Annotated[int, Range(0, 256)]
-"""Helpers of one process."""
 Devices = Annotated[int, Range(1, 65_536)]
 Seconds = Annotated[float, Range(0.0, 31_536_000.0, above=True)]
-"""At most a year."""
+"""A duration of at most a year."""
 
-Port = Annotated[int, Range(0, 65_535)]
 
 # Plain numbers
 Seed = Annotated[int, Range(0, 4_294_967_295)]
@@ -116,10 +110,6 @@ Probability = Annotated[float, Range(0.0, 1.0, below=True)]
 Fraction = Annotated[float, Range(0.0, 1.0)]
 Share = Annotated[float, Range(0.0, 1.0, above=True)]
 """A share of something, and not of nothing."""
-OpenShare = Annotated[float, Range(0.0, 1.0, above=True, below=True)]
-"""A share that is neither nothing nor all."""
 AtLeastOne = Annotated[float, Range(1.0)]
 Real = Annotated[float, Range(-1e30, 1e30)]
 """Any number, either side of zero."""
-Column = Annotated[int, Range(-65_536, 65_536)]
-"""A column by its number, from the end where it is negative."""

@@ -1,4 +1,4 @@
-"""What the models before transformers do with their inputs, and what they cost."""
+"""The models before transformers treat their inputs as documented, and cost what they declare."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from classic_models import IMAGE, MAKERS, SIZE, VOCAB_SIZE, classic_model, exact_classic
-from headtohead.architectures.contracts import Architecture, InputSize
-from headtohead.architectures.costs import ledger
-from headtohead.architectures.counting import counting, saved_bytes
-from headtohead.architectures.decoding import Decodes
-from headtohead.components.mixers.lstm import Lstm
-from headtohead.components.mixers.luong_attention import LuongAttention
-from headtohead.components.mixers.reference.gru import Gru as SlowGru
+from headtohead.architectures.architecture import Architecture, InputSize
+from headtohead.architectures.decoder import Decodes
+from headtohead.architectures.ledger import ledger
+from headtohead.architectures.operation_counter import counting, saved_bytes
+from headtohead.components.mixers.attention.memory_attention import LuongAttention
+from headtohead.components.mixers.recurrent.torch_recurrence import Lstm
+from headtohead.components.mixers.reference.recurrent import ReferenceGru as SlowGru
 from headtohead.components.norms import BatchNorm, LayerNorm
 from headtohead.components.residuals import Pre
-from headtohead.generation.loop import greedy
-from headtohead.probing.attention import attention_maps
+from headtohead.generation.decoding_loop import greedy
+from headtohead.probing.recorded_attention import attention_maps
 
 CPU = torch.device("cpu")
 
@@ -85,7 +85,7 @@ def test_models_are_made_on_the_meta_device_without_memory(name: str) -> None:
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_declared_costs_are_what_is_counted(name: str) -> None:
-    """Where a kernel of torch hides its products, by the slow twin of its cell."""
+    """The slow twin of a cell is counted where a kernel of torch hides its products."""
     changes: dict[str, Any] = {"mixer": SlowGru} if name.startswith("recurrent") else {}
     model = classic_model(name, **changes)
     totals = ledger(model, SIZE).totals
@@ -99,7 +99,7 @@ def test_declared_costs_are_what_is_counted(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_declared_activations_are_what_autograd_keeps(name: str) -> None:
+def test_declared_activations_are_what_autograd_saves(name: str) -> None:
     model = classic_model(name)
     inputs = inputs_of(model, 1)
     with saved_bytes(model) as kept:
@@ -133,12 +133,12 @@ def test_a_text_shorter_than_every_window_has_a_class() -> None:
 
 def test_a_window_sees_as_many_words_as_it_is_wide() -> None:
     model, row = exact_classic("text_cnn", widths=(3,)), tokens(1, 9)
-    found = F.conv1d(
+    result = F.conv1d(
         F.pad(model.embedding(row).mT, (0, 2)),
         model.convolutions.convolutions[0].weight,
         model.convolutions.convolutions[0].bias,
     )
-    assert distance(model.features(row)[0, 0], found[0].max(-1).values.relu()) < 1e-12
+    assert distance(model.features(row)[0, 0], result[0].max(-1).values.relu()) < 1e-12
 
 
 def test_a_text_longer_than_a_perceptron_is_wide_is_refused() -> None:
@@ -250,14 +250,14 @@ class TestRecurrentEncoderDecoder:
         source, target = tokens(2, 9), tokens(2, 5, seed=1)
         valid = torch.arange(9) < torch.tensor([9, 4])[:, None]
         maps = attention_maps(model, {"tokens": source, "valid": valid, "decoder_tokens": target})
-        assert [(found.name, found.kind) for found in maps] == [
+        assert [(result.name, result.kind) for result in maps] == [
             ("decoder.0.cross", "cross"),
             ("decoder.1.cross", "cross"),
         ]
-        for found in maps:
-            assert found.weights.shape == (2, 1, 5, 9)
-            assert (found.weights[1, ..., 4:] == 0).all()
-            torch.testing.assert_close(found.weights.sum(-1), torch.ones(2, 1, 5))
+        for result in maps:
+            assert result.weights.shape == (2, 1, 5, 9)
+            assert (result.weights[1, ..., 4:] == 0).all()
+            torch.testing.assert_close(result.weights.sum(-1), torch.ones(2, 1, 5))
 
     def test_source_and_target_are_billed_apart(self) -> None:
         model = classic_model("recurrent_encoder_decoder", num_layers=1)

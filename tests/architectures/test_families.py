@@ -1,4 +1,4 @@
-"""What each family does with its inputs: order, padding, packing, tying, pooling, decoding."""
+"""Every family handles order, padding, packing, tying, pooling and decoding."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headtohead.architectures.contracts import Architecture, InputSize
-from headtohead.architectures.encoder_decoder import Side
+from headtohead.architectures.architecture import Architecture, InputSize
+from headtohead.architectures.encoder_decoder import EncoderOrDecoder
 from headtohead.components.embeddings import PatchEmbedding
-from headtohead.components.positions.learned import Learned
-from headtohead.components.positions.none import NoPosition
+from headtohead.components.positions.absolute import Learned, NoPosition
+from headtohead.components.positions.image_positions import Rotary2d, Sinusoidal2d
 from headtohead.components.positions.rotary import Rotary
-from headtohead.components.positions.rotary_2d import Rotary2d
-from headtohead.components.positions.sinusoidal_2d import Sinusoidal2d
-from headtohead.generation.loop import greedy
+from headtohead.generation.decoding_loop import greedy
 from small_models import SIZE, VOCAB_SIZE, exact_model, redraw, small_model
 
 CPU = torch.device("cpu")
@@ -175,7 +173,11 @@ def test_token_types_are_added_and_their_absence_means_the_first() -> None:
 
 
 def test_sides_may_differ() -> None:
-    model = small_model("encoder_decoder", encoder=Side(num_layers=3), decoder=Side(num_layers=1, position=Rotary))
+    model = small_model(
+        "encoder_decoder",
+        encoder=EncoderOrDecoder(num_layers=3),
+        decoder=EncoderOrDecoder(num_layers=1, position=Rotary),
+    )
     assert (model.encoder.num_layers, model.decoder.num_layers) == (3, 1)
     assert isinstance(model.decoder.position, Rotary) and not isinstance(model.encoder.position, Rotary)
     assert not model.encoder.causal and model.decoder.causal

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from headtohead.architectures.contracts import Head
+from headtohead.architectures.architecture import Head
 from headtohead.architectures.heads import Classifier, Regressor, Span, Tagger, make_head
 from headtohead.architectures.pooling import pool
 from headtohead.architectures.vocabulary_heads import (
@@ -19,7 +19,7 @@ from headtohead.architectures.vocabulary_heads import (
     MaskedLanguageModelAndPair,
     VocabularyHead,
 )
-from headtohead.components.contracts import Context
+from headtohead.components.component import Context
 from headtohead.components.feedforwards import gelu_tanh
 from headtohead.components.initialisations import gpt2
 from headtohead.components.norms import LayerNorm
@@ -31,7 +31,7 @@ VALID = torch.arange(5) < torch.tensor(LENGTHS)[:, None]
 
 
 @pytest.mark.parametrize("valid", [VALID, VALID.flip(1), None], ids=["on the right", "on the left", "none"])
-def test_pooling_is_what_its_name_says_wherever_padding_stands(valid: Tensor | None) -> None:
+def test_pooling_is_what_its_name_says_wherever_padding_is(valid: Tensor | None) -> None:
     for row in range(len(LENGTHS)):
         real = FEATURES[row] if valid is None else FEATURES[row, valid[row]]
         for pooling, vector in {"cls": real[0], "mean": real.mean(0), "last": real[-1]}.items():
@@ -55,7 +55,7 @@ def test_a_tied_head_adds_no_weight_but_its_bias() -> None:
 
 @pytest.mark.parametrize("name", ["language_model", "masked_language_model"])
 @pytest.mark.parametrize("bias", [True, False])
-def test_a_head_has_a_bias_only_where_it_is_asked_for(name: str, bias: bool) -> None:
+def test_a_head_has_a_bias_only_where_it_is_requested(name: str, bias: bool) -> None:
     head = made(name, bias=bias)
     assert isinstance(head, VocabularyHead)
     assert (head.bias is not None) == bias
@@ -94,7 +94,7 @@ def test_a_head_without_the_number_it_needs_says_which(name: str, missing: str, 
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean", "last"])
-def test_a_regressor_says_one_number_of_a_pooled_vector(pooling: str) -> None:
+def test_a_regressor_predicts_one_number_of_a_pooled_vector(pooling: str) -> None:
     head = redraw(Regressor(8, pooling=pooling))
     expected = pool(FEATURES, VALID, pooling) @ head.linear.weight[0] + head.linear.bias[0]
     assert head(FEATURES, VALID).shape == (3,)

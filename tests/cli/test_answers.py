@@ -82,6 +82,17 @@ def test_unknown_option_is_refused_in_one_line(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_empty_argument_is_refused_and_not_read_as_the_working_folder(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    needed = {"export": ["--to", "onnx"]}.get(command, [])
+    assert main([command, "", *needed]) == 2
+    refusal = capsys.readouterr().err.splitlines()[-1]
+    if command != "schema":  # takes none
+        assert " is empty: is a variable of the shell not set?" in refusal
+
+
 def test_commands_that_look_at_one_run_refuse_many(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", "-m", "seed=0,1"]) == 2
     assert "looks at one run, and --multirun makes many" in capsys.readouterr().err
@@ -132,7 +143,7 @@ def test_train_help_shows_groups_fields_and_examples() -> None:
 
 def test_user_choices_come_from_their_own_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "optimizer").mkdir()
-    text = "# Mine.\n_target_: headtohead.training.optimizers.sgd\n_partial_: true\nlr: 0.25\n"
+    text = "# Mine.\n_target_: headtohead.training.optim.optimizers.sgd\n_partial_: true\nlr: 0.25\n"
     (tmp_path / "optimizer" / "mine.yaml").write_text(text)
     assert main(["train", "--cfg", "job", "--config-dir", str(tmp_path), "optimizer=mine"]) == 0
     assert "lr: 0.25" in capsys.readouterr().out

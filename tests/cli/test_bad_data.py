@@ -26,7 +26,7 @@ def folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *overrides: str) -> str:
-    """What `h2h inspect` says, which reads data as `h2h train` does."""
+    """Return what `h2h inspect` says, which reads data as `h2h train` does."""
     assert main(["inspect", *overrides]) == 2
     shown = capsys.readouterr().err
     assert shown.count("\n") == 1 and "HEADTOHEAD_DEBUG" not in shown
@@ -108,4 +108,4 @@ def test_damaged_cache_names_its_folder(
     (stored,) = (folder_of_its_own / "cache").rglob("train.arrow")
     stored.write_bytes(damage)
     shown = refusal(capsys, *TEXT)
-    assert f"the cache folder {stored.parent} is damaged" in shown and "delete it, and it is made anew" in shown
+    assert f"the cache folder {stored.parent} is damaged" in shown and "delete it, and it is created again" in shown

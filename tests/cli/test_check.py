@@ -9,13 +9,13 @@ import pytest
 import yaml
 
 from headtohead.cli import main
-from studying.small_studies import TINY, WRITTEN
+from studies.small_studies import TINY, WRITTEN
 
 PACKAGE = """
 from torch import nn
 
-from headtohead.components.contracts import Mixer
-from headtohead.components.mixers.softmax_attention import SoftmaxAttention
+from headtohead.components.component import Mixer
+from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
 
 
 class Mine(SoftmaxAttention):
@@ -48,7 +48,7 @@ class Plain(nn.Linear):
 
 @pytest.fixture(autouse=True)
 def my_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
-    """On the path of Python, outside the folder that one stands in, under a name that no other test has imported."""
+    """Put the package on Python's path, outside the working folder, under a name that no other test has imported."""
     name = f"package_{abs(hash(request.node.name))}"
     (tmp_path / "code" / name).mkdir(parents=True)
     (tmp_path / "code" / name / "__init__.py").write_text(PACKAGE)
@@ -83,7 +83,7 @@ def test_the_law_that_is_broken_is_named_with_its_sentence(my_package: str, caps
 
 def test_a_twin_is_what_a_clever_form_is_held_against(my_package: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = laws(capsys, f"{my_package}.Shifted", "--twin", f"{my_package}.Mine", code=1)
-    assert all("must give what the slow one gives" in str(broken) for broken in found["slow_twin"])
+    assert all("must give the outputs of the slow one" in str(broken) for broken in found["slow_twin"])
 
 
 def test_what_cannot_be_made_is_one_failure_not_fifteen(my_package: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +93,7 @@ def test_what_cannot_be_made_is_one_failure_not_fifteen(my_package: str, capsys:
 
 @pytest.mark.parametrize(
     "target",
-    ["positions.sinusoidal_2d.Sinusoidal2d", pytest.param("norms.BatchNorm", marks=pytest.mark.slow)],
+    ["positions.image_positions.Sinusoidal2d", pytest.param("norms.BatchNorm", marks=pytest.mark.slow)],
 )
 def test_positions_and_norms_are_held_to_the_laws_in_a_stack(target: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = laws(capsys, f"headtohead.components.{target}", code=0)
@@ -109,7 +109,7 @@ def test_positions_and_norms_are_held_to_the_laws_in_a_stack(target: str, capsys
         (["PACKAGE.Plain"], "derives from none of Mixer, CrossMixer, Position, Norm, FeedForward"),
         (["PACKAGE.Mine", "shin=1"], "shin is no option of PACKAGE.Mine: did you mean shine?"),
         (["PACKAGE.Mine", "shine=bright"], "shine=bright is refused: it must be a number"),
-        (["headtohead.components.norms.RmsNorm", "--twin", "PACKAGE.Mine"], "is no mixer"),
+        (["headtohead.components.norms.RmsNorm", "--twin", "PACKAGE.Mine"], "is not a mixer"),
     ],
 )
 def test_what_no_law_is_about_is_refused(

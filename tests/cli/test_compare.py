@@ -9,7 +9,7 @@ import pytest
 
 import headtohead as h2h
 from headtohead.cli import main
-from headtohead.tracking.record import Comparability, Place, RunRecord, to_json
+from headtohead.records.record import Comparability, RunRecord, StudyPosition, to_json
 
 LOSSES = {"attention": [2.00, 2.05, 1.95], "mamba": [1.80, 1.84, 1.76]}
 TABLE = "model,seed,val_loss\n" + "".join(
@@ -22,7 +22,7 @@ def place(folder: Path, arm: str, seed: int, loss: float, **fields: str) -> None
         id=f"{arm}-{seed}",
         name=f"{arm}-s{seed}",
         status="finished",
-        place=Place("recall", arm, seed),
+        place=StudyPosition("recall", arm, seed),
         metrics={"validation": {"loss": loss + 1}, "test": {"loss": loss}},
         comparability=Comparability(**{"tokenizer": "char", "loss_normalisation": "mean", **fields}),
     )
@@ -87,8 +87,8 @@ def test_records_and_a_table_are_compared_and_what_is_taken_on_trust_is_said(
     )
     given = (study / "runs", table.parent / "lines.csv", "--metric", "loss", "--arm", "model", "--against", "attention")
     out = told(*given, capsys=capsys)
-    assert "the results of theirs do not say on which split, and are taken for those on test" in out
-    assert "nothing tells whether theirs had the tokenizer" in out
+    assert "the results of theirs name no split, and are taken as those on test" in out
+    assert "it is unknown whether theirs had the tokenizer" in out
 
 
 def test_unlike_runs_are_refused_unless_told_to(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,7 +97,7 @@ def test_unlike_runs_are_refused_unless_told_to(study: Path, capsys: pytest.Capt
     assert "--allow-unlike tokenizer" in refused(study, "--against", "attention", capsys=capsys)
     data = json.loads(told(study, "--against", "attention", "--allow-unlike", "tokenizer", "--json", capsys=capsys))
     assert any(
-        remark.startswith("unlike by permission: the odd one out in its tokenizer") for remark in data["remarks"]
+        remark.startswith("unlike by permission: not all runs have the same tokenizer") for remark in data["remarks"]
     )
     assert "choose from budget" in refused(study, "--against", "attention", "--allow-unlike", "name", capsys=capsys)
 
@@ -142,7 +142,7 @@ def test_what_is_no_place_of_runs_is_refused_with_what_would_be(
 ) -> None:
     offline = study / "runs" / "mamba-0" / "wandb" / "offline-run-1"
     offline.mkdir(parents=True)
-    assert f"its record is beside it: give {study / 'runs' / 'mamba-0'}" in refused(offline, capsys=capsys)
+    assert f"its record is next to it: give {study / 'runs' / 'mamba-0'}" in refused(offline, capsys=capsys)
     (study / "notes.txt").write_text("x", encoding="utf-8")
     assert "export the table as .csv" in refused(study / "notes.txt", capsys=capsys)
     assert "does not exist: give a run's folder" in refused(study / "nothing", capsys=capsys)

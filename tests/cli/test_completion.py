@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from headtohead.building.choices import choices, groups
-from headtohead.building.configuration import compose
-from headtohead.building.schema import fields_of
 from headtohead.cli import COMMANDS, main
 from headtohead.cli.completion import PATH_OPTIONS, RUNS, candidates
+from headtohead.config.compose.choices import choices, groups
+from headtohead.config.compose.composition import compose
+from headtohead.config.schema.key_checks import fields_of
 
 
 def completed(line: str) -> list[str]:
@@ -118,7 +118,7 @@ def test_bash_takes_the_words_as_it_breaks_them(line: str, words: list[str], rep
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_read_their_script(shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed")
+        pytest.skip(f"{shell} is not installed, and only {shell} can say whether its script is one")
     assert main(["--show-completion", shell]) == 0
     (tmp_path / "script").write_text(capsys.readouterr().out, encoding="utf-8")
     done = subprocess.run([shell, "-n", str(tmp_path / "script")], capture_output=True, text=True)

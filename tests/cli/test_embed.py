@@ -13,14 +13,13 @@ from rich.console import Console
 import headtohead as h2h
 from fresh_runs import ROWS, fresh_run
 from headtohead.cli import main
-from headtohead.comparing.comparability import NotComparable
-from headtohead.data.generated.story_search import story_search
-from headtohead.examining.finished import FinishedRun
-from headtohead.examining.retrieval.collection import Collection
-from headtohead.examining.retrieval.ordering import Ranking
-from headtohead.examining.retrieval.snippets import snippet
-from headtohead.examining.retrieval.view import show_hits
-from headtohead.tracking.store import load_run
+from headtohead.comparison.comparability import NotComparable
+from headtohead.data.generated.stories import story_search
+from headtohead.finished_runs.embedding.collection import Collection
+from headtohead.finished_runs.embedding.rankings import DocumentRanking
+from headtohead.finished_runs.embedding.retrieval_tables import show_hits, snippet
+from headtohead.finished_runs.loaded import LoadedRun
+from headtohead.records.store import load_run
 
 PAIRS = ["data=pair_grammar", "data.relation=next", *ROWS]
 SET = story_search("paraphrases", num_queries=20, per_story=2)
@@ -47,7 +46,7 @@ def inside(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
 
 
-def run_of(place: Path, name: str) -> FinishedRun:
+def run_of(place: Path, name: str) -> LoadedRun:
     [folder] = [found.parent for found in (place / name).rglob("record.json")]
     return h2h.load_run(folder)
 
@@ -75,9 +74,9 @@ def figures_of(order: list[list[int]]) -> dict[str, float]:
 
 def test_from_files_to_figures_as_by_brute_force(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every retriever's figures follow from vectors and BM25 scores that are put in order here."""
-    shown = measured(place, capsys, "--rerank", "15", "--fuse", "--int8", "dimension")
+    shown = measured(place, capsys, "--rerank", "15")
     rows = {row["name"]: row for row in shown["retrievers"]}
-    by = {}
+    by: dict[str, np.ndarray] = {}
     for name in ("one", "two"):
         run = run_of(place, name)
         by[run.record.id] = run.embed(SET.queries) @ run.embed(SET.documents).T
@@ -88,21 +87,12 @@ def test_from_files_to_figures_as_by_brute_force(place: Path, capsys: pytest.Cap
         plain = [np.argsort(-row, kind="stable").tolist() for row in cosines]
         assert {name: rows[run][name] for name in figures_of(plain)} == pytest.approx(figures_of(plain))
         again = [
-            sorted(ranked[:15], key=lambda number, row=row: -row[number]) + ranked[15:]
+            sorted(ranked[:15], key=(-row).__getitem__) + ranked[15:]
             for ranked, row in zip(words, cosines, strict=True)
         ]
         told = rows[f"bm25 > {run}"]
         assert {name: told[name] for name in figures_of(again)} == pytest.approx(figures_of(again))
-        both = []
-        for one, other in zip(words, plain, strict=True):
-            points = dict.fromkeys(sorted({*one[:100], *other[:100]}), 0.0)
-            for ranked in (one[:100], other[:100]):
-                for rank, number in enumerate(ranked):
-                    points[number] += 1 / (61 + rank)
-            both.append(sorted(points, key=lambda number, points=points: -points[number]))
-        told = rows[f"bm25 + {run}"]
-        assert {name: told[name] for name in figures_of(both)} == pytest.approx(figures_of(both))
-        assert rows[f"{run} int8"]["index_bytes"] == len(SET.documents) * 16 + 16 * 4 < rows[run]["index_bytes"]
+        assert rows[run]["index_bytes"] == len(SET.documents) * 16 * 4
         difference = rows[run]["differences"]["mrr@10"]
         assert difference["difference"] == pytest.approx(rows[run]["mrr@10"] - rows["bm25"]["mrr@10"])
         assert difference["low"] <= difference["difference"] <= difference["high"]
@@ -119,7 +109,7 @@ def searched(capsys: pytest.CaptureFixture[str], *where: str, top: int = 3, quer
 def test_results_are_left_beside_the_run_and_in_its_record_and_runs_compare_by_them(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shown = measured(place, capsys, "--int8", "vector", "--k", "5,10")
+    shown = measured(place, capsys, "--rerank", "4", "--k", "5,10")
     runs = [run_of(place, name) for name in ("one", "two")]
     for run in runs:
         record = load_run(run.folder)
@@ -127,7 +117,7 @@ def test_results_are_left_beside_the_run_and_in_its_record_and_runs_compare_by_t
         kept = json.loads((run.folder / record.links["retrieval"]).read_text())
         assert row in kept["retrievers"] and kept["run"] == run.record.id and kept["pooling"] in ("mean", "cls")
         assert record.metrics["retrieval"]["mrr@10"] == row["mrr@10"]
-        assert record.metrics["retrieval_int8"].keys() == {
+        assert record.metrics["retrieval_reranked"].keys() == {
             "recall@5",
             "mrr@5",
             "ndcg@5",
@@ -154,12 +144,13 @@ def test_results_of_other_texts_are_not_compared(
         record.name = name
         records.append(record)
     capsys.readouterr()
-    from headtohead.comparing.contest import Terms, contest_of
+    from headtohead.comparison.comparison import comparison_of
+    from headtohead.comparison.contrasts import ComparisonSpec
 
     with pytest.raises(NotComparable, match=r"retrieval of one and of two was measured on other texts or queries"):
-        contest_of(records, Terms("one", "retrieval/mrr@10"))
+        comparison_of(records, ComparisonSpec("one", "retrieval/mrr@10"))
     records[1].links["retrieval"] = records[0].links["retrieval"]
-    contest = contest_of(records, Terms("one", "retrieval/mrr@10"))
+    contest = comparison_of(records, ComparisonSpec("one", "retrieval/mrr@10"))
     assert (contest.stage, contest.metric, contest.direction) == ("retrieval", "mrr@10", "max")
 
 
@@ -173,7 +164,7 @@ def test_a_query_finds_what_numpy_finds_and_marks_its_words(place: Path, capsys:
     assert {hit["document"] for hit in found["found"]} == {"birds.txt:1", "birds.txt:3", "boats.md:1"}
     assert main(["embed", str(run.folder), "bm25", "notes", "--query", "violin", "--query", "whales"]) == 0
     shown = capsys.readouterr().out
-    assert shown.count("violin") >= 4 and "bm25: whales\nno document shares a word with it" in shown
+    assert shown.count("violin") >= 4 and "bm25: whales\nno document has a word in common with it" in shown
 
 
 def test_an_index_is_built_then_found(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -209,18 +200,9 @@ def test_shorter_documents_are_advised_where_there_are_any(
     assert told.partition("are cut")[2] == (f": {advised}" if advised else "")
 
 
-def test_a_cross_encoder_reads_what_others_found(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    judge = str(run_of(place, "two").folder)
-    shown = measured(place, capsys, "--cross-encoder", judge, "--relevant-class", "random", "--rerank", "4")
-    names = [row["name"] for row in shown["retrievers"]]
-    assert names[-3] == "bm25 read by fresh" and len(set(names)) == len(names) == 8
-    first, again = (row for row in shown["retrievers"] if row["name"] in ("bm25", "bm25 read by fresh"))
-    assert first["recall@100"] == again["recall@100"] and first["mrr@10"] != again["mrr@10"]
-
-
 def test_tables_fit_80_columns(place: Path) -> None:
     documents = Collection(("a/very/long/path/of/a/file.txt:1234", "b"), ("anna " * 60, "short"))
-    table = show_hits("one", "anna", Ranking(np.array([0, 1]), np.array([0.5, 0.25])), documents, 80)
+    table = show_hits("one", "anna", DocumentRanking(np.array([0, 1]), np.array([0.5, 0.25])), documents, 80)
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(table)
     lines = console.export_text().splitlines()
@@ -257,10 +239,8 @@ def test_a_set_to_try_this_on_is_written(place: Path, capsys: pytest.CaptureFixt
         (["RUN", "notes", "--query", " "], "is empty: give some words"),
         (["RUN", "notes", "--query", "x", "--top", "0"], "--top: 0 is refused: it must be at least 1"),
         (["RUN", "notes", "--rerank", "0"], "--rerank: 0 is refused: it must be at least 1"),
-        (["bm25", "notes", "--cross-encoder", "RUN", "--query", "x", "--batch-size", "-1"], "must be at least 1"),
-        (["RUN", "notes", "--int8", "row"], "--int8 row is unknown"),
+        (["RUN", "notes", "--query", "x", "--batch-size", "-1"], "must be at least 1"),
         (["RUN", "notes", "--pooling", "max"], "--pooling max is unknown"),
-        (["RUN", "notes", "--relevant-class", "next"], "--relevant-class next is of a --cross-encoder"),
         (["RUN", "notes", "--unit", "page"], "--unit page is unknown"),
         (["--generate", "jokes", "made"], "--generate jokes is unknown"),
     ],

@@ -12,8 +12,8 @@ import pytest
 import headtohead as h2h
 from fresh_runs import ROWS, fresh_run
 from headtohead.cli import main
-from headtohead.examining.generation.prompts import encoded
-from headtohead.examining.generation.texts import GrowingText
+from headtohead.data.generated.procedural_source import ProceduralSource
+from headtohead.finished_runs.text_generator import GrowingText, encoded
 
 CHAR = [*ROWS, "data.context_length=16", "data.tokenizer=char"]
 
@@ -80,6 +80,7 @@ def test_an_encoder_decoder_reads_the_prompt_as_its_source(tmp_path: Path) -> No
 
 def test_symbols_of_a_procedural_task_are_a_prompt(tmp_path: Path) -> None:
     copier = fresh_run(tmp_path, "data=copy", *ROWS)
+    assert isinstance(copier.data, ProceduralSource)
     symbols = copier.data.symbols
     [written] = copier.generate(" ".join(symbols[:3]), max_new_tokens=4)
     assert set(written.text.split()) <= {*symbols, "<mask>", "<unk>"}
@@ -91,7 +92,7 @@ def test_symbols_of_a_procedural_task_are_a_prompt(tmp_path: Path) -> None:
     ("overrides", "reason"),
     [
         (["model=encoder_only", "task=masked_lm"], "model=encoder_only of this run .* generate from a run of task="),
-        (["task=classification", "data=sentence_grammar"], "task=classification of this run gives labels"),
+        (["task=classification", "data=sentence_grammar"], "task=classification of this run predicts labels"),
     ],
 )
 def test_a_run_that_writes_nothing_says_why_and_what_does(tmp_path: Path, overrides: list[str], reason: str) -> None:
@@ -111,8 +112,11 @@ def test_more_tokens_than_positions_are_refused(tmp_path: Path) -> None:
     [
         (["--prompts", "."], "--prompts . cannot be read (Is a directory): give a text file"),
         (["--prompts", "none.txt"], "--prompts none.txt cannot be read (No such file or directory)"),
-        (["--prompt", "the", "--stop", ""], "a string to stop at is empty"),
-        (["--prompt", "the", "--stop-token", "9999", "--beams", "2"], "token 9999 to stop at is none of the run's"),
+        (["--prompt", "the", "--stop", ""], "a stop string is empty"),
+        (
+            ["--prompt", "the", "--stop-token", "9999", "--beams", "2"],
+            "token 9999 to stop at is not a token of the run",
+        ),
         (["--prompt", "the", "--stop-token", "-1"], "argument --stop-token: -1 is refused: it must be at least 0"),
     ],
 )
@@ -137,7 +141,7 @@ def test_what_may_begin_a_stop_or_end_a_character_is_held_back() -> None:
 
 
 def test_in_one_row_the_source_is_followed_by_the_start_token(tmp_path: Path) -> None:
-    """What `h2h generate` writes for a source is what is measured as an exact match."""
+    """The text that `h2h generate` writes for a source is the one that is measured as an exact match."""
     length = 12
     run = fresh_run(tmp_path, "task=seq2seq_one_row", "data=number_words", f"task.max_new_tokens={length}", *ROWS)
     batch = run.task.view(run.data.split("test").batch(np.arange(4)), seed=0, epoch=0)

@@ -1,15 +1,18 @@
-"""What users of Hydra type is answered, or refused with what is typed here instead."""
+"""Hydra's command lines work, or are refused with what to type instead."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
-from headtohead.building.configuration import compose_checked
-from headtohead.building.errors import ConfigurationError
 from headtohead.cli import main
+from headtohead.config.compose.composition import compose_checked
+from headtohead.config.errors import ConfigurationError
+from waiting import PATIENCE
 
 
 @pytest.mark.parametrize(
@@ -36,6 +39,7 @@ from headtohead.cli import main
         ("hydra/job_logging=disabled", "standard error"),
         ("hydra.output_subdir=null", "config.yaml"),
         ("hydra.anything=1", "output_dir"),
+        ("--resolve", "--cfg job"),
         ("model={}", "h2h list model"),
         ("-m model={}", "h2h list model"),
         ("~model.mixer", "model/mixer=CHOICE"),
@@ -128,3 +132,23 @@ def test_a_file_that_would_be_passed_over_is_named(own_folder: Path, capsys: pyt
     own.write_text("_target_: torch.optim.AdamW\nlr: 0.5\n", encoding="utf-8")
     assert main(["train", "optimizer=adamw", "--cfg", "job"]) == 2
     assert str(own) in capsys.readouterr().err
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("start", [["-m", "headtohead"], ["-c", "from headtohead.cli import main; main()"]])
+def test_a_module_in_the_working_folder_hides_no_installed_one_and_is_found(tmp_path: Path, start: list[str]) -> None:
+    (tmp_path / "yaml.py").write_text("raise SystemExit('the yaml of the folder')\n", encoding="utf-8")
+    (tmp_path / "my_norms.py").write_text(
+        "from headtohead.components.norms import LayerNorm as Mine\n", encoding="utf-8"
+    )
+    safe = ["-P"] if start[0] == "-c" else []  # as the installed script `h2h`, whose own folder comes first
+    typed = ["train", "model.norm._target_=my_norms.Mine", "--cfg", "job", "-p", "model.norm._target_"]
+    done = subprocess.run(
+        [sys.executable, *safe, *start, *typed],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert done.stdout == "my_norms.Mine\n", done.stderr

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from headtohead.building.build import build_parts
-from headtohead.building.configuration import compose_checked
 from headtohead.cli import main
-from headtohead.comparing.contest import Terms, contest_of
-from headtohead.comparing.verdict import Verdict
-from headtohead.examining.doctor.leaks import leaks
-from headtohead.examining.doctor.patient import Patient
-from headtohead.tracking.leaks import leak_sentence, leaks_in, repeats_sentence
-from headtohead.tracking.record import Comparability, Place, RunRecord
-from headtohead.tracking.store import scan
+from headtohead.comparison.comparison import comparison_of
+from headtohead.comparison.contrasts import ComparisonSpec, Verdict
+from headtohead.config.build import build_parts
+from headtohead.config.compose.composition import compose_checked
+from headtohead.diagnostics.doctor.checks.data import leaks
+from headtohead.diagnostics.doctor.patient import Patient
+from headtohead.records.leaks import leak_sentence, leaks_in, repeats_sentence
+from headtohead.records.record import Comparability, RunRecord, StudyPosition
+from headtohead.records.store import scan
 
 FOUND = {
     "unit": "rows",
@@ -70,7 +70,7 @@ def record(arm: str, seed: int, found: dict[str, object]) -> RunRecord:
         name=arm,
         seed=seed,
         status="finished",
-        place=Place("s", arm, seed),
+        place=StudyPosition("s", arm, seed),
         data={"leaks": found},
         metrics={"validation": {}, "test": {"loss": 1.0 + seed}},
         comparability=Comparability(tokenizer="t", evaluation="e", loss_normalisation="mean"),
@@ -78,7 +78,7 @@ def record(arm: str, seed: int, found: dict[str, object]) -> RunRecord:
 
 
 def test_a_comparison_says_what_of_its_test_was_learned() -> None:
-    contest = contest_of([record(arm, seed, FOUND) for arm in "ab" for seed in (0, 1)], Terms("a"))
+    contest = comparison_of([record(arm, seed, FOUND) for arm in "ab" for seed in (0, 1)], ComparisonSpec("a"))
     assert all(isinstance(verdict, Verdict) for verdict in contest.verdicts)
     assert any(remark.startswith("20 of 100 test rows stand in train too") for remark in contest.remarks)
 

@@ -13,11 +13,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from headtohead.building.choices import config_folder
+from from_fields import from_fields
 from headtohead.cli import main
-from headtohead.data.hub.tables import HubTables
+from headtohead.config.compose.choices import config_folder
+from headtohead.data.sources.hub.hub_tables import HubTables
 from hub_server import hub_of
 from published_sets.classification import write_ag_news
+from waiting import PATIENCE
 
 FILES = {path.stem: yaml.safe_load(path.read_text()) for path in (config_folder() / "data").glob("*.yaml")}
 ABOUT = {name: content["about"] for name, content in FILES.items() if content.get("about")}
@@ -44,7 +46,7 @@ def test_a_set_is_cached_once_it_was_read(
     name = "fancyzhx/ag_news"
     with hub_of({name: tmp_path / "news"}, monkeypatch, tmp_path / "caches", {name: commit}):
         assert not told()
-        source = HubTables(name=name, revision=commit, validation_split="share", tokenizer="char")
+        source = from_fields(HubTables, name=name, revision=commit, validation_split="share", tokenizer="char")
         source.prepare()
         assert told()
         source.files["test"][0].unlink()
@@ -58,7 +60,7 @@ def test_nothing_heavy_is_imported() -> None:
         "heavy = {'torch', 'datasets', 'huggingface_hub', 'pyarrow', 'hydra', 'numpy'} & set(sys.modules); "
         "assert not heavy, heavy"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, timeout=PATIENCE)
 
 
 @pytest.mark.process

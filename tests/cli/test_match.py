@@ -38,7 +38,7 @@ def test_what_cannot_be_matched_ends_with_1_and_the_reason(capsys: pytest.Captur
     arms = ["--arm", "a=", "--arm", "b=model.num_layers=3", "--move", "width"]
     assert main(["match", *arms, "budget.tolerance=0.001", *SMALL]) == 1
     shown = " ".join(capsys.readouterr().out.split())
-    assert "not matched: the nearest" in shown and "settings of width none gives" in shown and "within 0.1 %" in shown
+    assert "not matched; the closest" in shown and "settings of width none gives" in shown and "within 0.1 %" in shown
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_what_cannot_be_asked_is_refused_in_one_line(
 def test_arms_of_a_study_are_matched_by_their_own_budget(
     founded: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before the runs are made that some of them start from, too."""
+    """The arms are matched before the runs exist from which some of them start."""
     folder = tmp_path / "own" / "study"
     folder.mkdir(parents=True)
     written = {

@@ -10,8 +10,7 @@ import pytest
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from headtohead.cli import main
-from headtohead.pretrained.evidence import evidence
-from headtohead.pretrained.families import FAMILIES
+from headtohead.pretrained.families import FAMILIES, parity_evidence
 
 PARITY = Path(__file__).parents[2] / "docs" / "parity.md"
 
@@ -29,12 +28,12 @@ def test_every_family_is_listed_with_its_classes(capsys: pytest.CaptureFixture[s
 
 def test_every_family_is_listed_with_what_was_compared(capsys: pytest.CaptureFixture[str]) -> None:
     """The figures are those of docs/parity.md, which the same command writes."""
-    assert set(evidence()) == {family.model_type for family in FAMILIES}, "run make parity"
+    assert set(parity_evidence()) == {family.model_type for family in FAMILIES}, "run make parity"
     assert main(["list", "pretrained"]) == 0
     shown = capsys.readouterr().out
     rows = re.findall(r"^\| (\w+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| 0 \|$", PARITY.read_text(), re.M)
     tables = {kind: [int(figure) for figure in figures] for kind, *figures in rows}
-    for kind, found in evidence().items():
+    for kind, found in parity_evidence().items():
         tried, equal, here, there, announced = tables[kind]
         assert (found.changes, found.equal, found.refused, found.announced) == (tried, equal, here + there, announced)
         assert found.models > 1 and 0 < found.logits < 5e-5 and 0 < found.gradients < 5e-5

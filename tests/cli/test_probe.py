@@ -78,7 +78,7 @@ def test_positions_are_shown_with_and_without_a_run(run: Path, capsys: pytest.Ca
         (["one", "--second", "b"], "--second goes with --text"),
         (["--data", "--positions"], "not allowed with"),
         (["--data", "--text", "a"], "--text is for attention maps, and --data shows none"),
-        (["--positions", "model/position=none", *SMALL_DATA], "no positional encoding to picture"),
+        (["--positions", "model/position=none", *SMALL_DATA], "no positional encoding to plot"),
     ],
     ids=" ".join,
 )

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from headtohead.building.content import run_id
 from headtohead.cli import main
-from headtohead.tracking.store import find_runs
-from studying.small_studies import TINY
+from headtohead.config.run_id import run_id
+from headtohead.records.store import find_runs
+from studies.small_studies import TINY
 
 
 @pytest.mark.slow

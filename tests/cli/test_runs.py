@@ -7,12 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from headtohead.cli import main
+from waiting import PATIENCE, until
 
 TINY = [
     "model.d_model=8",
@@ -30,7 +30,7 @@ TINY = [
 ]
 PROGRAM = [sys.executable, "-c", "import sys; from headtohead.cli import main; sys.exit(main())"]
 MIXER = """
-from headtohead.components.mixers.softmax_attention import SoftmaxAttention
+from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
 
 class Mine(SoftmaxAttention):
     def __init__(self, d_model: int, *, num_heads: int, causal: bool, dropout: float = 0.0, shine: float = 1.0) -> None:
@@ -106,18 +106,15 @@ def test_ctrl_c_ends_with_130_and_the_way_to_go_on() -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ) as run:
         _wait_for_steps(run)
         run.send_signal(signal.SIGINT)
-        out, err = run.communicate(timeout=60)
+        out, err = run.communicate(timeout=PATIENCE)
     assert run.returncode == 130, err
     assert "Traceback" not in err
     assert "h2h train resume_from=outputs/default/" in err and "interrupted" in out
 
 
 def _wait_for_steps(run: subprocess.Popen) -> None:
-    deadline = time.monotonic() + 60
-    while not list(Path("outputs").glob("default/*/metrics.csv")) and run.poll() is None:
-        assert time.monotonic() < deadline, "the run did not start"
-        time.sleep(0.1)
-    time.sleep(0.5)
+    rows = "default/*/metrics.csv"
+    until(lambda: run.poll() is not None or any(file.stat().st_size > 200 for file in Path("outputs").glob(rows)))
 
 
 @pytest.mark.process

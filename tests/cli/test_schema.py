@@ -10,10 +10,10 @@ import jsonschema
 import pytest
 import yaml
 
-from headtohead.building.choices import config_folder, yaml_files
-from headtohead.building.json_schema import json_schema
 from headtohead.cli import main
-from headtohead.studying.fields import KINDS
+from headtohead.config.compose.choices import config_folder, yaml_files
+from headtohead.config.schema.json_schema import json_schema
+from headtohead.studies.definition.study_fields import KINDS
 
 FILES = sorted(Path(entry.path) for entry in yaml_files(config_folder()))
 
@@ -36,7 +36,8 @@ def test_every_file_that_ships_is_taken(schema: jsonschema.Draft7Validator) -> N
 
 
 def test_a_typing_error_in_any_file_is_refused(schema: jsonschema.Draft7Validator) -> None:
-    """In a choice's file, a study and an experiment alike; a class of one's own may take what it likes."""
+    """Typing errors are refused in a choice's file, a study and an experiment alike; a user's own class may take
+    anything."""
     passed = []
     for file in FILES:
         content = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
@@ -57,8 +58,8 @@ def test_a_typing_error_in_any_file_is_refused(schema: jsonschema.Draft7Validato
         ({"model": {"mixer": {"num_kv_head": 2}}}, True),
         ({"seed": "one"}, True),
         ({"optimiser": {"lr": 0.1}}, True),
-        ({"_target_": "headtohead.components.mixers.mamba.Mamba", "state": 16}, False),
-        ({"_target_": "headtohead.components.mixers.mamba.Mamba", "state": "sixteen"}, True),
+        ({"_target_": "headtohead.components.mixers.recurrent.mamba.Mamba", "state": 16}, False),
+        ({"_target_": "headtohead.components.mixers.recurrent.mamba.Mamba", "state": "sixteen"}, True),
         ({"question": "Which?", "direction": "max"}, False),
         ({"question": "Which?", "direction": "up"}, True),
     ],

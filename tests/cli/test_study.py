@@ -7,14 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headtohead.cli import main
-from headtohead.tracking.store import scan
+from headtohead.records.store import scan
+from waiting import PATIENCE, until
 
 STUDY = """\
 # Norms, on almost nothing.
@@ -63,7 +63,7 @@ def command(*more: str) -> list[str]:
 
 
 def verdict_of_all(*more: str) -> dict[str, Any]:
-    done = subprocess.run(command("--json", *more), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command("--json", *more), capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -79,13 +79,11 @@ def trained_seconds() -> dict[str, str | None]:
 def kill_when(path_pattern: str, *more: str) -> None:
     """kill -9 of the whole study, its workers and its runs, once some file is there."""
     process = subprocess.Popen(command(*more), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    end = time.monotonic() + 120
-    while not list(RUNS.glob(path_pattern)):
-        assert process.poll() is None and time.monotonic() < end
-        time.sleep(0.02)
+    until(lambda: process.poll() is not None or list(RUNS.glob(path_pattern)))
+    assert process.poll() is None
     for number in family(process.pid):
         os.kill(number, signal.SIGKILL)
-    process.wait(30)
+    process.wait(PATIENCE)
 
 
 def family(pid: int) -> list[int]:
@@ -131,7 +129,9 @@ def test_a_plan_says_what_it_would_cost_and_trains_nothing() -> None:
 @pytest.mark.process
 def test_a_killed_study_goes_on_and_ends_as_an_undisturbed_one() -> None:
     kill_when("*/checkpoints/last.ckpt")
-    assert {status for status, _ in results().values()} == {"interrupted"}
+    until(lambda: all(status != "running" for status, _ in results().values()))
+    killed = [status for status, _ in results().values()]  # by the time of the kill the first may have ended
+    assert {*killed} <= {"interrupted", "finished"} and killed.count("finished") < 4
     resumed = verdict_of_all()
     after = trained_seconds()
     assert resumed["complete"] and len(after) == 4
@@ -146,7 +146,7 @@ def test_a_killed_study_goes_on_and_ends_as_an_undisturbed_one() -> None:
 @pytest.mark.process
 def test_two_studies_at_once_on_one_folder_share_the_runs() -> None:
     processes = [subprocess.Popen(command("--workers", "2"), stdout=subprocess.DEVNULL) for _ in range(2)]
-    assert [process.wait(300) for process in processes] == [0, 0]
+    assert [process.wait(PATIENCE) for process in processes] == [0, 0]
     assert all(record.timing.starts == 1 and record.status == "finished" for record in scan(RUNS))
     leases = {path.stem for path in Path("outputs/studies/tiny/leases").iterdir()}
     assert len(results()) == 4 and leases == {*results(), "matching"}
@@ -158,9 +158,9 @@ def test_shards_together_are_the_study_and_a_failing_run_stops_no_other(monkeypa
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     failing = STUDY.replace("arms:\n", "arms:\n  failing: [trainer.accelerator=gpu]\n")
     Path("conf/study/tiny.yaml").write_text(failing.replace("trainer.max_steps=40", "trainer.max_steps=4"))
-    codes = [subprocess.run(command("--worker", "--shard", f"{n}/2"), timeout=300).returncode for n in (1, 2)]
+    codes = [subprocess.run(command("--worker", "--shard", f"{n}/2"), timeout=PATIENCE).returncode for n in (1, 2)]
     assert codes == [0, 0] and len(results()) == 6
-    done = subprocess.run(command("--json"), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command("--json"), capture_output=True, text=True, timeout=PATIENCE)
     told = json.loads(done.stdout)
     assert done.returncode == 1 and told["complete"]
     assert [(arm["arm"], arm["finished"], arm["failures"]) for arm in told["arms"]] == [

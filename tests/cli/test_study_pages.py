@@ -72,5 +72,5 @@ def test_a_study_has_its_page_and_report_and_is_compared_from_there_and_from_dis
     server.behaviour = "refuses"
     again = h2h(tmp_path, server.environment, *typed)
     assert again.returncode == 0
-    assert "no page or report in W&B for now: W&B does not take the key in use" in again.stderr
-    assert "h2h study pair tracking.workspace=true makes them later" in again.stderr
+    assert "no page or report in W&B for now: W&B rejects this key" in again.stderr
+    assert "h2h study pair tracking.workspace=true writes them later" in again.stderr

@@ -6,15 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import yaml
 
 from headtohead.cli import main
-from headtohead.tracking.store import scan
-from studying.small_studies import TINY
+from headtohead.records.store import scan
+from studies.small_studies import TINY
+from waiting import until
 
 PROGRAM = [sys.executable, "-c", "import sys; from headtohead.cli import main; sys.exit(main())", "sweep"]
 SWEEP = {
@@ -56,10 +56,7 @@ def test_what_cannot_be_is_refused(arguments: list[str], told: str, capsys: pyte
 def test_a_killed_sweep_goes_on_where_it_was(capfd: pytest.CaptureFixture[str]) -> None:
     arguments = ["rates.yaml", *TINY]
     process = subprocess.Popen([*PROGRAM, *arguments], start_new_session=True)
-    end = time.monotonic() + 120
-    while not any(record.status == "finished" for record in (scan(RUNS) if RUNS.is_dir() else [])):
-        assert time.monotonic() < end, "no trial came to its end"
-        time.sleep(0.1)
+    until(lambda: RUNS.is_dir() and any(record.status == "finished" for record in scan(RUNS)))
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert main(["sweep", *arguments, "--workers", "2"]) == 0

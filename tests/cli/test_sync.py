@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from headtohead.cli import main
-from headtohead.tracking.store import RunFolder
-from headtohead.tracking.wandb import start
-from run_folders import IMPATIENT, OFFLINE, log_steps, new_run, wandb_id
+from headtohead.records.store import RunFolder
+from headtohead.wandb_client.wandb_tracker import start
+from run_folders import OFFLINE, PATIENT, UNTIL_THE_END, log_steps, new_run, wandb_id
 from wandb_server import WandbServer
 
 
@@ -73,12 +73,12 @@ def test_run_that_lost_its_server_after_a_resume_gets_the_steps_that_are_missing
     tmp_path: Path, server: WandbServer, capfd: pytest.CaptureFixture[str]
 ) -> None:
     record, folder = new_run(tmp_path / "outputs")
-    tracker = start(IMPATIENT, record, folder)
+    tracker = start(PATIENT, record, folder)
     log_steps(tracker, folder, range(8))
     tracker.finish("interrupted")
     folder.release()
     folder = RunFolder.resume(folder.path, step=4)
-    tracker = start(IMPATIENT, record, folder, resumed=True)
+    tracker = start(UNTIL_THE_END, record, folder, resumed=True)
     server.behaviour = "refuses"
     log_steps(tracker, folder, range(5, 12))
     tracker.finish("finished")
@@ -114,3 +114,9 @@ def test_server_that_cannot_be_used_is_refused_in_one_sentence(
     assert "`wandb login`, or set WANDB_API_KEY" in capfd.readouterr().err
     assert main(["sync", "nowhere"]) == 2
     assert "nowhere does not exist" in capfd.readouterr().err
+
+
+def test_a_file_is_no_folder_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    assert main(["sync", str(tmp_path / "file")]) == 2
+    assert "file is no folder: name a folder of runs" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What is written fits the terminal it is written to, no word is broken, and an output that takes nothing is said."""
+"""Output fits the terminal that it is written to, no word is broken, and an output that takes nothing is reported."""
 
 from __future__ import annotations
 

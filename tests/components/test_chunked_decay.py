@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from headtohead.components.mixers.chunked_decay import decay_matrix, decayed_sums, padded_length
-from headtohead.components.mixers.reference.decayed_sums import TokenByToken
+from headtohead.components.mixers.reference.linear import ReferenceDecayedSums
+from headtohead.components.sequence_ops.chunked_decay import decay_matrix, decayed_sums, padded_length
 
 B, H, L, K, P = 2, 3, 37, 4, 6
 
@@ -17,7 +17,7 @@ def numbers(*shape: int) -> Tensor:
 
 
 def decay(kind: str) -> Tensor | None:
-    """Nothing forgotten; the same for all tokens; the tokens' own."""
+    """Return no decay, one decay for all tokens, or the tokens' own."""
     if kind == "none":
         return None
     if kind == "fixed":
@@ -40,7 +40,7 @@ def test_chunks_are_the_recurrence(kind: str, goes_on: bool, packed: bool, chunk
     results = []
     for y, last in (
         decayed_sums(q, k, v, log_decay, state=state, starts=starts, chunk_size=chunk_size),
-        TokenByToken().sums(q, k, v, each, begins=starts, state=state),
+        ReferenceDecayedSums().sums(q, k, v, each, begins=starts, state=state),
     ):
         loss = (y * weights[0]).sum() + (last * weights[1]).sum()
         results.append([y, last, *torch.autograd.grad(loss, inputs)])

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from headtohead.components.mixers.chunked_recurrence import recur, recur_once
-from headtohead.components.mixers.decays import is_bearable
+from headtohead.components.sequence_ops.chunked_recurrence import recur, recur_once
+from headtohead.components.sequence_ops.decays import fits_in_float32
 
 CHUNK = 8
 LENGTHS = (1, CHUNK, CHUNK + 1, 3 * CHUNK + 5)
@@ -16,7 +16,7 @@ KINDS = ("decay of each channel", "delta rule", "delta rule with writes of its o
 
 
 def drawn(kind: str, length: int, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
-    """2 rows, 3 heads, keys of 4 channels, values of 5."""
+    """Draw 2 rows, 3 heads, keys of 4 channels and values of 5."""
     torch.manual_seed(length)
 
     def draw(width: int) -> Tensor:
@@ -59,8 +59,8 @@ def with_gradients(y: Tensor, state: Tensor, parts: dict[str, Tensor]) -> list[T
 def test_chunks_and_their_gradients_are_those_of_tokens(kind: str, length: int, packed: bool) -> None:
     parts = drawn(kind, length)
     starts = (torch.arange(length) % 5 == torch.tensor([[3], [0]])) if packed else None
-    found = with_gradients(*recur(**parts, starts=starts, chunk_size=CHUNK), parts)
-    for actual, expected in zip(found, with_gradients(*by_tokens(parts, starts), parts), strict=True):
+    result = with_gradients(*recur(**parts, starts=starts, chunk_size=CHUNK), parts)
+    for actual, expected in zip(result, with_gradients(*by_tokens(parts, starts), parts), strict=True):
         assert torch.allclose(actual, expected, rtol=1e-10, atol=1e-12)
 
 
@@ -79,10 +79,10 @@ def test_the_state_carries_all_that_was_read(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_in_float32_nothing_overflows_and_gradients_keep_four_digits(kind: str) -> None:
-    """With decays of any strength, whose sums over the longest chunk keep that many."""
+    """Decays may have any strength whose sums over the longest chunk retain four digits."""
     exact, single = drawn(kind, 300), drawn(kind, 300, torch.float32)
-    found = with_gradients(*recur(**single, chunk_size=128), single)
-    for actual, expected in zip(found, with_gradients(*recur(**exact, chunk_size=128), exact), strict=True):
+    result = with_gradients(*recur(**single, chunk_size=128), single)
+    for actual, expected in zip(result, with_gradients(*recur(**exact, chunk_size=128), exact), strict=True):
         unit = float(expected.detach().abs().max())
         assert float((actual.detach() - expected.detach()).abs().max()) <= 1e-4 * unit
 
@@ -94,7 +94,7 @@ def test_what_comes_out_under_autocast_is_what_comes_out_without() -> None:
     assert torch.equal(cast, recur(**parts, chunk_size=CHUNK)[0])
 
 
-def test_autograd_keeps_inputs_solutions_and_states_between_chunks_alone() -> None:
+def test_autograd_saves_inputs_solutions_and_states_between_chunks_alone() -> None:
     length, kept = 8 * CHUNK, {}
     parts = drawn(KINDS[1], length)
 
@@ -126,5 +126,7 @@ def test_what_is_exported_needs_no_loop_over_the_length(kind: str) -> None:
 def test_only_mild_decays_are_undone_by_their_inverse() -> None:
     sums = torch.tensor([[[-1.0, -2.0], [-3.0, -59.0]]])
     mild = torch.tensor([[[-1.0, -2.0], [-2.0, -1.9]]])
-    assert is_bearable(mild, sums) and not is_bearable(mild, sums - 2.0) and not is_bearable(mild - 0.1, sums)
-    assert is_bearable(torch.empty(1, 2, 2, device="meta"), torch.empty(1, 2, 2, device="meta"))
+    assert (
+        fits_in_float32(mild, sums) and not fits_in_float32(mild, sums - 2.0) and not fits_in_float32(mild - 0.1, sums)
+    )
+    assert fits_in_float32(torch.empty(1, 2, 2, device="meta"), torch.empty(1, 2, 2, device="meta"))

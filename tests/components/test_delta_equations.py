@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from headtohead.components.contracts import Context
-from headtohead.components.mixers.gated_delta import GatedDelta
-from headtohead.components.mixers.gated_linear import GatedLinearAttention
-from headtohead.components.mixers.rwkv7 import Rwkv7
+from headtohead.components.component import Context
+from headtohead.components.mixers.linear.gated_delta import GatedDelta
+from headtohead.components.mixers.linear.gated_linear import GatedLinearAttention
+from headtohead.components.mixers.linear.rwkv7 import Rwkv7
 
 WIDTH, HEADS, LENGTH = 12, 3, 37
 SHARE = WIDTH // HEADS
@@ -41,7 +41,7 @@ def rms_normed(y: Tensor, weight: Tensor) -> Tensor:
 
 
 def convolved(x: Tensor, weight: Tensor) -> Tensor:
-    """silu of the taps over x_{t-3} ... x_t, the last tap on the token itself."""
+    """Return silu of the taps over x_{t-3} ... x_t, the last tap on the token itself."""
     rows = [sum(weight[:, 0, 3 - back] * x[t - back] for back in range(min(t, 3) + 1)) for t in range(len(x))]
     return F.silu(torch.stack([torch.as_tensor(row) for row in rows]))
 

@@ -7,8 +7,8 @@ import torch
 from torch.nn import functional as F
 
 from contracts.choices import factory, names
-from headtohead.architectures.counting import counting, saved_bytes
-from headtohead.components.contracts import Context, CostQuery
+from headtohead.architectures.operation_counter import counting, saved_bytes
+from headtohead.components.component import Context, CostQuery
 from headtohead.components.feedforwards import ACTIVATIONS, DenseFeedForward, in_few_shapes, inner_width
 
 FORMULAS = {

@@ -7,9 +7,10 @@ import torch
 from torch import nn
 
 from contracts.choices import factory, names
-from headtohead.components.contracts import Context
+from headtohead.components.component import Context
 from headtohead.components.embeddings import ClassToken, SegmentEmbedding, TokenEmbedding
 from headtohead.components.stack import Stack
+from headtohead.components.stack_parts import StackParts, StackSize
 from headtohead.errors import UsageError
 
 WIDTH, LAYERS = 64, 6
@@ -25,13 +26,14 @@ class Model(nn.Module):
         self.segments = SegmentEmbedding(WIDTH, 2)
         self.first = ClassToken(WIDTH)
         self.stack = Stack(
-            WIDTH,
-            num_heads=4,
-            mixers=[factory("mixer", "softmax_attention", qk_norm=True)] * LAYERS,
+            StackSize(WIDTH, LAYERS, 4),
+            StackParts(
+                mixer=factory("mixer", "softmax_attention", qk_norm=True),
+                **{group: factory(group, name) for group, name in chosen.items()},
+            ),
             cross=factory("cross", "softmax_attention") if cross else None,
             causal=True,
             max_length=500,
-            **{group: factory(group, name) for group, name in chosen.items()},
         )
         if tied:
             self.head = nn.Linear(WIDTH, 500, bias=False)

@@ -1,4 +1,5 @@
-"""What the laws do not say of linear mixers: what they estimate, how long they remember, what they refuse."""
+"""These tests cover what the laws do not say of linear mixers: what they estimate, how long they remember, what they
+refuse."""
 
 from __future__ import annotations
 
@@ -10,12 +11,12 @@ import torch
 from torch import Tensor
 
 from contracts.choices import factory
-from headtohead.components.contracts import Context, Mixer
-from headtohead.components.kernels import FastKernel
-from headtohead.components.mixers.mlstm import Mlstm
-from headtohead.components.mixers.performer import Performer
-from headtohead.components.mixers.reference.decayed_sums import TokenByToken
-from headtohead.components.mixers.retention import Retention
+from headtohead.components.component import Context, Mixer
+from headtohead.components.fast_kernels import FastKernel
+from headtohead.components.mixers.linear.linear_attention import Performer
+from headtohead.components.mixers.linear.mlstm import Mlstm
+from headtohead.components.mixers.linear.retention import Retention
+from headtohead.components.mixers.reference.linear import ReferenceDecayedSums
 
 NAMES = ("linear_attention", "performer", "retention", "mamba2", "mlstm")
 
@@ -27,7 +28,7 @@ def made(name: str, **options: Any) -> Mixer:
 
 
 def test_more_features_bring_performer_nearer_to_softmax() -> None:
-    """Its weights are those of softmax on average: the error falls as their number grows."""
+    """Performer's weights are those of softmax on average: the error falls as the number of features grows."""
     q, k = (0.7 * torch.randn(1, 1, 40, 8, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2))
     softmax = (q @ k.mT * 8**-0.5).softmax(-1)
     errors = []
@@ -40,13 +41,13 @@ def test_more_features_bring_performer_nearer_to_softmax() -> None:
     assert errors[1] < 0.01
 
 
-def test_performer_looks_in_orthogonal_directions() -> None:
+def test_performer_uses_orthogonal_directions() -> None:
     directions = Performer(32, num_heads=4, causal=True, num_features=8).directions
     products = directions @ directions.T
     assert torch.allclose(products, products.diagonal().diag(), atol=1e-4)
 
 
-def test_performer_draws_anew_after_as_many_steps_as_asked_whatever_is_read_meanwhile() -> None:
+def test_performer_draws_anew_after_as_many_steps_as_requested_whatever_is_read_meanwhile() -> None:
     mixer = Performer(32, num_heads=4, causal=True, redraw_every=2)
     x, seen = torch.randn(1, 5, 32), [mixer.directions]
     for step in range(4):
@@ -95,8 +96,8 @@ def test_a_prompt_of_several_chunks_is_continued_token_by_token(name: str) -> No
 def test_exponential_gates_neither_overflow_nor_vanish(shift: float) -> None:
     mixer = Mlstm(32, num_heads=4, causal=True)
     with torch.no_grad():
-        mixer.input_bias += shift
-        mixer.forget_bias -= 5.0
+        mixer.input_bias.add_(shift)
+        mixer.forget_bias.sub_(5.0)
     x = (3.0 * torch.randn(2, 300, 32)).requires_grad_()
     y: Tensor = mixer(x, Context())
     y.square().sum().backward()
@@ -120,28 +121,28 @@ def test_heads_of_retention_remember_ever_longer() -> None:
         ("retention", {"chunk_size": 0}, "chunk_size=0 is no number of tokens"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_way_out(name: str, options: dict[str, int], message: str) -> None:
+def test_what_cannot_be_is_refused_with_the_remedy(name: str, options: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         made(name, **options)
 
 
 def simple_gla(q: Tensor, k: Tensor, v: Tensor, g: Tensor, scale: float, cu_seqlens: Tensor | None = None) -> tuple:
-    """flash-linear-attention's, token by token behind its signature: all [B, L, H, K], g [B, L, H]."""
+    """Stand in for flash-linear-attention's kernel, token by token: all [B, L, H, K], g [B, L, H]."""
     begins = torch.zeros(q.shape[:2], dtype=torch.bool)
     if cu_seqlens is not None:
         begins[:, cu_seqlens[:-1]] = True
-    y, last = TokenByToken().sums(*(t.transpose(1, 2) for t in (scale * q, k, v, g)), begins=begins)
+    y, last = ReferenceDecayedSums().sums(*(t.transpose(1, 2) for t in (scale * q, k, v, g)), begins=begins)
     return y.transpose(1, 2), last
 
 
 def chunk_scan(
     x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, chunk_size: int, seq_idx: Tensor | None = None
 ) -> Tensor:
-    """mamba-ssm's, token by token behind its signature: x [B, L, H, P], dt [B, L, H], B and C [B, L, G, N]."""
+    """Stand in for mamba-ssm's kernel, token by token: x [B, L, H, P], dt [B, L, H], B and C [B, L, G, N]."""
     assert chunk_size == 64
     begins = None if seq_idx is None else torch.nn.functional.pad(seq_idx.diff(dim=1) != 0, (1, 0))
     q, k, v = C, B, dt[..., None] * x
-    y, _ = TokenByToken().sums(*(t.transpose(1, 2) for t in (q, k, v, dt * A)), begins=begins)
+    y, _ = ReferenceDecayedSums().sums(*(t.transpose(1, 2) for t in (q, k, v, dt * A)), begins=begins)
     return y.transpose(1, 2)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from headtohead.components.linears import logits_of
+from headtohead.components.linear_maps import logits_of
 
 
 @pytest.mark.parametrize("size", [100, 4096, 5000])

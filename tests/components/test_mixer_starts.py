@@ -1,5 +1,5 @@
-"""How mixers start: no initialisation leaves a recurrence too forgetful to learn from tokens far apart, and inputs of
-any size leave gradients that are numbers."""
+"""Initial mixers can learn: no initialisation leaves a recurrence too forgetful to learn from distant tokens, and
+inputs of any size give finite gradients."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from contracts.choices import factory
-from headtohead.components.contracts import Context, Mixer
-from headtohead.components.mixers.gated_delta import GatedDelta
-from headtohead.components.mixers.mamba2 import Mamba2
-from headtohead.components.mixers.mlstm import Mlstm
-from headtohead.training.groups import parameter_groups
+from headtohead.components.component import Context, Mixer
+from headtohead.components.mixers.linear.gated_delta import GatedDelta
+from headtohead.components.mixers.linear.mamba2 import Mamba2
+from headtohead.components.mixers.linear.mlstm import Mlstm
+from headtohead.training.optim.optimizers import parameter_groups
 
 WIDTH = 64
 RECURRENCES = [
@@ -86,7 +86,7 @@ def test_gates_of_an_mlstm_start_open_whatever_the_tokens(initialisation: str) -
     assert isinstance(mixer, Mlstm)
     with torch.no_grad():
         gates = mixer.open_gates(100 * tokens())
-    assert (gates.let_in == 1).all()  # exp(0) of every token
+    assert (gates.input == 1).all()  # exp(0) of every token
     assert (gates.scale == 0).all()
     assert mixer.forget_bias.sigmoid().tolist() == pytest.approx([0.9526, 0.9820, 0.9933, 0.9975], abs=1e-4)
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from headtohead.architectures.counting import counting, saved_bytes
-from headtohead.components.contracts import Context, CostQuery
+from headtohead.architectures.operation_counter import counting, saved_bytes
+from headtohead.components.component import Context, CostQuery
 from headtohead.components.mixture_of_experts import MixtureOfExperts
 
 
@@ -17,14 +17,14 @@ def token_by_token(layer: MixtureOfExperts, x: Tensor) -> Tensor:
     """The definition: every token asks its best experts, one after the other."""
     y = torch.zeros_like(x)
     for row in range(len(x)):
-        for place in range(x.shape[1]):
-            token = x[row, place]
+        for index in range(x.shape[1]):
+            token = x[row, index]
             probabilities = torch.softmax(layer.router.weight @ token, 0)
             best = probabilities.topk(layer.experts_per_token).indices.tolist()
             total = sum(probabilities[e] for e in best) if layer.renormalise else 1.0
             for expert in best:
                 said = layer.experts[expert](token[None, None], Context())[0, 0]
-                y[row, place] += probabilities[expert] / total * said
+                y[row, index] += probabilities[expert] / total * said
     return y
 
 
@@ -39,11 +39,11 @@ def test_tokens_sorted_by_expert_give_what_the_loop_gives(
         6, num_experts=num_experts, experts_per_token=experts_per_token, gated=gated, renormalise=renormalise
     ).double()
     x = torch.randn(2, 7, 6, dtype=torch.float64, requires_grad=True)
-    found, wanted = layer(x, Context()), token_by_token(layer, x)
-    torch.testing.assert_close(found, wanted)
+    result, wanted = layer(x, Context()), token_by_token(layer, x)
+    torch.testing.assert_close(result, wanted)
     parameters = (x, *layer.parameters())
     for one, other in zip(
-        torch.autograd.grad(found.square().sum(), parameters),
+        torch.autograd.grad(result.square().sum(), parameters),
         torch.autograd.grad(wanted.square().sum(), parameters, materialize_grads=True),
         strict=True,
     ):
@@ -152,13 +152,13 @@ def test_devices_that_share_a_batch_give_what_one_gives(capacity: float | None) 
     for part, kept in shares:
         experts = layer.route(part.flatten(0, 1)).experts.T
         counts.append((torch.nn.functional.one_hot(experts, 3) * kept.flatten()[:, None]).sum(1))
-    found, losses = [], []
+    result, losses = [], []
     for rank, (part, kept) in enumerate(shares):
         layer.devices = Beside(rank, counts)
-        found.append(layer(part, Context(valid=kept)))
+        result.append(layer(part, Context(valid=kept)))
         losses.append(layer.take_loss())
         assert layer.take_figures() == pytest.approx(figures), "loads are those of the whole batch"
-    torch.testing.assert_close(torch.cat(found)[valid], whole[valid])
+    torch.testing.assert_close(torch.cat(result)[valid], whole[valid])
     torch.testing.assert_close(sum(losses), whole_loss)
 
 

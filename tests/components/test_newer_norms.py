@@ -10,17 +10,18 @@ import torch
 
 from contracts.choices import names
 from contracts.test_stack_laws import Combination, check
-from headtohead.architectures.contracts import InputSize
-from headtohead.architectures.costs import ledger
-from headtohead.architectures.counting import counting, saved_bytes
+from headtohead.architectures.architecture import InputSize
+from headtohead.architectures.ledger import ledger
+from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.adaptive_norm import AdaptiveNorm, SummaryState
+from headtohead.components.block_parts import Norm
 from headtohead.components.checkpointing import Checkpointing
-from headtohead.components.contracts import Context, CostQuery, Norm
+from headtohead.components.component import Context, CostQuery
 from headtohead.components.initialisations import gpt2, t5, xavier
-from headtohead.components.mixers.softmax_attention import SoftmaxAttention
+from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
 from headtohead.components.norms import DynamicTanh, LayerNorm
-from headtohead.examining.laws import costs, forms, masking
-from headtohead.generation.loop import greedy
+from headtohead.diagnostics.laws import cost_laws, equivalence_laws, masking_laws
+from headtohead.generation.decoding_loop import greedy
 from small_models import exact_model, redraw, small_model
 
 FAMILIES = ("decoder_only", "encoder_only", "encoder_decoder", "vision_transformer")
@@ -39,14 +40,14 @@ def adaptive(width: int = 8, *, summary_width: int = 3) -> AdaptiveNorm:
 
 
 def by_hand(norm: AdaptiveNorm, x: torch.Tensor, seen: list[list[int]]) -> torch.Tensor:
-    """One row, token by token; `seen[place]` are the places that a token may know of."""
+    """Normalise one row, token by token; `seen[index]` are the positions that a token may know of."""
     normed = (x - x.mean(-1, keepdim=True)) / (x.var(-1, correction=0, keepdim=True) + norm.eps).sqrt()
     said = torch.tanh(normed @ norm.reader.T + norm.reader_bias)
     out = []
-    for place, others in enumerate(seen):
+    for index, others in enumerate(seen):
         mean = sum(said[other] for other in others) / len(others)
         gain, shift = (norm.modulation @ mean).split(x.shape[-1])
-        out.append(normed[place] * (norm.weight + gain) + norm.bias + shift)
+        out.append(normed[index] * (norm.weight + gain) + norm.bias + shift)
     return torch.stack(out)
 
 
@@ -132,11 +133,17 @@ def test_norms_declare_what_they_cost(kind: type[Norm], causal: bool) -> None:
 def test_adaptive_norm_keeps_its_state_and_its_secrets_in_every_wiring(residual: str) -> None:
     choices = ("softmax_attention", "none", "rotary", "adaptive", residual, "gelu")
     subject = Combination(choices, choices[0], True, "softmax_attention", torch.float64, embedding_norm=True).subject()
-    for law in (forms.stepwise, masking.causality, masking.packed_documents, costs.declared_flops):
+    for law in (
+        equivalence_laws.stepwise,
+        masking_laws.causality,
+        masking_laws.packed_documents,
+        cost_laws.declared_flops,
+    ):
         law(subject)
-    costs.declared_state(subject)
+    cost_laws.declared_state(subject)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["adaptive", "dynamic_tanh"])
 def test_newer_norms_obey_every_law_in_both_directions(norm: str) -> None:
     for causal in (True, False):

@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from headtohead.architectures.counting import saved_bytes
+from headtohead.architectures.operation_counter import saved_bytes
+from headtohead.components.block_parts import Norm
 from headtohead.components.checkpointing import recompute
-from headtohead.components.contracts import Context, CostQuery, Norm
+from headtohead.components.component import Context, CostQuery
 from headtohead.components.norms import BatchNorm, LayerNorm, NoNorm, RmsNorm, RmsScale
 
 
@@ -95,7 +96,7 @@ def test_batch_norm_sees_later_tokens_in_training_only() -> None:
 
 
 @pytest.mark.parametrize("norm", [LayerNorm(8), LayerNorm(8, bias=False), RmsNorm(8), BatchNorm(8), NoNorm(8)], ids=str)
-def test_norms_declare_their_parameters_and_what_autograd_keeps(norm: Norm) -> None:
+def test_norms_declare_their_parameters_and_what_autograd_saves(norm: Norm) -> None:
     norm = norm.float()
     x = rows(1, 7, 8).float().requires_grad_()
     with saved_bytes(norm) as kept:

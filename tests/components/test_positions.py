@@ -9,18 +9,15 @@ import pytest
 import torch
 
 from contracts.choices import factory, names
-from headtohead.components.contracts import Position
-from headtohead.components.positions.alibi import Alibi, head_slopes
-from headtohead.components.positions.learned import Learned
+from headtohead.components.component import Position
+from headtohead.components.positions.absolute import Learned, Sinusoidal
+from headtohead.components.positions.image_positions import Rotary2d, Sinusoidal2d
+from headtohead.components.positions.relative import Alibi, Shaw, T5Bias, head_slopes
 from headtohead.components.positions.rotary import Rotary
-from headtohead.components.positions.rotary_2d import Rotary2d
-from headtohead.components.positions.shaw import Shaw
-from headtohead.components.positions.sinusoidal import Sinusoidal
-from headtohead.components.positions.sinusoidal_2d import Sinusoidal2d
-from headtohead.components.positions.t5_bias import T5Bias
 from headtohead.components.stack import Stack
-from headtohead.examining.laws import Subject, alone
-from headtohead.examining.laws.masking import order_is_seen, permutation_equivariance
+from headtohead.components.stack_parts import StackParts, StackSize
+from headtohead.diagnostics.laws import LawSubject, alone
+from order_laws import order_is_seen, permutation_equivariance
 
 FOR_IMAGES = ("sinusoidal_2d", "rotary_2d")
 
@@ -46,7 +43,7 @@ def test_sinusoidal_in_double_precision_is_exact_far_out() -> None:
     torch.testing.assert_close(encoding[0, 0], torch.tensor(expected, dtype=torch.float64), atol=1e-9, rtol=0)
 
 
-def test_learned_adds_the_row_of_each_place() -> None:
+def test_learned_adds_the_row_of_each_position() -> None:
     learned = made(Learned)
     x = torch.randn(2, 3, 16)
     torch.testing.assert_close(learned.add(x, places(4, 0, 9)), x + learned.table.weight[[4, 0, 9]])
@@ -140,39 +137,39 @@ def test_t5_buckets_are_exact_when_near_and_logarithmic_when_far() -> None:
 
 def test_t5_bias_looks_its_table_up() -> None:
     bias = made(T5Bias, causal=True)
-    found = bias.bias(None, places(5), places(0, 4, 5))
-    torch.testing.assert_close(found[0, :, 0].T, bias.table[[5, 1, 0]])
+    result = bias.bias(None, places(5), places(0, 4, 5))
+    torch.testing.assert_close(result[0, :, 0].T, bias.table[[5, 1, 0]])
 
 
 def test_shaw_meets_each_query_with_the_clipped_distance() -> None:
     shaw = made(Shaw, max_distance=2)
     q = torch.randn(3, 2, 5, 8)
     here = torch.arange(5)[None]
-    found = shaw.bias(q, here, here)
+    result = shaw.bias(q, here, here)
     for i in range(5):
         for j in range(5):
             relative = shaw.table[max(-2, min(2, j - i)) + 2]
-            torch.testing.assert_close(found[:, :, i, j], q[:, :, i] @ relative)
+            torch.testing.assert_close(result[:, :, i, j], q[:, :, i] @ relative)
 
 
 def test_shaw_has_a_table_per_layer_and_t5_one_for_all() -> None:
     stacks = {}
     for name in ("shaw", "t5_bias"):
         one = alone(factory("mixer", "softmax_attention"), causal=True, position=factory("position", name))
-        stacks[name] = Stack(**{**one.keywords, "mixers": one.keywords["mixers"] * 3}, d_model=16)
+        stacks[name] = Stack(StackSize(16, 3, 4), one.args[1], **one.keywords)
     assert [len(stack.positions) for stack in stacks.values()] == [3, 1]
     assert len({id(position.table) for position in stacks["shaw"].positions}) == 3
 
 
 def test_image_encodings_know_row_and_column_and_leave_the_class_token_alone() -> None:
     sinusoidal = made(Sinusoidal2d, 8, max_length=7, grid=(2, 3))
-    found = sinusoidal.add(torch.zeros(1, 7, 8), torch.arange(7)[None])[0]
+    result = sinusoidal.add(torch.zeros(1, 7, 8), torch.arange(7)[None])[0]
     line = made(Sinusoidal, 4)
-    assert not found[0].any()
+    assert not result[0].any()
     for patch in range(6):
         row, column = divmod(patch, 3)
-        expected = [line.add(torch.zeros(1, 1, 4), places(place))[0, 0] for place in (row, column)]
-        torch.testing.assert_close(found[1 + patch], torch.cat(expected))
+        expected = [line.add(torch.zeros(1, 1, 4), places(index))[0, 0] for index in (row, column)]
+        torch.testing.assert_close(result[1 + patch], torch.cat(expected))
 
 
 def test_rotary_2d_scores_depend_on_row_and_column_distances_alone() -> None:
@@ -205,7 +202,7 @@ def test_image_encodings_refuse_what_is_no_image(name: str, options: dict) -> No
         (T5Bias, 16, {"max_distance": 4}, "max_distance=4"),
     ],
 )
-def test_impossible_options_are_refused_with_the_way_out(
+def test_impossible_options_are_refused_with_the_remedy(
     kind: type[Position], d_model: int, options: dict, says: str
 ) -> None:
     with pytest.raises(ValueError, match=says):
@@ -221,18 +218,19 @@ def test_an_unknown_pairing_is_refused_without_the_tests_type_checks_too() -> No
         jaxtyping.config.update("jaxtyping_disable", False)
 
 
-def encoder(name: str) -> Subject:
+def encoder(name: str) -> LawSubject:
     grid, length = ((2, 5), 11) if name in FOR_IMAGES else (None, 11)
     position = factory("position", name)
-    return Subject(
+    return LawSubject(
         lambda: Stack(
-            16,
-            num_heads=4,
-            mixers=[factory("mixer", "softmax_attention")] * 2,
-            position=position,
-            norm=factory("norm", "layer_norm"),
-            residual=factory("residual", "pre"),
-            feedforward=factory("feedforward", "gelu"),
+            StackSize(16, 2, 4),
+            StackParts(
+                mixer=factory("mixer", "softmax_attention"),
+                position=position,
+                norm=factory("norm", "layer_norm"),
+                residual=factory("residual", "pre"),
+                feedforward=factory("feedforward", "gelu"),
+            ),
             causal=False,
             max_length=length,
             grid=grid,

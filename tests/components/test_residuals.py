@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from contracts.choices import factory, names
-from headtohead.components.contracts import Context, Wiring
-from headtohead.components.dropping import Branch
+from headtohead.components.block_parts import Branch, ResidualScheme
+from headtohead.components.component import Context
 from headtohead.components.norms import LayerNorm
 from headtohead.components.residuals import DeepNorm, LayerScale, NoResidual, Parallel, ReZero
 
@@ -21,7 +21,7 @@ def sublayers() -> list[Callable[[Tensor], Tensor]]:
     return [lambda h: h.flip(-1) ** 2, lambda h: h.roll(1, -1) + h[:, :1]]
 
 
-def wired(name: str, **options: object) -> tuple[Wiring, Tensor]:
+def wired(name: str, **options: object) -> tuple[ResidualScheme, Tensor]:
     torch.manual_seed(0)
     wiring = factory("residual", name, **options)(LayerNorm, D, num_layers=5, num_sublayers=2).double()
     for parameter in wiring.parameters():
@@ -29,22 +29,22 @@ def wired(name: str, **options: object) -> tuple[Wiring, Tensor]:
     return wiring, torch.randn(2, 3, D, dtype=torch.float64)
 
 
-def pre(wiring: Wiring, x: Tensor, f: Callable, g: Callable, n: list[Callable]) -> Tensor:
+def pre(wiring: ResidualScheme, x: Tensor, f: Callable, g: Callable, n: list[Callable]) -> Tensor:
     x = x + f(n[0](x))
     return x + g(n[1](x))
 
 
-def post(wiring: Wiring, x: Tensor, f: Callable, g: Callable, n: list[Callable]) -> Tensor:
+def post(wiring: ResidualScheme, x: Tensor, f: Callable, g: Callable, n: list[Callable]) -> Tensor:
     x = n[0](x + f(x))
     return n[1](x + g(x))
 
 
-def sandwich(wiring: Wiring, x: Tensor, f: Callable, g: Callable, n: list[Callable]) -> Tensor:
+def sandwich(wiring: ResidualScheme, x: Tensor, f: Callable, g: Callable, n: list[Callable]) -> Tensor:
     x = x + n[2](f(n[0](x)))
     return x + n[3](g(n[1](x)))
 
 
-def parallel(wiring: Wiring, x: Tensor, f: Callable, g: Callable, n: list[Callable]) -> Tensor:
+def parallel(wiring: ResidualScheme, x: Tensor, f: Callable, g: Callable, n: list[Callable]) -> Tensor:
     return x + f(n[0](x)) + g(n[0](x))
 
 
@@ -68,7 +68,9 @@ def none(wiring: NoResidual, x: Tensor, f: Callable, g: Callable, n: list[Callab
     return g(n[1](f(n[0](x))))
 
 
-EQUATIONS = {f.__name__: f for f in (pre, post, sandwich, parallel, rezero, layer_scale, deepnorm, none)}
+EQUATIONS: dict[str, Callable[..., Tensor]] = {
+    f.__name__: f for f in (pre, post, sandwich, parallel, rezero, layer_scale, deepnorm, none)
+}
 
 
 def test_every_wiring_has_an_equation_here() -> None:
@@ -86,6 +88,7 @@ def test_wiring_is_its_equation(name: str) -> None:
 def test_parallel_with_own_norms_reads_each() -> None:
     wiring, x = wired("parallel", shared_norm=False)
     f, g = sublayers()
+    assert isinstance(wiring, Parallel)
     first, second = wiring.norms
     torch.testing.assert_close(wiring(x, [f, g], Context()), x + f(first(x, Context())) + g(second(x, Context())))
     assert isinstance(wiring, Parallel)

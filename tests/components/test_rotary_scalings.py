@@ -11,8 +11,7 @@ import torch
 
 from contracts.choices import factory
 from headtohead.components.positions.rotary import Rotary
-from headtohead.components.positions.rotary_llama3 import RotaryLlama3
-from headtohead.components.positions.rotary_yarn import RotaryYarn
+from headtohead.components.positions.scaled_rotary import RotaryLlama3, RotaryYarn
 
 SCALINGS = ("rotary_linear", "rotary_ntk", "rotary_yarn", "rotary_llama3")
 CPU, EXACT = torch.device("cpu"), torch.float64
@@ -32,7 +31,7 @@ def made(name: str, *, width: int = 64, max_length: int | None = 512, **options:
 
 
 def by_pair(name: str, *, width: int, base: float, factor: float, trained: int) -> list[float]:
-    """Pair by pair, in plain arithmetic."""
+    """Compute the frequencies pair by pair, in plain arithmetic."""
     return [FORMULAS[name](pair, width, base, factor, trained) for pair in range(width // 2)]
 
 
@@ -72,10 +71,10 @@ FORMULAS = {f"rotary_{formula.__name__}": formula for formula in (linear, ntk, y
 @pytest.mark.parametrize("name", SCALINGS)
 def test_frequencies_are_the_papers(name: str, options: dict[str, float]) -> None:
     given = {"base": 10000.0, "fraction": 1.0, **options}
-    found = made(name, **options).frequencies(CPU, EXACT)
+    result = made(name, **options).frequencies(CPU, EXACT)
     width = int(64 * given["fraction"])
     expected = by_pair(name, width=width, base=given["base"], factor=given["factor"], trained=512)
-    torch.testing.assert_close(found, torch.tensor(expected, dtype=EXACT), rtol=1e-12, atol=0)
+    torch.testing.assert_close(result, torch.tensor(expected, dtype=EXACT), rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -114,9 +113,9 @@ def by_transformers(name: str, given: dict[str, float]) -> tuple[torch.Tensor, f
 
 @pytest.mark.parametrize("name", SCALINGS)
 def test_a_factor_of_one_changes_nothing(name: str) -> None:
-    places = torch.arange(20)[None]
-    plain = made("rotary").rotation(places, EXACT)
-    torch.testing.assert_close(made(name, factor=1.0).rotation(places, EXACT), plain, rtol=0, atol=1e-12)
+    indices = torch.arange(20)[None]
+    plain = made("rotary").rotation(indices, EXACT)
+    torch.testing.assert_close(made(name, factor=1.0).rotation(indices, EXACT), plain, rtol=0, atol=1e-12)
 
 
 def test_ntk_lowers_the_slowest_pair_by_the_factor_and_the_fastest_not_at_all() -> None:
@@ -145,7 +144,7 @@ def test_trained_length_is_the_models_unless_given(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [RotaryYarn, RotaryLlama3])
-def test_turns_in_the_wrong_order_are_refused(kind: type[Rotary]) -> None:
+def test_turns_in_the_wrong_order_are_refused(kind: type[RotaryYarn | RotaryLlama3]) -> None:
     with pytest.raises(ValueError, match=r"fast_turns=1\.0 must be above slow_turns=1\.0"):
         kind(16, num_heads=1, max_length=8, causal=True, fast_turns=1.0, slow_turns=1.0)
 

@@ -9,26 +9,28 @@ import torch
 from torch.nn import functional as F
 
 from contracts.choices import factory, slow_twin
-from headtohead.architectures.counting import counting, saved_bytes
-from headtohead.components.contracts import Context, CostQuery
-from headtohead.components.rwkv_channel_mix import RwkvChannelMix
+from headtohead.architectures.operation_counter import counting, saved_bytes
+from headtohead.components.component import Context, CostQuery
+from headtohead.components.feedforwards import RwkvChannelMix
 from headtohead.components.stack import Stack
-from headtohead.examining.laws import LAWS, Law, Subject, applies
+from headtohead.components.stack_parts import StackParts, StackSize
+from headtohead.diagnostics.laws import LAWS, Law, LawSubject, applies
 
 
 def stack(*, causal: bool, slow: bool) -> Stack:
-    """Two blocks of RWKV-4."""
+    """Build two blocks of RWKV-4."""
     mixer = factory("mixer", "rwkv4")
     twin = slow_twin(mixer)
     assert twin is not None
     return Stack(
-        16,
-        num_heads=4,
-        mixers=[twin if slow else mixer] * 2,
-        position=factory("position", "none"),
-        norm=factory("norm", "layer_norm"),
-        residual=factory("residual", "pre"),
-        feedforward=factory("feedforward", "rwkv_channel_mix"),
+        StackSize(16, 2, 4),
+        StackParts(
+            mixer=twin if slow else mixer,
+            position=factory("position", "none"),
+            norm=factory("norm", "layer_norm"),
+            residual=factory("residual", "pre"),
+            feedforward=factory("feedforward", "rwkv_channel_mix"),
+        ),
         causal=causal,
         max_length=11,
     )
@@ -39,7 +41,7 @@ def stack(*, causal: bool, slow: bool) -> Stack:
 def test_blocks_of_rwkv_obey_every_law(law: Law, causal: bool) -> None:
     if applies(law, causal=causal, dtype=torch.float32, has_slow_twin=True):
         make = partial(stack, causal=causal)
-        law(Subject(partial(make, slow=False), partial(make, slow=True), torch.float32))
+        law(LawSubject(partial(make, slow=False), partial(make, slow=True), torch.float32))
 
 
 def test_layer_is_its_formula() -> None:

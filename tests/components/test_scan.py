@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from headtohead.components.mixers import selective_scan as fused
-from headtohead.components.mixers.scan import forgetting, scan
-from headtohead.components.mixers.selective_scan import CHUNK, selective_scan
+from headtohead.components.sequence_ops import selective_scan as fused
+from headtohead.components.sequence_ops.scan import forgetting, scan
+from headtohead.components.sequence_ops.selective_scan import CHUNK, selective_scan
 
 LENGTHS = (1, CHUNK, CHUNK + 1, 2 * CHUNK + 7)
 
@@ -23,7 +23,7 @@ def plain(a: Tensor, b: Tensor, start: Tensor | None = None) -> Tensor:
 
 
 def selected(length: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
-    """x, step, A, B, C of 2 rows, 5 channels, 3 states."""
+    """Draw x, step, A, B, C of 2 rows, 5 channels, 3 states."""
     generator = torch.Generator().manual_seed(length)
 
     def draw(*shape: int) -> Tensor:
@@ -34,7 +34,7 @@ def selected(length: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
     return [tensor.requires_grad_() for tensor in (x - 0.5, step, -4 * A, B - 0.5, C - 0.5)]
 
 
-def plainly_selected(x: Tensor, step: Tensor, A: Tensor, B: Tensor, C: Tensor, begins: Tensor | None) -> Tensor:
+def plainly_selected(x: Tensor, step: Tensor, A: Tensor, B: Tensor, C: Tensor, *, begins: Tensor | None) -> Tensor:
     decay = forgetting((step[..., None] * A).exp(), begins)
     return (plain(decay, (step * x)[..., None] * B[:, :, None]) * C[:, :, None]).sum(-1)
 
@@ -62,8 +62,8 @@ def test_the_selective_scan_and_its_gradients_are_those_of_the_loop(length: int,
     given = selected(length)
     begins = torch.arange(length) % 13 == 5 if packed else None
     begins = None if begins is None else begins.expand(2, -1)
-    y, _ = selective_scan(*given, begins=begins)
-    expected = plainly_selected(*given, begins)
+    y, _ = selective_scan(*given, document_starts=begins)
+    expected = plainly_selected(*given, begins=begins)
     weights = torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view_as(y)
     gradients = torch.autograd.grad((y * weights).sum(), given)
     wanted = torch.autograd.grad((expected * weights).sum(), given)
@@ -80,7 +80,7 @@ def test_the_selective_scan_goes_on_from_a_state() -> None:
     assert torch.allclose(end, last, rtol=1e-12, atol=1e-14)
 
 
-def test_states_are_kept_at_the_ends_of_chunks_alone() -> None:
+def test_states_are_saved_at_the_ends_of_chunks_alone() -> None:
     length = 8 * CHUNK
     kept: dict[int, int] = {}
 

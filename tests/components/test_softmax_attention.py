@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from headtohead.components import scores
-from headtohead.components.contracts import Context, CostQuery
-from headtohead.components.mixers.reference.softmax_attention import SoftmaxAttention as SlowAttention
-from headtohead.components.mixers.softmax_attention import SoftmaxAttention
-from headtohead.components.mixers.softmax_cross_attention import SoftmaxCrossAttention
-from headtohead.components.positions.shaw import Shaw
+from headtohead.components.component import Context, CostQuery
+from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
+from headtohead.components.mixers.attention.softmax_cross_attention import SoftmaxCrossAttention
+from headtohead.components.mixers.reference.attention import ReferenceSoftmaxAttention as SlowAttention
+from headtohead.components.positions.relative import Shaw
+from headtohead.components.sequence_ops import score_masks
 
 
 def test_queries_of_the_walk_through_come_out_as_by_hand() -> None:
@@ -37,16 +37,16 @@ def test_one_head_is_the_papers_formula(causal: bool) -> None:
 
 @pytest.mark.parametrize("scale", [None, 0.7])
 def test_a_bias_from_queries_is_scaled_with_the_scores(scale: float | None) -> None:
-    """Shaw et al. 2018, equation 5: q (k + a) / sqrt(K)."""
+    """The expected scores are q (k + a) / sqrt(K) (Shaw et al. 2018, equation 5)."""
     torch.manual_seed(0)
     mixer = SoftmaxAttention(6, num_heads=1, causal=True, scale=scale).double()
     shaw = Shaw(6, num_heads=1, max_length=None, causal=True, max_distance=2).double()
-    x, places = torch.randn(2, 5, 6, dtype=torch.float64), torch.arange(5)[None]
-    relative = shaw.table[(places - places.T).clamp(-2, 0) + 2]
+    x, indices = torch.randn(2, 5, 6, dtype=torch.float64), torch.arange(5)[None]
+    relative = shaw.table[(indices - indices.T).clamp(-2, 0) + 2]
     q, k, v = mixer.query(x), mixer.key(x), mixer.value(x)
     logits = (q[:, :, None] * (k[:, None] + relative)).sum(-1) * (6**-0.5 if scale is None else scale)
     logits = logits.masked_fill(~torch.ones(5, 5).tril().bool(), float("-inf"))
-    context = scores.fill(Context(positions=places, encoding=shaw), x, causal=True)
+    context = score_masks.with_score_masks(Context(positions=indices, encoding=shaw), x, causal=True)
     torch.testing.assert_close(mixer(x, context), mixer.output(logits.softmax(-1) @ v))
 
 
@@ -62,7 +62,7 @@ def test_grouped_heads_are_full_heads_with_repeated_keys_and_values() -> None:
     full.load_state_dict(weights)
     x = torch.randn(2, 7, 16, dtype=torch.float64)
     segments = Context(segments=torch.tensor([[0, 0, 0, 1, 1, 1, 1]]).expand(2, -1))
-    for context in (Context(), scores.fill(segments, x, causal=True)):
+    for context in (Context(), score_masks.with_score_masks(segments, x, causal=True)):
         torch.testing.assert_close(grouped(x, context), full(x, context))
 
 
@@ -77,11 +77,11 @@ def test_qk_norm_makes_scores_blind_to_the_size_of_tokens() -> None:
 
 
 @pytest.mark.parametrize("kind", [SoftmaxAttention, SlowAttention])
-def test_rows_that_may_look_nowhere_give_zero_and_finite_gradients(kind: type[SoftmaxAttention]) -> None:
+def test_rows_that_may_attend_nowhere_give_zero_and_finite_gradients(kind: type[SoftmaxAttention]) -> None:
     mixer = kind(8, num_heads=2, causal=False, bias=False)
     x = torch.randn(2, 4, 8, requires_grad=True)
     valid = torch.tensor([[True] * 4, [False] * 4])
-    y = mixer(x, scores.fill(Context(valid=valid), x, causal=False))
+    y = mixer(x, score_masks.with_score_masks(Context(valid=valid), x, causal=False))
     y.square().sum().backward()
     assert not y[1].any() and y[0].abs().sum() > 0
     assert x.grad is not None and x.grad.isfinite().all()
@@ -116,15 +116,15 @@ def test_pure_causality_needs_no_mask_and_no_bias() -> None:
     """The fast kernel takes causality as a flag only where there is no mask; padding on the right needs none."""
     x = torch.randn(2, 5, 8)
     valid = torch.ones(2, 5, dtype=torch.bool)
-    assert scores.fill(Context(valid=valid), x, causal=True).bias is None
-    assert scores.fill(Context(), x, causal=False).bias is None
-    assert scores.fill(Context(valid=valid), x, causal=False).bias is not None
+    assert score_masks.with_score_masks(Context(valid=valid), x, causal=True).bias is None
+    assert score_masks.with_score_masks(Context(), x, causal=False).bias is None
+    assert score_masks.with_score_masks(Context(valid=valid), x, causal=False).bias is not None
 
 
 def test_masks_are_made_in_the_type_of_the_scores() -> None:
     x, valid = torch.randn(2, 5, 8), torch.ones(2, 5, dtype=torch.bool)
     with torch.autocast("cpu", torch.bfloat16):
-        bias = scores.fill(Context(valid=valid), x, causal=False).bias
+        bias = score_masks.with_score_masks(Context(valid=valid), x, causal=False).bias
     assert bias is not None and bias.dtype == torch.bfloat16
 
 

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
 
-from headtohead.architectures.counting import counting, saved_bytes
-from headtohead.components.attending import Attends
-from headtohead.components.contracts import Context, CostQuery, Mixer
-from headtohead.components.mixers.bigbird import BigBird
-from headtohead.components.mixers.block_pattern import adjacent
-from headtohead.components.mixers.linformer import Linformer
-from headtohead.components.mixers.longformer import Longformer
-from headtohead.components.mixers.low_rank import LowRank
-from headtohead.components.mixers.sliding_window import SlidingWindow
-from headtohead.components.mixers.softmax_attention import SoftmaxAttention
-from headtohead.components.mixers.sparse_attention import SparseAttention
-from headtohead.components.mixers.strided import Strided
+from headtohead.architectures.operation_counter import counting, saved_bytes
+from headtohead.components.attention_maps import HasAttentionMaps
+from headtohead.components.component import Context, CostQuery, Mixer
+from headtohead.components.mixers.attention.bigbird import BigBird, adjacent
+from headtohead.components.mixers.attention.linformer import Linformer
+from headtohead.components.mixers.attention.longformer import Longformer
+from headtohead.components.mixers.attention.low_rank import LowRank
+from headtohead.components.mixers.attention.sliding_window import SlidingWindow
+from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
+from headtohead.components.mixers.attention.sparse_attention import SparseAttention
+from headtohead.components.mixers.attention.strided import Strided
 
 WINDOWS = (SlidingWindow, Longformer)
 
 
-def looks_at(mixer: Attends, length: int, context: Context | None = None) -> list[set[int]]:
-    """The keys that have weight, for each query."""
+def looks_at(mixer: HasAttentionMaps, length: int, context: Context | None = None) -> list[set[int]]:
+    """Return the keys that have weight, for each query."""
     x = torch.randn(1, length, 8, dtype=torch.float64)
     weights = mixer.double().attention(x, context or Context())[0, 0]
     return [set(row.nonzero()[:, 0].tolist()) for row in weights]
@@ -69,7 +70,7 @@ def pattern(mixer: BigBird, length: int) -> Tensor:
     return adjacent(torch.tensor([length]), length, mixer.num_random, mixer.seed, causal=mixer.causal)[0]
 
 
-def test_bigbird_looks_at_neighbours_ends_and_as_many_random_blocks_as_asked() -> None:
+def test_bigbird_attends_to_neighbours_ends_and_as_many_random_blocks_as_requested() -> None:
     mixer = BigBird(8, num_heads=2, causal=False, block_size=2, num_random=3)
     blocks = pattern(mixer, 20)
     assert blocks[0].all() and blocks[19].all()
@@ -135,7 +136,7 @@ def test_what_windows_keep_and_compute_grows_as_the_row_does(kind: type[SparseAt
 @pytest.mark.parametrize("length", [3, 12, 39])
 @pytest.mark.parametrize("kind", WINDOWS)
 def test_blocks_count_the_pairs_that_are_looked_at_and_no_result_that_is_thrown_away(
-    kind: type[SparseAttention], length: int, causal: bool
+    kind: Callable[..., SparseAttention], length: int, causal: bool
 ) -> None:
     for window in (3, 128):  # rows of whole blocks: padding would look at keys too
         mixer = kind(32, num_heads=2, causal=causal, window=window)
@@ -150,7 +151,7 @@ def test_a_causal_window_costs_what_the_formula_says() -> None:
     assert mixer.costs(CostQuery(n)).forward_flops == 8 * n * d * d + 4 * d * (w * n - w * (w - 1) // 2)
 
 
-def test_a_stride_near_the_root_of_the_length_looks_at_far_fewer_than_all_keys() -> None:
+def test_a_stride_near_the_root_of_the_length_attends_to_far_fewer_than_all_keys() -> None:
     mixer = Strided(8, num_heads=2, causal=True, window=32, stride=32)
     assert mixer.num_pairs(1024) < 1024 * (1024 + 1) // 2 / 8
 

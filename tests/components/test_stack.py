@@ -6,20 +6,23 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import create_autospec
 
 import jaxtyping
 import pytest
 import torch
 
 from contracts.choices import factory
-from headtohead.architectures.counting import saved_bytes
-from headtohead.components import scores
+from from_fields import from_fields
+from headtohead.architectures.operation_counter import saved_bytes
 from headtohead.components.checkpointing import Checkpointing
-from headtohead.components.contracts import Context, CostQuery
-from headtohead.components.mixers.softmax_attention import SoftmaxAttention
-from headtohead.components.mixers.softmax_cross_attention import SoftmaxCrossAttention
+from headtohead.components.component import Context, CostQuery
+from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
+from headtohead.components.mixers.attention.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.components.positions.rotary import Rotary
+from headtohead.components.sequence_ops import score_masks
 from headtohead.components.stack import Stack
+from headtohead.components.stack_parts import StackParts, StackSize
 
 POLICIES = [Checkpointing("full"), Checkpointing("every_k", 2), Checkpointing("every_k", 3), Checkpointing("attention")]
 
@@ -36,10 +39,12 @@ def stack(
 ) -> Stack:
     torch.manual_seed(0)
     given: dict[str, Any] = {"causal": True, "max_length": 32, **options}
-    return Stack(
-        16,
+    return from_fields(
+        Stack,
+        d_model=16,
+        num_layers=num_layers,
         num_heads=4,
-        mixers=[factory("mixer", "softmax_attention")] * num_layers,
+        mixer=factory("mixer", "softmax_attention"),
         position=factory("position", position),
         norm=factory("norm", norm),
         residual=factory("residual", residual),
@@ -57,10 +62,10 @@ def test_prompts_of_unequal_length_padded_on_the_left_decode_as_if_alone(positio
     prompt = torch.cat([torch.nn.functional.pad(r[:, : n], (0, 0, padded - n, 0), value=9.0)
                         for r, n in zip(rows, lengths, strict=True)])  # fmt: skip
     valid = torch.arange(padded)[None] >= padded - torch.tensor(lengths)[:, None]
-    places = (torch.arange(padded)[None] - (padded - torch.tensor(lengths)[:, None])).clamp(min=0)
+    indices = (torch.arange(padded)[None] - (padded - torch.tensor(lengths)[:, None])).clamp(min=0)
     state = made.initial_state(3, padded + more, device=prompt.device, dtype=prompt.dtype)
     with torch.no_grad():
-        y, state = made.step(prompt, state, Context(valid=valid, positions=places))
+        y, state = made.step(prompt, state, Context(valid=valid, positions=indices))
         outputs = [y[:, -1:]]
         for offset in range(more):
             tokens = torch.cat([r[:, n + offset : n + offset + 1] for r, n in zip(rows, lengths, strict=True)])
@@ -108,7 +113,7 @@ def test_declared_activations_follow_the_checkpointing_policy(
     assert made.costs(CostQuery(9, 5 if cross else 0)).activation_bytes == kept(), y.shape
 
 
-def test_full_checkpointing_keeps_a_tenth() -> None:
+def test_full_checkpointing_saves_a_tenth() -> None:
     plain, checkpointed = stack(), stack()
     checkpointed.checkpointing = Checkpointing("full")
     kept = [made.costs(CostQuery(32)).activation_bytes for made in (plain, checkpointed)]
@@ -165,24 +170,28 @@ def test_packed_rows_cannot_be_decoded_step_by_step() -> None:
 
 
 def test_masks_and_rotations_are_made_once_for_all_layers(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[str] = []
-    for owner, name in ((scores, "as_bias"), (Rotary, "rotation")):
-        original = getattr(owner, name)
-        monkeypatch.setattr(owner, name, lambda *a, original=original, name=name: calls.append(name) or original(*a))
+    made = []
+    for owner, name in ((score_masks, "as_bias"), (Rotary, "rotation")):
+        made.append(create_autospec(getattr(owner, name), side_effect=getattr(owner, name)))
+        monkeypatch.setattr(owner, name, made[-1])
     stack(causal=False)(torch.randn(2, 5, 16), Context(valid=torch.ones(2, 5, dtype=torch.bool)))
-    assert sorted(calls) == ["as_bias", "rotation"]
+    assert [one.call_count for one in made] == [1, 1]
 
 
 def test_layers_may_have_different_mixers() -> None:
-    mixers = [factory("mixer", "softmax_attention", num_kv_heads=heads) for heads in (1, 2, 4)]
+    names = {"one": 1, "two": 2, "four": 4}
+    mixers = {name: factory("mixer", "softmax_attention", num_kv_heads=heads) for name, heads in names.items()}
     made = Stack(
-        16,
-        num_heads=4,
-        mixers=mixers,
-        position=factory("position", "rotary"),
-        norm=factory("norm", "rms_norm"),
-        residual=factory("residual", "pre"),
-        feedforward=factory("feedforward", "swiglu"),
+        StackSize(16, len(mixers), 4),
+        StackParts(
+            mixer=mixers["one"],
+            pattern=list(mixers),
+            mixers=mixers,
+            position=factory("position", "rotary"),
+            norm=factory("norm", "rms_norm"),
+            residual=factory("residual", "pre"),
+            feedforward=factory("feedforward", "swiglu"),
+        ),
         causal=True,
         max_length=8,
     )
@@ -220,7 +229,7 @@ def test_costs_and_construction_work_on_the_meta_device() -> None:
 )
 @pytest.mark.process
 def test_training_compiles_into_one_graph(position: str, residual: str, norm: str, kind: str) -> None:
-    """In a process of its own, since the tests' type checks cannot be compiled."""
+    """The test runs in a process of its own, since the tests' type checks cannot be compiled."""
     program = (
         "import torch\n"
         "from components.test_stack import stack, Checkpointing, Context\n"

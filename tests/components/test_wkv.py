@@ -6,21 +6,21 @@ import pytest
 import torch
 from torch import Tensor
 
-from headtohead.components.mixers import wkv as module
-from headtohead.components.mixers.wkv import wkv
+from headtohead.components.sequence_ops import wkv as module
+from headtohead.components.sequence_ops.wkv import wkv
 
 
 def drawn(length: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
-    """log_decay, bonus, k, v of 2 rows and 3 channels."""
+    """Draw log_decay, bonus, k, v of 2 rows and 3 channels."""
     generator = torch.Generator().manual_seed(length)
     shapes = ((3,), (3,), (2, length, 3), (2, length, 3))
     decay, bonus, k, v = (torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in shapes)
     return [tensor.to(dtype).requires_grad_() for tensor in (-decay.exp(), bonus, k, v)]
 
 
-def weighed_anew(log_decay: Tensor, bonus: Tensor, k: Tensor, v: Tensor, begins: Tensor | None = None) -> Tensor:
-    place = torch.arange(k.shape[1])
-    gaps = (place[:, None] - place - 1)[..., None]
+def weighed_anew(log_decay: Tensor, bonus: Tensor, k: Tensor, v: Tensor, *, begins: Tensor | None = None) -> Tensor:
+    index = torch.arange(k.shape[1])
+    gaps = (index[:, None] - index - 1)[..., None]
     scores = torch.where(gaps == -1, (k + bonus)[:, None], gaps * log_decay + k[:, None])
     seen = (gaps >= -1).expand(len(k), -1, -1, -1)
     if begins is not None:
@@ -34,7 +34,7 @@ def weighed_anew(log_decay: Tensor, bonus: Tensor, k: Tensor, v: Tensor, begins:
 def test_outputs_and_gradients_are_those_of_the_weights_written_out(length: int, packed: bool) -> None:
     given = drawn(length)
     begins = (torch.arange(length) % 7 == 3).expand(2, -1) if packed else None
-    y, expected = wkv(*given, begins=begins)[0], weighed_anew(*given, begins)
+    y, expected = wkv(*given, document_starts=begins)[0], weighed_anew(*given, begins=begins)
     weights = torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view_as(y)
     used = given[1:] if length == 1 else given
     gradients = torch.autograd.grad((y * weights).sum(), used)
@@ -55,7 +55,7 @@ def test_a_loud_document_does_not_drown_the_next_one() -> None:
     log_decay, bonus, k, v = (tensor.detach().float() for tensor in drawn(20))
     k[:, :10] += 500
     begins = (torch.arange(20) == 10).expand(2, -1)
-    packed, _ = wkv(log_decay, bonus, k, v, begins=begins)
+    packed, _ = wkv(log_decay, bonus, k, v, document_starts=begins)
     apart, _ = wkv(log_decay, bonus, k[:, 10:], v[:, 10:])
     assert torch.equal(packed[:, 10:], apart)
 

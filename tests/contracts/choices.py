@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import cache, partial
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import yaml
+
+from headtohead.components.mixers import reference
 
 CONF = Path(__file__).parents[2] / "conf" / "model"
 GROUPS = ("mixer", "local", "cross", "position", "norm", "residual", "feedforward", "initialisation")
@@ -23,13 +25,13 @@ def names(group: str) -> list[str]:
 
 
 def target(dotted: str) -> Any:
-    """The class or function that a `_target_` names."""
+    """Return the class or function that a `_target_` names."""
     module, _, name = dotted.rpartition(".")
     return getattr(import_module(module), name)
 
 
 def factory(group: str, name: str, **options: Any) -> partial:
-    """What building makes of one YAML file, with options set as on the command line."""
+    """Build one YAML file, with options set as on the command line."""
     content = dict(_content(group, name))
     constructor = target(content.pop("_target_"))
     assert content.pop("_partial_") is True
@@ -44,23 +46,33 @@ def _content(group: str, name: str) -> dict[str, Any]:
 
 
 def slow_twin(mixer: partial) -> partial | None:
-    """The class of the same name and options in mixers/reference, where the mixer has one."""
+    """Return the class Reference<Name> of mixers/reference with the same options, where the mixer has one."""
     twin = _twin_of(mixer.func)
     return None if twin is None else partial(twin, *mixer.args, **mixer.keywords)
 
 
 @cache
 def _twin_of(fast: type) -> type | None:
-    module = fast.__module__.replace(".mixers.", ".mixers.reference.")
-    return None if find_spec(module) is None else target(f"{module}.{fast.__qualname__}")
+    twin_name = f"Reference{fast.__name__}"
+    for module in iter_modules(reference.__path__):
+        twin = getattr(import_module(f"{reference.__name__}.{module.name}"), twin_name, None)
+        if twin is not None and issubclass(twin, fast) and twin is not fast:
+            return twin
+    return None
+
+
+def kind_of(choice: partial) -> Any:
+    """Return the class that a choice makes, of which laws read what it declares."""
+    return choice.func
 
 
 def can_look(mixer: partial, *, causal: bool) -> bool:
-    """Whether the mixer has a causal, or a bidirectional, form."""
-    return mixer.func.can_be_causal if causal else mixer.func.can_be_bidirectional
+    """Return whether the mixer has a causal, or a bidirectional, form."""
+    return kind_of(mixer).can_be_causal if causal else kind_of(mixer).can_be_bidirectional
 
 
 def agree(mixer: partial, position: partial) -> bool:
-    """A position that turns queries and keys, or biases scores, needs a mixer that has them."""
-    turns = mixer.func.reads_rotation or not position.func.rotates
-    return turns and (mixer.func.reads_scores or not position.func.biases_scores)
+    """Return whether the mixer has queries and keys for a position that rotates them, and scores for one that biases
+    them."""
+    turns = kind_of(mixer).reads_rotation or not kind_of(position).rotates
+    return turns and (kind_of(mixer).reads_scores or not kind_of(position).biases_scores)

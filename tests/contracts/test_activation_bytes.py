@@ -1,4 +1,4 @@
-"""What mixers and positions declare to keep for the backward pass is what autograd keeps, to the byte."""
+"""Mixers and positions declare exactly the bytes that autograd saves for the backward pass."""
 
 from __future__ import annotations
 
@@ -9,27 +9,36 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from contracts.choices import agree, can_look, factory, names
+from contracts.choices import agree, can_look, factory, kind_of, names
 from contracts.test_mixer_laws import MIXERS, label
-from contracts.test_stack_laws import FOR_IMAGES
-from headtohead.architectures.contracts import InputSize
-from headtohead.components.contracts import CostQuery
-from headtohead.components.mixers import softmax_attention
-from headtohead.components.mixers.lstm import workspace_bytes
-from headtohead.components.positions.t5_bias import T5Bias
-from headtohead.examining.laws import Subject, alone
-from headtohead.examining.laws.costs import declared_activations
+from contracts.test_stack_laws import FOR_IMAGES, in_layers
+from headtohead.architectures.architecture import InputSize
+from headtohead.components.component import CostQuery
+from headtohead.components.mixers.attention import softmax_attention
+from headtohead.components.mixers.recurrent.torch_recurrence import workspace_bytes
+from headtohead.components.positions.relative import T5Bias
+from headtohead.components.stack import Stack
+from headtohead.diagnostics.laws import LawSubject, alone
+from headtohead.diagnostics.laws.cost_laws import declared_activations
 
 pytestmark = pytest.mark.shapes(False)  # other laws over the same mixers check them
-BY_SCORES = sorted(name for name in names("mixer") if factory("mixer", name).func.reads_scores)
+BY_SCORES = sorted(name for name in names("mixer") if kind_of(factory("mixer", name)).reads_scores)
+
+
+def layered(one: partial[Stack], mixers: list[partial], **parts: partial) -> partial[Stack]:
+    """Return a stack of a layer for each mixer, with some other parts replaced."""
+    size, own = one.args
+    parts = {**in_layers(mixers), **parts}
+    return partial(one.func, replace(size, num_layers=len(mixers)), replace(own, **parts), **one.keywords)
 
 
 def hold(mixers: list[partial], position: partial, *, causal: bool, length: int) -> None:
-    """One mixer alone, several as layers of a transformer: without norms, the next layer keeps what one gives."""
+    """Build a stack of one mixer, or of several as layers of a transformer; without norms, the next layer saves its
+    input."""
     stack = partial(alone(mixers[0], causal=causal, position=position), grid=None if causal else (2, (length - 1) // 2))
     if len(mixers) > 1:
-        stack = partial(stack, mixers=mixers, norm=factory("norm", "layer_norm"), residual=factory("residual", "pre"))
-    declared_activations(Subject(stack, dtype=torch.float32, length=length), tolerance=0.0)
+        stack = layered(stack, mixers, norm=factory("norm", "layer_norm"), residual=factory("residual", "pre"))
+    declared_activations(LawSubject(stack, dtype=torch.float32, length=length), tolerance=0.0)
 
 
 @pytest.mark.parametrize("length", [2, 33])
@@ -77,7 +86,7 @@ def test_layers_that_make_their_biases_stand_beside_layers_that_share_them(first
 
 @pytest.mark.parametrize("width", [4, 20, 64, 100, 256])
 def test_onednn_has_the_workspace_that_is_declared(width: int) -> None:
-    """Whole cache lines apart, and pages: widths on both sides of each."""
+    """The widths are on both sides of whole cache lines and pages."""
     workspaces = []
 
     def pack(tensor: Tensor) -> Tensor:
@@ -99,7 +108,7 @@ def test_a_bias_that_learns_keeps_the_weights_of_every_layer_on_a_cpu_and_one_bi
         query = CostQuery(length, device=device)
         layers = (factory("mixer", "softmax_attention"), factory("position", "t5_bias"))
         one, three = (alone(layers[0], causal=True, position=layers[1]) for _ in range(2))
-        three = partial(three, mixers=3 * [layers[0]])
+        three = layered(three, 3 * [layers[0]])
         per_layer.append((three().costs(query).activation_bytes - one().costs(query).activation_bytes) / 2)
     on_cpu, on_gpu = per_layer
     assert on_cpu - on_gpu == 4 * heads * pairs - 4 * heads * length  # weights, but no sums of exponentials

@@ -1,4 +1,4 @@
-"""What mixers say of their attention is what they do, with every position encoding, in both directions."""
+"""Mixers compute what their attention maps say, with every position encoding, in both directions."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ import pytest
 import torch
 from torch import Tensor
 
-from contracts.choices import agree, can_look, factory, names
-from headtohead.components.attending import Attends
-from headtohead.components.contracts import Context, Mixer
-from headtohead.components.mixers.softmax_attention import SoftmaxAttention
-from headtohead.components.mixers.softmax_cross_attention import SoftmaxCrossAttention
+from contracts.choices import agree, can_look, factory, kind_of, names
+from headtohead.components.attention_maps import HasAttentionMaps
+from headtohead.components.component import Context, Mixer
+from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
+from headtohead.components.mixers.attention.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.components.norms import NoNorm
-from headtohead.components.scores import fill
+from headtohead.components.sequence_ops.score_masks import with_score_masks
 from headtohead.components.stack import Stack
-from headtohead.examining.laws import LawBroken, Subject, alone
-from headtohead.examining.laws.attending import explicit_attention
-from headtohead.examining.laws.subject import Bare, Through
+from headtohead.components.stack_parts import StackParts, StackSize
+from headtohead.diagnostics.laws import LawBroken, LawSubject, alone
+from headtohead.diagnostics.laws.attention_laws import explicit_attention
+from headtohead.diagnostics.laws.law_subject import BareResidual, PassThrough
 
 FOR_IMAGES = ("sinusoidal_2d", "rotary_2d")
 CASES = [
     (mixer, position, causal)
     for mixer, position, causal in product(names("mixer"), names("position"), (True, False))
-    if issubclass(factory("mixer", mixer).func, Attends)
+    if issubclass(factory("mixer", mixer).func, HasAttentionMaps)
     and can_look(factory("mixer", mixer), causal=causal)
     and agree(factory("mixer", mixer), factory("position", position))
     and not (causal and position in FOR_IMAGES)
@@ -35,13 +36,14 @@ CASES = [
 
 def with_position(mixer: str, position: str, *, causal: bool) -> Stack:
     return Stack(
-        16,
-        num_heads=4,
-        mixers=[factory("mixer", mixer)] * 2,
-        position=factory("position", position),
-        norm=NoNorm,
-        residual=Bare,
-        feedforward=Through,
+        StackSize(16, 2, 4),
+        StackParts(
+            mixer=factory("mixer", mixer),
+            position=factory("position", position),
+            norm=NoNorm,
+            residual=BareResidual,
+            feedforward=PassThrough,
+        ),
         causal=causal,
         max_length=11,
         grid=(2, 5) if position in FOR_IMAGES else None,
@@ -50,7 +52,7 @@ def with_position(mixer: str, position: str, *, causal: bool) -> Stack:
 
 def checked(mixer: str, position: str, *, causal: bool) -> object:
     """Check the shapes of every mixer, and of every position with one mixer: checks take most of a law's time."""
-    is_checked = position in ("none", "rotary") or mixer == "softmax_attention"
+    is_checked = position == "none" or mixer == "softmax_attention"
     return pytest.param(mixer, position, causal, marks=pytest.mark.shapes(is_checked))
 
 
@@ -58,13 +60,13 @@ def checked(mixer: str, position: str, *, causal: bool) -> object:
     ("mixer", "position", "causal"), [checked(mixer, position, causal=causal) for mixer, position, causal in CASES]
 )
 def test_attention_is_what_the_mixer_does(mixer: str, position: str, causal: bool) -> None:
-    explicit_attention(Subject(partial(with_position, mixer, position, causal=causal)))
+    explicit_attention(LawSubject(partial(with_position, mixer, position, causal=causal)))
 
 
 def test_every_mixer_with_scores_can_show_them() -> None:
     for name in names("mixer"):
-        mixer = factory("mixer", name).func
-        assert issubclass(mixer, Attends) or not mixer.reads_scores, f"{name} has scores and shows none"
+        mixer = kind_of(factory("mixer", name))
+        assert issubclass(mixer, HasAttentionMaps) or not mixer.reads_scores, f"{name} has scores and shows none"
 
 
 class LooksAhead(SoftmaxAttention):
@@ -87,7 +89,7 @@ class ForgetsToScale(SoftmaxAttention):
 
 
 class LetsDocumentsMix(SoftmaxAttention):
-    """Off with the causal mask, off with the others."""
+    """A mixer that drops the other masks together with the causal one."""
 
     def attention(self, x: Tensor, context: Context, *, causal: bool | None = None) -> Tensor:
         if causal is None or causal == self.causal:
@@ -122,13 +124,13 @@ class ReadsThePaddingOfTheMemory(SoftmaxCrossAttention):
 )
 def test_the_law_catches(fault: type[Mixer], position: str, message: str) -> None:
     with pytest.raises(LawBroken, match=message):
-        explicit_attention(Subject(alone(fault, causal=True, position=factory("position", position))))
+        explicit_attention(LawSubject(alone(fault, causal=True, position=factory("position", position))))
 
 
 def test_the_law_catches_a_cross_mixer_that_reads_padding() -> None:
     stack = alone(SoftmaxAttention, causal=True, cross=ReadsThePaddingOfTheMemory)
     with pytest.raises(LawBroken, match="must give the outputs"):
-        explicit_attention(Subject(stack))
+        explicit_attention(LawSubject(stack))
 
 
 class Mean(SoftmaxAttention):
@@ -139,7 +141,7 @@ class Mean(SoftmaxAttention):
     def attention(self, x: Tensor, context: Context, *, causal: bool | None = None) -> Tensor:
         q, k, _ = self.project(x, context)
         causal = self.causal if causal is None else causal
-        bias = fill(context, x, causal=causal).bias
+        bias = with_score_masks(context, x, causal=causal).bias
         scores = q @ k.mT
         if causal:
             scores = scores.tril()
@@ -151,7 +153,7 @@ class Mean(SoftmaxAttention):
 
 @pytest.mark.parametrize("causal", [True, False])
 def test_implicit_attention_obeys_the_same_law(causal: bool) -> None:
-    subject = Subject(alone(Mean, causal=causal))
+    subject = LawSubject(alone(Mean, causal=causal))
     explicit_attention(subject)
     stack = subject.build()
     x, context = subject.inputs(stack)
@@ -159,12 +161,12 @@ def test_implicit_attention_obeys_the_same_law(causal: bool) -> None:
     assert weights.min() < 0
 
 
-def test_a_query_that_may_look_nowhere_has_no_weights() -> None:
-    stack = Subject(alone(SoftmaxAttention, causal=False)).build()
+def test_a_query_that_may_attend_nowhere_has_no_weights() -> None:
+    stack = LawSubject(alone(SoftmaxAttention, causal=False)).build()
     mixer = stack.layers[0].mixer
-    assert isinstance(mixer, Attends)
+    assert isinstance(mixer, HasAttentionMaps)
     x = torch.randn(2, 5, 16, dtype=torch.float64)
-    nowhere = fill(Context(valid=torch.tensor([[True] * 5, [False] * 5])), x, causal=False)
+    nowhere = with_score_masks(Context(valid=torch.tensor([[True] * 5, [False] * 5])), x, causal=False)
     weights = mixer.attention(x, nowhere)
     assert torch.equal(weights[1], torch.zeros_like(weights[1]))
     assert torch.allclose(weights[0].sum(-1), torch.ones((), dtype=torch.float64))
@@ -172,9 +174,9 @@ def test_a_query_that_may_look_nowhere_has_no_weights() -> None:
 
 def test_heads_that_share_keys_are_shown_one_by_one() -> None:
     grouped = partial(SoftmaxAttention, num_kv_heads=2)
-    stack = Subject(alone(grouped, causal=True)).build()
+    stack = LawSubject(alone(grouped, causal=True)).build()
     mixer = stack.layers[0].mixer
-    assert isinstance(mixer, Attends)
+    assert isinstance(mixer, HasAttentionMaps)
     weights = mixer.attention(torch.randn(1, 6, 16, dtype=torch.float64), Context())
     assert weights.shape == (1, 4, 6, 6)
     assert not torch.allclose(weights[:, 0], weights[:, 1])

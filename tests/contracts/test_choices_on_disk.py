@@ -1,4 +1,4 @@
-"""What is listed exists, what exists is listed: YAML files against classes, both directions."""
+"""Every YAML file has a class, and every class a YAML file."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from collections.abc import Iterator
 from functools import partial
 from importlib import import_module
 from pkgutil import walk_packages
+from typing import Any
 
 import pytest
 import yaml
 from torch import nn
 
 import headtohead.components
-from contracts.choices import GROUPS, factory, files, names, target
+from contracts.choices import GROUPS, factory, files, kind_of, names, target
 from headtohead.components import initialisations
-from headtohead.components.contracts import CrossMixer, FeedForward, Mixer, Norm, Position, Wiring
-from headtohead.components.mixers.both_ways import BothWays, BothWaysAttending
-from headtohead.components.mixers.preceded import Preceded
+from headtohead.components.block_parts import FeedForward, Norm, ResidualScheme
+from headtohead.components.component import CrossMixer, Mixer, Position
+from headtohead.components.mixers.bidirectional import Bidirectional, BidirectionalWithMaps
+from headtohead.components.mixers.local_then_mixer import LocalThenMixer
 from headtohead.components.norms import LayerNorm
 
 CONTRACTS = {
@@ -26,10 +28,10 @@ CONTRACTS = {
     "cross": CrossMixer,
     "position": Position,
     "norm": Norm,
-    "residual": Wiring,
+    "residual": ResidualScheme,
     "feedforward": FeedForward,
 }
-ARGUMENTS = {
+ARGUMENTS: dict[str, dict[str, Any]] = {
     "mixer": {"num_heads": 2, "causal": False, "dropout": 0.1},
     "local": {"num_heads": 2, "causal": False, "dropout": 0.1},
     "cross": {"num_heads": 2, "dropout": 0.1},
@@ -38,7 +40,7 @@ ARGUMENTS = {
     "residual": {"num_layers": 3, "num_sublayers": 3, "dropout": 0.1, "drop_path": 0.1},
     "feedforward": {"dropout": 0.1},
 }
-MADE_BY_THE_STACK = {BothWays, BothWaysAttending, Preceded}
+MADE_BY_THE_STACK = {Bidirectional, BidirectionalWithMaps, LocalThenMixer}
 CHOICES = [(group, name) for group in CONTRACTS for name in names(group)]
 
 
@@ -47,16 +49,16 @@ def listed(group: str) -> set[object]:
 
 
 def modules() -> Iterator[object]:
-    for found in walk_packages(headtohead.components.__path__, "headtohead.components."):
-        if ".reference" not in found.name:
-            yield import_module(found.name)
+    for result in walk_packages(headtohead.components.__path__, "headtohead.components."):
+        if ".reference" not in result.name:
+            yield import_module(result.name)
 
 
 @pytest.mark.parametrize(("group", "name"), CHOICES)
 def test_every_yaml_builds_what_its_group_promises(group: str, name: str) -> None:
     before = (LayerNorm, 16) if group == "residual" else (16,)
     made = factory(group, name)
-    needs_length = issubclass(made.func, Mixer) and made.func.needs_length
+    needs_length = issubclass(kind_of(made), Mixer) and kind_of(made).needs_length
     sizes = {"max_length": 7} if needs_length else {}
     assert isinstance(made(*before, **ARGUMENTS[group], **sizes), CONTRACTS[group])
 
@@ -70,7 +72,7 @@ def test_every_class_has_a_yaml(group: str) -> None:
         if inspect.isclass(value) and issubclass(value, CONTRACTS[group]) and not inspect.isabstract(value)
     }
     elsewhere = listed("mixer") | listed("local") if CONTRACTS[group] is Mixer else listed(group)
-    unlisted = {found.__name__ for found in classes - elsewhere - {CONTRACTS[group]} - MADE_BY_THE_STACK}
+    unlisted = {result.__name__ for result in classes - elsewhere - {CONTRACTS[group]} - MADE_BY_THE_STACK}
     assert not unlisted, f"no file in conf/model/{group} names {unlisted}"
 
 
@@ -85,7 +87,7 @@ def test_every_initialisation_has_a_yaml_and_the_reverse() -> None:
 
 @pytest.mark.parametrize(("group", "name"), [(group, name) for group in GROUPS for name in names(group)])
 def test_every_yaml_sets_every_option_and_says_in_one_line_what_it_is(group: str, name: str) -> None:
-    """Without the options in the file, nobody could list or override them; dimensions are the parent's."""
+    """Options missing from the file could be neither listed nor overridden; dimensions are the parent's."""
     given = {"self", "d_model", "norm", "model", *ARGUMENTS.get(group, {}), "num_layers", "num_sublayers", "drop_path"}
     given |= {"max_length"} if group == "mixer" else set()
     made: partial = factory(group, name)

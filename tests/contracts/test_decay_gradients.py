@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from contracts.choices import factory, names, slow_twin
-from headtohead.examining.laws import Subject, alone
+from headtohead.diagnostics.laws import LawSubject, alone
 
 LEVELS = (-1e-3, -0.5, -2.0, -8.0, -20.0, -30.0)
 """Log decays, from hardly any to nearly all."""
@@ -37,7 +38,7 @@ def of_min_lstm(mixer: nn.Module, level: float) -> None:
     mixer.forget.bias.fill_(-max(ahead, -5.0))
 
 
-def of_steps(strength: str, bias: Callable[[nn.Module], Tensor]) -> Callable[[nn.Module, float], None]:
+def of_steps(strength: str, bias: Callable[[Any], Tensor]) -> Callable[[nn.Module, float], None]:
     def forget(mixer: nn.Module, level: float) -> None:
         getattr(mixer, strength).fill_(math.log(-level))
         bias(mixer).fill_(STEP)
@@ -69,7 +70,7 @@ large ones in any form: it errs no more than that of the loop over tokens."""
 
 
 def gradients(name: str, mixer: partial, level: float, length: int, dtype: torch.dtype) -> dict[str, Tensor]:
-    subject = Subject(alone(mixer, causal=True), dtype=torch.float32, length=length)
+    subject = LawSubject(alone(mixer, causal=True), dtype=torch.float32, length=length)
     stack = subject.build()
     with torch.no_grad():
         MAKE_FORGET[name](stack.layers[0].mixer, level)
@@ -82,7 +83,7 @@ def gradients(name: str, mixer: partial, level: float, length: int, dtype: torch
 
 
 def errors(name: str, mixer: partial, level: float, length: int) -> dict[str, float]:
-    """Norm of the error over that of the gradient, of whatever has one."""
+    """Return the norm of the error over that of the gradient, of whatever has one."""
     single, double = (gradients(name, mixer, level, length, dtype) for dtype in (torch.float32, torch.float64))
     return {
         part: float((single[part] - exact).norm() / exact.norm()) for part, exact in double.items() if exact.norm() > 0
@@ -95,9 +96,9 @@ def errors(name: str, mixer: partial, level: float, length: int) -> dict[str, fl
 def test_gradients_keep_four_digits_at_every_decay(name: str, length: int) -> None:
     fast = factory("mixer", name)
     for level in LEVELS:
-        found = errors(name, fast, level, length)
-        assert len(found) > 3
-        wrong = {part: error for part, error in found.items() if not error <= 1e-4}
+        result = errors(name, fast, level, length)
+        assert len(result) > 3
+        wrong = {part: error for part, error in result.items() if not error <= 1e-4}
         if set(wrong) == {CANCELS.get(name)}:
             by_tokens = errors(name, slow_twin(fast), level, length)
             wrong = {part: error for part, error in wrong.items() if not error <= 2 * by_tokens[part]}

@@ -8,21 +8,21 @@ from functools import partial
 import pytest
 import torch
 
-from contracts.choices import agree, can_look, factory, names
+from contracts.choices import agree, can_look, factory, kind_of, names
 from contracts.test_stack_laws import FOR_IMAGES
-from headtohead.components.contracts import Component, Context
-from headtohead.components.mixers.s4d import S4d
-from headtohead.examining.laws import alone
+from headtohead.components.component import Component, Context
+from headtohead.components.mixers.recurrent.s4d import S4d
+from headtohead.diagnostics.laws import alone
 
 ALLOWED = 0.02
 """Norm of the error over that of the output; rounding the weights and products of a linear layer takes 0.003."""
 
 
 def error(mixer: partial, position: partial, length: int) -> float:
-    """Of the model as it is drawn in float32."""
+    """Return the error of the model as it is drawn in float32."""
     torch.manual_seed(0)
-    causal = can_look(mixer, causal=True) and not position.func.needs_grid
-    grid = (2, length // 2) if position.func.needs_grid else None
+    causal = can_look(mixer, causal=True) and not kind_of(position).needs_grid
+    grid = (2, length // 2) if kind_of(position).needs_grid else None
     make = partial(alone(mixer, causal=causal, position=position, d_model=64, max_length=length), grid=grid)
     stack, x = make(), torch.randn(2, length, 64)
     with torch.no_grad():
@@ -40,7 +40,7 @@ def test_every_mixer_errs_by_rounding_alone(name: str) -> None:
 @pytest.mark.parametrize("name", names("position"))
 def test_every_position_errs_by_rounding_alone_beyond_what_bfloat16_can_count(name: str) -> None:
     mixer, position = factory("mixer", "softmax_attention"), factory("position", name)
-    assert agree(mixer, position) and (name in FOR_IMAGES) == position.func.needs_grid
+    assert agree(mixer, position) and (name in FOR_IMAGES) == kind_of(position).needs_grid
     assert error(mixer, position, 2 * 257) <= ALLOWED
 
 
@@ -61,7 +61,7 @@ def test_exponents_and_frequencies_stay_in_float32_and_their_gradients_with_them
 def test_what_stays_in_float32_is_held_by_the_component_itself_and_told_by_its_mixer() -> None:
     for name in names("mixer"):
         kind, needed = factory("mixer", name), {"max_length": 8}
-        mixer = kind(16, num_heads=4, causal=False, **(needed if kind.func.needs_length else {}))
+        mixer = kind(16, num_heads=4, causal=False, **(needed if kind_of(kind).needs_length else {}))
         parts = [part for part in mixer.modules() if isinstance(part, Component) and part.float32_parameters]
         assert mixer.keeps_float32 == bool(parts), name
         for part in parts:

@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from headtohead.components.contracts import Context, CostQuery, Costs, State
-from headtohead.components.mixers.reference.softmax_attention import SoftmaxAttention as SlowAttention
-from headtohead.components.mixers.softmax_attention import SoftmaxAttention, attend, merge_heads
-from headtohead.examining.laws import Law, LawBroken, Subject, alone, costs, forms, kernels, masking
+from headtohead.components.component import Context, CostQuery, Costs, State
+from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention, attend, merge_heads
+from headtohead.components.mixers.reference.attention import ReferenceSoftmaxAttention as SlowAttention
+from headtohead.diagnostics.laws import Law, LawBroken, LawSubject, alone, cost_laws, equivalence_laws, masking_laws
+from order_laws import order_is_seen, permutation_equivariance
 
 
 class SeesTheFuture(SoftmaxAttention):
@@ -96,7 +97,7 @@ class LosesALittlePrecision(SoftmaxAttention):
 
 
 def is_draw(x: Tensor, draw: int) -> bool:
-    """Whether these are the inputs of one draw of the law about autocast."""
+    """Return whether these are the inputs of one draw of the law about autocast."""
     drawn = torch.randn(x.shape, generator=torch.Generator().manual_seed(draw + 1), dtype=torch.float64)
     return torch.equal(x, drawn.to(x.dtype))
 
@@ -108,7 +109,7 @@ class LosesPrecisionNowAndThen(SoftmaxAttention):
 
 
 class OverflowsNowAndThen(SoftmaxAttention):
-    """In one number."""
+    """A mixer that overflows in one element."""
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         y = super().forward(x, context)
@@ -116,7 +117,7 @@ class OverflowsNowAndThen(SoftmaxAttention):
 
 
 class TurnsAFirstTokenAround(SoftmaxAttention):
-    """As a norm does where all that it divides is near zero: in two draws of five."""
+    """A mixer that behaves like a norm whose denominator is near zero, in two draws of five."""
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         y = super().forward(x, context)
@@ -162,33 +163,33 @@ class Undeclared(SoftmaxAttention):
 
 
 FAULTS: list[tuple[Law, type[SoftmaxAttention], bool, torch.dtype]] = [
-    (forms.shape, ReturnsAnotherType, True, torch.float64),
-    (forms.shape, Overflows, True, torch.float32),
-    (forms.stepwise, ForgetsTheCache, True, torch.float64),
-    (kernels.kernel_named, SaysThatItIsPlain, True, torch.float32),
-    (kernels.kernel_named, SaysThatItIsFused, False, torch.float32),
-    (forms.stepwise, SeesTheFuture, True, torch.float64),
-    (forms.finite_gradients, StopsAGradient, True, torch.float64),
-    (forms.finite_gradients, Overflows, True, torch.float32),
-    (forms.slow_twin, ScalesWrongly, True, torch.float64),
-    (forms.slow_twin, ScalesWrongly, False, torch.float32),
-    (forms.slow_twin, IgnoresPadding, False, torch.float64),
-    (forms.autocast, LosesPrecision, True, torch.float32),
-    (forms.autocast, LosesPrecisionOfOneToken, True, torch.float32),
-    (forms.autocast, LosesALittlePrecision, True, torch.float32),
-    (forms.autocast, LosesPrecisionNowAndThen, True, torch.float32),
-    (forms.autocast, OverflowsNowAndThen, True, torch.float32),
-    (forms.state_dict_round_trip, KeepsAWeightFromTheStateDict, True, torch.float64),
-    (masking.causality, SeesTheFuture, True, torch.float64),
-    (masking.causality, SeesTheFutureInTraining, True, torch.float64),
-    (masking.causality, MixesNothing, False, torch.float64),
-    (masking.padding_invariance, IgnoresPadding, False, torch.float64),
-    (masking.padding_invariance, ForgetsToMaskWithInfinity, False, torch.bfloat16),
-    (masking.packed_documents, IgnoresPadding, True, torch.float64),
-    (costs.declared_parameters, Undeclared, True, torch.float64),
-    (costs.declared_flops, Undeclared, True, torch.float64),
-    (costs.declared_state, Undeclared, True, torch.float64),
-    (costs.declared_activations, Undeclared, True, torch.float32),
+    (equivalence_laws.shape, ReturnsAnotherType, True, torch.float64),
+    (equivalence_laws.shape, Overflows, True, torch.float32),
+    (equivalence_laws.stepwise, ForgetsTheCache, True, torch.float64),
+    (equivalence_laws.kernel_named, SaysThatItIsPlain, True, torch.float32),
+    (equivalence_laws.kernel_named, SaysThatItIsFused, False, torch.float32),
+    (equivalence_laws.stepwise, SeesTheFuture, True, torch.float64),
+    (equivalence_laws.finite_gradients, StopsAGradient, True, torch.float64),
+    (equivalence_laws.finite_gradients, Overflows, True, torch.float32),
+    (equivalence_laws.slow_twin, ScalesWrongly, True, torch.float64),
+    (equivalence_laws.slow_twin, ScalesWrongly, False, torch.float32),
+    (equivalence_laws.slow_twin, IgnoresPadding, False, torch.float64),
+    (equivalence_laws.autocast, LosesPrecision, True, torch.float32),
+    (equivalence_laws.autocast, LosesPrecisionOfOneToken, True, torch.float32),
+    (equivalence_laws.autocast, LosesALittlePrecision, True, torch.float32),
+    (equivalence_laws.autocast, LosesPrecisionNowAndThen, True, torch.float32),
+    (equivalence_laws.autocast, OverflowsNowAndThen, True, torch.float32),
+    (equivalence_laws.state_dict_round_trip, KeepsAWeightFromTheStateDict, True, torch.float64),
+    (masking_laws.causality, SeesTheFuture, True, torch.float64),
+    (masking_laws.causality, SeesTheFutureInTraining, True, torch.float64),
+    (masking_laws.causality, MixesNothing, False, torch.float64),
+    (masking_laws.padding_invariance, IgnoresPadding, False, torch.float64),
+    (masking_laws.padding_invariance, ForgetsToMaskWithInfinity, False, torch.bfloat16),
+    (masking_laws.packed_documents, IgnoresPadding, True, torch.float64),
+    (cost_laws.declared_parameters, Undeclared, True, torch.float64),
+    (cost_laws.declared_flops, Undeclared, True, torch.float64),
+    (cost_laws.declared_state, Undeclared, True, torch.float64),
+    (cost_laws.declared_activations, Undeclared, True, torch.float32),
 ]
 
 
@@ -196,14 +197,14 @@ FAULTS: list[tuple[Law, type[SoftmaxAttention], bool, torch.dtype]] = [
     ("law", "fault", "causal", "dtype"), FAULTS, ids=lambda value: getattr(value, "__name__", str(value))
 )
 def test_law_catches(law: Law, fault: type[SoftmaxAttention], causal: bool, dtype: torch.dtype) -> None:
-    slow = alone(SlowAttention, causal=causal) if law is forms.slow_twin else None
+    slow = alone(SlowAttention, causal=causal) if law is equivalence_laws.slow_twin else None
     with pytest.raises(LawBroken) as broken:
-        law(Subject(alone(fault, causal=causal), slow, dtype))
+        law(LawSubject(alone(fault, causal=causal), slow, dtype))
     assert "\n" not in str(broken.value)
 
 
 def test_a_token_that_rounding_turns_around_in_some_draws_breaks_no_law() -> None:
-    forms.autocast(Subject(alone(TurnsAFirstTokenAround, causal=True), None, torch.float32))
+    equivalence_laws.autocast(LawSubject(alone(TurnsAFirstTokenAround, causal=True), None, torch.float32))
 
 
 def test_a_bidirectional_mixer_that_agrees_to_decode_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,15 +212,15 @@ def test_a_bidirectional_mixer_that_agrees_to_decode_is_caught(monkeypatch: pyte
 
     monkeypatch.setattr(Stack, "initial_state", lambda *_, **__: StackState())
     with pytest.raises(LawBroken, match="refuse"):
-        forms.stepwise(Subject(alone(SoftmaxAttention, causal=False)))
+        equivalence_laws.stepwise(LawSubject(alone(SoftmaxAttention, causal=False)))
 
 
 def test_order_laws_catch_each_other() -> None:
-    from headtohead.components.positions.alibi import Alibi
+    from headtohead.components.positions.relative import Alibi
 
-    without = Subject(alone(SoftmaxAttention, causal=False))
-    encoded = Subject(alone(SoftmaxAttention, causal=False, position=partial(Alibi)))
+    without = LawSubject(alone(SoftmaxAttention, causal=False))
+    encoded = LawSubject(alone(SoftmaxAttention, causal=False, position=partial(Alibi)))
     with pytest.raises(LawBroken, match="order"):
-        masking.order_is_seen(without)
+        order_is_seen(without)
     with pytest.raises(LawBroken, match="permuted"):
-        masking.permutation_equivariance(encoded)
+        permutation_equivariance(encoded)

@@ -9,41 +9,43 @@ import pytest
 import torch
 from torch import nn
 
-from contracts.choices import factory, names, slow_twin
-from headtohead.components.contracts import Context
+from contracts.choices import factory, kind_of, names, slow_twin
+from headtohead.components.component import Context
 from headtohead.components.norms import NoNorm
-from headtohead.components.positions.none import NoPosition
+from headtohead.components.positions.absolute import NoPosition
 from headtohead.components.positions.rotary import Rotary
 from headtohead.components.stack import Stack
-from headtohead.examining.laws import LAWS, Subject, applies
-from headtohead.examining.laws.subject import Bare, Through
+from headtohead.components.stack_parts import StackParts, StackSize
+from headtohead.diagnostics.laws import LAWS, LawSubject, applies
+from headtohead.diagnostics.laws.law_subject import BareResidual, PassThrough
 
 LOCALS = [name for name in names("local") if name != "none"]
 
 
 def with_local(local: partial, mixer: partial, *, causal: bool) -> Stack:
     return Stack(
-        16,
-        num_heads=4,
-        mixers=[mixer],
-        local=local,
-        position=Rotary if mixer.func.reads_scores else NoPosition,
-        norm=NoNorm,
-        residual=Bare,
-        feedforward=Through,
+        StackSize(16, 1, 4),
+        StackParts(
+            mixer=mixer,
+            local=local,
+            position=Rotary if kind_of(mixer).reads_scores else NoPosition,
+            norm=NoNorm,
+            residual=BareResidual,
+            feedforward=PassThrough,
+        ),
         causal=causal,
         max_length=64,
     )
 
 
-def subject(local: str, mixer: str, *, causal: bool, dtype: torch.dtype) -> Subject:
+def subject(local: str, mixer: str, *, causal: bool, dtype: torch.dtype) -> LawSubject:
     made = [factory("local", local), factory("mixer", mixer)]
     twins = [slow_twin(part) for part in made]
     fast, slow = (partial(with_local, *parts, causal=causal) for parts in (made, twins))
-    return Subject(fast, slow, dtype)
+    return LawSubject(fast, slow, dtype)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float64, pytest.param(torch.float32, marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "bidirectional"])
 @pytest.mark.parametrize(("local", "mixer"), list(product(LOCALS, ["softmax_attention", "gru", "short_conv"])))
 def test_a_mixer_after_something_local_obeys_every_law(

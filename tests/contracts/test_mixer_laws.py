@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from contracts.choices import can_look, factory, names, slow_twin
-from headtohead.examining.laws import LAWS, Law, Subject, alone, applies
+from headtohead.diagnostics.laws import LAWS, Law, LawSubject, alone, applies
+from headtohead.diagnostics.laws.cost_laws import declared_flops, declared_parameters, declared_state
+from headtohead.diagnostics.laws.equivalence_laws import kernel_named, shape
 
 VARIANTS: dict[str, list[dict]] = {
     "softmax_attention": [
@@ -52,6 +54,7 @@ CROSS_VARIANTS: dict[str, list[dict]] = {
 MIXERS = [(name, options) for name in names("mixer") for options in ({}, *VARIANTS.get(name, []))]
 CROSSES = [(name, options) for name in names("cross") for options in ({}, *CROSS_VARIANTS.get(name, []))]
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
+THE_SAME_IN_EVERY_PRECISION = (declared_flops, declared_parameters, declared_state, kernel_named, shape)
 
 
 def case_exists(law: Law, name: str, causal: bool, dtype: torch.dtype) -> bool:
@@ -60,13 +63,19 @@ def case_exists(law: Law, name: str, causal: bool, dtype: torch.dtype) -> bool:
     return can_look(mixer, causal=causal) and applies(law, causal=causal, dtype=dtype, has_slow_twin=has_slow_twin)
 
 
-def checked_once(dtype: torch.dtype) -> list[pytest.MarkDecorator]:
-    """Check shapes in double alone: they are the same in every precision, and checking takes three times as long."""
-    return [] if dtype == torch.float64 else [pytest.mark.shapes(False)]
+def marks(law: Law, options: dict, dtype: torch.dtype) -> list[pytest.MarkDecorator]:
+    """Check shapes, what no precision changes, and what a mixer's options change in double: the rest is slow.
+
+    Shapes are the same in every precision, and checking them takes twice as long.
+    """
+    if dtype == torch.float64:
+        return []
+    is_slow = bool(options) or law in THE_SAME_IN_EVERY_PRECISION
+    return [pytest.mark.shapes(False), *[pytest.mark.slow] * is_slow]
 
 
 CASES = [
-    pytest.param(law, *mixer, causal, dtype, marks=checked_once(dtype))
+    pytest.param(law, *mixer, causal, dtype, marks=marks(law, mixer[1], dtype))
     for law, mixer, causal, dtype in product(LAWS, MIXERS, (True, False), DTYPES)
     if case_exists(law, mixer[0], causal, dtype)
 ]
@@ -77,14 +86,14 @@ def label(value: object) -> str:
         return ",".join(f"{key}={option}" for key, option in value.items()) or "default"
     if isinstance(value, bool):
         return "causal" if value else "bidirectional"
-    return value.__name__ if callable(value) else str(value)
+    return getattr(value, "__name__", str(value))
 
 
 @pytest.mark.parametrize(("law", "name", "options", "causal", "dtype"), CASES, ids=label)
 def test_mixer_obeys(law: Law, name: str, options: dict, causal: bool, dtype: torch.dtype) -> None:
     mixer = factory("mixer", name, **options)
     twin = slow_twin(mixer)
-    law(Subject(alone(mixer, causal=causal), None if twin is None else alone(twin, causal=causal), dtype))
+    law(LawSubject(alone(mixer, causal=causal), None if twin is None else alone(twin, causal=causal), dtype))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -93,7 +102,7 @@ def test_cross_mixer_obeys_every_law(name: str, options: dict, dtype: torch.dtyp
     mixer, cross = factory("mixer", "softmax_attention"), factory("cross", name, **options)
     twin = slow_twin(mixer)
     assert twin is not None
-    subject = Subject(alone(mixer, causal=True, cross=cross), alone(twin, causal=True, cross=cross), dtype)
+    subject = LawSubject(alone(mixer, causal=True, cross=cross), alone(twin, causal=True, cross=cross), dtype)
     for law in LAWS:
         if applies(law, causal=True, dtype=dtype, has_slow_twin=True):
             law(subject)

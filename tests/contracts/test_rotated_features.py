@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from contracts.choices import factory, slow_twin
-from headtohead.components.contracts import Context
-from headtohead.components.mixers.kernel_attention import KernelAttention
-from headtohead.components.mixers.performer import Performer
+from headtohead.components.component import Context
+from headtohead.components.mixers.linear.kernel_attention import KernelAttention
+from headtohead.components.mixers.linear.linear_attention import Performer
 from headtohead.components.positions.rotary import Rotary
-from headtohead.components.scores import fill
-from headtohead.examining.laws import LAWS, Law, Subject, alone, applies
-from headtohead.examining.laws.attending import explicit_attention
+from headtohead.components.sequence_ops.score_masks import with_score_masks
+from headtohead.diagnostics.laws import LAWS, Law, LawSubject, alone, applies
+from headtohead.diagnostics.laws.attention_laws import explicit_attention
 
 MIXERS = ("linear_attention", "performer")
 OPTIONS = [{}, {"pairing": "interleaved", "fraction": 0.5}]
@@ -29,12 +29,12 @@ CASES = [
 """Single precision for the laws about it alone."""
 
 
-def subject(name: str, causal: bool, dtype: torch.dtype = torch.float64, **options: object) -> Subject:
+def subject(name: str, causal: bool, dtype: torch.dtype = torch.float64, **options: object) -> LawSubject:
     mixer, position = factory("mixer", name, chunk_size=4), factory("position", "rotary", **options)
     twin = slow_twin(mixer)
     assert twin is not None
     make = (alone(one, causal=causal, position=position) for one in (mixer, twin))
-    return Subject(next(make), next(make), dtype)
+    return LawSubject(next(make), next(make), dtype)
 
 
 @pytest.mark.parametrize(("law", "name", "causal", "dtype"), CASES)
@@ -49,24 +49,24 @@ def test_rotated_features_give_what_the_attention_shows(name: str, causal: bool,
 
 def rotated(mixer: KernelAttention, positions: Tensor) -> Context:
     position = Rotary(mixer.d_model, num_heads=mixer.num_heads, max_length=None, causal=mixer.causal)
-    return fill(
+    return with_score_masks(
         Context(positions=positions, encoding=position), torch.zeros(1, positions.shape[1], 1).double(), causal=True
     )
 
 
 @pytest.mark.parametrize("causal", [True, False])
-def test_rotated_linear_attention_knows_distances_and_no_places(causal: bool) -> None:
+def test_rotated_linear_attention_knows_distances_and_no_positions(causal: bool) -> None:
     torch.manual_seed(0)
     mixer = factory("mixer", "linear_attention")(16, num_heads=2, causal=causal).double()
-    x, places = torch.randn(1, 9, 16, dtype=torch.float64), torch.arange(9)[None]
-    y, moved, apart = (mixer(x, rotated(mixer, positions)) for positions in (places, places + 5, 2 * places))
+    x, indices = torch.randn(1, 9, 16, dtype=torch.float64), torch.arange(9)[None]
+    y, moved, apart = (mixer(x, rotated(mixer, positions)) for positions in (indices, indices + 5, 2 * indices))
     assert torch.allclose(y, moved, atol=1e-10)
     assert not torch.allclose(y, apart, atol=1e-4)
     assert not torch.allclose(y, mixer(x, Context()), atol=1e-4)
 
 
 def test_rotated_performer_estimates_softmax_attention_of_rotated_queries_and_keys() -> None:
-    """On average, as without positions: the error falls as the number of features grows."""
+    """The estimate is right on average, as without positions: the error falls as the number of features grows."""
     x = 0.7 * torch.randn(1, 20, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     softmax = factory("mixer", "softmax_attention", bias=False)(8, num_heads=1, causal=True).double()
     errors = []

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 
-from contracts.choices import agree, can_look, factory, names, slow_twin
+from contracts.choices import agree, can_look, factory, kind_of, names, slow_twin
+from headtohead.components.component import Mixer
 from headtohead.components.stack import Stack
-from headtohead.examining.laws import LAWS, Law, Subject, applies, costs, forms
+from headtohead.components.stack_parts import StackOptions, StackParts, StackSize
+from headtohead.diagnostics.laws import LAWS, Law, LawSubject, applies, cost_laws, equivalence_laws
 
 GROUPS = ("mixer", "local", "position", "norm", "residual", "feedforward")
 FOR_IMAGES = ("sinusoidal_2d", "rotary_2d")
@@ -36,32 +39,34 @@ class Combination:
         both = self.choices[0] if self.second == self.choices[0] else f"{self.choices[0]}+{self.second}"
         return f"{'-'.join((both, *self.choices[1:]))}-{use}-{self.cross}-{str(self.dtype).removeprefix('torch.')}"
 
-    def subject(self) -> Subject:
+    def subject(self) -> LawSubject:
         mixer, local, position, norm, residual, feedforward = (
             factory(group, name, **OPTIONS.get(name, {})) for group, name in zip(GROUPS, self.choices, strict=True)
         )
         mixers = [mixer, factory("mixer", self.second)]
         twins, local_twin = [slow_twin(one) or one for one in mixers], slow_twin(local) or local
+        parts = partial(StackParts, position=position, norm=norm, residual=residual, feedforward=feedforward)
         make = partial(
             Stack,
-            16,
-            num_heads=4,
-            position=position,
-            norm=norm,
-            residual=residual,
-            feedforward=feedforward,
+            StackSize(16, len(mixers), 4),
+            options=StackOptions(embedding_norm=self.embedding_norm),
             cross=None if self.cross is None else factory("cross", self.cross),
             causal=self.causal,
             max_length=11,
             grid=(2, 5) if self.choices[2] in FOR_IMAGES else None,
-            embedding_norm=self.embedding_norm,
         )
-        return Subject(
-            partial(make, mixers=mixers, local=local),
-            None if twins == mixers else partial(make, mixers=twins, local=local_twin),
+        return LawSubject(
+            partial(make, parts(**in_layers(mixers), local=local)),
+            None if twins == mixers else partial(make, parts(**in_layers(twins), local=local_twin)),
             self.dtype,
             sees_others_in_training=self.choices[3] == "batch_norm",
         )
+
+
+def in_layers(mixers: Sequence[partial[Mixer]]) -> dict[str, Any]:
+    """Return the fields of a stack's parts that give each layer its mixer."""
+    named = {str(layer): mixer for layer, mixer in enumerate(mixers)}
+    return {"mixer": mixers[0], "pattern": list(named), "mixers": named}
 
 
 def is_legal(choices: tuple[str, ...]) -> bool:
@@ -70,12 +75,12 @@ def is_legal(choices: tuple[str, ...]) -> bool:
 
 
 def draw_second(choices: tuple[str, ...], causal: bool, generator: random.Random) -> str:
-    """In two of five stacks another mixer; where every layer has a table of positions, all must read them."""
+    """Draw another mixer in two of five stacks; where every layer has a table of positions, all must read them."""
     name = generator.choice(names("mixer"))
     mixer, position = factory("mixer", name), factory("position", choices[2])
-    fits = can_look(mixer, causal=causal) and (position.func.shared_by_layers or agree(mixer, position))
+    fits = can_look(mixer, causal=causal) and (kind_of(position).shared_by_layers or agree(mixer, position))
     # Costs of transforms are counted on fast forms, those of most other mixers on slow ones: one stack is either.
-    fits = fits and mixer.func.transforms == factory("mixer", choices[0]).func.transforms
+    fits = fits and kind_of(mixer).transforms == kind_of(factory("mixer", choices[0])).transforms
     return name if fits and generator.random() < 0.4 else choices[0]
 
 
@@ -114,14 +119,14 @@ def combination(number: int) -> Combination:
 
 
 def excepted(law: Law, combination: Combination) -> bool:
-    """Near-equal scores send tokens to other experts in half precision; one norm for all readers counts on each of them
-    to keep its input, and a token shift keeps something else; Luong's attention keeps its output, which a norm after
-    the branch keeps again."""
+    """Return whether the law does not hold: near-equal scores send tokens to other experts in half precision; a norm
+    shared by all readers counts on each of them saving its input, and a token shift saves something else; Luong's
+    attention saves its output, which a norm after the branch saves again."""
     _, local, _, _, residual, feedforward = combination.choices
-    if law is forms.autocast:
+    if law is equivalence_laws.autocast:
         return feedforward == "moe"
     shared = (local, residual) == ("token_shift", "parallel") or (combination.cross, residual) == ("luong", "sandwich")
-    return law is costs.declared_activations and shared
+    return law is cost_laws.declared_activations and shared
 
 
 def test_drawn_stack_obeys_every_law(draw_seed: int) -> None:

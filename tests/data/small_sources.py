@@ -9,36 +9,32 @@ from pathlib import Path
 
 import numpy as np
 
-from headtohead.data.contracts import DataSource
-from headtohead.data.digits import Digits
+from from_fields import from_fields
+from headtohead.data.data_source import DataSource
 from headtohead.data.generated.associative_recall import AssociativeRecall
 from headtohead.data.generated.dyck import Dyck
-from headtohead.data.generated.grammar_lm import GrammarCorpus
+from headtohead.data.generated.english_grammar import GrammarCorpus
+from headtohead.data.generated.group_problems import ModularAddition, WordProblem
 from headtohead.data.generated.induction import Induction
 from headtohead.data.generated.listops import ListOps
-from headtohead.data.generated.modular_addition import ModularAddition
 from headtohead.data.generated.number_words import NumberWords
-from headtohead.data.generated.pair_grammar import PairGrammar
+from headtohead.data.generated.pair_grammar import PairGrammar, SimilarityGrammar
 from headtohead.data.generated.pathfinder import Pathfinder, PathfinderPixels
 from headtohead.data.generated.qa_grammar import QaGrammar
-from headtohead.data.generated.rewriting import Copy, Reverse, Sort
-from headtohead.data.generated.selective_copy import SelectiveCopy
 from headtohead.data.generated.sentence_grammar import SentenceGrammar
-from headtohead.data.generated.similarity_grammar import SimilarityGrammar
+from headtohead.data.generated.string_rewriting import Copy, Reverse, SelectiveCopy, Sort
 from headtohead.data.generated.tagging_grammar import TaggingGrammar
-from headtohead.data.generated.word_problem import WordProblem
-from headtohead.data.hub.corpora import HubCorpus
-from headtohead.data.hub.images import HubImages
-from headtohead.data.hub.tables import HubTables
-from headtohead.data.image_folder import ImageFolder
-from headtohead.data.next_sentence import NextSentence
-from headtohead.data.tables.conll_files import ConllFiles
-from headtohead.data.tables.csv_files import CsvFiles
-from headtohead.data.tables.json_files import JsonFiles
-from headtohead.data.tables.parallel_text import ParallelText
-from headtohead.data.tables.parquet_files import ParquetFiles
-from headtohead.data.text import TextFiles
-from headtohead.data.text_to_text import TextToText
+from headtohead.data.sources.csv_files import CsvFiles
+from headtohead.data.sources.digits import Digits
+from headtohead.data.sources.hub.hub_corpora import HubCorpus
+from headtohead.data.sources.hub.hub_images import HubImages
+from headtohead.data.sources.hub.hub_tables import HubTables
+from headtohead.data.sources.image_folder import ImageFolder
+from headtohead.data.sources.json_files import JsonFiles
+from headtohead.data.sources.line_files import ConllFiles, ParallelText
+from headtohead.data.sources.parquet_files import ParquetFiles
+from headtohead.data.sources.text_files import NextSentence, TextFiles
+from headtohead.data.sources.text_to_text import TextToText
 
 CONF = Path(__file__).parents[2] / "conf" / "data"
 FEW = {"num_train": 200, "num_validation": 30, "num_test": 40}
@@ -58,35 +54,41 @@ PICTURES: dict[str, Callable[..., DataSource]] = {
     for name, made in (("pathfinder", Pathfinder), ("pathfinder_pixels", PathfinderPixels))
 }
 GRAMMARS: dict[str, Callable[..., DataSource]] = {
-    "pair_grammar": partial(PairGrammar, **FEW),
-    "qa_grammar": partial(QaGrammar, **FEW),
-    "similarity_grammar": partial(SimilarityGrammar, **FEW),
-    "sentence_grammar": partial(SentenceGrammar, **FEW),
-    "tagging_grammar": partial(TaggingGrammar, **FEW),
-    "text_to_text": lambda seed: TextToText(of=SentenceGrammar(**FEW, seed=seed)),
+    "pair_grammar": partial(from_fields, PairGrammar, **FEW),
+    "qa_grammar": partial(from_fields, QaGrammar, **FEW),
+    "similarity_grammar": partial(from_fields, SimilarityGrammar, **FEW),
+    "sentence_grammar": partial(from_fields, SentenceGrammar, **FEW),
+    "tagging_grammar": partial(from_fields, TaggingGrammar, **FEW),
+    "text_to_text": lambda seed: from_fields(TextToText, of=from_fields(SentenceGrammar, **FEW, seed=seed)),
 }
 FROM_FILES: dict[str, Callable[..., DataSource]] = {
-    "conll": lambda folder, seed: ConllFiles(path=str(written_tags(folder)), seed=seed),
-    "csv": lambda folder, seed: CsvFiles(path=str(written_table(folder)), seed=seed),
-    "hub": lambda folder, seed: HubTables(folder=str(written_parquet(folder)), seed=seed),
-    "hub_images": lambda folder, seed: HubImages(folder=str(written_set(folder)), image_size=8, seed=seed),
-    "hub_corpus": lambda folder, seed: HubCorpus(folder=str(written_corpus(folder)), context_length=16, seed=seed),
-    "image_folder": lambda folder, seed: ImageFolder(path=str(written_images(folder)), image_size=8, seed=seed),
-    "json": lambda folder, seed: JsonFiles(path=str(written_questions(folder)), seed=seed),
-    "next_sentence": lambda folder, seed: NextSentence(path=str(written_text(folder)), sentences="line", seed=seed),
-    "parallel_text": lambda folder, seed: ParallelText(
-        path=str(written_translation(folder)), source="de", target="en", seed=seed
+    "conll": lambda folder, seed: from_fields(ConllFiles, path=str(written_tags(folder)), seed=seed),
+    "csv": lambda folder, seed: from_fields(CsvFiles, path=str(written_table(folder)), seed=seed),
+    "hub": lambda folder, seed: from_fields(HubTables, folder=str(written_parquet(folder)), seed=seed),
+    "hub_images": lambda folder, seed: from_fields(HubImages, folder=str(written_set(folder)), image_size=8, seed=seed),
+    "hub_corpus": lambda folder, seed: from_fields(
+        HubCorpus, folder=str(written_corpus(folder)), context_length=16, seed=seed
     ),
-    "parquet": lambda folder, seed: ParquetFiles(path=str(written_parquet(folder)), seed=seed),
-    "text": lambda folder, seed: TextFiles(
-        path=str(written_text(folder)), documents="line", context_length=16, seed=seed
+    "image_folder": lambda folder, seed: from_fields(
+        ImageFolder, path=str(written_images(folder)), image_size=8, seed=seed
+    ),
+    "json": lambda folder, seed: from_fields(JsonFiles, path=str(written_questions(folder)), seed=seed),
+    "next_sentence": lambda folder, seed: from_fields(
+        NextSentence, path=str(written_text(folder)), sentences="line", seed=seed
+    ),
+    "parallel_text": lambda folder, seed: from_fields(
+        ParallelText, path=str(written_translation(folder)), source="de", target="en", seed=seed
+    ),
+    "parquet": lambda folder, seed: from_fields(ParquetFiles, path=str(written_parquet(folder)), seed=seed),
+    "text": lambda folder, seed: from_fields(
+        TextFiles, path=str(written_text(folder)), documents="line", context_length=16, seed=seed
     ),
 }
 NAMES = ("associative_recall", "digits", "grammar_lm", "number_words", *GRAMMARS, *PICTURES, *PROCEDURAL, *FROM_FILES)
 
 
 def small_source(name: str, folder: Path, *, seed: int = 0) -> DataSource:
-    """`folder` is where a source that reads files finds them."""
+    """Build a small version of a choice; `folder` contains the files of sources that read files."""
     if name in PROCEDURAL | GRAMMARS | PICTURES:
         return (PROCEDURAL | GRAMMARS | PICTURES)[name](seed=seed)
     if name in FROM_FILES:
@@ -96,9 +98,9 @@ def small_source(name: str, folder: Path, *, seed: int = 0) -> DataSource:
     if name == "digits":
         return Digits(num_train=300, seed=seed)
     if name == "grammar_lm":
-        return GrammarCorpus(**FEW, context_length=16, vocab_size=300, seed=seed)
+        return from_fields(GrammarCorpus, **FEW, context_length=16, vocab_size=300, seed=seed)
     assert name == "number_words", f"tests know no small version of data={name}"
-    return NumberWords(**FEW, max_number=9_999, seed=seed)
+    return from_fields(NumberWords, **FEW, max_number=9_999, seed=seed)
 
 
 def written_text(folder: Path) -> Path:
@@ -108,7 +110,7 @@ def written_text(folder: Path) -> Path:
 
 
 def written_table(folder: Path) -> Path:
-    """Texts and two labels."""
+    """Write texts with two labels."""
     path = folder / "labelled.csv"
     lines = [f'"text {row}, quoted",{("no", "yes")[row % 2]}' for row in range(200)]
     path.write_text("\n".join(["text,label", *lines]), encoding="utf-8")
@@ -126,7 +128,7 @@ def written_questions(folder: Path) -> Path:
 
 
 def written_parquet(folder: Path) -> Path:
-    """Words and tags, in two splits as a hub hands them out; the third is a share of the first."""
+    """Write words and tags, in two splits as a hub provides them; the third is a share of the first."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -140,7 +142,7 @@ def written_parquet(folder: Path) -> Path:
 
 
 def written_corpus(folder: Path) -> Path:
-    """Documents in one file, as a hub hands them out without splits."""
+    """Write documents in one file, as a hub provides them without splits."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -165,7 +167,7 @@ def written_translation(folder: Path) -> Path:
 
 
 def written_set(folder: Path) -> Path:
-    """A set of pictures of two kinds, as a hub has them."""
+    """Write a set of pictures of two kinds, as a hub has them."""
     from published_sets.images import write_pictures
 
     write_pictures(
@@ -182,7 +184,7 @@ def written_set(folder: Path) -> Path:
 
 
 def written_images(folder: Path) -> Path:
-    """Dark and bright noise, 10 x 14 pixels."""
+    """Write dark and bright noise, 10 x 14 pixels."""
     from PIL import Image
 
     root = folder / "images"

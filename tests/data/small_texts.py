@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from headtohead.data.contracts import SplitName
-from headtohead.data.texts import Form, TextSource
+from headtohead.data.data_source import SplitName
+from headtohead.data.row_formats.text_source import BucketedRows, RowFormat, TextSource
 from headtohead.data.tokenizers import TokenizerName
 
 
@@ -17,20 +17,20 @@ class GivenSamples(TextSource):
 
     def __init__(
         self,
-        form: Form[Any],
+        form: RowFormat[Any],
         samples: Sequence[Any],
         *,
         validation: Sequence[Any] | None = None,
         tokenizer: TokenizerName = "char",
         bucket_by_length: bool = True,
     ) -> None:
-        super().__init__(batch_size=2, tokenizer=tokenizer, vocab_size=None, bucket_by_length=bucket_by_length)
+        super().__init__(BucketedRows(2, tokenizer, None, bucket_by_length))
         self._form = form
         held = samples if validation is None else validation
         self.given: dict[SplitName, list[Any]] = {"train": [*samples], "validation": [*held], "test": [*samples]}
 
     @property
-    def form(self) -> Form[Any]:
+    def form(self) -> RowFormat[Any]:
         return self._form
 
     def samples(self) -> Mapping[SplitName, Sequence[Any]]:

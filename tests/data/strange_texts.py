@@ -21,7 +21,7 @@ _WORDS = ("<pad>", "<bos>", "<eos>", "<mask>", "<unk>", "[CLS]", "##s", "don't",
 
 
 def strange_texts(number: int, seed: int = 0) -> list[str]:
-    """Always the empty one, one of blanks, and one of every alphabet."""
+    """Draw texts, always with the empty one, one of blanks, and one of every alphabet."""
     chance = random.Random(seed)
     texts = ["", "   ", "\n\n", *_ALPHABETS, " ".join(_WORDS)]
     while len(texts) < number:

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from headtohead.building.build import build_data
-from headtohead.building.configuration import compose
-from headtohead.data.contracts import DataError, SplitName
-from headtohead.data.hub.corpora import HubCorpus, articles, is_title
-from headtohead.data.storage import ragged
+from from_fields import from_fields
+from headtohead.config.compose.composition import compose
+from headtohead.config.origins.from_weights import build_data
+from headtohead.data.cache.arrow_columns import ragged
+from headtohead.data.data_source import DataError, SplitName
+from headtohead.data.sources.hub.hub_corpora import HubCorpus, articles, is_title
 from published_sets.corpora import SETS, article_lines
 
 
@@ -29,7 +30,7 @@ def documents(source: HubCorpus, split: SplitName) -> list[str]:
 
 
 def raw(folder: Path, pattern: str) -> list[str]:
-    """The column as it lies in the files."""
+    """Return the column as it is in the files."""
     return [text for file in sorted(folder.rglob(pattern)) for text in parquet.read_table(file)["text"].to_pylist()]
 
 
@@ -81,7 +82,7 @@ def test_enwik8_is_cut_by_bytes_and_no_character_is_split(tmp_path: Path) -> Non
 
 
 def test_cut_in_percent_is_exact_where_characters_are_bytes(tmp_path: Path) -> None:
-    source = HubCorpus(folder=str(tmp_path), cut=[90, 5, 5], tokenizer="byte")
+    source = from_fields(HubCorpus, folder=str(tmp_path), cut=[90, 5, 5], tokenizer="byte")
     parts = source._cut_by_bytes("abcdefghij" * 1000)
     assert [len(parts[name][0]) for name in ("train", "validation", "test")] == [9_000, 500, 500]
 
@@ -89,14 +90,14 @@ def test_cut_in_percent_is_exact_where_characters_are_bytes(tmp_path: Path) -> N
 def test_stories_of_validation_are_the_test_and_train_gives_the_validation(tmp_path: Path) -> None:
     source = corpus("tinystories", tmp_path)
     train, held_out = raw(tmp_path, "train-*.parquet"), raw(tmp_path, "validation-*.parquet")
-    found = {name: documents(source, name) for name in ("train", "validation", "test")}  # type: ignore[arg-type]
-    assert found["test"] == held_out
-    assert sorted(found["train"] + found["validation"]) == sorted(train) and len(found["validation"]) == 2
+    result = {name: documents(source, name) for name in ("train", "validation", "test")}  # type: ignore[arg-type]
+    assert result["test"] == held_out
+    assert sorted(result["train"] + result["validation"]) == sorted(train) and len(result["validation"]) == 2
 
 
 @pytest.mark.parametrize("name", ["tiny_shakespeare", "text8"])
 def test_bytes_of_the_test_rows_are_those_of_the_raw_file(tmp_path: Path, name: str) -> None:
-    """Bits per byte divide by these."""
+    """Bits per byte divide by these bytes."""
     source = corpus(name, tmp_path, "data.context_length=64")
     (text,) = raw(tmp_path, "test-*.parquet")
     split = source.split("test")
@@ -113,7 +114,7 @@ def test_languages_of_the_stack_are_its_folders(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "expected"),
     [
         ({"documents": "page"}, "data.documents=page is unknown: choose one of row, article"),
         ({"cut": [90, 5]}, r"data.cut=\[90, 5\] must be three numbers above 0"),
@@ -121,6 +122,6 @@ def test_languages_of_the_stack_are_its_folders(tmp_path: Path) -> None:
         ({"cut": [100, 0, 0]}, "must be three numbers above 0"),
     ],
 )
-def test_a_wrong_field_is_refused_in_one_sentence(fields: dict[str, object], told: str) -> None:
-    with pytest.raises(DataError, match=told):
-        HubCorpus(folder="somewhere", **fields)  # type: ignore[arg-type]
+def test_a_wrong_field_is_refused_in_one_sentence(fields: dict[str, object], expected: str) -> None:
+    with pytest.raises(DataError, match=expected):
+        from_fields(HubCorpus, folder="somewhere", **fields)  # type: ignore[arg-type]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from headtohead.data.contracts import SPLIT_NAMES, DataError, SplitName
-from headtohead.data.digits import Digits
+from headtohead.data.data_source import SPLIT_NAMES, DataError, SplitName
+from headtohead.data.sources.digits import Digits
 
 
 def images_and_labels(source: Digits, name: SplitName) -> tuple[np.ndarray, np.ndarray]:
@@ -19,11 +19,11 @@ def images_and_labels(source: Digits, name: SplitName) -> tuple[np.ndarray, np.n
 def test_images_and_labels_are_scikit_learns() -> None:
     loaded = load_digits()
     known = {(image.tobytes(), int(label)) for image, label in zip(loaded.images, loaded.target, strict=True)}
-    found = set()
+    result = set()
     for name in SPLIT_NAMES:
         for image, label in zip(*images_and_labels(Digits(), name), strict=True):
-            found.add((((image[0].astype(np.float64) + 1) * 8).tobytes(), int(label)))
-    assert found == known
+            result.add((((image[0].astype(np.float64) + 1) * 8).tobytes(), int(label)))
+    assert result == known
 
 
 def test_every_image_is_in_one_split() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import pickle
 import sys
 from pathlib import Path
@@ -15,9 +14,10 @@ import torch
 import yaml
 
 from data.small_sources import CONF, NAMES, small_source
-from headtohead.data.batch import IGNORED, Batch
-from headtohead.data.contracts import SPLIT_NAMES, DataError, DataSource
-from headtohead.data.source import code_digest
+from from_fields import fields_taken
+from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.data.cache.cached_source import code_digest
+from headtohead.data.data_source import SPLIT_NAMES, DataError, DataSource
 
 PACKED = {"grammar_lm", "hub_corpus", "text"}
 """Their rows are no samples: documents are compared in their own tests."""
@@ -38,7 +38,7 @@ def fingerprints(source: DataSource, split: str) -> list[bytes]:
 
 
 def test_small_versions_are_those_of_the_yaml_files() -> None:
-    """Of published sets, test_published_sets.py has them; of streams, whose rows nobody counts, test_streaming.py and
+    """Published sets are in test_published_sets.py; streams, whose rows are not counted, in test_streaming.py and
     test_streamed_images.py."""
     own = [path.stem for path in CONF.glob("*.yaml") if not yaml.safe_load(path.read_text()).get("about")]
     assert sorted(own) == sorted([*NAMES, "stream", "stream_images"])
@@ -50,8 +50,7 @@ def test_yaml_says_what_the_constructor_takes_by_itself(name: str) -> None:
     parts = [key for entry in chosen.pop("defaults", []) if isinstance(entry, dict) for key in entry]
     chosen |= {key.partition("@")[2]: None for key in parts}  # another source, of its own YAML
     module, _, cls = chosen.pop("_target_").rpartition(".")
-    parameters = inspect.signature(getattr(importlib.import_module(module), cls)).parameters
-    assert chosen == {name: parameter.default for name, parameter in parameters.items()}
+    assert chosen == dict(fields_taken(getattr(importlib.import_module(module), cls)))
 
 
 @every_source
@@ -198,7 +197,7 @@ def test_content_is_made_anew_when_the_code_that_makes_it_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = tmp_path / "owned_source.py"
-    code = "from headtohead.data.digits import Digits\nclass Own(Digits):\n    name = 'owned'\n"
+    code = "from headtohead.data.sources.digits import Digits\nclass Own(Digits):\n    name = 'owned'\n"
     monkeypatch.syspath_prepend(tmp_path)
     digests = []
     for text in (code, code, f"{code}    seed_offset = 1\n"):

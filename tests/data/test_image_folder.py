@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from headtohead.data.contracts import SPLIT_NAMES, DataError
-from headtohead.data.image_folder import ImageFolder
+from from_fields import from_fields
+from headtohead.data.data_source import SPLIT_NAMES, DataError
+from headtohead.data.sources.image_folder import ImageFolder
 
 
 def written(folder: Path, *, number: int = 20, brightness: int = 0, mode: str = "RGB", ending: str = "png") -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for place in range(number):
-        colour = (brightness, 2 * place, 0)
+    for index in range(number):
+        colour = (brightness, 2 * index, 0)
         image = Image.new("RGB", (12, 8), colour)
-        image.convert(mode).save(folder / f"{place}.{ending}")
+        image.convert(mode).save(folder / f"{index}.{ending}")
 
 
 def animals(root: Path, **chosen: Any) -> Path:
@@ -34,7 +35,7 @@ def refusal(source: Any) -> str:
 
 
 def test_folders_are_classes_and_every_split_has_its_share_of_each(tmp_path: Path) -> None:
-    source = ImageFolder(path=str(animals(tmp_path)), image_size=4, validation_share=0.2, test_share=0.1)
+    source = from_fields(ImageFolder, path=str(animals(tmp_path)), image_size=4, validation_share=0.2, test_share=0.1)
     spec = source.spec()
     assert spec.class_names == ("cat", "dog") and spec.class_shares == (0.5, 0.5) and spec.image_shape == (3, 4, 4)
     for name, each in zip(SPLIT_NAMES, (14, 4, 2), strict=True):
@@ -43,14 +44,14 @@ def test_folders_are_classes_and_every_split_has_its_share_of_each(tmp_path: Pat
 
 
 def test_pixels_are_those_of_the_image_from_minus_one_to_one(tmp_path: Path) -> None:
-    source = ImageFolder(path=str(animals(tmp_path)), image_size=4)
+    source = from_fields(ImageFolder, path=str(animals(tmp_path)), image_size=4)
     split = source.split("train")
     batch = split.batch(np.arange(len(split)))
     assert batch.images is not None and batch.targets is not None
     red, green, blue = batch.images.unbind(1)
     assert ((red == 1).flatten(1).all(1) == (batch.targets == 1)).all() and (blue == -1).all()
     greens = {round(float((value + 1) * 255 / 2)) for value in green.unique()}
-    assert greens <= {2 * place for place in range(20)} and len(greens) > 10
+    assert greens <= {2 * index for index in range(20)} and len(greens) > 10
 
 
 def test_images_are_scaled_and_cut_in_the_middle(tmp_path: Path) -> None:
@@ -60,79 +61,79 @@ def test_images_are_scaled_and_cut_in_the_middle(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         for number in range(20):
             Image.fromarray(stripes).save(tmp_path / name / f"{number}.png")
-    batch = ImageFolder(path=str(tmp_path), image_size=4).split("train").batch(np.arange(3))
+    batch = from_fields(ImageFolder, path=str(tmp_path), image_size=4).split("train").batch(np.arange(3))
     assert batch.images is not None and bool((batch.images == 1).all())
 
 
 @pytest.mark.parametrize(("mode", "ending"), [("L", "png"), ("RGBA", "png"), ("P", "gif"), ("RGB", "jpg")])
-def test_colours_are_as_asked_for_whatever_the_file_holds(tmp_path: Path, mode: str, ending: str) -> None:
+def test_colours_are_as_requested_whatever_the_file_holds(tmp_path: Path, mode: str, ending: str) -> None:
     root = animals(tmp_path, mode=mode, ending=ending)
-    assert ImageFolder(path=str(root), colours="grey", image_size=4).spec().image_shape == (1, 4, 4)
-    batch = ImageFolder(path=str(root), image_size=4).split("train").batch(np.arange(2))
+    assert from_fields(ImageFolder, path=str(root), colours="grey", image_size=4).spec().image_shape == (1, 4, 4)
+    batch = from_fields(ImageFolder, path=str(root), image_size=4).split("train").batch(np.arange(2))
     assert batch.images is not None and batch.images.shape == (2, 3, 4, 4)
 
 
 def test_splits_may_have_folders_of_their_own(tmp_path: Path) -> None:
     animals(tmp_path / "train", number=10)
     written(tmp_path / "test" / "dog", number=3)
-    source = ImageFolder(path=str(tmp_path), image_size=4)
+    source = from_fields(ImageFolder, path=str(tmp_path), image_size=4)
     assert [len(source.split(name)) for name in SPLIT_NAMES] == [18, 2, 3]
     batch = source.split("test").batch(np.arange(3))
     assert batch.targets is not None and batch.targets.tolist() == [1, 1, 1]
 
 
 def test_changed_image_is_read_anew(tmp_path: Path) -> None:
-    first = ImageFolder(path=str(animals(tmp_path)), image_size=4).spec().data_hash
-    assert ImageFolder(path=str(tmp_path), image_size=4).spec().data_hash == first
+    first = from_fields(ImageFolder, path=str(animals(tmp_path)), image_size=4).spec().data_hash
+    assert from_fields(ImageFolder, path=str(tmp_path), image_size=4).spec().data_hash == first
     Image.new("RGB", (3, 3), "white").save(tmp_path / "cat" / "0.png")
-    assert ImageFolder(path=str(tmp_path), image_size=4).spec().data_hash != first
+    assert from_fields(ImageFolder, path=str(tmp_path), image_size=4).spec().data_hash != first
 
 
 @pytest.mark.parametrize("content", [b"", b"no image", b"\x89PNG\r\n\x1a\n and no more"])
 def test_unreadable_image_is_named(tmp_path: Path, content: bytes) -> None:
     path = animals(tmp_path) / "dog" / "7.png"
     path.write_bytes(content)
-    said = refusal(lambda: ImageFolder(path=str(tmp_path)))
-    assert said.startswith(f"{path} is not a whole image") and said.endswith("replace it, or take it out.")
+    message = refusal(lambda: from_fields(ImageFolder, path=str(tmp_path)))
+    assert message.startswith(f"{path} is not a whole image") and message.endswith("replace it, or take it out.")
 
 
 def test_image_cut_short_is_named(tmp_path: Path) -> None:
     path = animals(tmp_path) / "cat" / "3.png"
     Image.fromarray(np.random.default_rng(0).integers(255, size=(50, 50, 3), dtype=np.uint8)).save(path)
     path.write_bytes(path.read_bytes()[:-2000])
-    assert f"{path} is not a whole image" in refusal(lambda: ImageFolder(path=str(tmp_path)))
+    assert f"{path} is not a whole image" in refusal(lambda: from_fields(ImageFolder, path=str(tmp_path)))
 
 
 def test_class_that_training_does_not_have_is_named(tmp_path: Path) -> None:
     animals(tmp_path / "train")
     written(tmp_path / "test" / "bird")
-    said = refusal(lambda: ImageFolder(path=str(tmp_path)))
-    assert said.startswith(f"{tmp_path / 'test' / 'bird'} is a class that the train images do not have (cat, dog)")
+    message = refusal(lambda: from_fields(ImageFolder, path=str(tmp_path)))
+    assert message.startswith(f"{tmp_path / 'test' / 'bird'} is a class that the train images do not have (cat, dog)")
 
 
 @pytest.mark.parametrize("folders", [[], ["cat"], ["train/cat", "test/cat"]])
 def test_folder_without_two_classes_is_refused(tmp_path: Path, folders: list[str]) -> None:
     for folder in folders:
         written(tmp_path / folder)
-    said = refusal(lambda: ImageFolder(path=str(tmp_path)))
-    assert f"data.path={tmp_path} must hold a folder of images" in said and "at least two classes" in said
+    message = refusal(lambda: from_fields(ImageFolder, path=str(tmp_path)))
+    assert f"data.path={tmp_path} must hold a folder of images" in message and "at least two classes" in message
 
 
 def test_file_instead_of_a_folder_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "images.csv"
     path.write_text("cat\n", encoding="utf-8")
-    assert f"data.path={path} is a file: give a folder" in refusal(lambda: ImageFolder(path=str(path)))
+    assert f"data.path={path} is a file: give a folder" in refusal(lambda: from_fields(ImageFolder, path=str(path)))
 
 
 def test_too_few_images_for_three_splits_are_refused(tmp_path: Path) -> None:
     animals(tmp_path, number=2)
-    assert "leaves the validation split empty" in refusal(lambda: ImageFolder(path=str(tmp_path)))
+    assert "leaves the validation split empty" in refusal(lambda: from_fields(ImageFolder, path=str(tmp_path)))
 
 
 def test_split_folder_without_images_is_named(tmp_path: Path) -> None:
     animals(tmp_path / "train")
     (tmp_path / "validation").mkdir()
-    assert f"{tmp_path / 'validation'} has no images" in refusal(lambda: ImageFolder(path=str(tmp_path)))
+    assert f"{tmp_path / 'validation'} has no images" in refusal(lambda: from_fields(ImageFolder, path=str(tmp_path)))
 
 
 @pytest.mark.parametrize(
@@ -146,4 +147,4 @@ def test_split_folder_without_images_is_named(tmp_path: Path) -> None:
 )
 def test_senseless_choices_are_refused(chosen: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        ImageFolder(**chosen).prepare()
+        from_fields(ImageFolder, **chosen).prepare()

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from headtohead.data.contracts import DataError, SplitName
-from headtohead.data.language import LanguageSource, Packing
+from headtohead.data.data_source import DataError, SplitName
+from headtohead.data.row_formats.language_rows import LanguageSource, Packing, RowPacking
+from headtohead.data.row_formats.text_source import TokenizedRows
 from headtohead.data.tokenizers import BOS, EOS, PAD, TokenizerName
 
 TRAIN = ["abcdefg", "hij", "k", "lmnopqrstuvwxyz" * 2, "ab", "cd"]
@@ -26,9 +27,7 @@ class Given(LanguageSource):
     def __init__(
         self, packing: Packing, *, context_length: int = 7, tokenizer: TokenizerName = "char", train: list[str] = TRAIN
     ) -> None:
-        super().__init__(
-            context_length=context_length, batch_size=2, tokenizer=tokenizer, vocab_size=None, packing=packing
-        )
+        super().__init__(TokenizedRows(batch_size=2, tokenizer=tokenizer), RowPacking(context_length, packing))
         self.texts: dict[SplitName, list[str]] = {"train": train, "validation": HELD, "test": HELD[::-1]}
 
     def samples(self) -> Mapping[SplitName, list[str]]:
@@ -61,11 +60,11 @@ def test_packed_rows_follow_the_stream_and_share_one_token(packing: Packing) -> 
 def test_documents_apart_have_numbers_and_positions_of_their_own() -> None:
     batch = all_rows(Given("apart"))
     for tokens, segments, positions in zip(batch.tokens, batch.segments, batch.positions, strict=True):
-        document, place = 0, -1
+        document, index = 0, -1
         for column, token in enumerate(tokens.tolist()):
             begins = token == BOS
-            document, place = document + begins, 0 if begins else place + 1
-            assert (int(segments[column]), int(positions[column])) == (document, place)
+            document, index = document + begins, 0 if begins else index + 1
+            assert (int(segments[column]), int(positions[column])) == (document, index)
 
 
 def test_a_stream_knows_no_documents() -> None:
@@ -111,7 +110,7 @@ def test_bytes_of_a_batch_are_those_of_its_targets(tokenizer: TokenizerName, pac
 
 
 def bytes_of_tokens(source: Given, name: SplitName) -> list[int]:
-    """One by one: for characters from the text itself, known to the tokenizer or not."""
+    """Count bytes one by one: for characters from the text itself, known to the tokenizer or not."""
     counted: list[int] = []
     for text in source.texts[name]:
         if source.tokenizer.kind == "char":
@@ -195,6 +194,6 @@ def test_senseless_rows_are_refused(field: str, value: Any, message: str) -> Non
         Given(**arguments)
 
 
-def test_batches_hold_whole_numbers_as_torch_indexes_with_them(tmp_path: Path) -> None:
+def test_batches_hold_integers_as_torch_indexes_with_them(tmp_path: Path) -> None:
     batch = all_rows(Given("apart"))
     assert {batch.tokens.dtype, batch.segments.dtype, batch.positions.dtype, batch.rows.dtype} == {torch.int64}

@@ -13,19 +13,20 @@ import pytest
 from data.hub.test_published_sets import PUBLISHED, repository
 from data.small_sources import NAMES, small_source
 from data.streaming.test_streaming import written as written_stream
-from headtohead.building.build import build_data
-from headtohead.building.configuration import compose
-from headtohead.data.caching import Prepared
-from headtohead.data.leaks import Matches, expected_repeats, leaks_between, stretches, texts_of_row, without
-from headtohead.data.source import CachedSource
-from headtohead.data.storage import Ragged
-from headtohead.data.streaming.corpus import StreamedCorpus
-from headtohead.data.streaming.images import StreamedImages
-from headtohead.data.tables.csv_files import CsvFiles
-from headtohead.data.text import TextFiles
-from headtohead.data.text_to_text import TextToText
-from headtohead.data.texts import TextSource
-from headtohead.tracking.leaks import leak_sentence, leak_share, repeats_sentence
+from from_fields import from_fields
+from headtohead.config.compose.composition import compose
+from headtohead.config.origins.from_weights import build_data
+from headtohead.data.cache.arrow_columns import Ragged
+from headtohead.data.cache.cached_source import CachedSource
+from headtohead.data.cache.prepared_content import PreparedContent
+from headtohead.data.row_formats.text_source import TextSource
+from headtohead.data.sources.csv_files import CsvFiles
+from headtohead.data.sources.text_files import TextFiles
+from headtohead.data.sources.text_to_text import TextToText
+from headtohead.data.splits.leaks import Matches, expected_repeats, leaks_between, stretches, texts_of_row, without
+from headtohead.data.streaming.streamed_corpus import StreamedCorpus
+from headtohead.data.streaming.streamed_images import StreamedImages
+from headtohead.records.leaks import leak_sentence, leak_share, repeats_sentence
 
 __all__ = ["repository"]
 PLANTED = 3
@@ -33,14 +34,14 @@ SENTENCE = "the cat {0} sat on the mat {1} and the dog {2} saw it from afar whil
 
 
 def planted(source: CachedSource, monkeypatch: pytest.MonkeyPatch) -> CachedSource:
-    """With the first test rows, or those of validation, in place of the first train rows."""
+    """Replace the first train rows by the first rows of test or validation."""
     if isinstance(source, StreamedImages):
         _plant_measured(source, monkeypatch)
     elif isinstance(source, TextSource):
         samples = source.samples
 
         def with_a_leak() -> dict[str, Any]:
-            own = dict(samples())
+            own: dict[str, Any] = dict(samples())
             test, train = own["test"], own["train"]
             first = [test[row] for row in range(min(PLANTED, len(test)))]
             return {**own, "train": [*first, *(train[row] for row in range(len(first), len(train)))]}
@@ -64,14 +65,14 @@ def _plant_measured(source: StreamedImages, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(source, "_decoded", with_a_leak)
 
 
-def _leaking(made: Prepared) -> Prepared:
+def _leaking(made: PreparedContent) -> PreparedContent:
     tables = {name: dict(table) for name, table in made.tables.items()}
     if "place" in tables["train"]:
         splits = made.facts["splits"]
         few = min(PLANTED, len(made.tables["test"]["place"]))
-        places = {name: np.asarray(tables[name]["place"])[:few] for name in ("train", "test")}
+        indices = {name: np.asarray(tables[name]["place"])[:few] for name in ("train", "test")}
         images = np.array(tables[splits["train"]]["image"])
-        images[places["train"]] = np.asarray(tables[splits["test"]]["image"])[places["test"]]
+        images[indices["train"]] = np.asarray(tables[splits["test"]]["image"])[indices["test"]]
         tables[splits["train"]]["image"] = images
         return replace(made, tables=tables)
     for name, column in tables["train"].items():
@@ -124,10 +125,10 @@ def test_a_leak_that_is_planted_is_found_in_streams_of_ones_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = written_stream(tmp_path / "stream")
-    source = StreamedCorpus(folder=str(folder), num_validation=7, num_test=9, num_learned=40)
+    source = from_fields(StreamedCorpus, folder=str(folder), num_validation=7, num_test=9, num_learned=40)
     assert not source.leaks()["test"]["in_train"] and source.leaks()["of_all"] is False
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
-    found_by(StreamedCorpus(folder=str(folder), num_validation=7, num_test=9, num_learned=40), monkeypatch)
+    found_by(from_fields(StreamedCorpus, folder=str(folder), num_validation=7, num_test=9, num_learned=40), monkeypatch)
 
 
 CAN_DROP = [
@@ -164,16 +165,16 @@ def test_every_choice_that_can_leak_can_drop() -> None:
 
 def test_texts_in_words_name_the_field_of_the_texts_that_they_are_made_of(tmp_path: Path) -> None:
     of = table(tmp_path, ["a good film,yes", "a bad film,no"], ["a good film,yes"])
-    assert TextToText(of=of, tokenizer="char").leaks()["drop_field"] == "data.of.drop_shared"
+    assert from_fields(TextToText, of=of, tokenizer="char").leaks()["drop_field"] == "data.of.drop_shared"
 
 
 def table(folder: Path, train: list[str], test: list[str]) -> CsvFiles:
     for name, rows in (("train", train), ("dev", ["some other words,no"]), ("test", test)):
         (folder / f"{name}.csv").write_text("\n".join(["text,label", *rows, ""]), encoding="utf-8")
-    return CsvFiles(path=str(folder), tokenizer="char")
+    return from_fields(CsvFiles, path=str(folder), tokenizer="char")
 
 
-def test_rows_that_differ_in_case_and_white_space_are_found_and_told_apart_from_exact_ones(tmp_path: Path) -> None:
+def test_rows_that_differ_in_case_and_white_space_are_found_and_distinguished_from_exact_ones(tmp_path: Path) -> None:
     source = table(tmp_path, ["A  good film,yes", "a bad film,no", "other,no"], ["a good FILM,yes", "a bad film,no"])
     assert source.leaks()["test"] == {"rows": 2, "in_train": 2, "exactly": 1}
     assert leak_sentence(source.leaks()) == (
@@ -184,30 +185,30 @@ def test_rows_that_differ_in_case_and_white_space_are_found_and_told_apart_from_
 
 def test_pairs_are_found_the_other_way_round() -> None:
     rows = {"train": [("b", "a"), ("c", "d")], "validation": [("x", "y")], "test": [("a", "b"), ("a", "c")]}
-    found = leaks_between(rows, texts_of_row)
-    assert found["test"] == {"rows": 2, "in_train": 1, "exactly": 0} and not found["validation"]["in_train"]
+    result = leaks_between(rows, texts_of_row)
+    assert result["test"] == {"rows": 2, "in_train": 1, "exactly": 0} and not result["validation"]["in_train"]
 
 
 def text_of(generator: np.random.Generator, words: int) -> str:
     return " ".join(f"w{number}" for number in generator.integers(1000, size=words))
 
 
-def test_a_stretch_of_a_long_text_is_found_wherever_it_stands() -> None:
+def test_a_stretch_of_a_long_text_is_found_wherever_it_occurs() -> None:
     generator = np.random.default_rng(0)
     held_out, before, after = (text_of(generator, 2000) for _ in range(3))
     train = f"{before} {held_out[4000:8000].upper()} {after}"
-    found = leaks_between({"train": [train], "validation": [before[:500]], "test": [held_out]}, stretches)
+    result = leaks_between({"train": [train], "validation": [before[:500]], "test": [held_out]}, stretches)
     share = 4000 / len(held_out)
-    assert found["test"]["in_train"] / found["test"]["rows"] == pytest.approx(share, abs=0.12)
-    assert not found["test"]["exactly"], "it stands there in capitals"
-    assert found["validation"]["in_train"] >= found["validation"]["rows"] - 1
+    assert result["test"]["in_train"] / result["test"]["rows"] == pytest.approx(share, abs=0.12)
+    assert not result["test"]["exactly"], "it stands there in capitals"
+    assert result["validation"]["in_train"] >= result["validation"]["rows"] - 1
 
 
 def test_stretches_of_a_script_without_blanks_are_found_too() -> None:
     generator = np.random.default_rng(0)
     held_out, other = ("".join(chr(0x4E00 + n) for n in generator.integers(5000, size=3000)) for _ in range(2))
-    found = leaks_between({"train": [other + held_out[1000:]], "validation": [], "test": [held_out]}, stretches)
-    assert 0.4 < found["test"]["in_train"] / found["test"]["rows"] < 0.9
+    result = leaks_between({"train": [other + held_out[1000:]], "validation": [], "test": [held_out]}, stretches)
+    assert 0.4 < result["test"]["in_train"] / result["test"]["rows"] < 0.9
 
 
 def test_nothing_but_what_is_held_out_is_taken_out_of_a_long_text() -> None:
@@ -225,9 +226,9 @@ def test_drawn_rows_repeat_about_as_often_as_is_expected_of_their_space() -> Non
     draws = {name: [str(number) for number in generator.integers(500, size=size)] for name, size in sizes.items()}
     pieces = lambda row: ((row, row),)  # noqa: E731
     expected = expected_repeats(draws["train"], pieces, {"test": 300})["test"]
-    found = leaks_between({**draws, "validation": []}, pieces)["test"]["in_train"]
-    assert found == pytest.approx(300 * (1 - (1 - 1 / 500) ** 400), rel=0.1)
-    assert expected == pytest.approx(found, rel=0.15)
+    result = leaks_between({**draws, "validation": []}, pieces)["test"]["in_train"]
+    assert result == pytest.approx(300 * (1 - (1 - 1 / 500) ** 400), rel=0.1)
+    assert expected == pytest.approx(result, rel=0.15)
 
 
 def test_what_is_said_of_rows_changes_no_hash_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,12 +240,12 @@ def test_what_is_said_of_rows_changes_no_hash_of_them(tmp_path: Path, monkeypatc
     hashes = []
     for folder, said in (("one", {}), ("two", {"other": 1})):
         monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / folder))
-        source = TextFiles(path=str(tmp_path / "texts"), documents="line", context_length=8)
+        source = from_fields(TextFiles, path=str(tmp_path / "texts"), documents="line", context_length=8)
         make = source.make
         monkeypatch.setattr(source, "make", lambda make=make, said=said: _saying(make(), said))
         hashes.append(source.spec().data_hash)
     assert hashes[0] == hashes[1]
 
 
-def _saying(made: Prepared, said: dict[str, int]) -> Prepared:
+def _saying(made: PreparedContent, said: dict[str, int]) -> PreparedContent:
     return replace(made, facts={**made.facts, "leaks": {**made.facts["leaks"], **said}})

@@ -11,21 +11,20 @@ import pytest
 import torch
 
 from data.small_sources import FEW
-from headtohead.data.batch import IGNORED, Batch
-from headtohead.data.contracts import DataError, DataSource
+from from_fields import from_fields
+from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.data.data_source import DataError, DataSource
 from headtohead.data.generated.associative_recall import AssociativeRecall
 from headtohead.data.generated.dyck import Dyck
-from headtohead.data.generated.grammar_lm import GrammarCorpus
+from headtohead.data.generated.english_grammar import GrammarCorpus
+from headtohead.data.generated.group_problems import ModularAddition, WordProblem
 from headtohead.data.generated.induction import Induction
 from headtohead.data.generated.listops import ListOps
-from headtohead.data.generated.modular_addition import ModularAddition
 from headtohead.data.generated.number_words import NumberWords
-from headtohead.data.generated.rewriting import Copy, Reverse, Sort
-from headtohead.data.generated.selective_copy import SelectiveCopy
 from headtohead.data.generated.sentence_grammar import SentenceGrammar
-from headtohead.data.generated.word_problem import WordProblem
-from headtohead.data.tables.json_files import JsonFiles
-from headtohead.data.text import TextFiles
+from headtohead.data.generated.string_rewriting import Copy, Reverse, SelectiveCopy, Sort
+from headtohead.data.sources.json_files import JsonFiles
+from headtohead.data.sources.text_files import TextFiles
 
 Made = Callable[[], DataSource]
 ROWS: dict[str, Made] = {
@@ -40,14 +39,20 @@ ROWS: dict[str, Made] = {
     "word_problem": partial(WordProblem, **FEW, group="S_3", length=7),
 }
 TEXT: dict[str, Made] = {
-    "grammar_lm": partial(GrammarCorpus, **FEW, context_length=8, packing="stream"),
+    "grammar_lm": partial(from_fields, GrammarCorpus, **FEW, context_length=8, packing="stream"),
 }
 CANNOT: dict[str, tuple[Made, str]] = {
     "modular_addition": (partial(ModularAddition, modulus=13), "as long as they are"),
-    "sentence_grammar": (partial(SentenceGrammar, **FEW), "as long as they are"),
-    "number_words": (partial(NumberWords, num_train=50, num_validation=5, num_test=5), "words that nobody learns"),
+    "sentence_grammar": (partial(from_fields, SentenceGrammar, **FEW), "as long as they are"),
+    "number_words": (
+        partial(from_fields, NumberWords, num_train=50, num_validation=5, num_test=5),
+        "words that nobody learns",
+    ),
     "own_length": (partial(Copy, **FEW, length=6, test_length=9), r"data\.test_length=9"),
-    "apart": (partial(GrammarCorpus, **FEW, context_length=64), r"data\.packing=apart .* use data\.packing=stream"),
+    "apart": (
+        partial(from_fields, GrammarCorpus, **FEW, context_length=64),
+        r"data\.packing=apart .* use data\.packing=stream",
+    ),
     "listops": (partial(ListOps, **FEW, length=48), "hardly any expression"),
 }
 
@@ -85,7 +90,7 @@ def test_targets_of_longer_rows_stand_where_tokens_are(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*ROWS, *TEXT])
-def test_the_same_longer_rows_come_whenever_they_are_asked_for_and_have_a_hash_of_their_own(name: str) -> None:
+def test_the_same_longer_rows_come_whenever_they_are_requested_and_have_a_hash_of_their_own(name: str) -> None:
     make = {**ROWS, **TEXT}[name]
     source = make()
     before = source.spec().data_hash
@@ -115,7 +120,9 @@ def test_text_is_cut_again_into_longer_rows_of_the_same_tokens() -> None:
 def test_a_table_of_texts_is_cut_again_too(tmp_path: Path) -> None:
     file = tmp_path / "texts.jsonl"
     file.write_text("".join(f'{{"text": "the bird number {row} sings"}}\n' for row in range(300)))
-    source = JsonFiles(path=str(file), text_column="text", context_length=8, packing="stream", tokenizer="char")
+    source = from_fields(
+        JsonFiles, path=str(file), text_column="text", context_length=8, packing="stream", tokenizer="char"
+    )
     tokens = whole(source.longer(2)).tokens
     assert tokens is not None and tokens.shape[1] == 17
 
@@ -123,7 +130,7 @@ def test_a_table_of_texts_is_cut_again_too(tmp_path: Path) -> None:
 def test_long_documents_may_be_read_apart(tmp_path: Path) -> None:
     file = tmp_path / "long.txt"
     file.write_text("a line of a long text\n" * 200)
-    source = TextFiles(path=str(file), context_length=16, validation_share=0.2, test_share=0.2)
+    source = from_fields(TextFiles, path=str(file), context_length=16, validation_share=0.2, test_share=0.2)
     tokens = whole(source.longer(4)).tokens
     assert tokens is not None and tokens.shape[1] == 65
 

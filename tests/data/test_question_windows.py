@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from data.small_texts import GivenSamples
-from headtohead.data.batch import Batch
-from headtohead.data.questions import Question, QuestionForm
+from headtohead.data.batches.batch import Batch
+from headtohead.data.row_formats.questions import Question, QuestionFormat
 from headtohead.data.tokenizers import EOS, TokenizerName
 
 CONTEXT = "Zoë met Ann in Köln, Ann met Zoë in Rome; then “both” of them went home to naïve 東京 and stayed for good."
@@ -25,7 +25,7 @@ def source_of(
     tokenizer: TokenizerName = "bpe",
     samples: list[Question] = QUESTIONS,
 ) -> GivenSamples:
-    return GivenSamples(QuestionForm(max_length, stride), samples, tokenizer=tokenizer)
+    return GivenSamples(QuestionFormat(max_length, stride), samples, tokenizer=tokenizer)
 
 
 def batch_of(source: GivenSamples) -> Batch:
@@ -40,10 +40,10 @@ def test_windows_fit_begin_a_stride_apart_and_leave_nothing_out(
 ) -> None:
     source = source_of(max_length, stride, tokenizer)
     batch = batch_of(source)
-    assert batch.asked is not None and batch.tokens is not None and batch.valid is not None
+    assert batch.questions is not None and batch.tokens is not None and batch.valid is not None
     begins: dict[int, list[int]] = {}
     texts: dict[int, list[tuple[int, int]]] = {}
-    for asked, tokens, valid in zip(batch.asked, batch.tokens, batch.valid, strict=True):
+    for asked, tokens, valid in zip(batch.questions, batch.tokens, batch.valid, strict=True):
         length = int(valid.sum())
         assert (max_length is None or length <= max_length) and tokens[length - 1] == EOS
         assert len(asked.edges) == length - 1 - asked.first + 1 and tokens[asked.first - 1] == EOS
@@ -71,31 +71,31 @@ def test_target_is_the_answer_where_a_window_holds_all_of_it_and_the_last_token_
     tokenizer: TokenizerName, max_length: int | None
 ) -> None:
     batch = batch_of(source_of(max_length, 5, tokenizer) if max_length else source_of(None, None, tokenizer))
-    assert batch.asked is not None and batch.targets is not None and batch.valid is not None
-    found = set()
-    for asked, (first, last), valid in zip(batch.asked, batch.targets.tolist(), batch.valid, strict=True):
+    assert batch.questions is not None and batch.targets is not None and batch.valid is not None
+    result = set()
+    for asked, (first, last), valid in zip(batch.questions, batch.targets.tolist(), batch.valid, strict=True):
         answer = QUESTIONS[asked.number].answer
         end = int(valid.sum()) - 1
         begin, shown = int(asked.edges[0]), asked.context[int(asked.edges[0]) : int(asked.edges[-1])]
-        place = -1 if answer is None else asked.context.find(answer)
-        is_whole = answer is not None and place >= begin and place + len(answer) <= begin + len(shown)
+        index = -1 if answer is None else asked.context.find(answer)
+        is_whole = answer is not None and index >= begin and index + len(answer) <= begin + len(shown)
         if (first, last) == (end, end):
             # A token that holds the answer's first sign may begin before the window does.
             assert not is_whole or asked.text(asked.first, end - 1) != asked.context
-            assert not is_whole or place == begin or tokenizer == "byte"
+            assert not is_whole or index == begin or tokenizer == "byte"
         else:
             assert answer is not None and answer in asked.text(first, last) and is_whole
-            found.add(asked.number)
-    assert found == {number for number, question in enumerate(QUESTIONS) if question.answer is not None}
+            result.add(asked.number)
+    assert result == {number for number, question in enumerate(QUESTIONS) if question.answer is not None}
 
 
 @pytest.mark.parametrize("tokenizer", ["char", "byte", "bpe"])
-def test_text_between_two_places_is_the_contexts_own(tokenizer: TokenizerName) -> None:
-    """Whole letters even where a token is a byte: what several tokens share belongs to the first."""
+def test_text_between_two_positions_is_the_contexts_own(tokenizer: TokenizerName) -> None:
+    """Letters are whole even where a token is a byte: what several tokens share belongs to the first."""
     source = source_of(50, 9, tokenizer)
     batch = batch_of(source)
-    assert batch.asked is not None and batch.valid is not None
-    for asked, valid in zip(batch.asked, batch.valid, strict=True):
+    assert batch.questions is not None and batch.valid is not None
+    for asked, valid in zip(batch.questions, batch.valid, strict=True):
         end = int(valid.sum()) - 1
         pieces = [asked.context[a:b] for a, b in pairwise(asked.edges)]
         assert "".join(pieces) == asked.context[int(asked.edges[0]) : int(asked.edges[-1])]
@@ -106,16 +106,16 @@ def test_text_between_two_places_is_the_contexts_own(tokenizer: TokenizerName) -
 
 def test_ids_and_all_answers_come_with_each_window() -> None:
     batch = batch_of(source_of(24))
-    assert batch.asked is not None
-    assert [asked.number for asked in batch.asked] == sorted(asked.number for asked in batch.asked)
-    assert len(batch.asked) > len(QUESTIONS) and {asked.id for asked in batch.asked} == {*"01234", "named"}
-    assert batch.asked[-1].answers == ("a cat", "cat") and batch.asked[0].answers == ("Ann",)
-    assert all(asked.answers == () for asked in batch.asked if asked.number == 4)
+    assert batch.questions is not None
+    assert [asked.number for asked in batch.questions] == sorted(asked.number for asked in batch.questions)
+    assert len(batch.questions) > len(QUESTIONS) and {asked.id for asked in batch.questions} == {*"01234", "named"}
+    assert batch.questions[-1].answers == ("a cat", "cat") and batch.questions[0].answers == ("Ann",)
+    assert all(asked.answers == () for asked in batch.questions if asked.number == 4)
 
 
 def test_long_question_leaves_half_of_the_row_to_its_context() -> None:
     batch = batch_of(source_of(32, None, "char", [Question("why " * 40, CONTEXT, "Ann")]))
-    assert batch.asked is not None and {asked.first for asked in batch.asked} == {(32 - 3) // 2 + 2}
+    assert batch.questions is not None and {asked.first for asked in batch.questions} == {(32 - 3) // 2 + 2}
 
 
 def test_data_with_an_unanswerable_question_says_so_and_its_hash_knows_the_answers() -> None:

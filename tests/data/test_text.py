@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headtohead.data.contracts import SPLIT_NAMES, DataError
-from headtohead.data.text import TextFiles
+from from_fields import from_fields
+from headtohead.data.data_source import SPLIT_NAMES, DataError
+from headtohead.data.sources.text_files import TextFiles
 
 
 def lines(number: int, start: int = 0) -> str:
@@ -18,7 +19,7 @@ def lines(number: int, start: int = 0) -> str:
 
 
 def source_of(path: Path, **chosen: Any) -> TextFiles:
-    return TextFiles(path=str(path), context_length=8, **chosen)
+    return from_fields(TextFiles, path=str(path), context_length=8, **chosen)
 
 
 def test_one_file_is_cut_in_three_at_line_ends(tmp_path: Path) -> None:
@@ -109,14 +110,14 @@ def test_missing_path_is_refused() -> None:
 
 
 def test_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    said = refusal(lambda: source_of(tmp_path / "nowhere.txt"))
-    assert f"data.path={tmp_path / 'nowhere.txt'} does not exist" in said and "correct the path" in said
+    message = refusal(lambda: source_of(tmp_path / "nowhere.txt"))
+    assert f"data.path={tmp_path / 'nowhere.txt'} does not exist" in message and "correct the path" in message
 
 
 def test_folder_without_text_is_named_with_its_pattern(tmp_path: Path) -> None:
     (tmp_path / "image.png").write_bytes(b"\x89PNG")
-    said = refusal(lambda: source_of(tmp_path))
-    assert said == (f"data.path={tmp_path} is a folder without files of data.pattern=**/*.txt: correct one of them.")
+    message = refusal(lambda: source_of(tmp_path))
+    assert message == (f"data.path={tmp_path} is a folder without files of data.pattern=**/*.txt: correct one of them.")
 
 
 @pytest.mark.parametrize("content", ["", " \n\n\t\n"])
@@ -132,22 +133,24 @@ def test_empty_file_is_refused(tmp_path: Path, content: str, documents: str) -> 
 def test_text_too_short_for_three_splits_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "word.txt"
     path.write_text("hello")
-    said = refusal(lambda: source_of(path))
-    assert f"data.path={path} leaves the" in said and "split empty, having 5 characters in 1 documents" in said
+    message = refusal(lambda: source_of(path))
+    assert f"data.path={path} leaves the" in message and "split empty, having 5 characters in 1 documents" in message
 
 
 def test_text_too_short_for_one_row_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "short.txt"
     path.write_text(lines(40), encoding="utf-8")
-    said = refusal(lambda: TextFiles(path=str(path), context_length=100))
-    assert "test split of data=text has" in said and "give more text or a smaller context_length" in said
+    message = refusal(lambda: from_fields(TextFiles, path=str(path), context_length=100))
+    assert "test split of data=text has" in message and "give more text or a smaller context_length" in message
 
 
-def test_bytes_that_are_no_text_are_named_with_their_place(tmp_path: Path) -> None:
+def test_bytes_that_are_no_text_are_named_with_their_position(tmp_path: Path) -> None:
     path = tmp_path / "binary.txt"
     path.write_bytes(b"fine so far \xff\xfe\x00")
-    said = refusal(lambda: source_of(path))
-    assert f"{path} is not text in data.encoding=utf-8 (byte 12 is 0xff)" in said and "data.encoding=latin-1" in said
+    message = refusal(lambda: source_of(path))
+    assert (
+        f"{path} is not text in data.encoding=utf-8 (byte 12 is 0xff)" in message and "data.encoding=latin-1" in message
+    )
 
 
 def test_unknown_encoding_is_refused(tmp_path: Path) -> None:

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headtohead.data.contracts import DataError, DataSource
-from headtohead.data.generated.grammar_lm import GrammarCorpus
+from from_fields import from_fields
+from headtohead.data.data_source import DataError, DataSource
+from headtohead.data.generated.english_grammar import GrammarCorpus
 from headtohead.data.generated.pair_grammar import PairGrammar
 from headtohead.data.generated.qa_grammar import QaGrammar
 from headtohead.data.generated.sentence_grammar import SentenceGrammar
 from headtohead.data.generated.tagging_grammar import TaggingGrammar
-from headtohead.data.hub.tables import HubTables
-from headtohead.data.tables.csv_files import CsvFiles
-from headtohead.data.tables.json_files import JsonFiles
-from headtohead.data.text_to_text import TextToText
+from headtohead.data.sources.csv_files import CsvFiles
+from headtohead.data.sources.hub.hub_tables import HubTables
+from headtohead.data.sources.json_files import JsonFiles
+from headtohead.data.sources.text_to_text import TextToText
 
 FEW = {"num_train": 120, "num_validation": 20, "num_test": 20}
 
@@ -36,12 +37,12 @@ def table(folder: Path, rows: list[dict[str, Any]]) -> str:
 
 
 def test_a_label_is_written_by_its_name_or_the_word_given_for_it() -> None:
-    inner = SentenceGrammar(**FEW)
+    inner = from_fields(SentenceGrammar, **FEW)
     samples = inner.samples()["test"]
-    assert pairs(TextToText(of=inner)) == [
+    assert pairs(from_fields(TextToText, of=inner)) == [
         (f"classify: {text}", ("negative", "positive")[int(label)]) for text, label in samples
     ]
-    source = TextToText(of=inner, template="{text} It was", label_words=["bad", "good"])
+    source = from_fields(TextToText, of=inner, template="{text} It was", label_words=["bad", "good"])
     assert pairs(source) == [(f"{text} It was", ("bad", "good")[int(label)]) for text, label in samples]
     labels = [int(label) for _, label in inner.samples()["train"]]
     shares = sorted((labels.count(0) / len(labels), labels.count(1) / len(labels)), reverse=True)
@@ -51,18 +52,20 @@ def test_a_label_is_written_by_its_name_or_the_word_given_for_it() -> None:
 
 
 def test_two_texts_stand_in_one() -> None:
-    inner = PairGrammar(**FEW)
+    inner = from_fields(PairGrammar, **FEW)
     first, second, label = inner.samples()["test"][0]
-    read, written = pairs(TextToText(of=inner))[0]
+    read, written = pairs(from_fields(TextToText, of=inner))[0]
     assert read == f"classify: first: {first} second: {second}"
     assert written == label
 
 
 def test_tags_are_written_as_entities() -> None:
-    inner = TaggingGrammar(**FEW)
-    spec = TextToText(of=inner).spec()
+    inner = from_fields(TaggingGrammar, **FEW)
+    spec = from_fields(TextToText, of=inner).spec()
     assert spec.written_as == "entities"
-    for (read, written), (words, tags) in zip(pairs(TextToText(of=inner)), inner.samples()["test"], strict=True):
+    for (read, written), (words, tags) in zip(
+        pairs(from_fields(TextToText, of=inner)), inner.samples()["test"], strict=True
+    ):
         assert read == f"tag: {' '.join(words)}"
         said = [] if written == "none" else [part.split(": ") for part in written.split(" ; ")]
         assert [kind for kind, _ in said] == [str(tag)[2:] for tag in tags if str(tag).startswith("B-")]
@@ -71,28 +74,28 @@ def test_tags_are_written_as_entities() -> None:
 
 
 def test_an_answer_is_written_out() -> None:
-    inner = QaGrammar(**FEW)
+    inner = from_fields(QaGrammar, **FEW)
     expected = [(f"question: {one.question} context: {one.context}", one.answer) for one in inner.samples()["test"]]
-    assert pairs(TextToText(of=inner)) == expected
-    assert TextToText(of=inner).spec().written_as == "answer"
+    assert pairs(from_fields(TextToText, of=inner)) == expected
+    assert from_fields(TextToText, of=inner).spec().written_as == "answer"
 
 
 def test_files_of_ones_own_are_put_in_words(tmp_path: Path) -> None:
     path = tmp_path / "reviews.csv"
     path.write_text("text,label\n" + "".join(f"film {row},{('bad', 'fine')[row % 2]}\n" for row in range(60)))
-    found = pairs(TextToText(of=CsvFiles(path=str(path))), "train")
-    assert all(written == ("bad", "fine")[int(read.split()[-1]) % 2] for read, written in found) and len(found) == 54
+    result = pairs(from_fields(TextToText, of=from_fields(CsvFiles, path=str(path))), "train")
+    assert all(written == ("bad", "fine")[int(read.split()[-1]) % 2] for read, written in result) and len(result) == 54
 
 
-def test_questions_of_files_that_are_not_answered_are_said_to_be_so(tmp_path: Path) -> None:
+def test_questions_of_files_that_are_not_answered_are_declared_to_be_so(tmp_path: Path) -> None:
     answered = {"text": ["Oslo"], "answer_start": [0]}
     rows = [
         {"id": str(row), "question": f"where {row} ?", "context": f"Oslo is {row} .", "answers": answers}
         for row, answers in enumerate([answered, {"text": [], "answer_start": []}] * 30)
     ]
-    found = pairs(TextToText(of=JsonFiles(path=table(tmp_path, rows))), "train")
-    assert {written for _, written in found} == {"Oslo", "unanswerable"}
-    assert all((written == "Oslo") == (int(read.split()[2]) % 2 == 0) for read, written in found)
+    result = pairs(from_fields(TextToText, of=from_fields(JsonFiles, path=table(tmp_path, rows))), "train")
+    assert {written for _, written in result} == {"Oslo", "unanswerable"}
+    assert all((written == "Oslo") == (int(read.split()[2]) % 2 == 0) for read, written in result)
 
 
 def test_a_published_set_is_put_in_words_by_the_names_of_its_classes(tmp_path: Path) -> None:
@@ -105,12 +108,12 @@ def test_a_published_set_is_put_in_words_by_the_names_of_its_classes(tmp_path: P
     for split in ("train", "validation", "test"):
         rows = [{"sentence": f"{split} {row}", "label": row % 2} for row in range(20)]
         write_parquet(tmp_path / f"data/{split}-00000-of-00001.parquet", rows, features)
-    found = pairs(TextToText(of=HubTables(folder=str(tmp_path))))
-    assert found == [(f"classify: test {row}", ("sad", "glad")[row % 2]) for row in range(20)]
+    result = pairs(from_fields(TextToText, of=from_fields(HubTables, folder=str(tmp_path))))
+    assert result == [(f"classify: test {row}", ("sad", "glad")[row % 2]) for row in range(20)]
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "expected"),
     [
         ({"template": "{sentence}"}, r"data\.template='\{sentence\}' must name \{text\}, and nothing else"),
         ({"template": "read this"}, r"must name \{text\}"),
@@ -119,18 +122,18 @@ def test_a_published_set_is_put_in_words_by_the_names_of_its_classes(tmp_path: P
         ({"label_words": ["yes", " yes"]}, r"no two may be alike"),
     ],
 )
-def test_templates_and_words_that_do_not_fit_are_refused(changes: dict[str, Any], told: str) -> None:
-    with pytest.raises(DataError, match=told):
-        TextToText(of=SentenceGrammar(**FEW), **changes).prepare()
+def test_templates_and_words_that_do_not_fit_are_refused(changes: dict[str, Any], expected: str) -> None:
+    with pytest.raises(DataError, match=expected):
+        from_fields(TextToText, of=from_fields(SentenceGrammar, **FEW), **changes).prepare()
 
 
 def test_data_that_is_not_put_in_words_is_refused() -> None:
     with pytest.raises(DataError, match=r"data\.of=null is no source of texts"):
-        TextToText()
+        from_fields(TextToText)
     with pytest.raises(DataError, match=r"data\.of is of kind language, which is not put in words"):
-        TextToText(of=GrammarCorpus(**FEW, context_length=16)).prepare()
+        from_fields(TextToText, of=from_fields(GrammarCorpus, **FEW, context_length=16)).prepare()
     with pytest.raises(DataError, match=r"data\.label_words=\['a', 'b'\] has no meaning for tagged_text"):
-        TextToText(of=TaggingGrammar(**FEW), label_words=["a", "b"]).prepare()
+        from_fields(TextToText, of=from_fields(TaggingGrammar, **FEW), label_words=["a", "b"]).prepare()
 
 
 def test_tags_that_do_not_say_where_an_entity_begins_are_refused(tmp_path: Path) -> None:
@@ -138,4 +141,4 @@ def test_tags_that_do_not_say_where_an_entity_begins_are_refused(tmp_path: Path)
     with pytest.raises(
         DataError, match=r"tag 'PRON', which does not say where an entity begins.*data\.of\.class_names"
     ):
-        TextToText(of=JsonFiles(path=table(tmp_path, rows))).prepare()
+        from_fields(TextToText, of=from_fields(JsonFiles, path=table(tmp_path, rows))).prepare()

@@ -1,4 +1,4 @@
-"""What holds for every kind of tokenizer and every text: nothing is lost but what is said to be lost."""
+"""These laws hold for every kind of tokenizer and every text: nothing is lost but what is documented to be lost."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from strange_texts import strange_texts
 
-from headtohead.data.contracts import DataError
+from data.strange_texts import strange_texts
+from headtohead.data.data_source import DataError
 from headtohead.data.tokenizers import (
     UNK,
     Tokenizer,
     TokenizerName,
-    given_tokenizer,
     learned_tokenizer,
-    learning,
+    named_tokenizer,
+    tokenizer_cache,
     train_tokenizer,
 )
-from headtohead.tracking.store import RunFolder
+from headtohead.records.store import RunFolder
 
 ENGLISH = [
     f"The {who} {does} the {what}, and then the {what} {does} it again; {number} times."
@@ -68,7 +68,7 @@ def test_pieces_of_exact_kinds_are_the_bytes_of_the_text(kind: TokenizerName) ->
 
 
 def small(text: str) -> str:
-    """Without what WordPiece is said to lose: capitals, accents, blanks."""
+    """Return the text without what WordPiece is documented to lose: capitals, accents, blanks."""
     kept = (sign for sign in unicodedata.normalize("NFD", text) if unicodedata.category(sign) != "Mn")
     return "".join("".join(kept).lower().split())
 
@@ -96,8 +96,8 @@ def test_word_with_a_letter_that_was_not_learned_is_unknown_as_a_whole() -> None
 
 
 def pieces_by_hand(words: Counter[str]) -> list[str]:
-    """Letters at the beginning of words, then those within, then what merging the most frequent pair makes, one after
-    another; of pairs as frequent the one that is older."""
+    """Return letters at the beginning of words, then those within, then the results of merging the most frequent pair,
+    one after another; among equally frequent pairs the older one."""
     letters = sorted({letter for word in words for letter in word})
     pieces = [*letters, *(f"##{letter}" for letter in letters)]
     spelt = {word: [word[0], *(f"##{letter}" for letter in word[1:])] for word in words}
@@ -111,11 +111,11 @@ def pieces_by_hand(words: Counter[str]) -> list[str]:
         first, second = min(counts, key=lambda pair: (-counts[pair], pieces.index(pair[0]), pieces.index(pair[1])))
         pieces.append(first + second[2:])
         for own in spelt.values():
-            place = 0
-            while place < len(own) - 1:
-                if (own[place], own[place + 1]) == (first, second):
-                    own[place : place + 2] = [pieces[-1]]
-                place += 1
+            index = 0
+            while index < len(own) - 1:
+                if (own[index], own[index + 1]) == (first, second):
+                    own[index : index + 2] = [pieces[-1]]
+                index += 1
 
 
 def test_wordpiece_merges_the_most_frequent_pairs_first() -> None:
@@ -154,7 +154,7 @@ def test_what_was_learned_from_a_text_is_kept_under_its_content(
     first = learned_tokenizer(kind, ENGLISH, size)
     others = [learned_tokenizer(kind, ENGLISH, size - 10), learned_tokenizer(kind, ENGLISH[:3], size)]
     assert first == learned_tokenizer(kind, ENGLISH, size) and first not in others
-    monkeypatch.setattr(learning, "train_tokenizer", None)
+    monkeypatch.setattr(tokenizer_cache, "train_tokenizer", None)
     assert learned_tokenizer(kind, list(ENGLISH), size) == first
     with pytest.raises(TypeError):
         learned_tokenizer(kind, [*ENGLISH, "more"], size)
@@ -175,7 +175,8 @@ def test_blanks_before_a_word_belong_to_it_and_the_last_ones_to_the_end() -> Non
 
 
 def bert_like(folder: Path) -> Path:
-    """As `save_pretrained` of a BERT writes it: a post-processor that adds [CLS] and [SEP], and names in a file."""
+    """Write what `save_pretrained` of a BERT writes: a post-processor that adds [CLS] and [SEP], and names in a
+    file."""
     from tokenizers import Tokenizer as Library
     from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
@@ -192,8 +193,8 @@ def bert_like(folder: Path) -> Path:
 
 def test_any_tokenizer_json_is_read_by_its_path_or_its_folder(tmp_path: Path) -> None:
     folder = bert_like(tmp_path / "bert")
-    for place in (folder, folder / "tokenizer.json"):
-        tokenizer = given_tokenizer(str(place))
+    for path in (folder, folder / "tokenizer.json"):
+        tokenizer = named_tokenizer(str(path))
         assert tokenizer.encode(["The cats sat."]).values.tolist() == [5, 6, 8, 7, 9]
         special = tokenizer.special
         assert (special.pad, special.bos, special.eos, special.mask, special.unk) == (0, 2, 3, 4, 1)
@@ -202,8 +203,8 @@ def test_any_tokenizer_json_is_read_by_its_path_or_its_folder(tmp_path: Path) ->
 @pytest.mark.parametrize("kind", ["char", "byte", "bpe", "unigram", "wordpiece"])
 def test_a_runs_tokenizer_is_read_by_its_path_or_the_runs_folder(tmp_path: Path, kind: TokenizerName) -> None:
     RunFolder(tmp_path).write_tokenizer(learned(kind).to_dict())
-    for place in (tmp_path, tmp_path / "tokenizer.json"):
-        tokenizer = given_tokenizer(str(place))
+    for path in (tmp_path, tmp_path / "tokenizer.json"):
+        tokenizer = named_tokenizer(str(path))
         assert tokenizer.digest == learned(kind).digest
         for text in ENGLISH[:4]:
             assert tokenizer.encode_one(text) == learned(kind).encode_one(text)
@@ -214,7 +215,7 @@ def test_names_in_files_beside_it_come_before_usual_ones(tmp_path: Path) -> None
     (folder / "tokenizer_config.json").write_text(
         json.dumps({"eos_token": "[PAD]", "bos_token": {"content": "[MASK]"}})
     )
-    special = given_tokenizer(str(folder)).special
+    special = named_tokenizer(str(folder)).special
     assert (special.eos, special.bos) == (0, 4)
 
 
@@ -232,7 +233,7 @@ def test_what_is_no_tokenizer_is_refused(tmp_path: Path, name: str, content: str
     if content is not None:
         (tmp_path / name).write_text(content)
     with pytest.raises(DataError, match=f"data.tokenizer={re.escape(str(tmp_path / name))}.*{message}"):
-        given_tokenizer(str(tmp_path / name))
+        named_tokenizer(str(tmp_path / name))
 
 
 def test_a_tokenizer_without_an_end_is_refused(tmp_path: Path) -> None:
@@ -241,7 +242,7 @@ def test_a_tokenizer_without_an_end_is_refused(tmp_path: Path) -> None:
 
     Library(models.WordLevel({"a": 0, "b": 1}, unk_token="a")).save(str(tmp_path / "tokenizer.json"))
     with pytest.raises(DataError, match="names no token that starts or ends a text: add eos_token"):
-        given_tokenizer(str(tmp_path))
+        named_tokenizer(str(tmp_path))
 
 
 def test_a_hub_tokenizer_that_is_not_here_is_refused_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +251,7 @@ def test_a_hub_tokenizer_that_is_not_here_is_refused_offline(tmp_path: Path, mon
     with pytest.raises(
         DataError, match=r"data.tokenizer=hf:someone/words is not in .* cannot be reached: connect once"
     ):
-        given_tokenizer("hf:someone/words")
+        named_tokenizer("hf:someone/words")
 
 
 def test_a_hub_tokenizer_that_was_fetched_before_needs_no_network(
@@ -264,5 +265,5 @@ def test_a_hub_tokenizer_that_was_fetched_before_needs_no_network(
     bert_like(repository / "snapshots" / commit)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    local = given_tokenizer(str(repository / "snapshots" / commit))
-    assert given_tokenizer("hf:someone/words") == given_tokenizer(f"hf:someone/words@{commit}") == local
+    local = named_tokenizer(str(repository / "snapshots" / commit))
+    assert named_tokenizer("hf:someone/words") == named_tokenizer(f"hf:someone/words@{commit}") == local

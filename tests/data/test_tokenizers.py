@@ -8,8 +8,9 @@ import sys
 import numpy as np
 import pytest
 
-from headtohead.data.contracts import DataError
-from headtohead.data.tokenizers import EOS, MASK, PAD, UNK, Tokenizer, TokenizerName, cutting, framed, train_tokenizer
+from headtohead.data.data_source import DataError
+from headtohead.data.tokenizers import EOS, MASK, PAD, UNK, Tokenizer, TokenizerName, framed, train_tokenizer
+from headtohead.data.tokenizers import tokenizer as text_chunks
 from headtohead.data.tokenizers import tokenizer as tokenizer_module
 
 TEXTS = ["the cat sat.\n", "", "naïve café – 日本語 🙂\t!", "  two  spaces\n\n\nlines "]
@@ -69,7 +70,7 @@ def test_bytes_are_shifted_past_the_special_tokens() -> None:
     assert tokenizer.vocab_size == 261 and tokenizer.encode(["A\x00"]).values.tolist() == [70, 5]
 
 
-def test_pairs_are_merged_by_frequency_up_to_the_size_asked_for() -> None:
+def test_pairs_are_merged_by_frequency_up_to_the_size_requested() -> None:
     texts = ["ab ab ab ab xy xy"] * 3
     assert trained("bpe", texts, 262).pieces[-1] == b"ab"
     assert trained("bpe", texts, 263).vocab_size == 263
@@ -80,14 +81,14 @@ def test_long_text_is_encoded_as_in_one_piece(monkeypatch: pytest.MonkeyPatch) -
     text = "".join(f"line {number}, again and again.\n" for number in range(300))
     tokenizer = trained("bpe", [text], 300)
     whole = tokenizer.encode([text]).values
-    monkeypatch.setattr(cutting, "_PIECE", 100)
+    monkeypatch.setattr(text_chunks, "_PIECE", 100)
     monkeypatch.setattr(tokenizer_module, "_PIECES_AT_ONCE", 7)
     pieces = tokenizer.encode([text, "", text])
     assert np.array_equal(pieces[0], whole) and np.array_equal(pieces[2], whole) and len(pieces[1]) == 0
 
 
 def test_long_line_is_encoded_completely(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cutting, "_PIECE", 16)
+    monkeypatch.setattr(text_chunks, "_PIECE", 16)
     text = "no end of line " * 20
     assert trained("bpe").decode(trained("bpe").encode([text]).values.tolist()) == text
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import headtohead as h2h
-from headtohead.building.build import build_data
-from headtohead.data.contracts import DataError
+from headtohead.config.origins.from_weights import build_data
+from headtohead.data.data_source import DataError
 from published_sets.writing_tasks import SETS, SIZES, pair_of, starts
 
 
@@ -44,14 +44,14 @@ def test_multi30k_goes_either_way(tmp_path: Path) -> None:
 
 def test_languages_of_nested_translations_are_chosen_by_their_columns(tmp_path: Path) -> None:
     assert pairs("wmt14", tmp_path / "wmt") == [(english, german) for german, english in written()]
-    found = pairs(
+    result = pairs(
         "wmt14",
         tmp_path / "wmt",
         "data.subset=cs-en",
         "data.source_column=translation.cs",
         "data.target_column=translation.en",
     )
-    assert found == written()
+    assert result == written()
     shares = [pairs("opus_books", tmp_path / "opus", split=split) for split in ("train", "validation", "test")]
     assert sorted(pair for share in shares for pair in share) == sorted(written("train"))
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from damage import snapshot
-from workplace import build
 
-from doors import DOORS
+from doors.damage import restore, snapshot
+from doors.doors import DOORS
+from doors.workplace import build
 from headtohead.cli import main
 
 Files = dict[Path, bytes]
@@ -18,7 +18,7 @@ Files = dict[Path, bytes]
 
 @pytest.fixture(scope="session")
 def workplace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Files]]:
-    """Where it is and what is in it; caches of data lie beside it, and are filled, so that a case is quick."""
+    """Return the workplace and its files; caches of data lie beside it, and are filled, so that a case is quick."""
     folder, before = tmp_path_factory.mktemp("doors") / "work", Path.cwd()
     folder.mkdir()
     with pytest.MonkeyPatch.context() as patch:
@@ -37,7 +37,8 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, 
 
 @pytest.fixture
 def inside(workplace: tuple[Path, Files], monkeypatch: pytest.MonkeyPatch) -> Files:
-    """What belongs into the working folder, which this test is in."""
+    """Return the files of the working folder, in which this test runs, as they were before any other test."""
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(workplace[0].parent / "cache"))
     monkeypatch.chdir(workplace[0])
+    restore(workplace[1])
     return workplace[1]

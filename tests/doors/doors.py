@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workplace import OTHER, RUN, SMALL, STUDY_FOLDER
+from doors.workplace import OTHER, PICTURES, RUN, SMALL, STUDY_FOLDER, VISION
 
 _RECORD, _CONFIG, _BEST = f"{RUN}/record.json", f"{RUN}/config.yaml", f"{RUN}/checkpoints/best.ckpt"
 _LAST, _TOKENIZER, _METRICS = f"{RUN}/checkpoints/last.ckpt", f"{RUN}/tokenizer.json", f"{RUN}/metrics.csv"
@@ -13,6 +13,14 @@ _NORM = "conf/model/norm/ours.yaml"
 _REGISTRATION = f"{STUDY_FOLDER}/registrations/*.json"
 _RECORDS = f"{STUDY_FOLDER}/runs/*/record.json"
 _OURS = ("--config-dir", "conf", "model/norm=ours")
+_HUB = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+_WANDB = f"{RUN}/wandb/*/run-abc.wandb"
+_BOOK = ("book.txt",)
+_PUBLISHED = ("published/README.md", "published/data/*.parquet")
+_PUBLISHED_PICTURES = ("pictured/README.md", "pictured/data/*.parquet")
+_PICTURED = ("inspect", *PICTURES[:2], *PICTURES[4:])
+_STREAMED = ("data.num_validation=4", "data.num_test=4", "data.num_learned=8", "data.lanes=1", "data.context_length=8")
+_TRANSLATED = ("inspect", "task=seq2seq", "model=encoder_decoder", *SMALL[3:6])
 _CLASSES = ("task=classification", "model=encoder_only", *SMALL[3:6])
 
 
@@ -33,7 +41,7 @@ DOORS: dict[str, tuple[Door, ...]] = {
         Door(("train", f"resume_from={RUN}", "trainer.max_steps=2"), (_RECORD, _LAST)),
         Door(
             ("train", f"resume_from={RUN}", "trainer.max_steps=3", "output_dir=new"),
-            (_RECORD, _LAST, _BEST, _METRICS, _TOKENIZER, _CONFIG),
+            (_RECORD, _LAST, _BEST, _METRICS, _TOKENIZER, _CONFIG, f"{RUN}/signatures.json"),
         ),
         Door(("train", "--from-run", RUN, "--cfg", "job"), (_CONFIG,)),
         Door(("train", "--from-run", _RECORD, "--cfg", "job"), (_RECORD,)),
@@ -42,6 +50,10 @@ DOORS: dict[str, tuple[Door, ...]] = {
             (_RECORD, _BEST, _TOKENIZER, _CONFIG),
         ),
         _composed("train"),
+        Door(
+            ("train", *SMALL[:3], *SMALL[8:], "init_from=hf:hub", "trainer.max_steps=0", "output_dir=new"),
+            tuple(f"hub/{name}" for name in _HUB),
+        ),
     ),
     "study": (
         Door(("study", "asked", "--config-dir", "conf", "--plan"), ("conf/study/asked.yaml", _REGISTRATION, _RECORDS)),
@@ -50,7 +62,10 @@ DOORS: dict[str, tuple[Door, ...]] = {
             (_REGISTRATION, f"{STUDY_FOLDER}/runs/*/metrics.csv", f"{STUDY_FOLDER}/verdict.json"),
         ),
     ),
-    "sweep": (Door(("sweep", "sweep.yaml", "--plan"), ("sweep.yaml",)),),
+    "sweep": (
+        Door(("sweep", "sweep.yaml", "--plan"), ("sweep.yaml",)),
+        Door(("sweep", "sweep.yaml", "--config-dir", "conf", "--plan", *_OURS[2:]), ("sweep.yaml", _NORM)),
+    ),
     "inspect": (
         Door(("inspect", *_CLASSES, "data=csv", "data.path=data.csv"), ("data.csv",)),
         Door(("inspect", *_CLASSES, "data=json", "data.path=data.jsonl"), ("data.jsonl",)),
@@ -62,22 +77,46 @@ DOORS: dict[str, tuple[Door, ...]] = {
             ("inspect", "data=text", "data.path=book.txt", "data.context_length=8", f"data.tokenizer={_TOKENIZER}"),
             (_TOKENIZER,),
         ),
+        Door(("inspect", *PICTURES), ("images/*/*.png",)),
+        Door(("inspect", *SMALL, *_OURS), (_NORM,)),
+        Door(
+            (*_TRANSLATED, "data=parallel_text", "data.path=pairs", "data.source=de", "data.target=en"),
+            ("pairs/train.de", "pairs/train.en"),
+        ),
+        Door(
+            ("inspect", "task=masked_lm_next_sentence", *_CLASSES[1:], "data=next_sentence", "data.path=book.txt"),
+            _BOOK,
+        ),
+        Door(("inspect", *_CLASSES, "data=hub", "data.folder=published"), _PUBLISHED),
+        Door(("inspect", "data=hub_corpus", "data.folder=published", "data.context_length=8"), _PUBLISHED),
+        *(
+            Door((*_PICTURED[:3], f"data={name}", "data.folder=pictured", *_PICTURED[3:]), _PUBLISHED_PICTURES)
+            for name in ("hub_images", "stream_images")
+        ),
+        Door(("inspect", "data=stream", "data.folder=published", *_STREAMED), _PUBLISHED),
         Door(
             (
                 "inspect",
-                "task=image_classification",
-                "model=vision_transformer",
-                "data=image_folder",
-                "data.path=images",
-                "data.image_size=8",
-                "model.patch_size=4",
+                *_CLASSES,
+                "data=csv",
+                "data.path=data.csv",
+                "augmentation=synonyms",
+                "augmentation.steps.synonyms.path=synonyms.tsv",
             ),
-            ("images/*/*.png",),
+            ("synonyms.tsv",),
         ),
-        Door(("inspect", *SMALL, *_OURS), (_NORM,)),
+        Door(("inspect", *SMALL[:3], "init_from=hf:hub"), tuple(f"hub/{name}" for name in _HUB)),
+        Door(
+            ("inspect", *SMALL[:3], "init_from=hf:hub-in-parts"),
+            ("hub-in-parts/model.safetensors.index.json", "hub-in-parts/model-1.safetensors"),
+        ),
+        Door(
+            ("inspect", "data=text", "data.path=book.txt", "data.context_length=8", "data.tokenizer=hf:hub"),
+            ("hub/tokenizer.json", "hub/tokenizer_config.json"),
+        ),
     ),
     "compare": (
-        Door(("compare", "outputs"), (_RECORD, f"{OTHER}/record.json", _RECORDS, _METRICS)),
+        Door(("compare", "outputs"), (_RECORD, f"{OTHER}/record.json", _RECORDS, _METRICS, f"{RUN}/rows/test.npz")),
         Door(
             ("compare", STUDY_FOLDER, "--against", "a", "--html", "new.html"),
             (_RECORDS, _REGISTRATION, f"{STUDY_FOLDER}/verdict.json", f"{STUDY_FOLDER}/runs/*/metrics.csv"),
@@ -110,20 +149,37 @@ DOORS: dict[str, tuple[Door, ...]] = {
     "probe": (
         Door(("probe", RUN, "--text", "the cat", "--out", "new"), _FINISHED),
         Door(("probe", RUN, "--data", "--out", "new"), (_RECORD, _CONFIG, _TOKENIZER)),
+        Door(
+            ("probe", VISION, "--image", "images/no/1.png", "--out", "new"),
+            ("images/no/1.png", f"{VISION}/config.yaml", f"{VISION}/checkpoints/best.ckpt"),
+        ),
+        Door(("probe", "--positions", *SMALL, *_OURS, "--out", "new"), (_NORM,)),
     ),
-    "evaluate": (Door(("evaluate", RUN), _FINISHED),),
+    "evaluate": (
+        Door(("evaluate", RUN), _FINISHED),
+        Door(("evaluate", RUN, "--config-dir", "conf", "data.batch_size=4"), _FINISHED[:2]),
+    ),
     "embed": (
         Door(("embed", RUN, "notes", "--query", "who sleeps"), (*_FINISHED, "notes/birds.txt")),
         Door(
             ("embed", "bm25", "notes", "--queries", "queries.tsv", "--relevant", "relevant.tsv"),
             ("queries.tsv", "relevant.tsv", "notes/birds.txt"),
         ),
+        Door(
+            ("embed", "bm25", "notes.csv", "--queries", "queries.jsonl", "--relevant", "relevant.tsv"),
+            ("notes.csv", "queries.jsonl", "relevant.tsv"),
+        ),
+        Door(("embed", "bm25", "notes.jsonl", "--query", "who sleeps"), ("notes.jsonl",)),
+        Door(
+            ("embed", "bm25", "notes.csv", "--query", "who", "--cross-encoder", RUN, "--relevant-class", "yes"),
+            (_RECORD, _CONFIG),
+        ),
     ),
     "generate": (
         Door(("generate", RUN, "--prompts", "prompts.txt", "--max-new-tokens", "2"), (*_FINISHED, "prompts.txt")),
     ),
     "export": (Door(("export", RUN, "--to", "safetensors", "--out", "new"), _FINISHED),),
-    "sync": (Door(("sync", "outputs", "--dry-run"), (_RECORD, f"{OTHER}/record.json")),),
+    "sync": (Door(("sync", "outputs", "--dry-run"), (_RECORD, f"{OTHER}/record.json", _WANDB)),),
     "list": (Door(("list", "model/norm", "--config-dir", "conf"), (_NORM,)),),
     "schema": (),  # it reads the files that ship alone
     "dashboard": (),  # it serves until it is stopped: test_dashboard.py asks it

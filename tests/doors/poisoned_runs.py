@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from headtohead.tracking.signing import SIGNATURES
+from headtohead.records.signatures import SIGNATURES
 
 MODULE = "strangers_code"
 _SOURCE = """

@@ -1,4 +1,4 @@
-"""Where one checkpoint of a run is damaged and another is whole, the error names it, and its command works."""
+"""An error names the damaged one of a run's two checkpoints, and its command works."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
-from damage import restore, truncated
-from workplace import RUN
 
+from doors.damage import restore, truncated
+from doors.workplace import RUN
 from headtohead.cli import main
-from headtohead.tracking.store import load_run
+from headtohead.records.store import load_run
 
 BEST, LAST = Path(RUN, "checkpoints/best.ckpt"), Path(RUN, "checkpoints/last.ckpt")
 
@@ -29,6 +29,7 @@ def truncate(path: Path) -> None:
     path.write_bytes(truncated(path.read_bytes(), random.Random(0), path))
 
 
+@pytest.mark.slow
 def test_weights_that_are_damaged_are_selected_anew_from_the_last_checkpoint(
     inside: dict[Path, bytes],
     capsys: pytest.CaptureFixture[str],

@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from damage import CANARY, a_folder, a_pickle, an_alias_bomb, another_type, emptied, flipped, nested, truncated
-from workplace import RUN
+
+from doors.damage import CANARY, a_folder, a_pickle, an_alias_bomb, another_type, emptied, flipped, nested, truncated
+from doors.workplace import RUN
+from waiting import PATIENCE
 
 _BEST, _LAST = f"{RUN}/checkpoints/best.ckpt", f"{RUN}/checkpoints/last.ckpt"
 _CASES = [
@@ -50,7 +52,7 @@ def test_a_damaged_file_is_told_in_a_sentence_by_a_process(
         target.write_bytes(kind(target.read_bytes(), random.Random(0), target))
     done = subprocess.run(
         [sys.executable, "-m", "headtohead", *command.split()],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+        cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False,
         env={**os.environ, "OMP_NUM_THREADS": "1", "HEADTOHEAD_CACHE": str(workplace[0].parent / "cache")},
     )  # fmt: skip
     assert done.returncode == 2, done.stderr

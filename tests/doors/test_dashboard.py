@@ -8,10 +8,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from damage import damage
 
-from headtohead.tracking.record import RunRecord
-from headtohead.tracking.store import RunFolder
+from doors.damage import damage
+from headtohead.records.record import RunRecord
+from headtohead.records.store import RunFolder
 from served_runs import asked, served, written_run
 
 _FILES = ("record.json", "metrics.csv", "leases/writer.1", "tables/1/samples.csv", "attention/1/head.png")

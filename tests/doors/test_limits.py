@@ -1,4 +1,4 @@
-"""What no machine can bear is refused at once, in one sentence."""
+"""Sizes that exceed every machine are refused at once, in one sentence."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from headtohead.building.errors import ConfigurationError
-from headtohead.building.memory import Needs, check_memory
+from from_fields import from_fields
 from headtohead.cli import main
-from headtohead.data.decoding import pixels_of
-from headtohead.data.tables.csv_files import CsvFiles
+from headtohead.config.errors import ConfigurationError
+from headtohead.config.rules.memory_limits import MemoryNeeds, check_memory
+from headtohead.data.batches.image_decoding import pixels_of
+from headtohead.data.sources.csv_files import CsvFiles
 from headtohead.errors import UsageError
-from headtohead.tracking.record import RunRecord
-from headtohead.tracking.store import RunFolder
-from headtohead.training import machine_memory
+from headtohead.records.record import RunRecord
+from headtohead.records.store import RunFolder
+from headtohead.training import memory
 
 CPU = torch.device("cpu")
 
@@ -32,6 +33,13 @@ CPU = torch.device("cpu")
         (["inspect", "model.num_layers=1000000000"], "model.num_layers=1000000000 is refused"),
         (["train", "-m", "seed=range(0)"], "seed=range(0) holds no value at all"),
         (["train", "-m", "seed=range(1000000000)"], "these are more than 10,000 combinations"),
+        (["train", "-m", "optimizer.lr=range(0,1,0)"], "optimizer.lr=range(0,1,0) is refused"),
+        (
+            ["evaluate", "RUN", "--lengths", "4,8", "--plot", "x.xyz"],
+            "--plot: 'x.xyz' is no picture: end its name with",
+        ),
+        (["coordinates", "--plot", "."], "--plot: '.' is no picture"),
+        (["inspect", "data=text", "data.path=/dev/null"], "data.path=/dev/null is neither a file nor a folder"),
         (["bench", "bench.lengths=[]"], "bench.lengths=[] is refused: it must be a list with at least one entry"),
         (["train", "data.batch_size=1e12"], "data.batch_size=1000000000000.0 is refused"),
         (["train", "seed=-1"], "seed=-1 is refused"),
@@ -68,18 +76,18 @@ def test_a_training_that_needs_more_than_the_machine_has_is_refused_before_it_is
 def test_what_is_not_free_now_is_a_warning_and_what_there_is_not_a_refusal(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("headtohead.building.memory.memory_limit", lambda _: 2**30)
-    monkeypatch.setattr("headtohead.building.memory.free_memory", lambda _: 2**29)
-    check_memory(Needs(2**27, 2**27, 2**27), CPU)
+    monkeypatch.setattr("headtohead.config.rules.memory_limits.memory_limit", lambda _: 2**30)
+    monkeypatch.setattr("headtohead.config.rules.memory_limits.free_memory", lambda _: 2**29)
+    check_memory(MemoryNeeds(2**27, 2**27, 2**27), CPU)
     assert caplog.text == ""
-    check_memory(Needs(2**27, 2**27, 2**29), CPU)
+    check_memory(MemoryNeeds(2**27, 2**27, 2**29), CPU)
     assert "0.5 GiB are free now" in caplog.text
     with pytest.raises(ConfigurationError, match=r"1\.0 GiB: lower data\.batch_size"):
-        check_memory(Needs(2**27, 2**27, 2**30), CPU)
+        check_memory(MemoryNeeds(2**27, 2**27, 2**30), CPU)
     with pytest.raises(ConfigurationError, match="choose a smaller model"):
-        check_memory(Needs(2**29, 2**30, 0), CPU)
+        check_memory(MemoryNeeds(2**29, 2**30, 0), CPU)
     with pytest.raises(ConfigurationError, match=r"3\.0 GiB of memory"):
-        check_memory(Needs(2**29, 2**28, 0), CPU, processes=4)
+        check_memory(MemoryNeeds(2**29, 2**28, 0), CPU, processes=4)
 
 
 @pytest.mark.parametrize(
@@ -99,16 +107,30 @@ def test_the_limit_of_a_container_counts(
     for name, text in {"own": groups, **files}.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"{text}\n")
-    monkeypatch.setattr(machine_memory, "_CGROUPS", tmp_path)
-    monkeypatch.setattr(machine_memory, "_OWN_CGROUPS", tmp_path / "own")
-    assert machine_memory.memory_limit(CPU) == 1000 and machine_memory.free_memory(CPU) == 600
+    monkeypatch.setattr(memory, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(memory, "_OWN_CGROUPS", tmp_path / "own")
+    assert memory.memory_limit(CPU) == 1000 and memory.free_memory(CPU) == 600
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("about:\n  - 1\n", "about is [1]"), ("about:\n", "about is null"), ("about:\n  a: [\n", "is no YAML")],
+)
+def test_a_choice_of_data_that_says_odd_things_of_itself_is_refused(
+    text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "mine.yaml").write_text(f"name: x\n{text}")
+    assert main(["list", "data", "--config-dir", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert "mine.yaml" in error and says in error and error.count("\n") == 1
 
 
 def test_a_table_of_200_000_columns_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "wide.csv"
     file.write_text(",".join(f"c{number}" for number in range(200_000)) + "\n")
     with pytest.raises(UsageError, match=r"wide\.csv has 200,000 columns, and 4,096 are the most"):
-        CsvFiles(path=str(file)).column_names(file)
+        from_fields(CsvFiles, path=str(file)).column_names(file)
 
 
 def test_an_image_of_900_million_pixels_is_refused() -> None:

@@ -12,13 +12,14 @@ import pytest
 
 import headtohead as h2h
 from fresh_runs import ROWS, fresh_run
-from headtohead.building.errors import ConfigurationError
-from headtohead.building.trust import is_trusted
 from headtohead.cli import main
-from headtohead.cli.working import worker_commands
-from headtohead.studying.launcher import LocalProcesses
-from headtohead.tracking.signing import SIGNATURES, settings_folder
-from headtohead.tracking.store import RunFolder
+from headtohead.cli.worker_options import worker_commands
+from headtohead.config.errors import ConfigurationError
+from headtohead.config.trust import is_trusted
+from headtohead.execution.launchers.launcher import LocalProcesses
+from headtohead.execution.multirun import Multirun, MultirunJob
+from headtohead.records.signatures import SIGNATURES, settings_folder
+from headtohead.records.store import RunFolder
 
 TEXT = [*ROWS, "data.tokenizer=byte", "data.context_length=16", "tracking=none"]
 
@@ -125,7 +126,8 @@ def test_continuing_a_strangers_run_vouches_for_what_is_trained_and_not_for_its_
 
 def test_workers_are_handed_what_their_command_was_told_to_trust() -> None:
     given = Namespace(workers=2, threads=1, config_dir=None, trust=["my_norms", "torchvision"])
-    for command in worker_commands(given, LocalProcesses(), ["train"], Path("logs")):
+    plan = Multirun((MultirunJob("run", 0, (), {"output_dir": "outputs"}, "0"),), {})
+    for command in worker_commands(given, LocalProcesses(), ["train"], plan, devices=1):
         assert " --trust my_norms --trust torchvision" in " ".join(command.arguments)
 
 

@@ -10,24 +10,25 @@ from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
-from poisoned_runs import MODULE, Change, at, naming, plant, poisoned, was_run
 
 import headtohead as h2h
+from doors.poisoned_runs import MODULE, Change, at, naming, plant, poisoned, was_run
 from fresh_runs import ROWS, fresh_run
-from headtohead.building import making
-from headtohead.building.configuration import compose_checked
-from headtohead.building.errors import ConfigurationError
-from headtohead.building.rerunning import rerun
-from headtohead.building.trust import check_recorded, targets
 from headtohead.cli import COMMANDS, main
-from headtohead.comparing.foreign.columns import Columns
-from headtohead.examining.contenders import contenders
-from headtohead.studying.cells import Cell
-from headtohead.studying.running import train_cell
-from headtohead.tracking.signing import settings_folder
+from headtohead.comparison.table_columns import NamedColumns
+from headtohead.config import instantiate
+from headtohead.config.compose.composition import compose_checked
+from headtohead.config.errors import ConfigurationError
+from headtohead.config.origins.from_run import rerun
+from headtohead.config.trust import check_recorded, targets
+from headtohead.execution.run_spec import RunSpec
+from headtohead.execution.single_run import train_run
+from headtohead.finished_runs.named_runs import named_runs
+from headtohead.records.signatures import settings_folder
 from served_runs import asked, served
 
 TEXT = [*ROWS, "data.tokenizer=byte", "data.context_length=16", "tracking=none"]
@@ -40,7 +41,6 @@ OPENS = {
     "export": ["export {run} --to safetensors", "export {run} --to hub"],
     "embed": [
         "embed {run} texts.jsonl",
-        "embed bm25 texts.jsonl --cross-encoder {run} --queries texts.jsonl --relevant q.tsv",
     ],
     "train": [
         "train --from-run {run}",
@@ -111,15 +111,15 @@ def test_a_command_that_opens_a_strangers_run_refuses_and_runs_nothing(
 def test_a_command_that_shows_a_strangers_run_runs_nothing(command: str, own_run: Path, here: Path) -> None:
     run = poisoned(own_run, Path("outputs/run").absolute(), at("data", naming()))
     assert main(given(command, run)) in (0, 1, 2) and not was_run(here)
-    assert not contenders([run], Columns()).unread
+    assert not named_runs([run], NamedColumns()).unread
 
 
 def test_a_run_of_a_study_that_opens_a_strangers_run_fails_and_runs_nothing(own_run: Path, here: Path) -> None:
     """The workers of a study, of a sweep and of --multirun train their runs by this one function."""
     run = poisoned(own_run, here / "run", at("data", naming()))
     overrides = (f"augmentation.steps.back_translation.run={run}", *TRANSLATED, "tracking=none", *ROWS)
-    cell = Cell("a", 0, overrides, compose_checked("train", overrides), "a0")
-    train_cell(cell, here / "study" / "a0", None, None)
+    cell = RunSpec("a", 0, overrides, compose_checked("train", overrides), "a0")
+    train_run(cell, here / "study" / "a0", None, None)
     reason = json.loads((here / "study" / "a0" / "record.json").read_text())["reason"]
     assert f"data._target_={MODULE}.call in {run}" in reason and not was_run(here)
 
@@ -158,11 +158,13 @@ TRICKS: dict[str, Change] = {
     "not a text": at("data._target_", [f"{MODULE}.call"]),
     "a function of Hydra": at("data", naming("hydra.utils.get_method", path=f"{MODULE}.call")),
     "another function of Hydra": at("data", naming("hydra.utils.instantiate", config=naming())),
-    "our own maker": at("data", naming("headtohead.building.making.make", node=naming())),
-    "a module that ours imports": at("data", naming("headtohead.data.files.os.system", _args_=["touch called"])),
-    "a class that ours imports": at("data", naming("headtohead.data.files.Path", _args_=["."])),
+    "our own maker": at("data", naming("headtohead.config.instantiate.make", node=naming())),
+    "a module that ours imports": at(
+        "data", naming("headtohead.data.sources.local_files.os.system", _args_=["touch called"])
+    ),
+    "a class that ours imports": at("data", naming("headtohead.data.sources.local_files.Path", _args_=["."])),
     "a function of ours that writes": at(
-        "tracking", naming("headtohead.files.writing.replace_text", path="called", text="")
+        "tracking", naming("headtohead.files.atomic_write.replace_text", path="called", text="")
     ),
     "our class in the place of another": at("data", naming("headtohead.components.norms.LayerNorm", d_model=4)),
     "a choice that is a path": at("choices.model", "../../../../../../tmp/mine"),
@@ -199,12 +201,13 @@ def drawn(random: Random, names: Iterator[str], depth: int = 0) -> Any:
 
 
 def test_the_door_sees_every_name_that_making_would_call(draw_seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    called: list[str] = []
-    monkeypatch.setattr(making, "_located", lambda target: called.append(target) or (lambda *_, **__: None))
+    located = Mock(return_value=lambda *_, **__: None)
+    monkeypatch.setattr(instantiate, "_located", located)
     random, names = Random(draw_seed), (f"strangers.n{number}" for number in count())
     config = {"data": {"_target_": "strangers.first", "inner": [drawn(random, names) for _ in range(4)]}}
-    making.make(config["data"])
-    assert "strangers.first" in called and set(called) <= {name for _, _, name in targets(config)}
+    instantiate.make(config["data"])
+    called = {call.args[0] for call in located.call_args_list}
+    assert "strangers.first" in called and called <= {name for _, _, name in targets(config)}
 
 
 def test_a_reference_in_a_recorded_configuration_stays_text(
@@ -268,7 +271,7 @@ def test_a_published_configuration_is_no_way_to_an_environment(here: Path, monke
 
 def test_whatever_this_package_ships_is_opened_without_a_word(here: Path) -> None:
     """Every choice of every group, in its own place."""
-    from headtohead.building.choices import choices, groups
+    from headtohead.config.compose.choices import choices, groups
 
     nowhere = here / "config.yaml"
     for group in groups():

@@ -13,10 +13,9 @@ import pytest
 import torch
 
 from faulty_disk import FullDisk, Operation, RecordingDisk, states_after_a_power_cut
-from headtohead.files import disk as files_disk
-from headtohead.files.disk import OutOfDisk, is_full
-from headtohead.files.leftovers import sweep
-from headtohead.files.writing import append_text, need_room, replace_bytes, replace_file, replace_text
+from headtohead.files import disk_operations as files_disk
+from headtohead.files.atomic_write import append_text, need_room, replace_bytes, replace_file, replace_text, sweep
+from headtohead.files.disk_operations import OutOfDisk, is_full
 from headtohead.training.checkpoints import save
 
 
@@ -25,8 +24,8 @@ def test_what_a_library_writes_comes_out_as_it_would_without_us(tmp_path: Path) 
     replace_file(tmp_path / "x.npz", lambda file: np.savez_compressed(file, **numbers))
     save({"model": {"w": torch.arange(10.0)}}, tmp_path / "x.ckpt")
 
-    with np.load(tmp_path / "x.npz") as found:
-        assert all(np.array_equal(found[name], values) for name, values in numbers.items())
+    with np.load(tmp_path / "x.npz") as result:
+        assert all(np.array_equal(result[name], values) for name, values in numbers.items())
     assert torch.load(tmp_path / "x.ckpt", weights_only=True)["model"]["w"].tolist() == list(range(10))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.ckpt", "x.npz"]
 
@@ -84,7 +83,7 @@ def test_the_replay_finds_a_sync_that_is_left_out(
 
 @pytest.mark.parametrize("after", [0, 1])
 @pytest.mark.parametrize("library", ["bytes", "torch", "numpy"])
-def test_a_full_disk_is_told_with_the_file_and_leaves_the_old_one_and_nothing_else(
+def test_a_full_disk_is_reported_with_the_file_and_leaves_the_old_one_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str, after: int
 ) -> None:
     path = tmp_path / "last.ckpt"
@@ -115,7 +114,7 @@ def test_a_checkpoint_that_would_not_fit_is_not_begun(tmp_path: Path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
-def test_lines_that_do_not_fit_are_told_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_that_do_not_fit_are_reported_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "metrics.csv"
     append_text(path, "1\n", header="a\n")
     append_text(path, "2\n", header="a\n")

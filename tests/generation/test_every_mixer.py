@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from contracts.choices import can_look, factory, names
-from generation.test_loop import PROMPTS, anew, written
-from headtohead.architectures.decoding import Decodes
+from generation.test_decoding_loop import PROMPTS, anew, written
+from headtohead.architectures.decoder import Decodes
 from small_models import exact_model
 
 MIXERS = [name for name in names("mixer") if can_look(factory("mixer", name), causal=True)]

@@ -1,4 +1,4 @@
-"""What is done to logits before a draw, against the definitions spelt out token by token."""
+"""The transformations of logits before sampling agree with their definitions, token by token."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from headtohead.generation.sampling import draw, top_k, top_p, with_repetition_penalty
+from headtohead.generation.next_token import draw, top_k, top_p, with_repetition_penalty
 
 
 def logits(rows: int = 6, size: int = 11, seed: int = 0) -> Tensor:

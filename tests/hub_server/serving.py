@@ -17,12 +17,14 @@ from urllib.parse import unquote, urlsplit
 import pytest
 import yaml
 
+from waiting import PATIENCE
+
 LARGE = (".parquet", ".gz", ".arrow", ".zip", ".png")
 """Kept in large-file storage, whose ETag is the SHA-256."""
 
 
 class HubServer(ThreadingHTTPServer):
-    """What tests plant in it lies in its sets."""
+    """A stand-in for the hub; what tests plant in it is in its sets."""
 
     daemon_threads = True
 
@@ -134,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(200, json.dumps(told).encode(), {"Content-Type": "application/json"})
 
     def _tree(self, name: str, revision: str, below: str) -> None:
-        """What lies in a folder, for those who open files as those of a disk."""
+        """List a folder, for clients that open files as those of a disk."""
         folder = self._folder(name, revision)
         if folder is None:
             return
@@ -198,7 +200,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content[: len(content) // 2])
         self.wfile.flush()
         self.server.half_sent.set()
-        self.server.released.wait(30)
+        self.server.released.wait(PATIENCE)
         with contextlib.suppress(ConnectionError):  # the client may be gone
             self.wfile.write(content[len(content) // 2 :])
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from drawing import FIXED
-from relations import (
+from metamorphic.drawing import FIXED
+from metamorphic.relations import (
     CHECKPOINTING,
     DIVISIONS,
     LOADERS,
@@ -44,7 +44,7 @@ TRAIN = "train"
 
 @dataclass
 class Attempt:
-    """What came of one command."""
+    """The outcome of one command."""
 
     command: Overrides
     refused: dict[str, str] = field(default_factory=dict)

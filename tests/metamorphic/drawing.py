@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from headtohead.building.choices import Choice, choice_names, choices
-from headtohead.building.configuration import compose
-from headtohead.building.errors import ConfigurationError
-from headtohead.building.sources import arguments, class_value
+from headtohead.config.compose.choices import Choice, choice_names, choices
+from headtohead.config.compose.composition import compose
+from headtohead.config.errors import ConfigurationError
+from headtohead.config.schema.source_code import arguments, class_value
 
 MODEL_GROUPS = ("mixer", "position", "norm", "residual", "feedforward", "initialisation")
 OTHER_GROUPS = ("optimizer", "schedule", "precision", "checkpointing", "parametrisation", "probe", "evaluation")

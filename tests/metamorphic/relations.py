@@ -1,4 +1,4 @@
-"""What must not change a run's numbers: how a step is divided or computed, stopping and going on, looking at it.
+"""A run's numbers must not depend on how a step is divided or computed, on stopping and resuming, or on reading them.
 
 Each relation trains a drawn command once more, in another way, and compares with how it was trained at first; or goes
 on from the finished run by another command. What comes out is equal within rounding, or was refused beforehand.
@@ -18,16 +18,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from drawing import FIXED
-
 from headtohead import api
-from headtohead.building.build import build_parts
-from headtohead.building.configuration import compose_checked
 from headtohead.cli import main
-from headtohead.tracking.record import RunRecord
-from headtohead.tracking.store import RunFolder, find_runs
-from headtohead.training.parts import Parts
+from headtohead.config.build import build_parts
+from headtohead.config.compose.composition import compose_checked
+from headtohead.records.record import RunRecord
+from headtohead.records.store import RunFolder, find_runs
 from headtohead.training.run import train
+from headtohead.training.run_components import RunComponents
+from metamorphic.drawing import FIXED
+from waiting import PATIENCE
 
 ROUNDING = {"64-true": 1e-7, "32-true": 2e-4, "bf16-mixed": 3e-2, "16-mixed": 1e-2, "bf16-true": 1e-1}
 """Relative differences that four steps of each number format may come to."""
@@ -59,7 +59,7 @@ class Trained:
 
     @property
     def draws(self) -> bool:
-        """Whether chance takes part in a step, in an order that follows from how the step is divided."""
+        """Return whether randomness takes part in a step, in an order that depends on how the step is divided."""
         model = self.record.config["model"]
         rates = [value for name, value in _leaves(model) if name in ("dropout", "drop_path", "attention_dropout")]
         return any(rates) or model.get("residual", {}).get("drop_path", 0) > 0
@@ -69,7 +69,9 @@ class Trained:
         return {name: curves[name].value for name in COMPARED if name in curves}
 
 
-def trained(command: Overrides, folder: Path, *more: str, change: Callable[[Parts], Parts] | None = None) -> Trained:
+def trained(
+    command: Overrides, folder: Path, *more: str, change: Callable[[RunComponents], RunComponents] | None = None
+) -> Trained:
     """Train a command, or raise RefusedError; a refusal after the run has begun is a fault."""
     try:
         parts = build_parts(compose_checked("train", [*command, *FIXED, *more, f"output_dir={folder}"]))
@@ -140,7 +142,7 @@ def on_two_devices(base: Trained, folder: Path) -> None:
     overrides = [*base.command, *FIXED, "trainer=ddp", "trainer.accelerator=cpu", f"output_dir={folder}"]
     done = subprocess.run(
         [sys.executable, "-m", "headtohead", "train", *overrides],
-        env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     said = " ".join(done.stderr.split())[-400:]
     found = list(find_runs(folder))
@@ -158,7 +160,7 @@ def stopped_and_resumed(base: Trained, folder: Path) -> None:
     same(base, whole(Trained(base.command, train(build_parts(config)))))
 
 
-def _stopping(parts: Parts) -> Parts:
+def _stopping(parts: RunComponents) -> RunComponents:
     """Ask for a stop in the second step, where the schedule is asked for its rate."""
     asked = False
 

@@ -17,17 +17,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from attempts import LONG_WAYS, TRAIN, WAYS, Attempt, attempt, told
-from drawing import drawn_command
+
+from metamorphic.attempts import LONG_WAYS, TRAIN, WAYS, Attempt, attempt, told
+from metamorphic.drawing import drawn_command
 
 _HEADER = """# The same numbers, however a run is divided, resumed or read again
 
-Commands of `h2h train` are drawn from all groups of `conf/` (`tests/metamorphic/drawing.py`). Each is trained for four
-steps, and then in other ways: in parts, with checkpointing, with and without probes, stopped and resumed; and the
-finished run writes, is probed, measured again, exported, embedded, compared, run again and started from. Losses are the
-same within the rounding of their number format, tokens and FLOPs are the same to the last one, or the way is refused
-before it begins, in a sentence of ours. What fails is shown by the shortest command that shows it. A dozen commands are
-part of `make test`, a thousand of `make laws-long`; `make laws-report` writes this page.
+`tests/metamorphic/drawing.py` draws random `h2h train` commands from all groups of `conf/`. Each is trained for four
+steps, and then again in other ways: with gradient accumulation, with checkpointing, with and without probes, stopped
+and resumed. The finished run also generates, is probed, evaluated, exported, embedded, compared and repeated, and
+initialises another run. Either the losses agree within the rounding of their number format and the counts of tokens
+and FLOPs exactly, or the command is refused beforehand with a message of ours. A failure is reduced to the shortest
+command that shows it. `make test` runs a dozen commands, `make laws-long` a thousand; `make laws-report` writes this
+page.
 """
 _LISTED = 25
 """Reasons for refusals that the table holds."""
@@ -36,7 +38,7 @@ _VALUE = re.compile(r"(?<==)[^\s,;:]+|\b\d[\d.e+-]*\b|/[\w./+-]+")
 
 @dataclass
 class Counts:
-    """What came of all commands so far."""
+    """The outcomes of all commands so far."""
 
     commands: int = 0
     held: Counter[str] = field(default_factory=Counter)
@@ -55,11 +57,11 @@ class Counts:
     def lines(self) -> Iterator[str]:
         yield _HEADER
         yield f"{self.commands} commands drawn, {self.held[TRAIN]} trained, {self.refused[TRAIN]} refused beforehand, "
-        yield f"{len(self.failures)} failed.\n\n| way | the same numbers | refused |\n| --- | --- | --- |"
+        yield f"{len(self.failures)} failed.\n\n| variation | same numbers | refused |\n| --- | --- | --- |"
         for name in (TRAIN, *WAYS, *LONG_WAYS):
             if self.held[name] + self.refused[name]:
                 yield f"| {name} | {self.held[name]} | {self.refused[name]} |"
-        yield "\n| refused because | times |\n| --- | --- |"
+        yield "\n| reason for the refusal | count |\n| --- | --- |"
         for reason, times in self.reasons.most_common(_LISTED):
             yield f"| {reason.replace('|', '/')} | {times} |"
         yield from self.failures

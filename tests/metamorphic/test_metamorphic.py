@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from attempts import LONG_WAYS, TRAIN, WAYS, Attempt, attempt, told
-from drawing import drawn_command
+
+from metamorphic.attempts import LONG_WAYS, TRAIN, WAYS, Attempt, attempt, told
+from metamorphic.drawing import drawn_command
 
 MOST_REFUSED = 200
 WAYS_OF_EACH = 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,12 +14,12 @@ import pytest
 
 import headtohead
 from headtohead import metrics as package
-from headtohead.building.choices import choices
-from headtohead.building.metric_names import metric_names
-from headtohead.examining.retrieval.quality import MEASURES
+from headtohead.config.compose.choices import choices
+from headtohead.config.schema.metric_names import metric_names
+from headtohead.finished_runs.embedding.rankings import MEASURES
 from headtohead.metrics import Metric, guessed, metric_named, metrics, own_metric
-from headtohead.tasks.contracts import Task
-from headtohead.tracking.extremes import Extremes
+from headtohead.tasks.task import Task
+from headtohead.wandb_client.logged_rows import Extremes
 
 SOURCE = Path(headtohead.__file__).parent
 MAY_LIST = ("metrics", "tasks")
@@ -58,10 +59,11 @@ def test_a_metric_is_whole(metric: Metric) -> None:
     assert metric.is_better(metric.best, metric.best + (1 if metric.direction == "min" else -1))
 
 
-def test_each_metric_has_a_file_of_its_own_with_its_name() -> None:
-    for metric in metrics().values():
-        found = [path for path in (SOURCE / "metrics").glob("*.py") if f'name="{metric.name}"' in path.read_text()]
-        assert len(found) == 1 and found[0].stem.replace("_", "") == metric.name.replace("_", "").lower()
+def test_each_metric_is_a_constant_of_its_name_and_stands_once() -> None:
+    text = "".join(path.read_text() for path in (SOURCE / "metrics").glob("*.py"))
+    assert sorted(re.findall(r'name="(\w+)"', text)) == sorted(metrics())
+    constants = [name.replace("_", "").lower() for name in re.findall(r"^(\w+) = Metric\(", text, re.MULTILINE)]
+    assert sorted(constants) == sorted(name.replace("_", "").lower() for name in metrics())
 
 
 def test_no_two_headlines_have_one_rank() -> None:
@@ -76,7 +78,7 @@ def test_metrics_are_read_without_torch() -> None:
 
 
 def listed(tree: ast.AST) -> Iterator[set[str]]:
-    """The texts of every literal collection."""
+    """Yield the texts of every literal collection."""
     for node in ast.walk(tree):
         items = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", ())
         texts = {item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)}
@@ -85,7 +87,7 @@ def listed(tree: ast.AST) -> Iterator[set[str]]:
 
 
 def test_no_other_file_lists_metrics_by_name() -> None:
-    """What a metric is has one owner: a list of names elsewhere waits to be forgotten."""
+    """The metric alone owns its properties: a list of names elsewhere would go out of date."""
     names = metrics().keys() - {"recall"}
     for path in SOURCE.rglob("*.py"):
         if path.relative_to(SOURCE).parts[0] in MAY_LIST:
@@ -106,7 +108,7 @@ def test_a_file_more_is_a_metric_more(tmp_path: Path, monkeypatch: pytest.Monkey
         held = Extremes()
         held.take({"validation/tidiness": 0.2})
         held.take({"validation/tidiness": 0.1})
-        assert held.told()["max/validation/tidiness"] == 0.2
+        assert held.as_summary()["max/validation/tidiness"] == 0.2
     finally:
         metrics.cache_clear()
         sys.modules.pop("headtohead.metrics.tidiness", None)
@@ -123,9 +125,9 @@ def test_the_projects_own_names_are_no_guess() -> None:
     [("eval/mcc", "max", (-1.0, 1.0)), ("val_top1", "max", (0.0, 1.0)), ("test/wer", "min", None)],
 )
 def test_names_of_other_programs_are_guessed(name: str, direction: str, bounds: tuple[float, float] | None) -> None:
-    found = guessed(name)
-    assert found is not None and found.direction == direction
-    assert bounds is None or (found.low, found.high) == bounds
+    result = guessed(name)
+    assert result is not None and result.direction == direction
+    assert bounds is None or (result.low, result.high) == bounds
 
 
 def test_a_name_of_two_minds_tells_nothing() -> None:

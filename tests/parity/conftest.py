@@ -6,21 +6,19 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-import law_table
 import pytest
 import torch
 
-import parity
-from headtohead.pretrained.evidence import FILE, Evidence
-from headtohead.pretrained.families import FAMILIES
+from headtohead.pretrained.families import FAMILIES, FILE, ParityEvidence
+from parity import law_table, parity
 
 _TITLE = """# Equal to their references
 
-Each model below was built twice, once by an independent published implementation and once by ours, with the same
-weights: every parameter drawn anew, none left at the 0 or 1 that would hide a swap. The figures are the largest
-differences, of logits and of the gradients of every parameter (relative to the largest entry of a gradient above 1), in
-64 bits (bound 1e-10) and in 32 bits (bound 5e-5). References that cast to 32 bits inside are held in 64 for the first.
-`make parity` makes this page.
+We built each model below twice, with an independent published implementation and with ours, and gave both the same
+weights. Every parameter was redrawn, so that no initial 0 or 1 hides a swap. The table shows the largest differences
+of logits and of parameter gradients (relative to the largest entry of gradients above 1), in 64 bits (bound 1e-10)
+and in 32 bits (bound 5e-5). References that cast to 32 bits internally are kept in 64 bits for the former. `make
+parity` writes this page.
 
 | model | reference | logits, 64 bits | gradients, 64 bits | logits, 32 bits | gradients, 32 bits | parameters covered |
 | --- | --- | --- | --- | --- | --- | --- |
@@ -45,7 +43,7 @@ def by_family(reports: list[parity.Report]) -> dict[str, dict[str, int | float]]
     for kind in (family.model_type for family in FAMILIES):
         errors = [report.errors[torch.float32] for report in reports if report.family == kind]
         outcomes = law_table.OUTCOMES[kind]
-        evidence = Evidence(
+        evidence = ParityEvidence(
             models=len(errors),
             logits=_rounded(max(one.logits for one in errors)),
             gradients=_rounded(max(one.gradients for one in errors)),

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
-from headtohead.pretrained.family import Hub
-from headtohead.pretrained.mistral import Mixtral
-from headtohead.pretrained.pieces import Fused, Piece, Renamed, Weights
+from headtohead.pretrained.mistral import MixtralFamily
+from headtohead.pretrained.model_family import Hub
+from headtohead.pretrained.weight_mapping import FusedWeights, Renamed, WeightMapping, Weights
 
 
-class InMemory(Mixtral):
+class InMemory(MixtralFamily):
     """The reference stacks the experts, which its files hold one by one."""
 
-    def feedforward(self, hub: Hub, ours: str, theirs: str) -> Iterator[Piece]:
+    def feedforward(self, hub: Hub, ours: str, theirs: str) -> Iterator[WeightMapping]:
         experts = [f"{ours}.feedforward.experts.{number}" for number in range(hub["num_local_experts"])]
         yield Renamed(f"{ours}.feedforward.router.weight", f"{theirs}.mlp.gate.weight")
         parts = tuple(f"{expert}.{name}.weight" for expert in experts for name in ("gate", "up"))
@@ -23,7 +23,7 @@ class InMemory(Mixtral):
         yield Stacked(tuple(f"{expert}.down.weight" for expert in experts), f"{theirs}.mlp.experts.down_proj")
 
 
-class Stacked(Fused):
+class Stacked(FusedWeights):
     """Matrices below one another, over two axes."""
 
     def take(self, theirs: Mapping[str, Tensor]) -> Weights:

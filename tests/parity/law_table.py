@@ -1,4 +1,4 @@
-"""What the law of published checkpoints found, as a section of docs/parity.md."""
+"""The results of the law of published checkpoints are written here as a section of docs/parity.md."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ _COLUMNS = ("equal", "refused here", "refused there", "differs as said", "differ
 _TEXT = """
 ## Checkpoints with one thing changed
 
-A small checkpoint of each family, as `save_pretrained` writes it, with one field of its config.json or one tensor
-changed: another value, sign or type, null, absent, in its older spelling; missing, longer, added, or apart from the one
-it is tied to. Both sides read the folder, and logits are compared over rows of 1, 7 and 77 tokens, one of two padded
-(bound 5e-5, 32 bits). "Differs as said" is what a line at load says beforehand.
+For each family, `save_pretrained` writes a small checkpoint, in which we change one field of config.json or one
+tensor: fields get another value, sign or type, become null, disappear, or use an older spelling; tensors are
+missing, longer, added, or untied. Both implementations load the folder, and we compare logits over rows of 1, 7 and
+77 tokens, one of two padded (bound 5e-5, 32 bits). "Differs as said" counts the cases in which a line at load
+announces the difference.
 
 """
 
 _PADDING = """
-Padding may stand anywhere: a row gives at its real tokens what the reference gives for these tokens alone, for every
-family and wherever the padding stands (`tests/parity/test_padding_law.py`). Places count from a row's first real token,
-as `generate` counts them. Told nothing but the mask, `transformers` counts those of GPT-2, BERT, BigBird and BART from
-the row's start instead (give it `position_ids`), lets a gap in the mask count as tokens that are hidden, and RWKV reads
-padding as text.
+Padding may be anywhere in a row: in every family the outputs at a row's real tokens are those that the reference has
+for these tokens alone (`tests/parity/test_padding_law.py`). Positions count from a row's first real token, as in
+`generate`. If `transformers` gets only the mask, GPT-2, BERT, BigBird and BART count positions from the start of the
+row (give them `position_ids`), gaps in the mask count as hidden tokens, and RWKV reads padding as text.
 """
 
-_SILENT = """Fields of which no change by itself moves an output, in any family that has them (some stand behind
-another field, as `rope_theta` behind `rope_parameters`)"""
+_SILENT = """Changing one of these fields alone changes no output in any family that has them (some are overridden by
+another field, as `rope_theta` by `rope_parameters`)"""
 
 
 def section(outcomes: Mapping[str, Counter[str]], of_fields: Mapping[tuple[str, str], set[str]]) -> str:

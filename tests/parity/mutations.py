@@ -8,25 +8,25 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from published_models import MODELS, PublishedModel, reference_class, reference_config, rows
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 import headtohead as h2h
-from headtohead.architectures.contracts import Architecture
-from headtohead.building.build import make_model
-from headtohead.building.errors import ConfigurationError
-from headtohead.pretrained.checkpoint import open_checkpoint
+from headtohead.architectures.architecture import Architecture
+from headtohead.config.build import make_model
+from headtohead.config.errors import ConfigurationError
 from headtohead.pretrained.families import FAMILIES
-from headtohead.pretrained.reading import differences, model_overrides
-from headtohead.pretrained.tensors import CheckpointError
-from headtohead.training.starting import start_from
-from parity import redraw
+from headtohead.pretrained.hub_checkpoint import open_checkpoint
+from headtohead.pretrained.hub_config import differences, model_overrides
+from headtohead.pretrained.safetensor_files import CheckpointError
+from headtohead.training.initial_weights import start_from
+from parity.parity import redraw
+from parity.published_models import MODELS, PublishedModel, reference_class, reference_config, rows
 
 TOLERANCE = 5e-5
 CHANGED = "other logits than without the change"
@@ -132,11 +132,11 @@ def _setting(name: str, value: Any) -> Mutation:
 
 def _of_weights(kind: str, weights: Weights) -> Iterator[Mutation]:
     for name in weights:
-        yield Mutation(f"{name} missing", None, lambda _, held, name=name: _drop(held, name))
-        yield Mutation(f"{name} longer", None, lambda _, held, name=name: _lengthen(held, name))
+        yield Mutation(f"{name} missing", None, partial(_drop, name))
+        yield Mutation(f"{name} longer", None, partial(_lengthen, name))
         stem, _, part = name.rpartition(".")
         extra = f"{stem}.more_{part}"
-        yield Mutation(f"{extra} added", None, lambda _, held, extra=extra: held.update({extra: torch.ones(3)}))
+        yield Mutation(f"{extra} added", None, partial(_add, extra))
     family = next(family for family in FAMILIES if family.model_type == kind)
     for tied in (True, False, None):
         hub = {"tie_word_embeddings": True, "num_layers": 2, "num_decoder_layers": 2}
@@ -146,11 +146,15 @@ def _of_weights(kind: str, weights: Weights) -> Iterator[Mutation]:
                 yield Mutation(how, None, _separating(second, first, equal, tied))
 
 
-def _drop(weights: Weights, name: str) -> None:
+def _add(name: str, fields: Fields, weights: Weights) -> None:
+    weights[name] = torch.ones(3)
+
+
+def _drop(name: str, fields: Fields, weights: Weights) -> None:
     del weights[name]
 
 
-def _lengthen(weights: Weights, name: str) -> None:
+def _lengthen(name: str, fields: Fields, weights: Weights) -> None:
     weights[name] = torch.cat([weights[name], weights[name][:1]]) if weights[name].ndim else weights[name]
 
 

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 import headtohead as h2h
-from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.heads import HeadName
-from headtohead.building.build import make_model
-from headtohead.pretrained.family import Family
-from headtohead.pretrained.pieces import Piece
+from headtohead.config.build import make_model
+from headtohead.pretrained.model_family import ModelFamily
+from headtohead.pretrained.weight_mapping import WeightMapping
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 5e-5}
 TASKS: Mapping[HeadName, Sequence[str]] = {
@@ -44,7 +44,7 @@ class Errors:
 
 @dataclass(frozen=True)
 class Report:
-    """What a comparison found."""
+    """The result of a comparison."""
 
     name: str
     reference: str
@@ -58,7 +58,7 @@ class Report:
 
 
 class Promoted(TorchFunctionMode):
-    """What a reference casts to 32 bits inside stays in 64."""
+    """A mode in which a reference's casts to 32 bits stay in 64."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -99,7 +99,7 @@ def redraw(model: nn.Module, seed: int = 0, constants: Sequence[str] = ()) -> No
 class Case:
     """A model of `transformers`, and what it is asked."""
 
-    family: Family
+    family: ModelFamily
     reference: Callable[[Any], nn.Module]
     """From its configuration; eager attention, where there is a choice, is the caller's to set."""
     config: Any
@@ -136,7 +136,7 @@ def check(name: str, case: Case, *, remark: str = "") -> Report:
     return report
 
 
-def both(case: Case, dtype: torch.dtype) -> tuple[nn.Module, Architecture, list[Piece]]:
+def both(case: Case, dtype: torch.dtype) -> tuple[nn.Module, Architecture, list[WeightMapping]]:
     """The reference with weights drawn anew, ours with the same weights, and how they lie in each other."""
     with exactly(dtype):
         theirs = case.reference(case.config).eval().to(dtype)
@@ -164,7 +164,7 @@ def _learnt(theirs: nn.Module, case: Case) -> dict[str, Tensor]:
     return {case.on_disk(name): tensor for name, tensor in read.items()} | constants
 
 
-def _check_cover(theirs: Mapping[str, Tensor], ours: Mapping[str, Tensor], pieces: Sequence[Piece]) -> None:
+def _check_cover(theirs: Mapping[str, Tensor], ours: Mapping[str, Tensor], pieces: Sequence[WeightMapping]) -> None:
     """Every parameter of either side is in exactly one piece."""
     for learnt, names in (
         (theirs, [name for piece in pieces for name in piece.theirs]),
@@ -174,7 +174,9 @@ def _check_cover(theirs: Mapping[str, Tensor], ours: Mapping[str, Tensor], piece
         assert set(names) == set(learnt)
 
 
-def _compared(theirs: nn.Module, ours: Architecture, pieces: Sequence[Piece], case: Case, dtype: torch.dtype) -> Errors:
+def _compared(
+    theirs: nn.Module, ours: Architecture, pieces: Sequence[WeightMapping], case: Case, dtype: torch.dtype
+) -> Errors:
     with exactly(dtype):
         expected = case.logits_of(theirs(**_of_type(case.theirs, dtype)))
         found = case.asked(ours, _of_type(case.ours, dtype))

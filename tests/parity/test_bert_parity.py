@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from token_rows import LENGTH, VOCABULARY, pair_rows
 from torch import Tensor, nn
 from transformers import (
     BertConfig,
@@ -22,13 +21,13 @@ from transformers import (
     RobertaForSequenceClassification,
 )
 
-from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.heads import HeadName
 from headtohead.architectures.vocabulary_heads import MaskedLanguageModelAndPair
-from headtohead.pretrained.bert import Bert
-from headtohead.pretrained.family import Family
-from headtohead.pretrained.roberta import Roberta
-from parity import Case, check
+from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
+from headtohead.pretrained.model_family import ModelFamily
+from parity.parity import Case, check
+from parity.token_rows import LENGTH, VOCABULARY, pair_rows
 
 SIZES: dict[str, Any] = {
     "vocab_size": VOCABULARY, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3,
@@ -39,16 +38,16 @@ CLASSES = ("model.num_classes=3",)
 
 def bert(reference: Callable[[Any], nn.Module], head: HeadName, **changes: Any) -> Case:
     config = BertConfig(**SIZES, max_position_embeddings=LENGTH + 2, **changes)
-    return pairs(Bert(), reference, config, head)
+    return pairs(BertFamily(), reference, config, head)
 
 
 def roberta(reference: Callable[[Any], nn.Module], head: HeadName, **changes: Any) -> Case:
     """The table has a row for padding and one before it, and places for two tokens more than there are."""
     config = RobertaConfig(**SIZES, max_position_embeddings=LENGTH + 4, type_vocab_size=2, **changes)
-    return pairs(Roberta(), reference, config, head)
+    return pairs(RobertaFamily(), reference, config, head)
 
 
-def pairs(family: Family, reference: Callable[[Any], nn.Module], config: Any, head: HeadName) -> Case:
+def pairs(family: ModelFamily, reference: Callable[[Any], nn.Module], config: Any, head: HeadName) -> Case:
     theirs, ours = pair_rows()
     scored = None if head == "classifier" else ours["valid"]
     sized = CLASSES if head in ("classifier", "tagger") else ()
@@ -96,7 +95,7 @@ def test_bert_looks_for_answers_as_its_reference_does_where_one_may_lie() -> Non
     config = BertConfig(**{**SIZES, "num_labels": 2}, max_position_embeddings=LENGTH + 2)
     scored = ours["valid"] & (ours["token_types"] == 1)
     case = Case(
-        Bert(), BertForQuestionAnswering, config, theirs, ours, head="span", scored=scored, logits_of=spans
+        BertFamily(), BertForQuestionAnswering, config, theirs, ours, head="span", scored=scored, logits_of=spans
     )  # fmt: skip
     check("BERT, spans", case, remark="compared where an answer may lie; ours rules out all other places")
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from token_rows import VOCABULARY, pair_rows
 from torch import Tensor, nn
 from transformers import (
     BigBirdConfig,
@@ -19,11 +18,12 @@ from transformers import (
     BigBirdForTokenClassification,
 )
 
-from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.heads import HeadName
-from headtohead.components.mixers.block_pattern import adjacent
-from headtohead.pretrained.big_bird import BigBird
-from parity import Case, check
+from headtohead.components.mixers.attention.bigbird import adjacent
+from headtohead.pretrained.big_bird import BigBirdFamily
+from parity.parity import Case, check
+from parity.token_rows import VOCABULARY, pair_rows
 
 LENGTH, BLOCK_SIZE, NUM_RANDOM = 39, 4, 2
 NUM_BLOCKS = 10
@@ -41,7 +41,7 @@ def big_bird(reference: Callable[[Any], nn.Module], head: HeadName, **changes: A
     sized = () if head == "masked_language_model" else ("model.num_classes=3",)
     scored = None if head == "classifier" else ours["valid"]
     return Case(
-        BigBird(), reference, config, theirs, ours, head=head, scored=scored, overrides=sized,
+        BigBirdFamily(), reference, config, theirs, ours, head=head, scored=scored, overrides=sized,
         idle=("bert.pooler.weight", "bert.pooler.bias"),
     )  # fmt: skip
 
@@ -100,7 +100,7 @@ def test_bigbird_with_sparse_blocks_restores_tokens_as_its_reference_does_given_
         scored=valid,
         asked=seeded,
     )
-    remark = "random blocks of ours; the reference takes block 0 for all in evaluation"
+    remark = "with our random blocks; the reference uses block 0 for all of them in evaluation"
     check("BigBird, sparse blocks", sparse, remark=remark)
 
 

@@ -7,11 +7,11 @@ import random
 from pathlib import Path
 
 import pytest
-from law_table import OF_FIELDS, OUTCOMES
-from mutations import CHANGED, Mutation, Outcome, base, compared, mutations, write
-from published_models import MODELS
 
 from headtohead.pretrained.families import FAMILIES
+from parity.law_table import OF_FIELDS, OUTCOMES
+from parity.mutations import CHANGED, Mutation, Outcome, base, compared, mutations, write
+from parity.published_models import MODELS
 
 pytestmark = pytest.mark.shapes(False)
 

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from experts_in_memory import InMemory
-from token_rows import LENGTH, VOCABULARY, token_rows
 from torch import Tensor
 from transformers import (
     BloomConfig,
@@ -34,14 +32,16 @@ from transformers import (
 from transformers.models.bloom import modeling_bloom
 from transformers.models.mpt import modeling_mpt
 
-from headtohead.pretrained.bloom import Bloom
-from headtohead.pretrained.family import Family
-from headtohead.pretrained.gpt_neox import GptNeoX
-from headtohead.pretrained.gptj import GptJ
-from headtohead.pretrained.llama import Llama, Qwen2, Qwen3
-from headtohead.pretrained.mistral import Mistral
-from headtohead.pretrained.mpt import Mpt
-from parity import Case, check
+from headtohead.pretrained.bloom import BloomFamily
+from headtohead.pretrained.gpt_neox import GptNeoXFamily
+from headtohead.pretrained.gptj import GptJFamily
+from headtohead.pretrained.llama import LlamaFamily, Qwen2Family, Qwen3Family
+from headtohead.pretrained.mistral import MistralFamily
+from headtohead.pretrained.model_family import ModelFamily
+from headtohead.pretrained.mpt import MptFamily
+from parity.experts_in_memory import InMemory
+from parity.parity import Case, check
+from parity.token_rows import LENGTH, VOCABULARY, token_rows
 
 COMMON: dict[str, Any] = {
     "vocab_size": VOCABULARY, "attn_implementation": "eager", "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0,
@@ -66,13 +66,13 @@ SCALINGS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def compare(name: str, family: Family, reference: Any, config: Any, remark: str = "") -> None:
+def compare(name: str, family: ModelFamily, reference: Any, config: Any, remark: str = "") -> None:
     theirs, ours = token_rows()
     case = Case(family, reference, config, theirs, ours, scored=ours["valid"], on_disk=name_on_disk(family))
     check(name, case, remark=remark)
 
 
-def name_on_disk(family: Family) -> Callable[[str], str]:
+def name_on_disk(family: ModelFamily) -> Callable[[str], str]:
     """The reference calls some weights otherwise than files do."""
     return lambda name: family.aliases.get(name, name)
 
@@ -80,20 +80,20 @@ def name_on_disk(family: Family) -> Callable[[str], str]:
 @pytest.mark.parametrize("scaling", SCALINGS)
 def test_llama_equals_its_reference_with_every_rotary_scaling(scaling: str) -> None:
     parameters = {"rope_theta": 10000.0, **SCALINGS[scaling]}
-    compare(f"Llama, {scaling}", Llama(), LlamaForCausalLM, LlamaConfig(**SMALL, rope_parameters=parameters))
+    compare(f"Llama, {scaling}", LlamaFamily(), LlamaForCausalLM, LlamaConfig(**SMALL, rope_parameters=parameters))
 
 
 def test_llama_with_biases_and_a_tied_head_equals_its_reference() -> None:
     config = LlamaConfig(**SMALL, attention_bias=True, mlp_bias=True, tie_word_embeddings=True)
-    compare("Llama, biases, tied head", Llama(), LlamaForCausalLM, config)
+    compare("Llama, biases, tied head", LlamaFamily(), LlamaForCausalLM, config)
 
 
 def test_qwen2_equals_its_reference() -> None:
-    compare("Qwen2", Qwen2(), Qwen2ForCausalLM, Qwen2Config(**SMALL))
+    compare("Qwen2", Qwen2Family(), Qwen2ForCausalLM, Qwen2Config(**SMALL))
 
 
 def test_qwen3_equals_its_reference() -> None:
-    compare("Qwen3", Qwen3(), Qwen3ForCausalLM, Qwen3Config(**SMALL, head_dim=12, rms_norm_eps=1e-5))
+    compare("Qwen3", Qwen3Family(), Qwen3ForCausalLM, Qwen3Config(**SMALL, head_dim=12, rms_norm_eps=1e-5))
 
 
 @pytest.mark.parametrize("parallel", [True, False])
@@ -101,14 +101,14 @@ def test_gpt_neox_equals_its_reference(parallel: bool) -> None:
     fields = {name: value for name, value in SMALL.items() if name != "num_key_value_heads"}
     turned = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}
     config = GPTNeoXConfig(**fields, use_parallel_residual=parallel, rope_parameters=turned)
-    compare("GPT-NeoX" if parallel else "GPT-NeoX, serial", GptNeoX(), GPTNeoXForCausalLM, config)
+    compare("GPT-NeoX" if parallel else "GPT-NeoX, serial", GptNeoXFamily(), GPTNeoXForCausalLM, config)
 
 
 @pytest.mark.parametrize("window", [4, None])
 def test_mistral_equals_its_reference_with_and_without_a_window(window: int | None) -> None:
     config = MistralConfig(**SMALL, sliding_window=window)
     name = "Mistral" if window is None else "Mistral, windows of 4 tokens"
-    compare(name, Mistral(), MistralForCausalLM, config)
+    compare(name, MistralFamily(), MistralForCausalLM, config)
 
 
 def test_mixtral_equals_its_reference() -> None:
@@ -118,7 +118,7 @@ def test_mixtral_equals_its_reference() -> None:
 
 def test_gptj_equals_its_reference() -> None:
     config = GPTJConfig(**COMMON, n_embd=36, n_layer=2, n_head=3, rotary_dim=8, n_positions=LENGTH)
-    compare("GPT-J", GptJ(), GPTJForCausalLM, config)
+    compare("GPT-J", GptJFamily(), GPTJForCausalLM, config)
 
 
 @pytest.mark.parametrize("num_heads", [4, 6])
@@ -126,7 +126,7 @@ def test_bloom_equals_its_reference(num_heads: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(modeling_bloom.BloomGelu, "forward", exact_gelu)
     config = BloomConfig(**COMMON, hidden_size=24, n_layer=2, n_head=num_heads)
     remark = "with sqrt(2 / pi) exact; the reference rounds it to 8 digits"
-    compare(f"BLOOM, {num_heads} heads", Bloom(), BloomForCausalLM, config, remark)
+    compare(f"BLOOM, {num_heads} heads", BloomFamily(), BloomForCausalLM, config, remark)
 
 
 def exact_gelu(module: object, x: Tensor) -> Tensor:
@@ -142,7 +142,7 @@ def test_bloom_with_its_own_rounded_constant_differs_in_the_ninth_digit() -> Non
 @pytest.mark.parametrize("num_heads", [4, 6])
 def test_mpt_equals_its_reference(num_heads: int) -> None:
     config = MptConfig(**COMMON, d_model=24, n_layers=2, n_heads=num_heads, max_seq_len=LENGTH)
-    compare(f"MPT, {num_heads} heads", Mpt(), MptForCausalLM, config)
+    compare(f"MPT, {num_heads} heads", MptFamily(), MptForCausalLM, config)
 
 
 def test_mpt_with_slopes_and_a_scale_of_its_own_equals_its_reference(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,5 +154,5 @@ def test_mpt_with_slopes_and_a_scale_of_its_own_equals_its_reference(monkeypatch
     monkeypatch.setattr(modeling_mpt, "build_mpt_alibi_tensor", told)
     own = {"alibi_bias_max": 5, "softmax_scale": 0.3}
     config = MptConfig(**COMMON, d_model=24, n_layers=2, n_heads=6, max_seq_len=LENGTH, attn_config=own)
-    remark = "the reference takes alibi_bias_max for 8 whatever its file says; here it is told"
-    compare("MPT, 6 heads, own slopes and scale", Mpt(), MptForCausalLM, config, remark)
+    remark = "the reference assumes alibi_bias_max=8 whatever its file says; here it is passed in"
+    compare("MPT, 6 heads, own slopes and scale", MptFamily(), MptForCausalLM, config, remark)

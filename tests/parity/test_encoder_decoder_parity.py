@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from token_rows import LENGTH, VOCABULARY, token_rows
 from torch import Tensor, nn
 from transformers import BartConfig, BartForConditionalGeneration, T5Config, T5ForConditionalGeneration
 
-from headtohead.pretrained.bart import Bart
-from headtohead.pretrained.t5 import T5
-from parity import Case, check
+from headtohead.pretrained.bart import BartFamily
+from headtohead.pretrained.t5 import T5Family
+from parity.parity import Case, check
+from parity.token_rows import LENGTH, VOCABULARY, token_rows
 
 TASK = ("task=seq2seq", "data=reverse")
 SPECIAL: dict[str, Any] = {
@@ -51,7 +51,7 @@ def test_t5_writes_what_its_reference_writes(version: str) -> None:
     )  # fmt: skip
     theirs, ours = both_sides()
     reference = T5ForConditionalGeneration if first else untied
-    case = Case(T5(), reference, config, theirs, ours, scored=ours["decoder_valid"], overrides=TASK)
+    case = Case(T5Family(), reference, config, theirs, ours, scored=ours["decoder_valid"], overrides=TASK)
     check(f"T5 v{version}", case, remark="tied, logits scaled" if first else "gated, untied, heads of another width")
 
 
@@ -64,7 +64,7 @@ def test_bart_writes_what_its_reference_writes(scaled: bool) -> None:
     )  # fmt: skip
     theirs, ours = both_sides()
     case = Case(
-        Bart(), BartForConditionalGeneration, config, theirs, ours, scored=ours["decoder_valid"], overrides=TASK,
+        BartFamily(), BartForConditionalGeneration, config, theirs, ours, scored=ours["decoder_valid"], overrides=TASK,
         constants=("final_logits_bias",),
     )  # fmt: skip
     check("BART" if not scaled else "BART, embedding scaled", case)

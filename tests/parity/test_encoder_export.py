@@ -9,9 +9,6 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from published_models import MODELS as MODELS_OF_REFERENCE
-from published_models import reference_config
-from token_rows import LENGTH, pair_rows
 from torch import Tensor
 from transformers import (
     BartForConditionalGeneration,
@@ -28,21 +25,23 @@ from transformers import (
 )
 
 import headtohead as h2h
-from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.heads import HeadName
-from headtohead.building.build import make_model
-from headtohead.building.publishing import write_hub
-from headtohead.pretrained.bart import Bart
-from headtohead.pretrained.bert import Bert
-from headtohead.pretrained.big_bird import BigBird
+from headtohead.config.build import make_model
+from headtohead.config.origins.to_published import write_hub
+from headtohead.pretrained.bart import BartFamily
+from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
+from headtohead.pretrained.big_bird import BigBirdFamily
+from headtohead.pretrained.checkpoint_writer import write_checkpoint
 from headtohead.pretrained.families import family_of
-from headtohead.pretrained.family import Family, InexpressibleError
-from headtohead.pretrained.longformer import Longformer
-from headtohead.pretrained.roberta import Roberta
-from headtohead.pretrained.t5 import T5
-from headtohead.pretrained.vit import Vit
-from headtohead.pretrained.writing import write_checkpoint
-from parity import TASKS, redraw
+from headtohead.pretrained.longformer import LongformerFamily
+from headtohead.pretrained.model_family import InexpressibleError, ModelFamily
+from headtohead.pretrained.t5 import T5Family
+from headtohead.pretrained.vit import VitFamily
+from parity.parity import TASKS, redraw
+from parity.published_models import MODELS as MODELS_OF_REFERENCE
+from parity.published_models import reference_config
+from parity.token_rows import LENGTH, pair_rows
 
 WIDE = ("model.d_model=24", "model.num_layers=2", "model.num_heads=3", "model.vocab_size=37", "model.max_length=16")
 POST = ("model/residual=post", "model.embedding_norm=true", "model.norm.eps=1e-12", "model.feedforward.multiple=1.5")
@@ -67,7 +66,7 @@ VIT = (
 class Exported(NamedTuple):
     """A model of ours, and who reads it."""
 
-    family: Family
+    family: ModelFamily
     head: HeadName
     reader: Any
     """A class of `transformers`."""
@@ -75,39 +74,39 @@ class Exported(NamedTuple):
 
 
 MODELS = {
-    "BERT, masked LM": Exported(Bert(), "masked_language_model", BertForMaskedLM, BERT),
+    "BERT, masked LM": Exported(BertFamily(), "masked_language_model", BertForMaskedLM, BERT),
     "BERT, three kinds of sentences": Exported(
-        Bert(),
+        BertFamily(),
         "masked_language_model",
         BertForMaskedLM,
         (*BERT, "model.num_segments=3", "model.feedforward.activation=relu", "model.head_activation=relu"),
     ),
-    "BERT, with pairs": Exported(Bert(), "masked_language_model_and_pair", BertForPreTraining, BERT),
-    "BERT, classification": Exported(Bert(), "classifier", BertForSequenceClassification, BERT),
-    "BERT, tagging": Exported(Bert(), "tagger", BertForTokenClassification, BERT),
-    "RoBERTa, masked LM": Exported(Roberta(), "masked_language_model", RobertaForMaskedLM, BERT),
-    "RoBERTa, classification": Exported(Roberta(), "classifier", RobertaForSequenceClassification, BERT),
+    "BERT, with pairs": Exported(BertFamily(), "masked_language_model_and_pair", BertForPreTraining, BERT),
+    "BERT, classification": Exported(BertFamily(), "classifier", BertForSequenceClassification, BERT),
+    "BERT, tagging": Exported(BertFamily(), "tagger", BertForTokenClassification, BERT),
+    "RoBERTa, masked LM": Exported(RobertaFamily(), "masked_language_model", RobertaForMaskedLM, BERT),
+    "RoBERTa, classification": Exported(RobertaFamily(), "classifier", RobertaForSequenceClassification, BERT),
     "Longformer, classification": Exported(
-        Longformer(),
+        LongformerFamily(),
         "classifier",
         LongformerForSequenceClassification,
         (*BERT, "model/mixer=longformer", "model.mixer.window=2", "model.max_length=18"),
     ),
     "BigBird, full attention": Exported(
-        BigBird(),
+        BigBirdFamily(),
         "masked_language_model",
         BigBirdForMaskedLM,
         (*BERT, "model.pooler=gelu", "model.scale_embedding=true"),
     ),
     "T5 v1.0": Exported(
-        T5(), "language_model", T5ForConditionalGeneration, (*SEQ2SEQ, *T5_PARTS, "model.scale_logits=true")
+        T5Family(), "language_model", T5ForConditionalGeneration, (*SEQ2SEQ, *T5_PARTS, "model.scale_logits=true")
     ),
     "T5, tied head, logits not scaled": Exported(
-        T5(), "language_model", T5ForConditionalGeneration, (*SEQ2SEQ, *T5_PARTS)
+        T5Family(), "language_model", T5ForConditionalGeneration, (*SEQ2SEQ, *T5_PARTS)
     ),
-    "T5 v1.1": Exported(T5(), "language_model", T5ForConditionalGeneration, (*SEQ2SEQ, *T5_PARTS, *GATED)),
-    "BART": Exported(Bart(), "language_model", BartForConditionalGeneration, (*SEQ2SEQ, *BART_PARTS)),
-    "ViT": Exported(Vit(), "classifier", ViTForImageClassification, VIT),
+    "T5 v1.1": Exported(T5Family(), "language_model", T5ForConditionalGeneration, (*SEQ2SEQ, *T5_PARTS, *GATED)),
+    "BART": Exported(BartFamily(), "language_model", BartForConditionalGeneration, (*SEQ2SEQ, *BART_PARTS)),
+    "ViT": Exported(VitFamily(), "classifier", ViTForImageClassification, VIT),
 }
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from token_rows import LENGTH, VOCABULARY, token_rows
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from headtohead.pretrained.gpt2 import Gpt2
-from parity import Case, check
+from headtohead.pretrained.gpt2 import Gpt2Family
+from parity.parity import Case, check
+from parity.token_rows import LENGTH, VOCABULARY, token_rows
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -18,4 +18,4 @@ def test_gpt2_gives_the_logits_and_gradients_of_its_reference(tied: bool) -> Non
     )  # fmt: skip
     theirs, ours = token_rows()
     name = "GPT-2" if tied else "GPT-2, head of its own"
-    check(name, Case(Gpt2(), GPT2LMHeadModel, config, theirs, ours, scored=ours["valid"]))
+    check(name, Case(Gpt2Family(), GPT2LMHeadModel, config, theirs, ours, scored=ours["valid"]))

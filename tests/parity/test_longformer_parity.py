@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from token_rows import LENGTH, VOCABULARY, pair_rows
 from torch import nn
 from transformers import (
     LongformerConfig,
@@ -17,12 +16,13 @@ from transformers import (
 )
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.family import InexpressibleError
-from headtohead.pretrained.longformer import Longformer
-from parity import Case, check
+from headtohead.pretrained.longformer import LongformerFamily
+from headtohead.pretrained.model_family import InexpressibleError
+from parity.parity import Case, check
+from parity.token_rows import LENGTH, VOCABULARY, pair_rows
 
 CLASSES: dict[str, Any] = {"num_labels": 3}
-TOLD = "the first token global, as the reference is told by global_attention_mask"
+TOLD = "the first token is global, which global_attention_mask tells the reference"
 
 
 def longformer(reference: Callable[[Any], nn.Module], head: HeadName) -> Case:
@@ -35,7 +35,7 @@ def longformer(reference: Callable[[Any], nn.Module], head: HeadName) -> Case:
     first = (torch.arange(LENGTH) == 0).long().expand(2, LENGTH)
     sized = () if head == "masked_language_model" else ("model.num_classes=3",)
     return Case(
-        Longformer(), reference, config, {**theirs, "global_attention_mask": first}, ours, head=head,
+        LongformerFamily(), reference, config, {**theirs, "global_attention_mask": first}, ours, head=head,
         scored=None if head == "classifier" else ours["valid"], overrides=sized,
     )  # fmt: skip
 
@@ -53,7 +53,7 @@ def test_longformer_tags_tokens_as_its_reference_does() -> None:
 
 
 def test_windows_of_several_widths_are_refused() -> None:
-    family = Longformer()
+    family = LongformerFamily()
     hub = {**family.defaults, "attention_window": [4, 8]}
     with pytest.raises(InexpressibleError, match=r"attention_window=\[4, 8\], and all layers of ours have the same"):
         family.mixing(hub, "tagger")

@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from experts_in_memory import InMemory
-from published_models import MODELS, PublishedModel, reference_class
-from test_decoder_parity import exact_gelu
-from test_encoder_decoder_parity import both_sides, untied
-from test_vit_parity import name_on_disk
-from token_rows import LENGTH, VOCABULARY, pair_rows, token_rows
 from torch import Tensor
 from transformers.models.bloom import modeling_bloom
 
 from headtohead.pretrained.families import FAMILIES
-from headtohead.pretrained.family import Family
-from parity import Case, check
+from headtohead.pretrained.model_family import ModelFamily
+from parity.experts_in_memory import InMemory
+from parity.parity import Case, check
+from parity.published_models import MODELS, PublishedModel, reference_class
+from parity.test_decoder_parity import exact_gelu
+from parity.test_encoder_decoder_parity import both_sides, untied
+from parity.test_vit_parity import name_on_disk
+from parity.token_rows import LENGTH, VOCABULARY, pair_rows, token_rows
 
 EAGER: Mapping[str, Any] = {"attn_implementation": "eager"}
 NO_EAGER = {kind for kind, model in MODELS.items() if model.reference in ("Longformer", "Rwkv", "Mamba", "Mamba2")}
@@ -117,7 +117,7 @@ def rows(
     return theirs, ours, ours["valid"]
 
 
-def family_of(kind: str) -> Family:
+def family_of(kind: str) -> ModelFamily:
     return InMemory() if kind == "mixtral" else next(one for one in FAMILIES if one.model_type == kind)
 
 
@@ -140,7 +140,7 @@ def test_an_odd_configuration_gives_the_logits_and_gradients_of_its_reference(
     check(name, case)
 
 
-def _names(kind: str, family: Family) -> Callable[[str], str]:
+def _names(kind: str, family: ModelFamily) -> Callable[[str], str]:
     return name_on_disk if kind == "vit" else lambda name: family.aliases.get(name, name)
 
 

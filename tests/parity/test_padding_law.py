@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from mutations import TOLERANCE, _logits, _ours, _theirs, base, write
-from published_models import MODELS, VOCABULARY
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.architecture import Architecture
+from parity.mutations import TOLERANCE, _logits, _ours, _theirs, base, write
+from parity.published_models import MODELS, VOCABULARY
 
 pytestmark = pytest.mark.shapes(False)
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from headtohead.components.contracts import Context
-from headtohead.components.mixers.retention import Retention
-from parity import REPORTS, TOLERANCE, Errors, Report
+from headtohead.components.component import Context
+from headtohead.components.mixers.linear.retention import Retention
+from parity.parity import REPORTS, TOLERANCE, Errors, Report
 
 theirs = pytest.importorskip("torchscale.component.multiscale_retention", reason="torchscale is not installed")
 D_MODEL, NUM_HEADS, LENGTH = 32, 4, 70
@@ -18,7 +18,7 @@ NAMES = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "gate": "g_proj"
 
 
 def pair(dtype: torch.dtype, eps: float) -> tuple[Retention, nn.Module]:
-    """Both with the same weights, drawn anew."""
+    """Return both with the same weights, drawn anew."""
     torch.manual_seed(0)
     options = SimpleNamespace(multiway=False, layernorm_eps=eps)
     reference = theirs.MultiScaleRetention(options, D_MODEL, 2 * D_MODEL, NUM_HEADS).to(dtype)
@@ -59,7 +59,8 @@ def differences(dtype: torch.dtype) -> Errors:
 
 
 def test_retention_is_that_of_its_authors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With eps 0, since ours leaves out the divisions that the norm undoes; the reference casts to float32 inside."""
+    """The comparison sets eps to 0, since ours leaves out the divisions that the norm undoes; the reference casts to
+    float32 inside."""
     errors = {torch.float32: differences(torch.float32)}
     monkeypatch.setattr(Tensor, "float", Tensor.double)
     errors[torch.float64] = differences(torch.float64)

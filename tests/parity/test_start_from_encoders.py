@@ -25,10 +25,10 @@ from transformers import (
 )
 
 import headtohead as h2h
-from headtohead.examining.finished import open_run
-from headtohead.pretrained.checkpoint import open_checkpoint
-from headtohead.pretrained.taking import take
-from parity import redraw
+from headtohead.finished_runs.finished_run import open_run
+from headtohead.pretrained.hub_checkpoint import open_checkpoint
+from headtohead.pretrained.weight_conversion import convert_weights
+from parity.parity import redraw
 
 WORDS = ["good", "bad", "very", "film", "book", "the", "a", "is", "was", "not", "##ly", "red", "blue", "green", "one"]
 QUIET = (
@@ -38,7 +38,7 @@ QUIET = (
 
 
 def save(model: PreTrainedModel, folder: Path, *, special: tuple[str, ...], **named: str) -> Path:
-    """With a tokenizer of whole words and their ends, and every weight drawn anew."""
+    """Save the model with a tokenizer of whole words and their ends, and every weight drawn anew."""
     redraw(model)
     model.save_pretrained(folder)
     ids = {token: number for number, token in enumerate((*special, *WORDS))}
@@ -122,7 +122,7 @@ def test_the_masked_head_is_taken_where_there_is_one(
     folder = bert(reference, tmp_path / "bert")
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "architectures": told}))
-    taken = take(open_checkpoint(f"hf:{folder}"), "masked_language_model")
+    taken = convert_weights(open_checkpoint(f"hf:{folder}"), "masked_language_model")
     assert taken.has_head == has_head and ("head.dense.weight" in taken.weights) == has_head
     assert ("bert.pooler.dense.weight" in taken.left_aside) == (reference is not BertForMaskedLM)
 
@@ -202,7 +202,7 @@ def test_every_weight_of_an_encoder_has_a_gradient(reference: Any, tmp_path: Pat
 )
 def test_other_heads_that_read_take_the_encoder_too(head: Any, task: str, tmp_path: Path) -> None:
     folder = encoder_decoder(T5ForConditionalGeneration, tmp_path / "t5")
-    taken = take(open_checkpoint(f"hf:{folder}"), head)
+    taken = convert_weights(open_checkpoint(f"hf:{folder}"), head)
     model = h2h.build_model(
         h2h.compose("train", [f"task={task.split()[0]}", task.split()[1], f"init_from=hf:{folder}"])
     )

@@ -2,45 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from headtohead.components.contracts import Context
+from headtohead.components.component import Context
 from headtohead.components.feedforwards import NoFeedForward
-from headtohead.components.mixers.gru import Gru
-from headtohead.components.mixers.lstm import Lstm
-from headtohead.components.mixers.recurrence import Recurrence
-from headtohead.components.mixers.reference import gru as slow_gru
-from headtohead.components.mixers.reference import lstm as slow_lstm
-from headtohead.components.mixers.reference import rnn as slow_rnn
-from headtohead.components.mixers.rnn import TanhRnn
+from headtohead.components.mixers.recurrent.torch_recurrence import Gru, Lstm, Recurrence, TanhRnn
+from headtohead.components.mixers.reference import recurrent as slow_gru
+from headtohead.components.mixers.reference import recurrent as slow_lstm
+from headtohead.components.mixers.reference import recurrent as slow_rnn
 from headtohead.components.norms import NoNorm
-from headtohead.components.positions.none import NoPosition
+from headtohead.components.positions.absolute import NoPosition
 from headtohead.components.residuals import NoResidual
 from headtohead.components.stack import Stack
-from parity import TOLERANCE
+from headtohead.components.stack_parts import StackParts, StackSize
+from parity.parity import TOLERANCE
 from small_models import redraw
 
 WIDTH, LAYERS = 12, 2
 KERNELS: list[tuple[type[nn.RNNBase], type[Recurrence], type[Recurrence]]] = [
-    (nn.RNN, TanhRnn, slow_rnn.TanhRnn),
-    (nn.GRU, Gru, slow_gru.Gru),
-    (nn.LSTM, Lstm, slow_lstm.Lstm),
+    (nn.RNN, TanhRnn, slow_rnn.ReferenceTanhRnn),
+    (nn.GRU, Gru, slow_gru.ReferenceGru),
+    (nn.LSTM, Lstm, slow_lstm.ReferenceLstm),
 ]
 
 
-def stack_of(mixer: type[Recurrence], *, causal: bool, bias: bool) -> Stack:
+def stack_of(mixer: Callable[..., Recurrence], *, causal: bool, bias: bool) -> Stack:
     return Stack(
-        WIDTH,
-        num_heads=1,
-        mixers=[partial(mixer, bias=bias)] * (LAYERS if causal else 1),
-        position=NoPosition,
-        norm=NoNorm,
-        residual=NoResidual,
-        feedforward=NoFeedForward,
+        StackSize(WIDTH, (LAYERS if causal else 1), 1),
+        StackParts(
+            mixer=partial(mixer, bias=bias),
+            position=NoPosition,
+            norm=NoNorm,
+            residual=NoResidual,
+            feedforward=NoFeedForward,
+        ),
         causal=causal,
         max_length=None,
     )

@@ -9,8 +9,8 @@ import pytest
 import torch
 from transformers import ViTConfig, ViTForImageClassification
 
-from headtohead.pretrained.vit import Vit
-from parity import Case, check
+from headtohead.pretrained.vit import VitFamily
+from parity.parity import Case, check
 
 TOLD: dict[str, Any] = {"num_labels": 5, "attn_implementation": "eager"}
 SAVED = (
@@ -39,7 +39,7 @@ def test_a_vision_transformer_classifies_images_as_its_reference_does(bias: bool
     )  # fmt: skip
     images = torch.randn(2, 3, 12, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     case = Case(
-        Vit(), ViTForImageClassification, config, {"pixel_values": images}, {"images": images}, head="classifier",
+        VitFamily(), ViTForImageClassification, config, {"pixel_values": images}, {"images": images}, head="classifier",
         overrides=("task=image_classification", "data=digits", "model.num_classes=5"), on_disk=name_on_disk,
     )  # fmt: skip
     check("ViT" if bias else "ViT, queries, keys and values without biases", case)

@@ -1,4 +1,4 @@
-"""What is written token by token is what `transformers` writes with the same weights: greedily, with penalties, by a
+"""Decoding token by token gives what `transformers` writes with the same weights: greedily, with penalties, by a
 search, from prompts of unequal length, until an end token or the last one allowed."""
 
 from __future__ import annotations
@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -23,15 +24,15 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from headtohead.architectures.decoding import Decodes
-from headtohead.generation import choosing
-from headtohead.generation.beams import search
-from headtohead.generation.loop import stream
+from headtohead.architectures.decoder import Decodes
+from headtohead.generation import next_token
+from headtohead.generation.beam_search import search
+from headtohead.generation.decoding_loop import stream
 from headtohead.generation.strategy import Strategy
-from headtohead.pretrained.bart import Bart
-from headtohead.pretrained.llama import Qwen3
-from headtohead.pretrained.t5 import T5
-from parity import Case, both, exactly, redraw
+from headtohead.pretrained.bart import BartFamily
+from headtohead.pretrained.llama import Qwen3Family
+from headtohead.pretrained.t5 import T5Family
+from parity.parity import Case, both, exactly, redraw
 
 PROMPTS = [[5, 9, 3, 7, 11], [4], [8, 3, 8, 10, 6, 5, 4, 9]]
 VOCABULARY, PAD, EOS, NEW = 13, 0, 2, 9
@@ -61,9 +62,9 @@ def cases() -> dict[str, Case]:
     )  # fmt: skip
     constants = ("final_logits_bias",)
     return {
-        "qwen3": Case(Qwen3(), Qwen3ForCausalLM, qwen, {}, {}),
-        "bart": Case(Bart(), BartForConditionalGeneration, bart, {}, {}, overrides=SEQ2SEQ, constants=constants),
-        "t5": Case(T5(), T5ForConditionalGeneration, t5, {}, {}, overrides=SEQ2SEQ),
+        "qwen3": Case(Qwen3Family(), Qwen3ForCausalLM, qwen, {}, {}),
+        "bart": Case(BartFamily(), BartForConditionalGeneration, bart, {}, {}, overrides=SEQ2SEQ, constants=constants),
+        "t5": Case(T5Family(), T5ForConditionalGeneration, t5, {}, {}, overrides=SEQ2SEQ),
     }
 
 
@@ -75,7 +76,7 @@ def pair(name: str) -> tuple[nn.Module, Decodes]:
     redraw(theirs, seed)
     with torch.no_grad():
         for path, parameter in theirs.named_parameters():
-            parameter *= factors[0] if parameter.ndim > 1 else 0.2 if path.endswith("bias") else factors[1]
+            parameter.mul_(factors[0] if parameter.ndim > 1 else 0.2 if path.endswith("bias") else factors[1])
     weights = theirs.state_dict()
     taken = {name: tensor for piece in pieces for name, tensor in piece.take(weights).items()}
     ours.load_state_dict(taken, strict=False)
@@ -131,7 +132,7 @@ def test_the_likeliest_tokens_are_those_of_the_reference_with_any_repetition_pen
 
 @pytest.mark.parametrize("name", ["bart", "t5"])
 def test_a_summary_may_take_every_word_of_its_source(name: str) -> None:
-    """With no token written there is nothing to punish: the first token is the likeliest, wherever it occurs."""
+    """No token is penalised before the first is written: it is the likeliest, wherever it occurs."""
     sources = [[token, *prompt] for token in range(3, VOCABULARY) for prompt in PROMPTS]
     first = [text[0] for text in ours_write(name, sources)]
     punished = [text[0] for text in ours_write(name, sources, repetition_penalty=6.0)]
@@ -162,14 +163,14 @@ def test_draws_are_made_from_the_shares_of_the_reference(
 ) -> None:
     logits = 3 * torch.randn(3, VOCABULARY, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     read = [[5, 9, 3, 7], [4, 4, 4, 4], [8, 3, 8, 10]]
-    seen: list[Tensor] = []
-    monkeypatch.setattr(choosing, "draw", lambda logits, _: seen.append(logits) or logits.argmax(-1))
+    drawn = Mock(side_effect=lambda logits, _: logits.argmax(-1))
+    monkeypatch.setattr(next_token, "draw", drawn)
     strategy = Strategy(repetition_penalty=penalty, **how)
-    choosing.Chooser(strategy, PROMPTS, read, vocab_size=VOCABULARY, device=logits.device)(logits)
+    next_token.Chooser(strategy, PROMPTS, read, vocab_size=VOCABULARY, device=logits.device)(logits)
     warpers = [RepetitionPenaltyLogitsProcessor(penalty), TemperatureLogitsWarper(how.get("temperature", 1.0))]
     warpers += [TopKLogitsWarper(how["top_k"])] if "top_k" in how else []
     warpers += [TopPLogitsWarper(how["top_p"])] if "top_p" in how else []
     expected = logits
     for warper in warpers:
         expected = warper(torch.tensor(read), expected)
-    torch.testing.assert_close(seen[0].softmax(-1), expected.softmax(-1))
+    torch.testing.assert_close(drawn.call_args.args[0].softmax(-1), expected.softmax(-1))

@@ -12,7 +12,7 @@ LENGTH = 11
 
 
 def token_rows(length: int = LENGTH, vocabulary: int = VOCABULARY) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
-    """As the reference is asked, and as we are."""
+    """Return the inputs of the reference and ours."""
     tokens = torch.randint(5, vocabulary, (2, length), generator=torch.Generator().manual_seed(3))
     valid = torch.ones(2, length, dtype=torch.bool)
     valid[1, length - 3 :] = False

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import headtohead as h2h
-from headtohead.building.build import make_model
-from headtohead.pretrained.checkpoint import open_checkpoint
-from headtohead.pretrained.reading import model_overrides
-from headtohead.training.starting import start_from
+from headtohead.config.build import make_model
+from headtohead.pretrained.hub_checkpoint import open_checkpoint
+from headtohead.pretrained.hub_config import model_overrides
+from headtohead.training.initial_weights import start_from
 
 
 def resident(which: str) -> int:

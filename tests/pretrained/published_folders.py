@@ -28,7 +28,7 @@ def write_text(folder: Path) -> Path:
 
 
 def write_tokenizer(folder: Path) -> int:
-    """A byte-level BPE with GPT-2's one special token; gives the size of its vocabulary."""
+    """Write a byte-level BPE with GPT-2's one special token, and return the size of its vocabulary."""
     library = Tokenizer(models.BPE())
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     library.decoder = decoders.ByteLevel()
@@ -43,7 +43,7 @@ def write_tokenizer(folder: Path) -> int:
 
 
 def write_gpt2(folder: Path, **changed: Any) -> nn.Module:
-    """A GPT-2 with random weights, its tokenizer beside it."""
+    """Write a GPT-2 with random weights, and its tokenizer beside it."""
     folder.mkdir(parents=True, exist_ok=True)
     end = write_tokenizer(folder) - 1
     config = GPT2Config(

@@ -38,7 +38,7 @@ def write_zeros(folder: Path, sizes: Mapping[str, Any], kind: str, *, shards: in
     folder.mkdir()
     (folder / "config.json").write_text(config.to_json_string(use_diff=False))
     names = [f"model-{number + 1:05}-of-{shards:05}.safetensors" for number in range(shards)]
-    where = {name: names[place * shards // len(shapes)] for place, name in enumerate(shapes)}
+    where = {name: names[index * shards // len(shapes)] for index, name in enumerate(shapes)}
     for file in names if shards > 1 else ():
         _write_file(folder / file, {name: shapes[name] for name in shapes if where[name] == file}, kind)
     if shards > 1:

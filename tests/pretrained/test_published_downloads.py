@@ -8,28 +8,28 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 from huggingface_hub.errors import EntryNotFoundError
-from published_folders import write_gpt2
 
 import headtohead as h2h
-from headtohead.building.errors import ConfigurationError
-from headtohead.pretrained import checkpoint
-from headtohead.pretrained.checkpoint import open_checkpoint
+from headtohead.config.errors import ConfigurationError
+from headtohead.pretrained import hub_checkpoint
+from headtohead.pretrained.hub_checkpoint import open_checkpoint
+from pretrained.published_folders import write_gpt2
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty cache, and no way to the hub."""
+    """Provide an empty cache, and no access to the hub."""
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    checkpoint._reachable.cache_clear()
+    hub_checkpoint._reachable.cache_clear()
     yield tmp_path
-    checkpoint._reachable.cache_clear()
+    hub_checkpoint._reachable.cache_clear()
 
 
 def downloaded(cache: Path) -> Path:
-    """As the hub's own cache lays it out."""
+    """Write a download in the layout of the hub's own cache."""
     repository = cache / "models--somebody--small"
     (repository / "refs").mkdir(parents=True)
     (repository / "refs" / "main").write_text(COMMIT, encoding="utf-8")
@@ -62,23 +62,23 @@ def test_an_origin_that_is_neither_name_nor_folder_is_refused(origin: str, says:
 
 def test_what_was_downloaded_is_used_and_written_down_by_its_commit(cache: Path) -> None:
     folder = downloaded(cache)
-    found = open_checkpoint("hf:somebody/small")
-    assert found.folder == folder and found.pinned == f"hf:somebody/small@{COMMIT}"
-    assert len(found.weights()) == 28
+    result = open_checkpoint("hf:somebody/small")
+    assert result.folder == folder and result.pinned == f"hf:somebody/small@{COMMIT}"
+    assert len(result.weights()) == 28
     config = h2h.compose("train", ["init_from=hf:somebody/small"])
     assert config["init_from"] == f"hf:somebody/small@{COMMIT}" and config["model"]["num_layers"] == 2
     assert open_checkpoint(config["init_from"]).folder == folder
 
 
-def test_pickled_weights_alone_are_not_asked_for(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pickled_weights_alone_are_not_requested(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (downloaded(cache) / "model.safetensors").unlink()
-    found, asked = open_checkpoint("hf:somebody/small"), []
+    result, asked = open_checkpoint("hf:somebody/small"), []
 
     def no_such_entry(name: str, file: str, revision: str | None) -> Path:
         asked.append(file)
         raise EntryNotFoundError(file)
 
-    monkeypatch.setattr(checkpoint, "_download", no_such_entry)
+    monkeypatch.setattr(hub_checkpoint, "_download", no_such_entry)
     with pytest.raises(ValueError, match=r"has no model\.safetensors: its weights are pickled"):
-        found.weights()
+        result.weights()
     assert asked == ["model.safetensors"]

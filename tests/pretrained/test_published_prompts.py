@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from published_folders import END, write_gpt2
 from tokenizers import Tokenizer as Library
 
 import headtohead as h2h
+from from_fields import from_fields
 from headtohead.data.generated.sentence_grammar import SentenceGrammar
-from headtohead.tasks.prompting import texts_of
+from headtohead.tasks.prompt_templates import texts_of
+from pretrained.published_folders import END, write_gpt2
 
 WORDS = ["bad", "good"]
 
@@ -32,17 +33,17 @@ def test_zero_shot_of_a_published_checkpoint_is_what_its_own_library_says(
     record = h2h.train(h2h.compose("train", overrides))
     library = Library.from_file(str(published / "tokenizer.json"))
     end = library.token_to_id(END)
-    data = SentenceGrammar(num_train=20, num_validation=5, num_test=30)
+    data = from_fields(SentenceGrammar, num_train=20, num_validation=5, num_test=30)
     batch = data.split("test").batch(np.arange(30))
     assert batch.targets is not None
     scores = np.zeros((30, 2))
     for row, (text,) in enumerate(texts_of(batch, data.spec())):
         before = [end, *library.encode(f"{text} so").ids]
-        for place, word in enumerate(WORDS):
+        for index, word in enumerate(WORDS):
             after = library.encode(f" {word}").ids
             with torch.no_grad():
                 shares = theirs(torch.tensor([[*before, *after]])).logits[0].log_softmax(-1)
-            scores[row, place] = sum(float(shares[len(before) - 1 + at, token]) for at, token in enumerate(after))
+            scores[row, index] = sum(float(shares[len(before) - 1 + at, token]) for at, token in enumerate(after))
     truth = batch.targets.numpy()
     assert record.progress.step == 0 and record.status == "finished"
     assert record.metrics["test"]["accuracy"] == pytest.approx((scores.argmax(1) == truth).mean())

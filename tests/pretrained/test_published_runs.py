@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from published_folders import END, LINES, write_gpt2, write_text
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import headtohead as h2h
 from headtohead.cli import main
-from headtohead.examining.export.export import export
-from headtohead.examining.finished import FinishedRun
-from headtohead.pretrained.checkpoint import open_checkpoint
+from headtohead.finished_runs.export_run import export
+from headtohead.finished_runs.loaded import LoadedRun
+from headtohead.pretrained.hub_checkpoint import open_checkpoint
+from pretrained.published_folders import END, LINES, write_gpt2, write_text
 
 PROMPT = LINES[0][:14]
 
@@ -25,7 +25,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def trained(published: Path, tmp_path: Path, *overrides: str) -> FinishedRun:
+def trained(published: Path, tmp_path: Path, *overrides: str) -> LoadedRun:
     config = h2h.compose(
         "train",
         ["data=text", f"data.path={write_text(tmp_path)}", "data.documents=line", "data.context_length=24",

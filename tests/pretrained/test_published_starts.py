@@ -11,16 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from published_folders import END, TEXT, write_gpt2, write_text
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer as Library
 
 import headtohead as h2h
-from headtohead.architectures.contracts import Architecture
-from headtohead.building.build import make_model
-from headtohead.building.errors import ConfigurationError
-from headtohead.training.parts import Parts
-from headtohead.training.starting import Start, start_from
+from headtohead.architectures.architecture import Architecture
+from headtohead.config.build import make_model
+from headtohead.config.errors import ConfigurationError
+from headtohead.data.row_formats.text_source import TextSource
+from headtohead.training.initial_weights import InitialWeights, start_from
+from headtohead.training.run_components import RunComponents
+from pretrained.published_folders import END, TEXT, write_gpt2, write_text
 
 SMALL = [
     "trainer=cpu", "trainer.max_steps=2", "trainer.validate_every=2", "trainer.progress_bar=false", "tracking=none",
@@ -46,7 +47,7 @@ def config_of(origin: Path | str, text: Path, *overrides: str) -> dict:
     return h2h.compose("train", [*data, *SMALL, f"init_from=hf:{origin}", *overrides])
 
 
-def started(parts: Parts) -> tuple[Architecture, Start]:
+def started(parts: RunComponents) -> tuple[Architecture, InitialWeights]:
     model = parts.make_model()
     assert isinstance(parts.identity.init_from, str)
     return model, start_from(model, parts.identity.init_from, class_names=parts.data.spec().class_names)
@@ -68,11 +69,12 @@ def test_text_becomes_the_numbers_of_the_published_tokenizer(published: Path, te
     assert (spec.bos_id, spec.eos_id, spec.vocab_size, spec.special_ids) == (end, end, end + 1, (end,))
     assert parts.config["data"]["tokenizer"] == "published" and parts.config["model"]["vocab_size"] == end + 1
     line = TEXT.splitlines()[0]
+    assert isinstance(parts.data, TextSource)
     assert parts.data.tokenizer.encode([line])[0].tolist() == library.encode(line).ids
     assert parts.data.decode([end, *library.encode(line).ids, end]) == line
 
 
-def test_documents_end_where_the_only_special_token_stands_twice(published: Path, text: Path) -> None:
+def test_documents_end_where_the_only_special_token_occurs_twice(published: Path, text: Path) -> None:
     parts = h2h.build_parts(config_of(published, text))
     batch, end = parts.data.split("train").batch(np.arange(4)), parts.data.spec().eos_id
     assert batch.tokens is not None and batch.segments is not None and batch.positions is not None
@@ -127,7 +129,7 @@ def test_weights_in_several_files_are_found_by_their_index(published: Path, text
 
 
 def changed(published: Path, tmp_path: Path, change: Callable[[Weights], Weights]) -> Path:
-    """A copy with other weights."""
+    """Return a copy with other weights."""
     folder = tmp_path / "changed"
     folder.mkdir()
     for path in published.glob("*.json"):
@@ -182,7 +184,7 @@ def test_classes_without_numbers_are_refused(published: Path, text: Path, tmp_pa
         started(h2h.build_parts(config_of(folder, text)))
 
 
-def test_pickled_weights_are_refused_with_the_way_out(published: Path, text: Path, tmp_path: Path) -> None:
+def test_pickled_weights_are_refused_with_the_remedy(published: Path, text: Path, tmp_path: Path) -> None:
     folder = changed(published, tmp_path, lambda weights: weights)
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from published_folders import TEXT, write_text
 from transformers import (
     AutoModelForCausalLM,
     AutoModelForSeq2SeqLM,
@@ -20,12 +19,14 @@ from transformers import (
 )
 
 import headtohead as h2h
-from headtohead.architectures.contracts import Architecture
-from headtohead.building.build import fitted, make_model
-from headtohead.building.publishing import write_hub
-from headtohead.pretrained.checkpoint import open_checkpoint
+from headtohead.architectures.architecture import Architecture
+from headtohead.config.build import fitted, make_model
+from headtohead.config.origins.to_published import write_hub
+from headtohead.data.row_formats.text_source import TextSource
 from headtohead.pretrained.families import FAMILIES
-from headtohead.pretrained.family import InexpressibleError
+from headtohead.pretrained.hub_checkpoint import open_checkpoint
+from headtohead.pretrained.model_family import InexpressibleError
+from pretrained.published_folders import TEXT, write_text
 
 SIZE = ["model.d_model=32", "model.num_layers=2", "model.num_heads=4", "model.vocab_size=41", "model.max_length=16"]
 LLAMA = ["model/norm=rms_norm", "model/feedforward=swiglu", "model.mixer.bias=false"]
@@ -118,7 +119,7 @@ BASELINES = {
 def test_a_baseline_is_refused_with_a_reason(name: str, tmp_path: Path) -> None:
     config, _ = fitted(h2h.compose("train", [f"model={name}", *BASELINES[name]]))
     with pytest.raises(
-        InexpressibleError, match=r"no form of the hub can say what this|made of mixers, and this is none"
+        InexpressibleError, match=r"no form of the hub can represent this|made of mixers, and this is not one"
     ):
         write_hub(make_model(config), config, tmp_path / "out")
 
@@ -128,6 +129,7 @@ def test_the_tokenizer_goes_along(kind: str, tmp_path: Path) -> None:
     overrides = ["data=text", f"data.path={write_text(tmp_path)}", f"data.tokenizer={kind}", "data.documents=line"]
     composed = h2h.compose("train", [*overrides, *SIZE[:3], *FORMS["gpt2"]])
     data = h2h.build_parts(composed).data
+    assert isinstance(data, TextSource)
     config, _ = fitted(composed)
     write_hub(drawn(config), config, tmp_path / "out", tokenizer=data.tokenizer_facts())
     there, line = AutoTokenizer.from_pretrained(tmp_path / "out"), TEXT.splitlines()[1]

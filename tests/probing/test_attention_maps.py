@@ -13,11 +13,9 @@ from torch import nn
 
 from headtohead.components.checkpointing import Checkpointing
 from headtohead.components.norms import BatchNorm
-from headtohead.components.positions.alibi import Alibi
-from headtohead.components.positions.shaw import Shaw
-from headtohead.components.positions.t5_bias import T5Bias
+from headtohead.components.positions.relative import Alibi, Shaw, T5Bias
 from headtohead.components.stack import Stack
-from headtohead.probing.attention import AttentionMaps, attending, attention_maps
+from headtohead.probing.recorded_attention import AttentionMaps, attention_maps, mixers_with_maps
 from silent_mixer import RunningMean
 from small_batches import language_batch, pair_batch
 from small_models import FAMILIES, SIZE, exact_model, small_model
@@ -33,17 +31,17 @@ def named(maps: list[AttentionMaps]) -> dict[str, AttentionMaps]:
     return {one.name: one for one in maps}
 
 
-def test_every_mixer_is_shown_once_under_the_name_of_its_place() -> None:
-    found = attention_maps(exact_model("encoder_decoder"), padded_inputs("encoder_decoder"))
-    assert [one.name for one in found] == [
+def test_every_mixer_is_shown_once_under_the_name_of_its_path() -> None:
+    result = attention_maps(exact_model("encoder_decoder"), padded_inputs("encoder_decoder"))
+    assert [one.name for one in result] == [
         "encoder.0.mixer", "encoder.1.mixer",
         "decoder.0.mixer", "decoder.0.cross", "decoder.1.mixer", "decoder.1.cross",
     ]  # fmt: skip
-    assert [(one.kind, one.causal) for one in found[1:4]] == [("self", False), ("self", True), ("cross", False)]
-    assert [(one.queries, one.keys) for one in found[1:4]] == [
+    assert [(one.kind, one.causal) for one in result[1:4]] == [("self", False), ("self", True), ("cross", False)]
+    assert [(one.queries, one.keys) for one in result[1:4]] == [
         ("tokens", "tokens"), ("decoder_tokens", "decoder_tokens"), ("decoder_tokens", "tokens"),
     ]  # fmt: skip
-    assert {tuple(one.weights.shape) for one in found} == {(3, 2, 11, 11), (3, 2, 9, 9), (3, 2, 9, 11)}
+    assert {tuple(one.weights.shape) for one in result} == {(3, 2, 11, 11), (3, 2, 9, 9), (3, 2, 9, 11)}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -58,8 +56,8 @@ def test_weights_sum_to_one_over_what_is_allowed_and_are_zero_elsewhere(family: 
         assert (one.weights.amax((1, 2, 3)) > 0).all()
 
 
-def test_a_decoder_never_looks_ahead_nor_at_padding_and_a_cross_mixer_not_at_the_padding_of_its_memory() -> None:
-    """Said here without the maps' own account of what is allowed."""
+def test_a_decoder_never_attends_ahead_nor_to_padding_and_a_cross_mixer_not_to_the_padding_of_its_memory() -> None:
+    """The expectation does not use the maps' own account of what is allowed."""
     inputs = padded_inputs("encoder_decoder")
     maps = named(attention_maps(exact_model("encoder_decoder"), inputs))
     decoder, cross, encoder = (
@@ -73,7 +71,7 @@ def test_a_decoder_never_looks_ahead_nor_at_padding_and_a_cross_mixer_not_at_the
         assert (weights.permute(0, 3, 1, 2)[keys] == 0).all()
 
 
-def test_packed_documents_do_not_look_at_each_other() -> None:
+def test_packed_documents_do_not_attend_to_each_other() -> None:
     segments = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 2]])
     positions = torch.tensor([[0, 1, 2, 0, 1, 2, 3, 0]])
     inputs = {"tokens": torch.arange(5, 13)[None], "segments": segments, "positions": positions}
@@ -160,7 +158,7 @@ def test_checkpointing_changes_no_map(kind: Any) -> None:
 
 
 class Wrapped(nn.Module):
-    """As DDP and torch.compile hold a model."""
+    """A module that wraps a model as DDP and torch.compile do."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -170,7 +168,7 @@ class Wrapped(nn.Module):
 def test_a_wrapped_model_is_found_and_what_holds_none_is_refused() -> None:
     model, inputs = exact_model("decoder_only"), padded_inputs("decoder_only")
     plain, wrapped = attention_maps(model, inputs), attention_maps(Wrapped(Wrapped(model)), inputs)
-    assert [one.name for one in wrapped] == [one.name for one in plain] == list(attending(Wrapped(model)))
+    assert [one.name for one in wrapped] == [one.name for one in plain] == list(mixers_with_maps(Wrapped(model)))
     assert all(torch.equal(one.weights, other.weights) for one, other in zip(plain, wrapped, strict=True))
     with pytest.raises(ValueError, match="Linear holds no Architecture"):
         attention_maps(nn.Linear(2, 2), {})
@@ -199,17 +197,17 @@ def test_images_of_another_number_format_are_taken() -> None:
 
 def test_a_model_without_attention_has_no_maps() -> None:
     model = exact_model("decoder_only", mixer=RunningMean)
-    assert attending(model) == {}
+    assert mixers_with_maps(model) == {}
     assert attention_maps(model, padded_inputs("decoder_only")) == []
 
 
 @pytest.mark.slow
 @pytest.mark.process
 def test_a_compiled_model_is_seen_through_and_stays_compiled() -> None:
-    """In a program of its own: the compiler cannot look through the tests' checks of shapes."""
+    """The test runs in a program of its own, since the compiler cannot look through the tests' checks of shapes."""
     program = """
 import torch
-from headtohead.probing.attention import attention_maps
+from headtohead.probing.recorded_attention import attention_maps
 from small_models import small_model
 model, plain = small_model("decoder_only"), small_model("decoder_only")
 model.features = torch.compile(model.features)

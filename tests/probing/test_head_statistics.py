@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from headtohead.probing.attention import AttentionMaps
-from headtohead.probing.statistics import head_statistics
+from headtohead.probing.head_statistics import head_statistics
+from headtohead.probing.recorded_attention import AttentionMaps
 
 
 def statistics(weights: Tensor, **fields) -> dict[str, list[float]]:
@@ -24,29 +24,29 @@ def uniform(length: int, *, causal: bool) -> Tensor:
 
 
 def test_a_uniform_head_has_the_largest_entropy_and_the_mean_distance_of_its_keys() -> None:
-    found = statistics(uniform(4, causal=False))
-    assert found["entropy"] == pytest.approx([math.log(4)])
-    assert found["entropy_share"] == pytest.approx([1.0])
+    result = statistics(uniform(4, causal=False))
+    assert result["entropy"] == pytest.approx([math.log(4)])
+    assert result["entropy_share"] == pytest.approx([1.0])
     # |i - j| over a 4 x 4 square: 0 four times, 1 six times, 2 four times, 3 twice.
-    assert found["distance"] == pytest.approx([(6 * 1 + 4 * 2 + 2 * 3) / 16])
-    assert found["first"] == pytest.approx([0.25]) and found["itself"] == pytest.approx([0.25])
-    assert found["previous"] == pytest.approx([0.25])
+    assert result["distance"] == pytest.approx([(6 * 1 + 4 * 2 + 2 * 3) / 16])
+    assert result["first"] == pytest.approx([0.25]) and result["itself"] == pytest.approx([0.25])
+    assert result["previous"] == pytest.approx([0.25])
 
 
 def test_a_causal_query_with_a_single_key_does_not_count() -> None:
-    found = statistics(uniform(4, causal=True), causal=True)
-    assert found["entropy"] == pytest.approx([(math.log(2) + math.log(3) + math.log(4)) / 3])
-    assert found["entropy_share"] == pytest.approx([1.0])
-    assert found["distance"] == pytest.approx([(0.5 + 1.0 + 1.5) / 3])
-    assert found["first"] == pytest.approx([(1 / 2 + 1 / 3 + 1 / 4) / 3])
+    result = statistics(uniform(4, causal=True), causal=True)
+    assert result["entropy"] == pytest.approx([(math.log(2) + math.log(3) + math.log(4)) / 3])
+    assert result["entropy_share"] == pytest.approx([1.0])
+    assert result["distance"] == pytest.approx([(0.5 + 1.0 + 1.5) / 3])
+    assert result["first"] == pytest.approx([(1 / 2 + 1 / 3 + 1 / 4) / 3])
 
 
 @pytest.mark.parametrize("causal", [True, False])
-def test_an_identity_head_looks_at_itself_alone(causal: bool) -> None:
-    found = statistics(torch.eye(5)[None, None], causal=causal)
-    assert found["entropy"] == [0.0] and found["distance"] == [0.0] and found["entropy_share"] == [0.0]
-    assert found["itself"] == [1.0] and found["previous"] == [0.0]
-    assert found["first"] == pytest.approx([0.0 if causal else 0.2])
+def test_an_identity_head_attends_to_itself_alone(causal: bool) -> None:
+    result = statistics(torch.eye(5)[None, None], causal=causal)
+    assert result["entropy"] == [0.0] and result["distance"] == [0.0] and result["entropy_share"] == [0.0]
+    assert result["itself"] == [1.0] and result["previous"] == [0.0]
+    assert result["first"] == pytest.approx([0.0 if causal else 0.2])
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -54,17 +54,17 @@ def test_a_previous_token_head_is_at_distance_one(causal: bool) -> None:
     weights = torch.zeros(6, 6)
     weights[0, 0] = 1.0
     weights[torch.arange(1, 6), torch.arange(5)] = 1.0
-    found = statistics(weights[None, None], causal=causal)
-    assert found["previous"] == [1.0]
-    assert found["distance"] == pytest.approx([1.0 if causal else 5 / 6])
-    assert found["itself"] == pytest.approx([0.0 if causal else 1 / 6])
+    result = statistics(weights[None, None], causal=causal)
+    assert result["previous"] == [1.0]
+    assert result["distance"] == pytest.approx([1.0 if causal else 5 / 6])
+    assert result["itself"] == pytest.approx([0.0 if causal else 1 / 6])
 
 
 def test_each_head_has_numbers_of_its_own() -> None:
     weights = torch.cat((torch.eye(4)[None, None], uniform(4, causal=False)), dim=1)
-    found = statistics(weights)
-    assert found["entropy"] == pytest.approx([0.0, math.log(4)])
-    assert found["itself"] == pytest.approx([1.0, 0.25])
+    result = statistics(weights)
+    assert result["entropy"] == pytest.approx([0.0, math.log(4)])
+    assert result["itself"] == pytest.approx([1.0, 0.25])
 
 
 def test_padding_counts_neither_as_query_nor_as_key() -> None:
@@ -83,9 +83,9 @@ def test_samples_count_by_their_queries() -> None:
     weights[0, 0, :2, :2] = 0.5
     weights[1, 0] = torch.eye(4)
     valid = torch.tensor([[True, True, False, False], [True] * 4])
-    found = statistics(weights, query_valid=valid, key_valid=valid)
-    assert found["entropy"] == pytest.approx([math.log(2) / 3])
-    assert found["itself"] == pytest.approx([(2 * 0.5 + 4 * 1.0) / 6])
+    result = statistics(weights, query_valid=valid, key_valid=valid)
+    assert result["entropy"] == pytest.approx([math.log(2) / 3])
+    assert result["itself"] == pytest.approx([(2 * 0.5 + 4 * 1.0) / 6])
 
 
 def test_in_packed_rows_the_first_token_is_that_of_the_document_and_its_query_has_no_previous() -> None:
@@ -94,30 +94,30 @@ def test_in_packed_rows_the_first_token_is_that_of_the_document_and_its_query_ha
     weights = torch.zeros(1, 1, 5, 5)
     weights[0, 0, [0, 1, 2, 3, 4], [0, 0, 2, 2, 2]] = 1.0
     assert (weights[0] * ~allowed == 0).all()
-    found = statistics(weights, causal=True, segments=segments)
-    assert found["first"] == [1.0]
+    result = statistics(weights, causal=True, segments=segments)
+    assert result["first"] == [1.0]
     # of the queries with a choice (1, 3, 4) all have a previous token, and 4 does not look at it
-    assert found["previous"] == pytest.approx([2 / 3])
-    assert found["distance"] == pytest.approx([(1 + 1 + 2) / 3])
+    assert result["previous"] == pytest.approx([2 / 3])
+    assert result["distance"] == pytest.approx([(1 + 1 + 2) / 3])
 
 
-def test_cross_attention_has_no_token_of_its_own_to_look_at() -> None:
-    found = statistics(torch.full((1, 2, 3, 6), 1 / 6), kind="cross")
-    assert set(found) == {"entropy", "entropy_share", "distance", "first"}
-    assert found["entropy"] == pytest.approx([math.log(6)] * 2)
-    assert found["first"] == pytest.approx([1 / 6] * 2)
+def test_cross_attention_has_no_token_of_its_own_to_attend_to() -> None:
+    result = statistics(torch.full((1, 2, 3, 6), 1 / 6), kind="cross")
+    assert set(result) == {"entropy", "entropy_share", "distance", "first"}
+    assert result["entropy"] == pytest.approx([math.log(6)] * 2)
+    assert result["first"] == pytest.approx([1 / 6] * 2)
 
 
 def test_distances_of_patches_are_measured_on_the_grid_and_leave_the_class_token_out() -> None:
     """Two rows of three patches after a class token; every patch looks at the one below or above it."""
     weights = torch.zeros(1, 1, 7, 7)
     weights[..., 0, 0] = 1.0
-    for place in range(6):
-        weights[..., 1 + place, 1 + (place + 3) % 6] = 0.5
-        weights[..., 1 + place, 0] = 0.5
-    found = statistics(weights, grid=(2, 3))
-    assert found["patch_distance"] == pytest.approx([1.0])
-    assert found["first"] == pytest.approx([(1 + 6 * 0.5) / 7])
+    for index in range(6):
+        weights[..., 1 + index, 1 + (index + 3) % 6] = 0.5
+        weights[..., 1 + index, 0] = 0.5
+    result = statistics(weights, grid=(2, 3))
+    assert result["patch_distance"] == pytest.approx([1.0])
+    assert result["first"] == pytest.approx([(1 + 6 * 0.5) / 7])
 
 
 def test_a_diagonal_of_the_grid_has_the_length_of_a_diagonal() -> None:
@@ -128,13 +128,13 @@ def test_a_diagonal_of_the_grid_has_the_length_of_a_diagonal() -> None:
 
 def test_weights_of_implicit_attention_count_by_their_size() -> None:
     weights = torch.tensor([[2.0, -2.0], [-3.0, 1.0]])[None, None]
-    found = statistics(weights)
+    result = statistics(weights)
     expected = (math.log(2) + -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))) / 2
-    assert found["entropy"] == pytest.approx([expected])
-    assert found["itself"] == pytest.approx([(0.5 + 0.25) / 2])
+    assert result["entropy"] == pytest.approx([expected])
+    assert result["itself"] == pytest.approx([(0.5 + 0.25) / 2])
 
 
 def test_where_no_query_has_a_choice_there_are_no_numbers() -> None:
-    found = statistics(torch.ones(2, 3, 1, 1), causal=True)
-    assert all(math.isnan(value) for values in found.values() for value in values)
-    assert {len(values) for values in found.values()} == {3}
+    result = statistics(torch.ones(2, 3, 1, 1), causal=True)
+    assert all(math.isnan(value) for values in result.values() for value in values)
+    assert {len(values) for values in result.values()} == {3}

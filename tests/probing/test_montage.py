@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from headtohead.data.contracts import DataSpec
-from headtohead.probing.attention import AttentionMaps
-from headtohead.probing.colours import values_to_colours
-from headtohead.probing.labels import axis_labels, patch_labels, token_labels
-from headtohead.probing.lettering import side_strip, top_strip
+from headtohead.data.data_source import DataSpec
+from headtohead.probing.colour_table import values_to_colours
 from headtohead.probing.montage import LONGEST_LABELLED, montage, scale_of
+from headtohead.probing.picture_text import axis_labels, patch_labels, side_strip, token_labels, top_strip
+from headtohead.probing.recorded_attention import AttentionMaps
 
 GREY = (226, 226, 231)
 SPEC = DataSpec(kind="language", pad_id=0, bos_id=1, eos_id=2, mask_id=3)
@@ -30,7 +29,7 @@ def pixels_of(picture: np.ndarray, colour: tuple[int, int, int]) -> int:
 
 
 def tiles(picture: np.ndarray, cell: int, length: int) -> int:
-    """How many tiles of a map of one value there are, by counting its cells."""
+    """Return how many tiles of a map of one value there are, by counting its cells."""
     bright = values_to_colours(np.array(1.0), low=0.0, high=1.0)
     return round(pixels_of(picture, tuple(bright)) / (cell * length) ** 2)
 
@@ -116,13 +115,13 @@ def test_more_labels_than_one_can_read_are_left_out() -> None:
 @pytest.mark.parametrize("strip", [side_strip, top_strip])
 def test_each_label_keeps_to_its_cell(strip) -> None:
     """A label alone among empty ones leaves ink in its own cell and in no other."""
-    for place in range(4):
+    for index in range(4):
         labels = ["", "", "", ""]
-        labels[place] = "gypsum"
+        labels[index] = "gypsum"
         ink = (strip(labels, 14) < 200).any(-1)
         along = ink.any(1 if strip is side_strip else 0)
         cells = along.reshape(4, 14).any(1)
-        assert cells.tolist() == [here == place for here in range(4)]
+        assert cells.tolist() == [here == index for here in range(4)]
 
 
 def test_long_labels_are_cut_and_foreign_letters_are_drawn() -> None:

@@ -7,11 +7,11 @@ from functools import partial
 import torch
 
 from contracts.choices import factory
-from headtohead.architectures.cnn import Cnn
+from headtohead.architectures.image_convolution import Cnn
 from headtohead.components.initialisations import he
 from headtohead.components.norms import BatchNorm
-from headtohead.probing.attention import attention_maps
 from headtohead.probing.receptive_field import all_maps, mixer_fields, model_fields
+from headtohead.probing.recorded_attention import attention_maps
 from silent_mixer import RunningMean
 from small_models import VOCAB_SIZE, exact_model
 
@@ -62,7 +62,7 @@ def test_a_decoder_depends_on_its_source_and_on_its_own_past() -> None:
     assert (source.weights > 0).all()
 
 
-def test_a_convolutional_network_shows_which_pixels_each_place_sees() -> None:
+def test_a_convolutional_network_shows_which_pixels_each_position_sees() -> None:
     torch.manual_seed(0)
     model = Cnn(8, 2, norm=BatchNorm, initialisation=he, image_shape=(1, 8, 8), num_classes=3)
     (field,) = all_maps(model, {"images": torch.randn(2, 1, 8, 8)})
@@ -71,7 +71,7 @@ def test_a_convolutional_network_shows_which_pixels_each_place_sees() -> None:
     assert first[0, 0] and not first[-1, -1]
 
 
-def test_a_model_with_attention_shows_it_and_its_own_field_only_when_asked() -> None:
+def test_a_model_with_attention_shows_it_and_its_own_field_only_when_requested() -> None:
     model = exact_model("decoder_only")
     names = [one.name for one in all_maps(model, {"tokens": TOKENS})]
     assert names == ["stack.0.mixer", "stack.1.mixer"]

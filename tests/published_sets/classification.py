@@ -23,7 +23,7 @@ SIZES = {"train": 120, "validation": 24, "test": 20}
 def features_in_card(
     texts: Sequence[str], names: Sequence[str], first: Sequence[str], last: Sequence[str]
 ) -> list[Row]:
-    """As a card writes them: class names below the digits of their numbers."""
+    """Return the features as a card writes them: class names below the digits of their numbers."""
     numbers = {str(number): name for number, name in enumerate(names)}
     return [
         *({"name": name, "dtype": "int32"} for name in first),

@@ -21,7 +21,7 @@ def write_card(folder: Path, front_matter: Mapping[str, Any]) -> None:
 
 
 def write_parquet(path: Path, rows: Rows, features: Any = None) -> Path:
-    """With `datasets.Features` in the metadata, as the files of the hub have them."""
+    """Write a file with `datasets.Features` in the metadata, as the files of the hub have them."""
     from datasets import Dataset
 
     path.parent.mkdir(parents=True, exist_ok=True)

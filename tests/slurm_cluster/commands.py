@@ -1,4 +1,4 @@
-"""What the commands of the tests' SLURM do; plain Python without packages, so that they start quickly."""
+"""Implement the commands of the tests' SLURM in plain Python without packages, so that they start quickly."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Job:
         return file.read_text() if file.is_file() else default
 
     def processes(self) -> list[int]:
-        """Of the batch script and all below it, whatever sessions they made."""
+        """Return the processes of the batch script and all below it, whatever sessions they made."""
         below: dict[int, list[int]] = {}
         for stat in Path("/proc").glob("[0-9]*/stat"):
             with suppress(OSError):
@@ -82,7 +82,7 @@ class Job:
         self.end("requeue", grace_seconds)
 
     def run(self, environment: dict[str, str]) -> None:
-        """Until it ends for good."""
+        """Run until the job ends for good."""
         while True:
             self.write("why", "")
             self.write("starts", self.starts + 1)
@@ -118,7 +118,7 @@ def _sbatch(arguments: list[str]) -> int:
         told = {"SLURM_JOB_ID": job.id, "SLURM_JOB_NUM_NODES": "1", "SLURM_NTASKS": "1", "SLURM_JOB_NODELIST": "one"}
         output = shlex.split(options.get("output", "slurm-%j.out"))[0]
         said = Path(output.replace("%j", job.id).replace("%A_%a", job.id))
-        with said.open("a") as file:
+        with said.open("a") as log:
             code = f"import os, sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
             code += "from slurm_cluster.commands import Job, Path\n"
             code += f"Job(Path({str(job.folder)!r})).run(dict(os.environ))\n"
@@ -127,8 +127,8 @@ def _sbatch(arguments: list[str]) -> int:
                 env={**os.environ, **told, **own},
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
+                stdout=log,
+                stderr=log,
             )
     sys.stdout.write(f"Submitted batch job {number}\n")
     return 0

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from headtohead.data.batch import IGNORED, Batch
-from headtohead.data.contracts import DataSpec
+from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.data.data_source import DataSpec
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from small_batches import LANGUAGE, answered_batch, decode, head, language_batch, tail
 from small_models import VOCAB_SIZE, exact_model
@@ -18,21 +18,21 @@ ANSWERS = DataSpec(kind="language", vocab_size=VOCAB_SIZE, max_length=9, num_sco
 
 
 def half_right() -> tuple[CausalLanguageModelling, torch.nn.Module, Batch, np.ndarray]:
-    """The model's own predictions as the answers, of which some are then made wrong: first, last, or both."""
+    """Return the model's own predictions as the answers, some of which are then made wrong: first, last, or both."""
     model, batch = exact_model("decoder_only").eval(), answered_batch(60)
     with torch.no_grad():
-        said = model(**batch.inputs()).argmax(-1)
+        predicted = model(**batch.inputs()).argmax(-1)
     asked = batch.targets != IGNORED
-    targets = torch.where(asked, said, IGNORED)
+    targets = torch.where(asked, predicted, IGNORED)
     for row in range(60):
-        places = asked[row].nonzero().squeeze(1)
+        indices = asked[row].nonzero().squeeze(1)
         if row % 4 in (1, 3):
-            targets[row, places[0]] = (targets[row, places[0]] + 1) % VOCAB_SIZE
+            targets[row, indices[0]] = (targets[row, indices[0]] + 1) % VOCAB_SIZE
         if row % 4 in (2, 3):
-            targets[row, places[-1]] = (targets[row, places[-1]] + 1) % VOCAB_SIZE
+            targets[row, indices[-1]] = (targets[row, indices[-1]] + 1) % VOCAB_SIZE
     task = CausalLanguageModelling().bind(ANSWERS)
     assert isinstance(task, CausalLanguageModelling)
-    return task, model, Batch(rows=batch.rows, tokens=batch.tokens, targets=targets), said.numpy()
+    return task, model, Batch(rows=batch.rows, tokens=batch.tokens, targets=targets), predicted.numpy()
 
 
 def test_exact_match_and_last_accuracy_equal_a_loop_over_rows_and_ragged_batches() -> None:
@@ -42,8 +42,8 @@ def test_exact_match_and_last_accuracy_equal_a_loop_over_rows_and_ragged_batches
     results = task.results("test")
     exact, last, tokens = [], [], []
     for predicted, targets in zip(said, batch.targets.numpy(), strict=True):
-        places = np.flatnonzero(targets != IGNORED)
-        hits = predicted[places] == targets[places]
+        indices = np.flatnonzero(targets != IGNORED)
+        hits = predicted[indices] == targets[indices]
         exact.append(hits.all())
         last.append(hits[-1])
         tokens += hits.tolist()
@@ -95,10 +95,10 @@ def test_bytes_cannot_select_a_checkpoint_where_answers_are_no_text() -> None:
     CausalLanguageModelling(monitor="bits_per_byte").bind(LANGUAGE)
 
 
-def test_samples_show_the_answers_beside_what_the_model_says() -> None:
-    task, model, batch, said = half_right()
+def test_samples_show_the_answers_beside_the_models_predictions() -> None:
+    task, model, batch, predicted = half_right()
     for row, sample in enumerate(task.samples(model, batch, decode)):
         asked = (batch.targets[row] != IGNORED).numpy()
         assert sample["text"] == decode(batch.tokens[row].tolist())
         assert sample["answers"] == decode(batch.targets[row].numpy()[asked].tolist())
-        assert sample["said"] == decode(said[row][asked].tolist())
+        assert sample["said"] == decode(predicted[row][asked].tolist())

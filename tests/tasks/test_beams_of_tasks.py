@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from headtohead.architectures.contracts import Architecture
-from headtohead.data.batch import IGNORED, Batch
+from headtohead.architectures.architecture import Architecture
+from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.tasks.seq2seq import SequenceToSequence
-from headtohead.tasks.seq2seq_at_once import SequenceToSequenceAtOnce
-from headtohead.tasks.seq2seq_one_row import SequenceToSequenceInOneRow
+from headtohead.tasks.seq2seq_one_stack import SequenceToSequenceAtOnce, SequenceToSequenceInOneRow
 from small_batches import PAIRS, decode, pair_batch
 from small_models import exact_model, redraw
 
@@ -37,7 +36,7 @@ def row_of(batch: Batch, row: int) -> Batch:
 
 @torch.no_grad()
 def log_probability(way: str, model: Architecture, batch: Batch, row: int, text: list[int]) -> float:
-    """Of a text for the source of a row, from one pass over all of it."""
+    """Return the log-probability of a text for the source of a row, from one pass over all of it."""
     source = batch.tokens[row][batch.valid[row]].tolist()
     if way == "two sides":
         read = torch.tensor([[PAIRS.bos_id, *text[:-1]]])
@@ -65,7 +64,7 @@ def test_a_test_with_beams_writes_likelier_texts_and_validation_does_not_search(
     greedy_task = made(way)[0]
     greedy_task.measure("test", model, view)
     assert torch.equal(greedy_task.written(model, view), _validated(task, model, view))
-    assert all(found >= one - 1e-9 for found, one in zip(sums["test"], sums["validation"], strict=True))
+    assert all(result >= one - 1e-9 for result, one in zip(sums["test"], sums["validation"], strict=True))
     assert sum(sums["test"]) > sum(sums["validation"]) + 0.1
 
 
@@ -93,7 +92,7 @@ def test_a_search_finds_the_same_whatever_the_targets_at_hand_where_no_texts_are
 
 @pytest.mark.parametrize("way", WAYS)
 def test_no_text_tells_how_long_its_target_is(way: str) -> None:
-    """Measured alone with a target of one token, a row writes what it writes beside others."""
+    """A row measured alone with a target of one token writes what it writes beside others."""
     task, model = made(way)
     batch = pair_batch(5)
     whole = task.written(model, task.view(batch, seed=0, epoch=0))
@@ -108,7 +107,7 @@ def test_no_text_tells_how_long_its_target_is(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_texts_are_no_longer_than_asked_for(way: str) -> None:
+def test_texts_are_no_longer_than_requested(way: str) -> None:
     task, model = made(way, max_new_tokens=3)
     batch = task.view(pair_batch(5), seed=0, epoch=0)
     assert task.written(model, batch).shape[1] == 3

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from headtohead.data.batch import IGNORED
+from headtohead.data.batches.batch import IGNORED
 from headtohead.tasks import chunked_cross_entropy
 from headtohead.tasks.chunked_cross_entropy import Workspace, cross_entropy_sum, score
 
@@ -18,7 +18,7 @@ ROWS, WIDTH, VOCAB = 37, 8, 53
 
 
 def problem(dtype: torch.dtype = torch.float64, *, bias: bool = True) -> tuple[list[Tensor], Tensor]:
-    """Features, weight and perhaps bias as leaves; targets with some ignored."""
+    """Return features, weight and perhaps bias as leaves; targets with some ignored."""
     generator = torch.Generator().manual_seed(3)
     shapes = [(ROWS, WIDTH), (VOCAB, WIDTH), *([(VOCAB,)] if bias else [])]
     leaves = [torch.randn(s, generator=generator, dtype=torch.float64).to(dtype).requires_grad_() for s in shapes]
@@ -61,7 +61,7 @@ def test_equals_torch_in_float32_to_rounding() -> None:
 
 @pytest.fixture(params=[True, False], ids=["with bf16 units", "without bf16 units"])
 def units(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways of a processor: products in bf16, or in float32 because it has no units for bf16."""
+    """Test both ways of a processor: products in bf16, or in float32 because it has no units for bf16."""
     monkeypatch.setattr(chunked_cross_entropy, "_has_units", lambda _: request.param)
 
 
@@ -107,12 +107,12 @@ def test_what_is_frozen_gets_no_gradient_and_the_rest_is_unchanged(frozen: int) 
     leaves, targets = problem()
     chunked(leaves, targets, rows=6).backward()
     expected = [leaf.grad for leaf in leaves]
-    partly = [leaf.detach().clone().requires_grad_(place != frozen) for place, leaf in enumerate(leaves)]
+    partly = [leaf.detach().clone().requires_grad_(index != frozen) for index, leaf in enumerate(leaves)]
     chunked(partly, targets, rows=6).backward()
     assert partly[frozen].grad is None
-    for place, leaf in enumerate(partly):
-        if place != frozen:
-            assert torch.equal(leaf.grad, expected[place])
+    for index, leaf in enumerate(partly):
+        if index != frozen:
+            assert torch.equal(leaf.grad, expected[index])
 
 
 def test_rows_that_are_all_ignored_or_missing_cost_nothing() -> None:
@@ -135,7 +135,7 @@ def test_a_second_backward_is_refused_rather_than_scaled_twice() -> None:
 def test_scores_equal_those_of_whole_logits() -> None:
     leaves, targets = problem()
     logits = F.linear(*leaves)
-    scores = score(*leaves, targets, workspace=Workspace(chunk_elements=7 * VOCAB))
+    scores = score(leaves[0], leaves[1], leaves[2], targets, workspace=Workspace(chunk_elements=7 * VOCAB))
     kept = targets != IGNORED
     assert abs(scores.loss - plain(leaves, targets)) < 1e-10
     assert scores.correct == ((logits.argmax(1) == targets) & kept).sum()
@@ -176,9 +176,9 @@ def test_no_tensor_holds_the_logits_of_more_than_one_chunk(autocast: bool) -> No
 def test_buffers_are_reused_from_chunk_to_chunk_and_from_call_to_call() -> None:
     workspace = Workspace(chunk_elements=5 * VOCAB)
     leaves, targets = problem(bias=False)
-    cross_entropy_sum(*leaves, None, targets, workspace=workspace)
+    cross_entropy_sum(leaves[0], leaves[1], None, targets, workspace=workspace)
     before = {key: buffer.data_ptr() for key, buffer in workspace._buffers.items()}
-    cross_entropy_sum(*leaves, None, targets, workspace=workspace)
+    cross_entropy_sum(leaves[0], leaves[1], None, targets, workspace=workspace)
     assert before == {key: buffer.data_ptr() for key, buffer in workspace._buffers.items()}
     assert sum(buffer.numel() for buffer in workspace._buffers.values()) <= 5 * VOCAB
 

@@ -18,11 +18,11 @@ from sklearn.metrics import (
 )
 from torch.nn import functional as F
 
-from headtohead.architectures.contracts import Architecture
-from headtohead.data.batch import IGNORED, Batch
-from headtohead.data.contracts import DataSpec
+from headtohead.architectures.architecture import Architecture
+from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.data.data_source import DataSpec
+from headtohead.tasks.class_metrics import f1_of, matthews
 from headtohead.tasks.classification import Classification, ImageClassification
-from headtohead.tasks.confusion import f1_of, matthews
 from small_batches import NEXT, sentence_pair_batch
 from small_models import VOCAB_SIZE, redraw, small_model
 
@@ -145,11 +145,11 @@ def test_the_baseline_of_two_classes_has_the_f1_of_the_second(labels: list[int])
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_figures_of_a_confusion_matrix_are_those_of_scikit_learn(num_classes: int, seed: int) -> None:
-    truth, said = np.random.default_rng(seed).integers(num_classes, size=(2, 30))
-    counts = confusion_matrix(truth, said, labels=range(num_classes)).tolist()
-    assert matthews(counts) == pytest.approx(matthews_corrcoef(truth, said))
+    truth, predicted = np.random.default_rng(seed).integers(num_classes, size=(2, 30))
+    counts = confusion_matrix(truth, predicted, labels=range(num_classes)).tolist()
+    assert matthews(counts) == pytest.approx(matthews_corrcoef(truth, predicted))
     for number in range(num_classes):
-        f1 = f1_score(truth, said, labels=[number], average="macro")
+        f1 = f1_score(truth, predicted, labels=[number], average="macro")
         assert f1_of(counts, number) == pytest.approx(f1)
 
 
@@ -164,10 +164,10 @@ def test_two_classes_have_the_f1_of_the_second_which_may_select() -> None:
     model = redraw(small_model("encoder_only", head="classifier", num_classes=2).double(), std=0.5).eval()
     task.measure("test", model, batch)
     with torch.no_grad():
-        said = model(**batch.inputs()).argmax(1).numpy()
+        predicted = model(**batch.inputs()).argmax(1).numpy()
     results = task.results("test")
-    assert results["f1_second_class"] == pytest.approx(f1_score(batch.targets.numpy(), said))
-    assert results["matthews"] == pytest.approx(matthews_corrcoef(batch.targets.numpy(), said))
+    assert results["f1_second_class"] == pytest.approx(f1_score(batch.targets.numpy(), predicted))
+    assert results["matthews"] == pytest.approx(matthews_corrcoef(batch.targets.numpy(), predicted))
     with pytest.raises(ValueError, match=r"task\.monitor=f1_second_class judges two classes, and this data has 5"):
         Classification(monitor="f1_second_class").bind(TEXT)
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import torch
 
-from headtohead.architectures.contracts import Architecture
-from headtohead.data.batch import IGNORED, Batch
+from headtohead.architectures.architecture import Architecture
+from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.tasks.seq2seq import SequenceToSequence
 from small_batches import PAIRS, pair_batch
 from small_models import exact_model
@@ -20,7 +20,7 @@ class TestExactMatch:
         return task.results("test")
 
     def written(self, model: Architecture, batch: Batch, length: int) -> list[list[int]]:
-        """Greedy decoding by running the whole prefix anew for each token, one sample at a time."""
+        """Decode greedily, running the whole prefix again for each token, one sample at a time."""
         rows = []
         for row in range(batch.num_samples):
             source, valid = batch.tokens[row : row + 1], batch.valid[row : row + 1]

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from headtohead.building.choices import choices
-from headtohead.data.batch import Batch
+from headtohead.config.compose.choices import choices
+from headtohead.data.batches.batch import Batch
 from headtohead.tasks import chunked_cross_entropy
-from headtohead.training.precision import Precision, PrecisionName
+from headtohead.training.loop.precision import Precision, PrecisionName
 from task_cases import TASKS, TaskCase
 
 PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "convolution", "convolution_backward", "linear"}
@@ -67,7 +67,7 @@ def score(task: Any, model: Any, view: Batch) -> None:
 @pytest.mark.parametrize("work", [train, score])
 @pytest.mark.parametrize("precision", NAMES)
 @pytest.mark.parametrize("name", TASKS)
-def test_every_product_is_made_in_the_format_asked_for(name: str, precision: PrecisionName, work: Any) -> None:
+def test_every_product_is_made_in_the_format_requested(name: str, precision: PrecisionName, work: Any) -> None:
     asked = Precision(precision)
     assert formats(TASKS[name], asked, work) == {asked.dtype}
 

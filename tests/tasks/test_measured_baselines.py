@@ -10,15 +10,15 @@ import pytest
 import torch
 from sklearn.metrics import f1_score, log_loss, precision_recall_fscore_support
 
-from headtohead.data.batch import Batch
-from headtohead.data.contracts import DataSpec, Split
+from headtohead.data.batches.batch import Batch
+from headtohead.data.data_source import DataSpec, Split
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.classification import Classification
-from headtohead.tasks.contracts import Task
 from headtohead.tasks.masked_lm import MaskedLanguageModelling
-from headtohead.tasks.seq2seq_one_row import SequenceToSequenceInOneRow
+from headtohead.tasks.seq2seq_one_stack import SequenceToSequenceInOneRow
 from headtohead.tasks.tagging import Tagging
-from headtohead.tasks.text_measures.bleu import Bleu
+from headtohead.tasks.task import Task
+from headtohead.tasks.text_measures.overlap import Bleu
 from small_batches import PAIRS, TAGS, answered_batch, decode, pair_batch, tagged_batch
 from small_models import VOCAB_SIZE, small_model
 
@@ -47,10 +47,10 @@ def measured(task: Task, head: str, family: str, batch: Batch) -> dict[str, floa
     model = small_model(family, head=head, num_classes=max(task.spec.num_classes, 1)).eval()
     task.measure("test", model, task.view(batch, seed=0, epoch=0))
     results = task.results("test")
-    found = task.measured_baseline("test")
-    assert results.keys() == found.keys(), "every metric has its baseline"
+    result = task.measured_baseline("test")
+    assert results.keys() == result.keys(), "every metric has its baseline"
     assert task.measured_baseline("validation") == {}, "each split has its own"
-    return found
+    return result
 
 
 def labelled(labels: list[int]) -> Batch:
@@ -63,9 +63,9 @@ def test_naming_the_train_splits_largest_class_gets_what_it_gets_on_the_rows_sho
     truth = [0] * 7 + [1] * 5
     named = [int(np.argmax(shares))] * len(truth)
     task = Classification().bind(replace(TEXT, class_shares=shares))
-    found = measured(task, "classifier", "encoder_only", labelled(truth))
+    result = measured(task, "classifier", "encoder_only", labelled(truth))
     precision, recall, f1, _ = precision_recall_fscore_support(truth, named, average="macro", zero_division=0)
-    assert found == pytest.approx(
+    assert result == pytest.approx(
         {
             "loss": min(log_loss(truth, [shares] * len(truth)), math.log(2)),
             "accuracy": np.mean(np.array(truth) == named),
@@ -80,40 +80,40 @@ def test_naming_the_train_splits_largest_class_gets_what_it_gets_on_the_rows_sho
 
 def test_a_class_that_the_train_split_has_not_costs_no_more_than_chance() -> None:
     task = Classification().bind(replace(TEXT, class_shares=(1.0, 0.0)))
-    found = measured(task, "classifier", "encoder_only", labelled([0, 1, 1]))
-    assert (found["loss"], found["accuracy"]) == (pytest.approx(math.log(2)), pytest.approx(1 / 3))
+    result = measured(task, "classifier", "encoder_only", labelled([0, 1, 1]))
+    assert (result["loss"], result["accuracy"]) == (pytest.approx(math.log(2)), pytest.approx(1 / 3))
 
 
 def test_the_next_token_is_guessed_by_its_frequency_in_the_train_split() -> None:
     drawn = torch.Generator().manual_seed(0)
     train, shown = (Batch(torch.arange(6), torch.randint(5, 9, (6, 8), generator=drawn)) for _ in range(2))
     task = CausalLanguageModelling().bind(learning_from(train, LANGUAGE))
-    found = measured(task, "language_model", "decoder_only", shown)
+    result = measured(task, "language_model", "decoder_only", shown)
     counts = np.bincount(train.tokens[:, 1:].flatten(), minlength=VOCAB_SIZE) + 1
     targets = shown.tokens[:, 1:].flatten().numpy()
     loss = -np.log(counts / counts.sum())[targets].mean()
-    assert found["loss"] == pytest.approx(loss) and found["perplexity"] == pytest.approx(math.exp(loss))
-    assert found["token_accuracy"] == pytest.approx((targets == counts.argmax()).mean())
+    assert result["loss"] == pytest.approx(loss) and result["perplexity"] == pytest.approx(math.exp(loss))
+    assert result["token_accuracy"] == pytest.approx((targets == counts.argmax()).mean())
 
 
 def test_answers_are_guessed_by_the_most_frequent_one_and_the_last_by_the_most_frequent_last() -> None:
     train, shown = answered_batch(40), answered_batch(12)
     spec = DataSpec(kind="language", vocab_size=29, num_scored=2)
     task = CausalLanguageModelling().bind(learning_from(train, spec))
-    found = measured(task, "language_model", "decoder_only", shown)
+    result = measured(task, "language_model", "decoder_only", shown)
     answers, own = ([row[row >= 0].tolist() for row in batch.targets] for batch in (train, shown))
     usual = np.bincount([one for row in answers for one in row]).argmax()
     last = np.bincount([row[-1] for row in answers]).argmax()
-    assert found["token_accuracy"] == pytest.approx(np.mean([one == usual for row in own for one in row]))
-    assert found["last_accuracy"] == pytest.approx(np.mean([row[-1] == last for row in own]))
-    assert found["exact_match"] == pytest.approx(np.mean([set(row) == {usual} for row in own]))
+    assert result["token_accuracy"] == pytest.approx(np.mean([one == usual for row in own for one in row]))
+    assert result["last_accuracy"] == pytest.approx(np.mean([row[-1] == last for row in own]))
+    assert result["exact_match"] == pytest.approx(np.mean([set(row) == {usual} for row in own]))
 
 
 def test_hidden_tokens_are_guessed_by_their_frequency() -> None:
     batch = Batch(torch.arange(30), torch.randint(5, 8, (30, 8), generator=torch.Generator().manual_seed(0)))
     task = MaskedLanguageModelling().bind(learning_from(batch, LANGUAGE))
-    found = measured(task, "masked_language_model", "encoder_only", batch)
-    assert found["loss"] < 0.7 * math.log(VOCAB_SIZE) and found["masked_accuracy"] > 0.25
+    result = measured(task, "masked_language_model", "encoder_only", batch)
+    assert result["loss"] < 0.7 * math.log(VOCAB_SIZE) and result["masked_accuracy"] > 0.25
 
 
 def test_a_target_that_rows_share_is_written_always_and_measured_as_any_text() -> None:
@@ -122,24 +122,26 @@ def test_a_target_that_rows_share_is_written_always_and_measured_as_any_text() -
     train = replace(rows, **usual)
     texts = replace(PAIRS, decode=decode)
     task = SequenceToSequenceInOneRow(text_metrics=["bleu"]).bind(learning_from(train, texts))
-    found = measured(task, "language_model", "decoder_only", rows)
+    result = measured(task, "language_model", "decoder_only", rows)
     truths = [decode([token for token in row if token >= 0]) for row in rows.targets.tolist()]
     measure = Bleu()
     sums = {name: value.tolist() for name, value in measure.sums([truths[0]] * 6, truths).items()}
-    assert found["bleu"] == pytest.approx(measure.figures(sums)["bleu"])
-    assert found["exact_match"] == pytest.approx(np.mean([text == truths[0] for text in truths])) and found["loss"] > 0
+    assert result["bleu"] == pytest.approx(measure.figures(sums)["bleu"])
+    assert (
+        result["exact_match"] == pytest.approx(np.mean([text == truths[0] for text in truths])) and result["loss"] > 0
+    )
 
 
 def test_without_a_target_that_rows_share_nothing_is_written() -> None:
     task = SequenceToSequenceInOneRow(text_metrics=["bleu"]).bind(replace(PAIRS, decode=decode))
-    found = measured(task, "language_model", "decoder_only", pair_batch(6))
-    assert (found["bleu"], found["exact_match"]) == (0.0, 0.0)
+    result = measured(task, "language_model", "decoder_only", pair_batch(6))
+    assert (result["bleu"], result["exact_match"]) == (0.0, 0.0)
 
 
 def test_the_train_splits_usual_tag_is_counted_among_the_words_shown() -> None:
     task, batch = Tagging().bind(TAGS), tagged_batch(8)
-    found = measured(task, "tagger", "encoder_only", batch)
+    result = measured(task, "tagger", "encoder_only", batch)
     tags = batch.targets[batch.targets >= 0].numpy()
     words = len(tags) + (0 if batch.lost_tags is None else int((batch.lost_tags >= 0).sum()))
-    assert found["token_accuracy"] == pytest.approx((tags == np.argmax(TAGS.class_shares)).sum() / words)
-    assert found["loss"] == pytest.approx(min(-np.log(np.array(TAGS.class_shares))[tags].mean(), math.log(5)))
+    assert result["token_accuracy"] == pytest.approx((tags == np.argmax(TAGS.class_shares)).sum() / words)
+    assert result["loss"] == pytest.approx(min(-np.log(np.array(TAGS.class_shares))[tags].mean(), math.log(5)))

@@ -10,16 +10,16 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from headtohead.data.batch import Batch
-from headtohead.data.contracts import DataSpec
+from headtohead.data.batches.batch import Batch
+from headtohead.data.data_source import DataSpec
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.classification import Classification
-from headtohead.tasks.contracts import Task
 from headtohead.tasks.next_sentence import MaskedLanguageModellingWithNextSentence
-from headtohead.tasks.seq2seq_one_row import SequenceToSequenceInOneRow
+from headtohead.tasks.seq2seq_one_stack import SequenceToSequenceInOneRow
 from headtohead.tasks.similarity import Similarity
 from headtohead.tasks.span_qa import SpanQuestionAnswering
 from headtohead.tasks.tagging import Tagging
+from headtohead.tasks.task import Task
 
 # Rows per process: uneven, and none at all on the second one in the second round.
 ROUNDS = ([(0, 5), (5, 8)], [(0, 8), (8, 8)])
@@ -27,7 +27,7 @@ LABELLED = DataSpec(kind="labelled_text", vocab_size=29, num_classes=3)
 
 
 def cases() -> dict[str, tuple[Task, str, DataSpec, Batch]]:
-    """Task, head, data and eight rows of it."""
+    """Return task, head, data and eight rows of it."""
     from small_batches import (
         NEXT,
         PAIRS,
@@ -63,10 +63,10 @@ def cases() -> dict[str, tuple[Task, str, DataSpec, Batch]]:
 
 
 def measure(start: int, stop: int) -> dict[str, float]:
-    """Every result of every task on some of the rows, and what its tables and measured baselines hold."""
+    """Return every result of every task on some of the rows, with its tables and measured baselines."""
     from small_models import redraw, small_model
 
-    found: dict[str, float] = {}
+    result: dict[str, float] = {}
     for name, (task, head, spec, batch) in cases().items():
         task.bind(spec)
         if stop > start:
@@ -77,9 +77,10 @@ def measure(start: int, stop: int) -> dict[str, float]:
         figures = {**task.results("test"), **{f"baseline {k}": v for k, v in task.measured_baseline("test").items()}}
         for table in task.tables("test").values():
             for row in table.rows:
-                figures |= {f"{row[0]} {column}": cell for column, cell in zip(table.columns[1:], row[1:], strict=True)}
-        found |= {f"{name}: {figure}": value for figure, value in figures.items()}
-    return found
+                cells = zip(table.columns[1:], map(float, row[1:]), strict=True)
+                figures |= {f"{row[0]} {column}": cell for column, cell in cells}
+        result |= {f"{name}: {figure}": value for figure, value in figures.items()}
+    return result
 
 
 def one_process(rank: int, folder: str) -> None:

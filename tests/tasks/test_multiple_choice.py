@@ -14,16 +14,16 @@ import pytest
 import torch
 from sklearn.metrics import f1_score, precision_score, recall_score
 
-from headtohead.architectures.contracts import Architecture
-from headtohead.data.batch import IGNORED
-from headtohead.data.contracts import DataSource, DataSpec
+from from_fields import from_fields
+from headtohead.architectures.architecture import Architecture
+from headtohead.data.batches.batch import IGNORED
+from headtohead.data.data_source import DataSource, DataSpec
 from headtohead.data.generated.pair_grammar import PairGrammar
 from headtohead.data.generated.sentence_grammar import SentenceGrammar
-from headtohead.data.sampling import fewer_rows
-from headtohead.tasks.examples import drawn_examples
-from headtohead.tasks.lengths import as_read
+from headtohead.data.splits.sample_splits import fewer_rows
 from headtohead.tasks.multiple_choice import MultipleChoice
-from headtohead.tasks.prompting import texts_of
+from headtohead.tasks.prompt_templates import drawn_examples, texts_of
+from headtohead.tasks.task import spec_as_read
 from small_models import redraw, small_model
 
 SIZES: dict[str, Any] = {"num_train": 60, "num_validation": 8, "num_test": 12}
@@ -37,8 +37,8 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 
 
 def source(kind: str = "sentences", tokenizer: Any = "bpe") -> DataSource:
-    make: Any = PairGrammar if kind == "pairs" else SentenceGrammar
-    return make(**SIZES, tokenizer=tokenizer)
+    made: DataSource = from_fields(PairGrammar if kind == "pairs" else SentenceGrammar, **SIZES, tokenizer=tokenizer)
+    return made
 
 
 @cache
@@ -55,12 +55,12 @@ def bound(data: DataSource, **options: Any) -> MultipleChoice:
 
 
 def log_likelihood(model: Architecture, spec: DataSpec, prompt: str, word: str) -> float:
-    """Of the word's tokens after the prompt's, from the logits of the whole row."""
+    """Return the log-likelihood of the word's tokens after the prompt's, from the logits of the whole row."""
     assert spec.encode is not None
-    read, said = [spec.bos_id, *spec.encode(prompt)], list(spec.encode(word))
+    read, predicted = [spec.bos_id, *spec.encode(prompt)], list(spec.encode(word))
     with torch.no_grad():
-        shares = model(tokens=torch.tensor([read + said]))[0].log_softmax(-1)
-    return sum(float(shares[len(read) - 1 + place, token]) for place, token in enumerate(said))
+        shares = model(tokens=torch.tensor([read + predicted]))[0].log_softmax(-1)
+    return sum(float(shares[len(read) - 1 + index, token]) for index, token in enumerate(predicted))
 
 
 def results_of(task: MultipleChoice, data: DataSource, size: int = 10) -> dict[str, float]:
@@ -79,7 +79,8 @@ def texts_and_labels(data: DataSource) -> tuple[list[tuple[str, ...]], list[int]
 
 
 def a_pair_that_is_not_easy(data: DataSource, model: Architecture) -> list[str]:
-    """Words of which now one, now the other is likelier: else a choice that never looks at the text would pass."""
+    """Return words of which now one, now the other is likelier: else a choice that never looks at the text would
+    pass."""
     texts = texts_and_labels(data)[0]
     words = ["dull", "nice", "poor", "fine", "weak", "warm", "slow", "calm", "cold", "kind"]
     likely = np.array(
@@ -103,13 +104,13 @@ def test_classes_are_those_that_brute_force_finds(tokenizer: str, shots: int) ->
     scores = [
         [log_likelihood(model, spec, f"{examples}Review: {text}", f" {word}") for word in words] for (text,) in texts
     ]
-    said = np.argmax(scores, 1)
+    predicted = np.argmax(scores, 1)
     results = results_of(task, data)
-    assert results["accuracy"] == pytest.approx(np.mean(said == labels))
+    assert results["accuracy"] == pytest.approx(np.mean(predicted == labels))
     macro = {"average": "macro", "zero_division": 0}
-    assert results["precision_macro"] == pytest.approx(precision_score(labels, said, **macro))
-    assert results["recall_macro"] == pytest.approx(recall_score(labels, said, **macro))
-    assert results["f1_macro"] == pytest.approx(f1_score(labels, said, **macro))
+    assert results["precision_macro"] == pytest.approx(precision_score(labels, predicted, **macro))
+    assert results["recall_macro"] == pytest.approx(recall_score(labels, predicted, **macro))
+    assert results["f1_macro"] == pytest.approx(f1_score(labels, predicted, **macro))
     shares = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
     assert results["loss"] == pytest.approx(-np.log(shares[np.arange(len(labels)), labels]).mean())
 
@@ -124,8 +125,8 @@ def test_scores_are_divided_by_length_and_calibrated_by_what_has_no_content(
     task = bound(data, template=TEMPLATE, label_words=WORDS, normalisation=normalisation, calibrate=calibrate)
 
     def shares(text: str) -> np.ndarray:
-        found = [log_likelihood(model, spec, f"Review: {text}\nIt was".rstrip(), f" {word}") for word in WORDS]
-        weights = np.exp(np.array(found) / lengths)
+        result = [log_likelihood(model, spec, f"Review: {text}\nIt was".rstrip(), f" {word}") for word in WORDS]
+        weights = np.exp(np.array(result) / lengths)
         return weights / weights.sum()
 
     usual = np.mean([shares(text) for text in ("N/A", "", "[MASK]")], 0) if calibrate else np.ones(2)
@@ -180,10 +181,10 @@ def test_examples_are_balanced_seeded_and_of_the_train_split(count: int) -> None
     assert count < 5 or any(drawn != drawn_examples(data.spec(), count, seed=other) for other in (4, 5))
 
 
-def test_no_prompt_is_longer_than_a_model_is_told() -> None:
+def test_no_prompt_is_longer_than_the_declared_length() -> None:
     data = source()
     task = bound(data, shots=3)
-    told = as_read(task, data).max_length
+    told = spec_as_read(task, data).max_length
     for name in ("train", "validation", "test"):
         split = data.split(name)
         tokens = task.view(split.batch(np.arange(len(split))), seed=0, epoch=0).tokens
@@ -191,7 +192,7 @@ def test_no_prompt_is_longer_than_a_model_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         ({"template": "{text} was"}, r"must hold \{text\}, and end with its only \{label\}"),
         ({"template": "{text} {second_text} {label}"}, r"must hold \{text\}"),
@@ -202,8 +203,8 @@ def test_no_prompt_is_longer_than_a_model_is_told() -> None:
         ({"normalisation": "words"}, "choose one of none, tokens, bytes"),
     ],
 )
-def test_what_makes_no_prompt_is_refused(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_what_makes_no_prompt_is_refused(options: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
         bound(source(), **options)
 
 
@@ -223,8 +224,8 @@ def test_no_row_is_an_example_in_the_prompt_that_it_is_learned_from(reserves: bo
     own = {one.row for one in drawn_examples(few, shots, 0).shown}
     assert own and view.tokens is not None and view.valid is not None
     texts = texts_of(batch, spec)
-    for place, (row, (text,)) in enumerate(zip(batch.rows.tolist(), texts, strict=True)):
-        *shown, asked = spec.decode(view.tokens[place][view.valid[place]].tolist()).split(" # ")
+    for index, (row, (text,)) in enumerate(zip(batch.rows.tolist(), texts, strict=True)):
+        *shown, asked = spec.decode(view.tokens[index][view.valid[index]].tolist()).split(" # ")
         assert asked.startswith(f"{text} :")
         sentences = [example.rpartition(" : ")[0].strip() for example in shown]
         assert row not in own or text not in sentences or texts.count((text,)) > 1
@@ -245,12 +246,12 @@ def test_rows_of_the_train_split_are_measured_after_the_examples_that_they_are_s
     drawn = drawn_examples(spec, 3, 0)
     rows = np.array([drawn.shown[0].row, drawn.shown[2].row, drawn.reserves[0].row])
     scores = task.choice_scores(model, task.view_to_learn(data.split("train").batch(rows), seed=0, epoch=0))
-    for place, (text,) in enumerate(texts_of(data.split("train").batch(rows), spec)):
-        shown = [one for one in drawn.shown if one.row != rows[place]]
-        stand_ins = [one for one in drawn.reserves if place < 2 and one.label == drawn.shown[[0, 2][place]].label]
+    for index, (text,) in enumerate(texts_of(data.split("train").batch(rows), spec)):
+        shown = [one for one in drawn.shown if one.row != rows[index]]
+        stand_ins = [one for one in drawn.reserves if index < 2 and one.label == drawn.shown[[0, 2][index]].label]
         examples = [*shown]
-        if place < 2:
-            examples.insert([0, 2][place], stand_ins[0])
+        if index < 2:
+            examples.insert([0, 2][index], stand_ins[0])
         before = "".join(f"Review: {one.texts[0]} {['bad', 'good'][one.label]}\n\n" for one in examples)
         exact = [log_likelihood(model, spec, f"{before}Review: {text}", f" {word}") for word in ("bad", "good")]
-        assert scores[place].tolist() == pytest.approx(exact)
+        assert scores[index].tolist() == pytest.approx(exact)

@@ -11,8 +11,8 @@ import torch
 from sklearn.metrics import accuracy_score, log_loss
 from torch.nn import functional as F
 
-from headtohead.architectures.contracts import Architecture
-from headtohead.data.batch import IGNORED, Batch
+from headtohead.architectures.architecture import Architecture
+from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.tasks.masked_lm import MaskedLanguageModelling
 from headtohead.tasks.next_sentence import MaskedLanguageModellingWithNextSentence
 from small_batches import NEXT, decode, head, sentence_pair_batch, tail
@@ -75,10 +75,10 @@ def test_results_equal_a_plain_computation_over_ragged_batches() -> None:
     results = task.results("test")
     with torch.no_grad():
         features = model.features(**seen.inputs())
-        said = model.head(features).softmax(-1)
+        predicted = model.head(features).softmax(-1)
         pairs = model.head.pair_logits(features, seen.valid).softmax(-1).numpy()
     chosen = (seen.targets != IGNORED).numpy()
-    hidden, truth = said.numpy()[chosen], seen.targets.numpy()[chosen]
+    hidden, truth = predicted.numpy()[chosen], seen.targets.numpy()[chosen]
     tokens = log_loss(truth, hidden, labels=range(VOCAB_SIZE))
     assert 0 < (pairs.argmax(1) == seen.labels.numpy()).mean() < 1
     assert results == pytest.approx(
@@ -106,7 +106,7 @@ def test_the_baseline_of_pairs_is_their_more_frequent_kind() -> None:
     assert task.loss(untrained, seen).mean.item() == pytest.approx(math.log(VOCAB_SIZE) + math.log(2), abs=0.3)
 
 
-def test_samples_show_both_sentences_and_what_is_said_of_the_pair() -> None:
+def test_samples_show_both_sentences_and_the_prediction_for_the_pair() -> None:
     task, model, seen = case(num_rows=4)
     samples = task.samples(model.eval(), seen, decode)
     for row, sample in enumerate(samples):

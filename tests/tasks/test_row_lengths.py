@@ -1,4 +1,4 @@
-"""How many tokens and how much work a batch holds does not depend on how it is divided."""
+"""The tokens and the work of a batch do not depend on how it is divided."""
 
 from __future__ import annotations
 
@@ -8,19 +8,17 @@ from typing import Any
 import pytest
 import torch
 
-from headtohead.architectures.contracts import InputSize
-from headtohead.architectures.costs import ledger
-from headtohead.architectures.row_flops import RowFlops
-from headtohead.components.mixers.bahdanau_attention import BahdanauAttention
-from headtohead.components.mixers.luong_attention import LuongAttention
-from headtohead.components.mixers.softmax_cross_attention import SoftmaxCrossAttention
-from headtohead.data.batch import Batch
+from headtohead.architectures.architecture import InputSize
+from headtohead.architectures.ledger import RowFlops, ledger
+from headtohead.components.mixers.attention.memory_attention import BahdanauAttention, LuongAttention
+from headtohead.components.mixers.attention.softmax_cross_attention import SoftmaxCrossAttention
+from headtohead.data.batches.batch import Batch
 from small_models import small_model
 from task_cases import NUM_ROWS, TASKS, TaskCase
 
 
 def shortened(batch: Batch) -> Batch:
-    """As a loader gives rows: padded to the longest of them."""
+    """Return the rows as a loader does: padded to the longest of them."""
     if batch.tokens is None or batch.valid is None:
         return batch
     longest = int(batch.valid.sum(1).max())
@@ -36,16 +34,16 @@ def pieces(case: TaskCase, sizes: list[int]) -> list[Batch]:
 
 @pytest.mark.parametrize("name", TASKS)
 def test_tokens_and_flops_of_a_batch_are_those_of_its_parts(name: str) -> None:
-    case, found = TASKS[name], set()
+    case, result = TASKS[name], set()
     flops = RowFlops(case.model())
     for sizes in ([NUM_ROWS], [2, 4], [3, 3], [1] * NUM_ROWS):
         parts = pieces(case, sizes)
         work = sum(flops.of(Counter(part.lengths))[0] for part in parts)
-        found.add((sum(part.num_tokens for part in parts), work))
-    assert len(found) == 1, found
+        result.add((sum(part.num_tokens for part in parts), work))
+    assert len(result) == 1, result
 
 
-def test_padding_is_told_apart() -> None:
+def test_padding_is_distinguished() -> None:
     flops = RowFlops(small_model("decoder_only"))
     whole, none = flops.of({(12, 0): 3}, scored=5)
     own, padding = flops.of({(12, 0): 1, (4, 0): 2}, scored=5)

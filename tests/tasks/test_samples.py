@@ -1,4 +1,4 @@
-"""What samples show of the tasks that write or restore text; none of them touches a random generator."""
+"""Samples of the tasks that write or restore text show what the model does, and use no random generator."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import pytest
 import sacrebleu
 import torch
 
-from headtohead.architectures.contracts import Architecture
-from headtohead.data.batch import IGNORED, Batch
-from headtohead.data.contracts import DataSpec
+from headtohead.architectures.architecture import Architecture
+from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.data.data_source import DataSpec
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.classification import Classification
-from headtohead.tasks.contracts import Task
 from headtohead.tasks.masked_lm import MaskedLanguageModelling
 from headtohead.tasks.next_sentence import MaskedLanguageModellingWithNextSentence
 from headtohead.tasks.seq2seq import SequenceToSequence
 from headtohead.tasks.similarity import Similarity
 from headtohead.tasks.span_qa import SpanQuestionAnswering
 from headtohead.tasks.tagging import Tagging
-from headtohead.tasks.writing import LONGEST, until
+from headtohead.tasks.task import Task
+from headtohead.tasks.written_text import LONGEST, until
 from small_batches import (
     LANGUAGE,
     NEXT,
@@ -75,7 +75,7 @@ def ids(tokens: object) -> str:
 
 
 def continued(model: Architecture, prompt: list[int], length: int) -> list[int]:
-    """The whole prefix anew for each token."""
+    """Continue the prompt, reading the whole prefix again for each token."""
     text = list(prompt)
     while len(text) < len(prompt) + length:
         with torch.no_grad():
@@ -141,7 +141,7 @@ def test_targets_are_shown_beside_what_is_written_without_them() -> None:
 
 
 def test_beside_what_is_written_stands_how_good_it_is() -> None:
-    """Sentence by sentence; BLEU is one of many sentences."""
+    """The measures are per sentence; BLEU is a measure of many sentences."""
     task = SequenceToSequence(text_metrics=["bleu", "chrf"]).bind(replace(PAIRS, decode=decode))
     model = exact_model("encoder_decoder", head=task.head).eval()
     batch = task.view(pair_batch(), seed=0, epoch=0)

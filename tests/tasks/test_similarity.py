@@ -9,10 +9,9 @@ import pytest
 import torch
 from scipy import stats
 
-from headtohead.architectures.contracts import Architecture
-from headtohead.data.batch import Batch
-from headtohead.tasks.correlations import pearson, ranks, spearman
-from headtohead.tasks.similarity import Similarity
+from headtohead.architectures.architecture import Architecture
+from headtohead.data.batches.batch import Batch
+from headtohead.tasks.similarity import Similarity, pearson, ranks, spearman
 from small_batches import NEXT, SCORES, decode, head, language_batch, scored_batch, sentence_pair_batch, tail
 from small_models import redraw, small_model
 
@@ -68,7 +67,7 @@ def test_loss_is_the_squared_error_and_counts_each_text_once() -> None:
 
 
 @pytest.mark.parametrize("factor", [1.0, 1000.0])
-def test_an_untrained_model_says_about_the_mean_in_any_units(factor: float) -> None:
+def test_an_untrained_model_predicts_about_the_mean_in_any_units(factor: float) -> None:
     batch = scored_batch(40)
     scaled = replace(batch, targets=batch.targets * factor)
     spec = replace(SCORES, score_mean=2.5 * factor, score_deviation=1.4 * factor)

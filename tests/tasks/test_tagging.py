@@ -12,10 +12,10 @@ import torch
 from sklearn.metrics import accuracy_score, log_loss
 from torch import Tensor
 
-from headtohead.architectures.contracts import Architecture
-from headtohead.data.batch import IGNORED, Batch
-from headtohead.data.contracts import DataSpec
-from headtohead.tasks.entities import Scheme, rates
+from headtohead.architectures.architecture import Architecture
+from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.data.data_source import DataSpec
+from headtohead.tasks.bio_entities import Scheme, rates
 from headtohead.tasks.tagging import Tagging
 from small_batches import TAG_NAMES, TAGS, decode, head, language_batch, tagged_batch, tail
 from small_models import redraw, small_model
@@ -25,10 +25,11 @@ Chunk = tuple[str, int, int]
 
 
 def chunks(tags: list[str]) -> list[Chunk]:
-    """As in conlleval.txt of CoNLL-2000: the rules for where a chunk ends and where one starts, tag by tag."""
-    found, begin = [], 0
+    """Find chunks by the rules of CoNLL-2000's conlleval.txt for where a chunk ends and where one starts, tag by
+    tag."""
+    result, begin = [], 0
     before_tag, before_type = "O", ""
-    for place, tag in enumerate([*tags, "O"]):
+    for index, tag in enumerate([*tags, "O"]):
         now, _, type_ = tag.partition("-")
         ends = (
             (before_tag == "B" and now in "BO")
@@ -37,28 +38,28 @@ def chunks(tags: list[str]) -> list[Chunk]:
         )
         starts = now == "B" or (now == "I" and before_tag == "O") or (now != "O" and before_type != type_)
         if ends and before_tag != "O":
-            found.append((before_type, begin, place - 1))
+            result.append((before_type, begin, index - 1))
         if starts:
-            begin = place
+            begin = index
         before_tag, before_type = now, type_
-    return found
+    return result
 
 
 def plain_scores(truth: list[list[str]], said: list[list[str]]) -> dict[str, tuple[float, float, float]]:
-    """Precision, recall and F1 of each type and of all."""
-    right, found, there = Counter[str](), Counter[str](), Counter[str]()
+    """Return precision, recall and F1 of each type and of all."""
+    right, result, there = Counter[str](), Counter[str](), Counter[str]()
     for true_row, said_row in zip(truth, said, strict=True):
         true_chunks, said_chunks = chunks(true_row), chunks(said_row)
         for counter, these in (
             (there, true_chunks),
-            (found, said_chunks),
+            (result, said_chunks),
             (right, set(true_chunks) & set(said_chunks)),
         ):
             counter.update(chunk[0] for chunk in these)
             counter.update("all" for _ in these)
     scores = {}
     for type_ in ("PER", "LOC", "all"):
-        precision = right[type_] / found[type_] if found[type_] else 0.0
+        precision = right[type_] / result[type_] if result[type_] else 0.0
         recall = right[type_] / there[type_] if there[type_] else 0.0
         f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
         scores[type_] = (precision, recall, f1)
@@ -70,12 +71,12 @@ def ours(scheme: Scheme, rows: list[list[int]]) -> list[list[Chunk]]:
     numbers = torch.tensor([number for number, row in enumerate(rows) for _ in row])
     entities = scheme.entities(tags, numbers)
     firsts = np.cumsum([0, *map(len, rows)])
-    found: list[list[Chunk]] = [[] for _ in rows]
-    for place in entities.starts.nonzero().squeeze(1).tolist():
-        row = int(numbers[place])
-        last = int(entities.ends[place]) - 1 - firsts[row]
-        found[row].append((scheme.types[entities.types[place]], place - firsts[row], last))
-    return found
+    result: list[list[Chunk]] = [[] for _ in rows]
+    for index in entities.starts.nonzero().squeeze(1).tolist():
+        row = int(numbers[index])
+        last = int(entities.ends[index]) - 1 - firsts[row]
+        result[row].append((scheme.types[entities.types[index]], index - firsts[row], last))
+    return result
 
 
 class TestEntities:
@@ -123,11 +124,11 @@ def case(family: str) -> tuple[Tagging, Architecture, Batch]:
 
 
 def half_right(model: Architecture, batch: Batch) -> Batch:
-    """Every other row's tags are what the model says."""
+    """Replace every other row's tags by the model's predictions."""
     with torch.no_grad():
-        said = model(**batch.inputs()).argmax(-1)
+        predicted = model(**batch.inputs()).argmax(-1)
     even = (torch.arange(batch.num_samples) % 2 == 0)[:, None]
-    return replace(batch, targets=torch.where(even & (batch.targets != IGNORED), said, batch.targets))
+    return replace(batch, targets=torch.where(even & (batch.targets != IGNORED), predicted, batch.targets))
 
 
 def names_of(tags: Tensor, kept: Tensor) -> list[list[str]]:
@@ -143,8 +144,8 @@ def test_metrics_and_table_equal_a_plain_conlleval_over_ragged_batches(family: s
     with torch.no_grad():
         probabilities = model(**batch.inputs()).softmax(-1)
     kept = batch.targets != IGNORED
-    said, truth = names_of(probabilities.argmax(-1), kept), names_of(batch.targets, kept)
-    expected = plain_scores(truth, said)
+    predicted, truth = names_of(probabilities.argmax(-1), kept), names_of(batch.targets, kept)
+    expected = plain_scores(truth, predicted)
     assert 0.1 < expected["all"][2] < 0.9, "a model that is always right or wrong would test little"
     flat = batch.targets[kept].numpy()
     assert results == pytest.approx(
@@ -161,7 +162,7 @@ def test_metrics_and_table_equal_a_plain_conlleval_over_ragged_batches(family: s
     for name, *figures in table.rows:
         assert tuple(figures[:3]) == pytest.approx(expected[name], abs=1e-12)
         count = sum(chunk[0] == name for row in truth for chunk in chunks(row))
-        assert figures[3:] == [count, sum(chunk[0] == name for row in said for chunk in chunks(row))]
+        assert figures[3:] == [count, sum(chunk[0] == name for row in predicted for chunk in chunks(row))]
 
 
 def test_a_words_further_pieces_neither_count_nor_part_an_entity() -> None:
@@ -170,13 +171,13 @@ def test_a_words_further_pieces_neither_count_nor_part_an_entity() -> None:
     assert any(IGNORED in row[1 : len(names)].tolist() for row, names in zip(batch.targets, expected, strict=True))
     task.measure("test", model, batch)
     task.results("test")
-    there = sum(row[4] for row in task.tables("test")["entities"].rows)
+    there = sum(int(row[4]) for row in task.tables("test")["entities"].rows)
     assert there == sum(len(chunks(names)) for names in expected)
 
 
 @pytest.mark.parametrize("family", ["encoder_only", "decoder_only"])
 def test_words_that_were_cut_off_count_as_missed(family: str) -> None:
-    """As if they had been given O, in the entities as in the share of right tags."""
+    """They count as if O had been predicted, in the entities and in the share of right tags."""
     task, model, whole = case(family)
     generator = torch.Generator().manual_seed(5)
     lost = torch.randint(0, 5, (40, 4), generator=generator)
@@ -186,17 +187,17 @@ def test_words_that_were_cut_off_count_as_missed(family: str) -> None:
     task.measure("test", model, tail(batch, 23))
     results = task.results("test")
     with torch.no_grad():
-        said = model(**whole.inputs()).argmax(-1)
+        predicted = model(**whole.inputs()).argmax(-1)
     kept = whole.targets != IGNORED
-    truth, guessed = names_of(whole.targets, kept), names_of(said, kept)
-    right = int((said == whole.targets)[kept].sum())
+    truth, guessed = names_of(whole.targets, kept), names_of(predicted, kept)
+    right = int((predicted == whole.targets)[kept].sum())
     for row in range(40):
         beyond = [TAG_NAMES[tag] for tag in lost[row].tolist() if tag != IGNORED]
         truth[row] += beyond
         guessed[row] += ["O"] * len(beyond)
     expected = plain_scores(truth, guessed)
-    found = tuple(results[f"entity_{name}"] for name in ("precision", "recall", "f1"))
-    assert found == pytest.approx(expected["all"], abs=1e-12)
+    result = tuple(results[f"entity_{name}"] for name in ("precision", "recall", "f1"))
+    assert result == pytest.approx(expected["all"], abs=1e-12)
     assert results["token_accuracy"] == pytest.approx(right / sum(map(len, truth)))
     for name, *figures in task.tables("test")["entities"].rows:
         assert tuple(figures[:3]) == pytest.approx(expected[name], abs=1e-12)
@@ -231,9 +232,9 @@ def test_samples_show_words_with_their_tags() -> None:
     (sample,) = task.samples(model, one, decode)
     assert sample["truth"] == "cat Cat,/B-PER on mat/I-LOC"
     with torch.no_grad():
-        said = [TAG_NAMES[tag] for tag in model(tokens)[0, [1, 3, 4]].argmax(-1).tolist()]
+        predicted = [TAG_NAMES[tag] for tag in model(tokens)[0, [1, 3, 4]].argmax(-1).tolist()]
     words = ("cat Cat,", "on", "mat")
-    expected = [word if tag == "O" else f"{word}/{tag}" for word, tag in zip(words, said, strict=True)]
+    expected = [word if tag == "O" else f"{word}/{tag}" for word, tag in zip(words, predicted, strict=True)]
     assert sample["predicted"] == " ".join(expected)
     wordless = replace(one, targets=torch.full_like(tags, IGNORED))
     assert task.samples(model, wordless, decode) == [{"truth": "", "predicted": ""}]

@@ -11,17 +11,14 @@ import sacrebleu
 from rouge_score.rouge_scorer import RougeScorer
 from sklearn.metrics import accuracy_score, f1_score
 
-from headtohead.data.contracts import DataSpec
-from headtohead.data.written_forms import entities_in_words, entities_of
+from headtohead.data.data_source import DataSpec
+from headtohead.data.row_formats.text_templates import entities_from_text, entities_to_text
+from headtohead.tasks.metric_sums import Arrays
 from headtohead.tasks.seq2seq import SequenceToSequence
-from headtohead.tasks.sums import Arrays
-from headtohead.tasks.text_measures.bleu import Bleu
-from headtohead.tasks.text_measures.choosing import measures_of, told_of_row
-from headtohead.tasks.text_measures.chrf import Chrf
-from headtohead.tasks.text_measures.contracts import TextMeasure
-from headtohead.tasks.text_measures.entities import WrittenEntities
-from headtohead.tasks.text_measures.labels import WrittenLabels
-from headtohead.tasks.text_measures.rouge import Rouge
+from headtohead.tasks.text_measures.overlap import Bleu, Chrf, Rouge
+from headtohead.tasks.text_measures.selection import measures_of, row_message
+from headtohead.tasks.text_measures.text_measure import TextMeasure
+from headtohead.tasks.text_measures.written_answers import WrittenEntities, WrittenLabels
 
 TRUTHS = [
     "Two young, white males are outside near many bushes.",
@@ -45,7 +42,7 @@ WORDS = ["the", "a", "cat", "dog", "sat", "on", "mat", "big", "red"]
 
 
 def misspelt(seed: int, size: int = 40) -> tuple[list[str], list[str]]:
-    """Texts of a few words, and the same with words left out, doubled and exchanged."""
+    """Return texts of a few words, and the same with words left out, doubled and exchanged."""
     draw = random.Random(seed)
     words = [
         *["the", "a", "cat", "dog", "sat", "sits", "on", "mat", ",", ".", "big", "red"],
@@ -68,7 +65,7 @@ CORPORA = [(WRITTEN, TRUTHS), misspelt(0), misspelt(1)]
 
 
 def figures(measure: TextMeasure, written: Sequence[str], truths: Sequence[str], parts: int = 1) -> dict[str, float]:
-    """Added up over so many uneven batches."""
+    """Return the metrics from sums over so many uneven batches."""
     sums = Arrays(measure.shapes)
     borders = [0, *sorted(random.Random(0).sample(range(1, len(truths)), parts - 1)), len(truths)]
     for start, stop in itertools.pairwise(borders):
@@ -108,14 +105,14 @@ def test_rouge_is_that_of_its_authors_at_google(corpus: int, parts: int) -> None
     written, truths = CORPORA[corpus]
     scorer = RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=False)
     scores = [scorer.score(truth, text) for text, truth in zip(written, truths, strict=True)]
-    found = figures(Rouge(), written, truths, parts)
+    result = figures(Rouge(), written, truths, parts)
     for name in ("rouge1", "rouge2", "rougeL"):
         expected = sum(score[name].fmeasure for score in scores) / len(scores)
-        assert found[name] == pytest.approx(expected, abs=1e-6)
+        assert result[name] == pytest.approx(expected, abs=1e-6)
 
 
 def test_rouge_lsum_is_that_of_its_authors_given_one_sentence_a_line() -> None:
-    """Sentences here end by themselves, in lines or with a full stop; theirs are lines alone."""
+    """Sentences here end by themselves, in lines or with a full stop; those of the authors' program are lines alone."""
     draw, scorer = random.Random(3), RougeScorer(["rougeLsum"], use_stemmer=False)
     for case in range(60):
         sides = [
@@ -140,10 +137,10 @@ def test_labels_in_words_are_counted_as_classes() -> None:
     words, draw = ["bad", "so so", "good"], random.Random(0)
     truths = draw.choices(words, k=60)
     written = [draw.choice([truth, truth, *words, "god", ""]) for truth in truths]
-    found = figures(WrittenLabels(words), [f" {text} " for text in written], truths, parts=3)
-    assert found["accuracy"] == pytest.approx(accuracy_score(truths, written))
-    assert found["f1_macro"] == pytest.approx(f1_score(truths, written, labels=words, average="macro"))
-    assert found["readable"] == pytest.approx(sum(text in words for text in written) / 60)
+    result = figures(WrittenLabels(words), [f" {text} " for text in written], truths, parts=3)
+    assert result["accuracy"] == pytest.approx(accuracy_score(truths, written))
+    assert result["f1_macro"] == pytest.approx(f1_score(truths, written, labels=words, average="macro"))
+    assert result["readable"] == pytest.approx(sum(text in words for text in written) / 60)
 
 
 @pytest.mark.parametrize(
@@ -155,17 +152,17 @@ def test_labels_in_words_are_counted_as_classes() -> None:
     ],
 )
 def test_entities_are_written_and_read_back(words: str, tags: str, text: str) -> None:
-    assert entities_in_words(words.split(), tags.split()) == text
+    assert entities_to_text(words.split(), tags.split()) == text
     parts = [] if text == "none" else [tuple(part.split(": ")) for part in text.split(" ; ")]
-    assert entities_of(text) == parts
+    assert entities_from_text(text) == parts
 
 
 def test_written_entities_are_right_by_type_and_words_each_as_often_as_there() -> None:
     truths = ["PER: Anna ; LOC: Oslo ; LOC: Oslo", "none", "ORG: A B"]
     written = ["LOC: Oslo ; PER: Anna ; ORG: Oslo", "LOC: Rome", "ORG: A B C ;; ORG : A  B"]
     # Right: Oslo once, Anna, A B. Written: three, one, two. There: three, none, one.
-    found = figures(WrittenEntities(), written, truths, parts=2)
-    assert found == pytest.approx({"entity_precision": 3 / 6, "entity_recall": 3 / 4, "entity_f1": 6 / 10})
+    result = figures(WrittenEntities(), written, truths, parts=2)
+    assert result == pytest.approx({"entity_precision": 3 / 6, "entity_recall": 3 / 4, "entity_f1": 6 / 10})
 
 
 @pytest.mark.parametrize(
@@ -178,7 +175,7 @@ def test_written_entities_are_right_by_type_and_words_each_as_often_as_there() -
     ],
 )
 def test_a_text_without_entities_is_right_where_none_is_written(written: str, truth: str, f1: str) -> None:
-    assert told_of_row([WrittenEntities()], written, truth) == {"entity_f1": f1}
+    assert row_message([WrittenEntities()], written, truth) == {"entity_f1": f1}
 
 
 def test_what_is_measured_is_what_is_named_or_what_the_data_calls_for() -> None:
@@ -216,9 +213,9 @@ def labels_written_in_lower_case(words: Sequence[str], max_target_length: int) -
 def test_labels_are_known_as_the_tokenizer_spells_and_cuts_them() -> None:
     [measure] = measures_of(None, labels_written_in_lower_case(["Good", "Terrible"], max_target_length=6))
     written, truths = ["good", "good", "terri"], ["good", "terri", "terri"]
-    found = figures(measure, written, truths, parts=2)
-    assert found["accuracy"] == pytest.approx(accuracy_score(truths, written))
-    assert found["readable"] == 1.0
+    result = figures(measure, written, truths, parts=2)
+    assert result["accuracy"] == pytest.approx(accuracy_score(truths, written))
+    assert result["readable"] == 1.0
 
 
 def test_labels_that_a_tokenizer_spells_alike_are_refused() -> None:

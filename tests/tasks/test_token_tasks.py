@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -10,13 +11,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from headtohead.architectures.contracts import Architecture
-from headtohead.data.batch import IGNORED, Batch
-from headtohead.data.contracts import DataSpec
+from headtohead.architectures.architecture import Architecture
+from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.data.data_source import DataSpec
 from headtohead.tasks.causal_lm import CausalLanguageModelling
-from headtohead.tasks.contracts import Task
 from headtohead.tasks.masked_lm import MaskedLanguageModelling
 from headtohead.tasks.seq2seq import SequenceToSequence
+from headtohead.tasks.task import Task
 from small_batches import LANGUAGE, PAIRS, head, language_batch, pair_batch, tail
 from small_models import VOCAB_SIZE, exact_model, small_model
 
@@ -31,7 +32,7 @@ def cases() -> list[tuple[str, Task, DataSpec, Batch]]:
 
 
 def plain_logits(model: Architecture, batch: Batch) -> tuple[Tensor, Tensor]:
-    """Logits and targets as rows, from the whole head at once."""
+    """Return logits and targets as rows, from the whole head at once."""
     assert batch.targets is not None
     return model(**batch.inputs()).flatten(0, 1), batch.targets.flatten()
 
@@ -171,7 +172,7 @@ def test_a_monitor_that_is_no_metric_is_refused_with_the_choices() -> None:
 
 
 @pytest.mark.parametrize("make", [CausalLanguageModelling, MaskedLanguageModelling, SequenceToSequence])
-def test_label_smoothing_out_of_range_is_refused(make: type[Task]) -> None:
+def test_label_smoothing_out_of_range_is_refused(make: Callable[..., Task]) -> None:
     with pytest.raises(ValueError, match=r"task\.label_smoothing=1\.0"):
         make(label_smoothing=1.0)
 

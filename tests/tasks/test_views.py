@@ -1,4 +1,4 @@
-"""What causal and masked language modelling make of a batch."""
+"""Causal and masked language modelling view a batch as documented."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from headtohead.data.batch import IGNORED, Batch
-from headtohead.data.contracts import DataSpec
+from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.data.data_source import DataSpec
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.masked_lm import MaskedLanguageModelling
 from small_batches import LANGUAGE, language_batch
@@ -95,7 +95,7 @@ class TestMaskedView:
         chosen = seen.targets != IGNORED
         assert torch.equal(chosen, batch.valid & (batch.tokens >= self.spec.num_special_ids))
 
-    def test_masks_follow_the_row_and_not_its_place_in_a_batch(self) -> None:
+    def test_masks_follow_the_row_and_not_its_position_in_a_batch(self) -> None:
         task, batch = MaskedLanguageModelling().bind(self.spec), self.batch(8)
         whole = task.view(batch, seed=3, epoch=1)
         order = torch.tensor([5, 2, 7])

@@ -82,7 +82,7 @@ QUIET = [
 def losses(folder: Path, case: list[str], *, compiled: bool) -> list[float]:
     """Those of both steps, and that of validation."""
     import headtohead as h2h
-    from headtohead.tracking.store import RunFolder
+    from headtohead.records.store import RunFolder
 
     has_none = {"model=external", "model=bag_of_words"} & set(case)
     quiet = QUIET[:-1] if has_none else QUIET
@@ -115,9 +115,9 @@ def _graphs() -> int:
 
 if __name__ == "__main__":
     target, backend, *names = sys.argv[1:]
-    from headtohead.training import compiling
+    from headtohead.training.loop import compiled_model
 
-    compiling.BACKEND = backend
+    compiled_model.BACKEND = backend
     lines = [" ".join(f"Sentence {n} of text {text}." for n in range(6)) for text in range(30)]
     (Path(target) / "documents.txt").write_text("\n".join(lines), encoding="utf-8")
     known: dict[tuple[str, ...], dict[str, Any]] = {}

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from runs import TinyData, parts
 
-from headtohead.tracking.record import RunRecord
+from headtohead.records.record import RunRecord
 from headtohead.training.run import train
+from training.runs import TinyData, parts
 
 
 def at_batch(number: int, action: Callable[[], None]) -> TinyData:

@@ -7,16 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-from headtohead.tracking.record import RunRecord
-from headtohead.tracking.store import RunFolder
+from headtohead.records.record import RunRecord
+from headtohead.records.store import RunFolder
+from waiting import PATIENCE
 
 HEADER = """
 import sys
 from functools import partial
 from pathlib import Path
 
-from runs import make_model, parts
-from headtohead.training.distributed import is_main_process
+from training.runs import make_model, parts
+from headtohead.training.parallel.distributed import is_main_process
 from headtohead.training.run import train
 
 folder = Path(sys.argv[1])
@@ -33,14 +34,14 @@ def records_of(program: str, folder: Path) -> list[RunRecord]:
     """The records that the program tells of."""
     script = folder / "program.py"
     script.write_text(HEADER + program, encoding="utf-8")
-    here, known = Path(__file__).parent, os.environ.get("PYTHONPATH", "")
-    search = os.pathsep.join((str(here), str(here.parent), known))
+    tests, known = Path(__file__).parents[1], os.environ.get("PYTHONPATH", "")
+    search = os.pathsep.join((str(tests), known))
     done = subprocess.run(
         [sys.executable, str(script), str(folder)],
         env={**os.environ, "PYTHONPATH": search, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr

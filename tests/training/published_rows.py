@@ -1,4 +1,4 @@
-"""Where in a published set's repository the rows lie that runs train on and are tested on, read without the package."""
+"""Locate and read, without the package, the rows of a published set that runs train on and are tested on."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class RawRows:
 
     @property
     def is_shared(self) -> bool:
-        """Whether the test is a part of the rows that are published for training."""
+        """Return whether the test is a part of the rows that are published for training."""
         return self.train == self.test
 
     def read(self, folder: Path, pattern: str) -> list[dict[str, Any]]:
-        """Of all files of the pattern, in the order of their names."""
+        """Read the rows of all files that match the pattern, in the order of their names."""
         rows: list[dict[str, Any]] = []
         for file in sorted(folder.glob(pattern)):
             if file.suffix == ".parquet":

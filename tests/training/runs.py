@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from headtohead.architectures.contracts import Architecture
-from headtohead.data.batch import Batch
-from headtohead.data.contracts import DataSource, DataSpec, Split, SplitName
+from headtohead.architectures.architecture import Architecture
+from headtohead.data.batches.batch import Batch
+from headtohead.data.data_source import DataSource, DataSpec, Split, SplitName
+from headtohead.records.store import RunFolder
 from headtohead.tasks.causal_lm import CausalLanguageModelling
-from headtohead.tracking.connection import TrackingSettings
-from headtohead.tracking.store import RunFolder
-from headtohead.training.optimizers import adamw
-from headtohead.training.parts import Identity, Parts, Settings
+from headtohead.training.optim.optimizers import adamw
+from headtohead.training.optim.schedules import cosine
 from headtohead.training.run import train
-from headtohead.training.schedules import cosine
+from headtohead.training.run_components import RunComponents, RunInfo, TrainerSettings
+from headtohead.wandb_client.connection import TrackingSettings
 from small_models import VOCAB_SIZE, small_model
 
 LENGTH = 12
@@ -90,7 +90,9 @@ class Watched(Split):
         return self._split.batch(rows)
 
 
-SETTINGS = Settings(max_steps=12, accelerator="cpu", log_every=1, validate_every=5, progress_bar=False)
+SETTINGS = TrainerSettings(
+    max_steps=12, accelerator="cpu", log_every=1, validate_every=5, progress_bar=False, num_samples=0
+)
 
 
 def make_model(**changes: Any) -> Architecture:
@@ -98,17 +100,17 @@ def make_model(**changes: Any) -> Architecture:
     return small_model("decoder_only", seed=int(torch.initial_seed() % 2**31), **{"dropout": 0.1, **changes})
 
 
-def parts(folder: Path, *, seed: int = 0, resume_from: Path | None = None, **changes: Any) -> Parts:
+def parts(folder: Path, *, seed: int = 0, resume_from: Path | None = None, **changes: Any) -> RunComponents:
     """`changes` go to the settings where they name one, else to the parts."""
-    settings = {name: changes.pop(name) for name in list(changes) if name in Settings.__dataclass_fields__}
-    whole = Parts(
+    settings = {name: changes.pop(name) for name in list(changes) if name in TrainerSettings.__dataclass_fields__}
+    whole = RunComponents(
         make_model=make_model,
         task=CausalLanguageModelling().bind(TinyData().spec()),
         data=TinyData(),
         optimizer=partial(adamw, lr=3e-3),
         schedule=partial(cosine, warmup=2),
         settings=replace(SETTINGS, **settings),
-        identity=Identity(seed=seed, name="tiny", output_dir=folder, resume_from=resume_from),
+        identity=RunInfo(seed=seed, name="tiny", output_dir=folder, resume_from=resume_from),
         tracking=TrackingSettings(mode="none"),
     )
     return replace(whole, **changes)

@@ -18,6 +18,7 @@ SEVERAL = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_batch_in_parts_is_augmented_and_mixed_as_the_whole(tmp_path: Path) -> None:
     base = [*DIGITS, "trainer.max_steps=6", f"output_dir={tmp_path}", "trainer.validation_batches=1"]
     whole, parts, plain = (

@@ -10,11 +10,12 @@ import torch
 from torch.utils.data import DataLoader
 
 import headtohead as h2h
-from headtohead.building.build import build_augmentation, build_data, build_task
-from headtohead.building.errors import ConfigurationError
-from headtohead.data.batch import Batch
-from headtohead.data.order import EpochOrder
-from headtohead.training.data_module import EvaluationBatches, StepBatch, Steps
+from headtohead.config.build import build_augmentation, build_task
+from headtohead.config.errors import ConfigurationError
+from headtohead.config.origins.from_weights import build_data
+from headtohead.data.batches.batch import Batch
+from headtohead.data.batches.row_order import EpochOrder
+from headtohead.training.loop.data_module import EvaluationBatches, StepBatch, TrainingBatches
 
 REVIEWS = [
     "data=sentence_grammar", "data.num_train=96", "data.num_validation=16", "data.num_test=16", "data.batch_size=16",
@@ -25,11 +26,11 @@ REVIEWS = [
 SEVERAL = "augmentation=[token_dropping,swapping,bpe_dropout]"
 
 
-def steps_of(*overrides: str) -> Steps:
+def steps_of(*overrides: str) -> TrainingBatches:
     config = h2h.compose("train", [*REVIEWS, *overrides])
     data = build_data(config)
     split = data.split("train")
-    return Steps(
+    return TrainingBatches(
         split,
         build_task(config, data.spec()),
         EpochOrder(split, batch_size=16, seed=5),
@@ -65,7 +66,7 @@ def test_training_rows_are_changed_anew_in_every_epoch_and_others_never() -> Non
     assert not same(plain[0], steps[0]) and torch.equal(rows_of(plain[0]).targets, rows_of(steps[0]).targets)
 
     def first_row(step: int) -> list[int]:
-        """Of the epoch that begins at this step, row 0."""
+        """Return row 0 of the epoch that begins at this step."""
         batches = [rows_of(steps[place]) for place in range(step, step + 6)]
         return next(b.tokens[b.rows.tolist().index(0)].tolist() for b in batches if 0 in b.rows.tolist())
 
@@ -88,7 +89,7 @@ def test_a_run_is_named_and_recorded_with_its_augmentations() -> None:
     ("overrides", "message"),
     [
         (["augmentation=[token_dropping,swaping]"], r"augmentation=swaping does not exist: did you mean swapping\?"),
-        (["augmentation=synonyms"], r"synonyms needs a path of yours: give augmentation\.steps\.synonyms\.path"),
+        (["augmentation=synonyms"], r"synonyms needs a path: give augmentation\.steps\.synonyms\.path"),
         (
             ["augmentation=swapping", "augmentation.steps.swapping.rat=1"],
             r"did you mean .*swapping\.rate",
@@ -114,6 +115,7 @@ CORPUS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["task=causal_lm", "task=masked_lm model=encoder_only"])
 def test_a_corpus_with_noise_trains_and_is_judged_without_it(tmp_path: Path, task: str) -> None:
     base = [*CORPUS, *task.split(), f"output_dir={tmp_path}", "trainer.max_steps=3"]

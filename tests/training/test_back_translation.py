@@ -9,19 +9,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import yaml
 
 import headtohead as h2h
-from headtohead.building import build
-from headtohead.building.build import build_augmentation, build_data, build_task
-from headtohead.building.errors import ConfigurationError
-from headtohead.building.translating import RunTranslator
+from headtohead.config import build
+from headtohead.config.build import build_augmentation, build_task
+from headtohead.config.errors import ConfigurationError
+from headtohead.config.origins.from_weights import build_data
+from headtohead.config.run_translator import RunTranslator
 from headtohead.data.augmentation import back_translation
-from headtohead.data.contracts import DataError
-from headtohead.examining.probe.seeing import see
-from headtohead.training.data_module import rows_to_learn
-from headtohead.training.parts import Settings
-from headtohead.training.seeds import seeds_of
+from headtohead.data.data_source import DataError
+from headtohead.finished_runs.probe.data_seen import see
+from headtohead.training.loop.data_module import rows_to_learn
+from headtohead.training.loop.seeds import seeds_of
+from headtohead.training.run_components import TrainerSettings
 
 SMALL = [
     "model/size=tiny", "model.d_model=32", "model.num_heads=2", "model.num_layers=1", "trainer.accelerator=cpu",
@@ -49,7 +51,7 @@ def pairs(folder: Path, source: str, target: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def runs(folder: Path) -> dict[str, Path]:
-    """To German and back."""
+    """Train two runs: to German, and back."""
     steps = ["trainer.max_steps=60", "optimizer.lr=0.003", "trainer.validate_every=60"]
     return {
         to: h2h.train(h2h.compose("train", [*pairs(folder, source, to), *steps])).path
@@ -58,7 +60,7 @@ def runs(folder: Path) -> dict[str, Path]:
 
 
 def translated(run: Path, texts: list[str]) -> list[str]:
-    """As `h2h generate` does, texts no longer than those that the run learned from."""
+    """Translate as `h2h generate` does, texts no longer than those that the run learned from."""
     finished = h2h.load_run(run)
     longest = finished.data.spec().max_target_length
     return [one.text.strip() for one in finished.generate(texts, beams=4, max_new_tokens=longest)]
@@ -102,8 +104,8 @@ def test_labelled_texts_go_there_and_back_once(
         assert data.decode(new.tolist()) in (old, again[: data.spec().max_length - 2])
     assert (first.targets == before.targets).all()
     monkeypatch.setattr(RunTranslator, "__call__", None)
-    again = build_augmentation(config, build_data(config)).in_loader(before, seed=0, epoch=0)
-    assert (again.tokens == first.tokens).all()
+    repeated = build_augmentation(config, build_data(config)).in_loader(before, seed=0, epoch=0)
+    assert torch.equal(repeated.tokens, first.tokens)
 
 
 class Backwards:
@@ -147,7 +149,7 @@ def test_only_rows_that_a_run_learns_from_are_translated(
         augmentation = build_augmentation(config, data)
         augmentation.prepare()
         assert translators[-1].asked == asked
-        learned = rows_to_learn(data, Settings(train_rows=count), seeds_of(config["seed"]).data_order)
+        learned = rows_to_learn(data, TrainerSettings(train_rows=count), seeds_of(config["seed"]).data_order)
         before = learned.batch(np.arange(len(learned)))
         for steps in (augmentation, pickle.loads(pickle.dumps(augmentation))):
             after = steps.in_loader(before, seed=0, epoch=0)
@@ -160,7 +162,7 @@ def test_only_rows_that_a_run_learns_from_are_translated(
 
 
 def test_another_seed_translates_its_own_rows(folder: Path, tmp_path: Path, translators: list[Backwards]) -> None:
-    """Of 108 rows, two draws of 10 are not the same."""
+    """Two draws of 10 of 108 rows are not the same."""
     for seed, asked in ((0, 10), (1, 10), (0, 0)):
         config = learning_from(folder, 10, f"seed={seed}", "data.seed=5")
         build_augmentation(config, build_data(config)).prepare()
@@ -186,7 +188,7 @@ def test_a_probe_of_data_shows_translations_of_rows_that_the_run_learns_from(
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ([], r"augmentation=back_translation needs a run of yours: give augmentation\.steps\.back_translation\.run"),
+        ([], r"augmentation=back_translation needs a run: give augmentation\.steps\.back_translation\.run"),
         (
             ["run=/nowhere"],
             r"back_translation\.run=/nowhere holds no record.json: give the folder of a finished",
@@ -217,7 +219,9 @@ def test_of_pairs_a_run_that_goes_the_same_way_is_refused(folder: Path, tmp_path
         if source == "de":
             build_augmentation(config, build_data(config))
             continue
-        with pytest.raises(ConfigurationError, match="from en to de, and this run is to translate from en to de: give"):
+        with pytest.raises(
+            ConfigurationError, match="from en to de, and this run should translate from en to de: give"
+        ):
             build_augmentation(config, build_data(config))
 
 

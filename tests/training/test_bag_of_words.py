@@ -13,14 +13,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score, log_loss
 
 import headtohead as h2h
+from from_fields import from_fields
 from headtohead.architectures.bag_of_words import BagOfWords
-from headtohead.data.contracts import DataSource
+from headtohead.data.data_source import DataSource
 from headtohead.data.generated.sentence_grammar import SentenceGrammar
-from headtohead.data.sampling import fewer_rows, sampled_rows
+from headtohead.data.splits.sample_splits import fewer_rows, sampled_rows
 from headtohead.tasks.classification import Classification
 from headtohead.training import run as run_module
-from headtohead.training.seeds import EVALUATION_SEED
-from headtohead.training.solving import solve
+from headtohead.training.loop.seeds import EVALUATION_SEED
+from headtohead.training.sklearn_fit import fit_with_sklearn
 
 STRENGTHS = [0.1, 10.0]
 
@@ -31,7 +32,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 
 
 def source() -> DataSource:
-    return SentenceGrammar(num_train=120, num_validation=40, num_test=40, vocab_size=300)
+    return from_fields(SentenceGrammar, num_train=120, num_validation=40, num_test=40, vocab_size=300)
 
 
 def token_lists(data: DataSource, name: Any) -> tuple[list[list[str]], np.ndarray]:
@@ -66,7 +67,7 @@ def test_features_and_choice_are_those_of_scikit_learn(weighting: Any, ngrams: i
     model = BagOfWords(
         vocab_size=data.spec().vocab_size, num_classes=2, ngrams=ngrams, weighting=weighting, strengths=STRENGTHS
     )
-    solved = solve(model, data.split("train"), data.split("validation"), monitor="loss", direction="min")
+    solved = fit_with_sklearn(model, data.split("train"), data.split("validation"), monitor="loss", direction="min")
     batch = data.split("validation").batch(np.arange(40))
     ours = model.features(**{name: batch.inputs()[name] for name in ("tokens", "valid")})[:, 0].numpy()
     for own, other in zip(ours, tested.toarray(), strict=True):
@@ -79,7 +80,7 @@ def test_features_and_choice_are_those_of_scikit_learn(weighting: Any, ngrams: i
 def test_only_the_most_frequent_features_are_kept() -> None:
     data = source()
     model = BagOfWords(vocab_size=data.spec().vocab_size, num_classes=2, ngrams=1, max_features=5, strengths=[1.0])
-    solve(model, data.split("train"), data.split("validation"), monitor="accuracy", direction="max")
+    fit_with_sklearn(model, data.split("train"), data.split("validation"), monitor="accuracy", direction="max")
     train = token_lists(data, "train")[0]
     counts = {token: sum(token in row for row in train) for row in train for token in row}
     telling = sorted((token for token in counts if counts[token] < 120), key=lambda token: (-counts[token], int(token)))
@@ -92,7 +93,7 @@ def test_whatever_a_run_may_be_selected_by_is_judged_as_the_task_measures_it(mon
     spec, split = data.spec(), data.split("validation")
     model = BagOfWords(vocab_size=spec.vocab_size, num_classes=2, ngrams=1, max_features=20, strengths=[1.0])
     direction: Any = "min" if monitor == "loss" else "max"
-    solved = solve(model, data.split("train"), split, monitor=monitor, direction=direction)
+    solved = fit_with_sklearn(model, data.split("train"), split, monitor=monitor, direction=direction)
     task = Classification(monitor=monitor).bind(spec)
     task.measure("validation", model, task.view(split.batch(np.arange(40)), seed=0, epoch=0))
     assert solved.judged == {1.0: pytest.approx(task.results("validation")[monitor], rel=1e-5)}
@@ -106,7 +107,7 @@ def test_a_run_leaves_a_record_like_any_other(tmp_path: Path) -> None:
         "trainer=cpu", "trainer.progress_bar=false", "probe=none", "tracking=none", f"output_dir={tmp_path}",
     ]  # fmt: skip
     record = h2h.train(h2h.compose("train", overrides))
-    data = SentenceGrammar(num_train=120, num_validation=40, num_test=40)
+    data = from_fields(SentenceGrammar, num_train=120, num_validation=40, num_test=40)
     (every, classes), (rows, truth) = token_lists(data, "train"), token_lists(data, "test")
     kept = fewer_rows(data.split("train"), 90, record.seeds.data_order).batch(np.arange(90)).rows.tolist()
     train, labels = [every[row] for row in kept], classes[kept]
@@ -131,17 +132,17 @@ def test_the_strength_is_chosen_by_the_rows_that_validations_read(
     judged = []
 
     def noting(*given: Any, **more: Any) -> Any:
-        judged.append(solve(*given, **more))
+        judged.append(fit_with_sklearn(*given, **more))
         return judged[-1]
 
-    monkeypatch.setattr(run_module, "solve", noting)
+    monkeypatch.setattr(run_module, "fit_with_sklearn", noting)
     overrides = [
         "data=sentence_grammar", "data.num_train=120", "data.num_validation=40", "data.num_test=40",
         "data.batch_size=3", "task=classification", "model=bag_of_words", "model.ngrams=1",
         f"model.strengths={STRENGTHS}",
         "trainer=cpu", "trainer.progress_bar=false", "probe=none", "tracking=none", f"output_dir={tmp_path}",
     ]  # fmt: skip
-    data = SentenceGrammar(num_train=120, num_validation=40, num_test=40)
+    data = from_fields(SentenceGrammar, num_train=120, num_validation=40, num_test=40)
     train, labels = token_lists(data, "train")
     checked, truth = token_lists(data, "validation")
     vectorizer = TfidfVectorizer(analyzer=grams_up_to(1), max_df=119).fit(train)

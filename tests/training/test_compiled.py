@@ -12,23 +12,24 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
 
-import compiled_runs
 import pytest
-from compiled_runs import CASES, CHECKPOINTING, FAMILIES, TASKS
 
-from headtohead.building.choices import choices
-from headtohead.training import compiling
+from headtohead.config.compose.choices import choices
+from headtohead.training.loop import compiled_model
+from training import compiled_runs
+from training.compiled_runs import CASES, CHECKPOINTING, FAMILIES, TASKS
 
 NATIVE = ("model=decoder_only", "model=cnn", "checkpointing=full")
 """Those that are compiled to machine code too, each for the better part of a minute."""
 
 
 def found_by(folder: Path, backend: str, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    here = Path(compiled_runs.__file__).parent
-    search = os.pathsep.join((str(here), str(here.parent), os.environ.get("PYTHONPATH", "")))
+    tests = Path(compiled_runs.__file__).parents[1]
+    search = os.pathsep.join((str(tests), os.environ.get("PYTHONPATH", "")))
+    environment = {name: value for name, value in os.environ.items() if name != "TORCHINDUCTOR_CACHE_DIR"}
     done = subprocess.run(
         [sys.executable, compiled_runs.__file__, str(folder), backend, *names],
-        env={**os.environ, "PYTHONPATH": search, "OMP_NUM_THREADS": "1", "HEADTOHEAD_CACHE": str(folder / "cache")},
+        env={**environment, "PYTHONPATH": search, "OMP_NUM_THREADS": "1", "HEADTOHEAD_CACHE": str(folder / "cache")},
         capture_output=True,
         text=True,
         timeout=3000,
@@ -77,7 +78,7 @@ def test_a_run_says_that_it_compiles_and_how_long_it_did(
 ) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(Path(gettempdir()) / "torchinductor_me"))  # as torch has it
     monkeypatch.setenv("HEADTOHEAD_CACHE", "somewhere")
-    report: Any = compiling.CompilingReport()
+    report: Any = compiled_model.CompilingReport()
     with caplog.at_level(logging.INFO, logger="headtohead"):
         report.on_train_start(None, None)
         assert "waits for the compiler" in caplog.text and str(Path("somewhere") / "compiled") in caplog.text
@@ -88,4 +89,4 @@ def test_a_run_says_that_it_compiles_and_how_long_it_did(
 
 def test_code_lies_where_the_user_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "mine")
-    assert compiling.compiled_code() == "mine"
+    assert compiled_model.compiled_code() == "mine"

@@ -16,20 +16,20 @@ import pytest
 import sacrebleu
 import torch
 import yaml
-from published_rows import RAW, RawRows
 from rouge_score.rouge_scorer import RougeScorer
 from scipy import stats
 from sklearn.metrics import accuracy_score, f1_score
 from torchmetrics.text import SQuAD
 
 import headtohead as h2h
-from headtohead.building.build import build_data
-from headtohead.building.choices import config_folder
-from headtohead.data.batch import IGNORED, Batch
-from headtohead.data.contracts import DataSource, SplitName
-from headtohead.examining.finished import FinishedRun
-from headtohead.tracking.record import RunRecord
+from headtohead.config.compose.choices import config_folder
+from headtohead.config.origins.from_weights import build_data
+from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.data.data_source import DataSource, SplitName
+from headtohead.finished_runs.finished_run import FinishedRun
+from headtohead.records.record import RunRecord
 from published_sets import all_sets
+from training.published_rows import RAW, RawRows
 
 PUBLISHED = [
     path.stem
@@ -94,7 +94,7 @@ class Measured:
         return rows.batch(np.arange(len(rows)))
 
     def said(self) -> torch.Tensor:
-        """What the model says of all test rows, in their order."""
+        """Return the model's outputs for all test rows, in their order."""
         with torch.no_grad():
             said: torch.Tensor = self.run.model(**self.whole("test").inputs())
         return said
@@ -105,7 +105,7 @@ class Measured:
         return found
 
     def truths(self) -> list[Any]:
-        """Of the raw test rows."""
+        """Return the targets of the raw test rows."""
         return self.raw.truths(self.folder, self.raw.test)
 
 
@@ -171,7 +171,9 @@ def scores_again(measured: Measured) -> None:
     """The model counts in deviations from the mean of the raw train rows that validation left."""
     held_out, truths = measured.whole("validation").targets, np.array(measured.truths())
     assert held_out is not None
-    left = Counter(np.float32(measured.raw.truths(measured.folder, measured.raw.train)).tolist())
+    left: Counter[float] = Counter(
+        np.array(measured.raw.truths(measured.folder, measured.raw.train), np.float32).tolist()
+    )
     left.subtract(held_out.tolist())
     assert min(left.values()) >= 0
     train = np.array(list(left.elements()))

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 import torch
-from programs import records_of
-from runs import curve, losses, make_model, parts
 
-from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.architecture import Architecture
 from headtohead.components.checkpointing import Checkpointing
-from headtohead.components.mixers.performer import Performer
+from headtohead.components.mixers.linear.linear_attention import Performer
 from headtohead.components.mixture_of_experts import MixtureOfExperts
 from headtohead.training.run import train
+from training.programs import records_of
+from training.runs import curve, losses, make_model, parts
 
 
 def model(**options: Any) -> partial:
@@ -43,8 +43,9 @@ def lopsided(make: Callable[[], Architecture]) -> Architecture:
     return model
 
 
+@pytest.mark.slow
 def test_the_balance_loss_evens_out_the_loads(tmp_path: Path) -> None:
-    """In the last eight steps three seeds gave 0.29 to 0.32 with the loss and 0.53 to 0.57 without it."""
+    """The last eight steps of three seeds gave 0.29 to 0.32 with the loss and 0.53 to 0.57 without it."""
 
     def largest(weight: float) -> float:
         make = partial(lopsided, model(balance_weight=weight, z_weight=0.0))
@@ -62,6 +63,7 @@ def test_without_weight_the_auxiliary_losses_change_nothing_and_with_it_they_do(
     assert none[-1] != some[-1]
 
 
+@pytest.mark.slow
 def test_recomputation_leaves_losses_and_loads_as_they_are(tmp_path: Path) -> None:
     plain = train(parts(tmp_path / "plain", make_model=model()))
     again = train(parts(tmp_path / "again", make_model=model(), checkpointing=Checkpointing("full")))
@@ -69,6 +71,7 @@ def test_recomputation_leaves_losses_and_loads_as_they_are(tmp_path: Path) -> No
         assert curve(again.path, name) == pytest.approx(curve(plain.path, name), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_batch_in_parts_is_refused_unless_each_part_is_to_be_balanced_by_itself(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"trainer\.accumulate=2 .*balance=micro_batch"):
         train(parts(tmp_path, make_model=model(), accumulate=2))
@@ -76,6 +79,7 @@ def test_a_batch_in_parts_is_refused_unless_each_part_is_to_be_balanced_by_itsel
         assert train(parts(tmp_path, make_model=model(**free), accumulate=2)).status == "finished"
 
 
+@pytest.mark.slow
 def test_each_part_balanced_by_itself_trains_something_else(tmp_path: Path) -> None:
     def last(accumulate: int, **options: Any) -> float:
         return losses(tmp_path, make_model=model(balance_weight=1.0, **options), accumulate=accumulate)[-1]
@@ -86,7 +90,7 @@ def test_each_part_balanced_by_itself_trains_something_else(tmp_path: Path) -> N
 
 
 TWO = """
-from test_experts import COMPARED
+from training.test_experts import COMPARED
 
 for make in COMPARED:
     tell(train(parts(folder, make_model=make, strategy="ddp", devices=2)))

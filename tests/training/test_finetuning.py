@@ -8,23 +8,23 @@ from pathlib import Path
 
 import pytest
 import torch
-from interruptions import interrupted
-from programs import records_of
-from runs import curve, losses, parts
 from torch import nn
 from torch.optim import Optimizer
 
-from headtohead.architectures.contracts import Architecture
-from headtohead.architectures.costs import ledger
-from headtohead.architectures.counting import counting, saved_bytes
+from headtohead.architectures.architecture import Architecture
+from headtohead.architectures.ledger import ledger
+from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.norms import BatchNorm
-from headtohead.components.positions.learned import Learned
-from headtohead.components.positions.shaw import Shaw
+from headtohead.components.positions.absolute import Learned
+from headtohead.components.positions.relative import Shaw
 from headtohead.training.checkpoints import load_best
-from headtohead.training.finetuning import Finetuning, Freeze, depths_of
-from headtohead.training.optimizers import adam, adamw, lion, muon, sgd
+from headtohead.training.optim.finetuning import Finetuning, Freeze, depths_of
+from headtohead.training.optim.optimizers import adam, adamw, lion, muon, sgd
 from headtohead.training.run import train
 from small_models import FAMILIES, SIZE, small_model
+from training.interruptions import interrupted
+from training.programs import records_of
+from training.runs import curve, losses, parts
 
 OPTIMIZERS = (adam, adamw, sgd, lion, muon)
 CPU = torch.device("cpu")
@@ -41,7 +41,7 @@ def names(model: nn.Module, *, learn: bool) -> set[str]:
 
 
 def drawn(freeze: Freeze | int) -> Callable[[], Architecture]:
-    """As a run makes it: from the global generator."""
+    """Build the model as a run does: from the global generator."""
     return partial(_drawn, freeze)
 
 
@@ -93,7 +93,7 @@ def test_embedding_freezes_a_head_that_is_tied_to_it() -> None:
         (3, {}, r"freeze=3: the model has 2 layers, so give a number from 1 to 2, or nothing, embedding or body"),
         (0, {}, r"freeze=0: the model has 2 layers"),
         ("body", {}, r"leaves nothing to train.*model\.tie_weights=false"),
-        (1, {"norm": BatchNorm}, r"cannot hold model/norm=batch_norm still"),
+        (1, {"norm": BatchNorm}, r"cannot freeze model/norm=batch_norm"),
     ],
 )
 def test_what_cannot_be_frozen_is_refused_with_the_way_out(
@@ -117,7 +117,7 @@ def test_frozen_weights_are_bit_equal_after_training_and_the_others_are_not(
 
 
 def curves(path: Path | None) -> set[str]:
-    from headtohead.tracking.store import RunFolder
+    from headtohead.records.store import RunFolder
 
     assert path is not None
     return set(RunFolder.open(path).metrics())
@@ -150,7 +150,7 @@ def test_splitting_groups_by_depth_keeps_every_parameter_and_its_decay(
 
 
 def test_the_rates_of_all_depths_follow_the_schedule(tmp_path: Path) -> None:
-    """With a decay to next to nothing, only the head's first steps are seen."""
+    """Only the head's first steps are seen, with a decay to next to nothing."""
     changes = {"make_model": drawn("nothing"), "max_steps": 3, "validate_every": 3}
     before = load_best(train(parts(tmp_path, **{**changes, "optimizer": partial(sgd, lr=0.0)})).path)["model"]
     after = load_best(train(parts(tmp_path, finetuning=Finetuning(layer_decay=1e-12), **changes)).path)["model"]
@@ -170,8 +170,8 @@ def test_a_resumed_run_is_bit_equal(tmp_path: Path) -> None:
 def test_two_processes_train_what_is_not_frozen_as_one_does(tmp_path: Path) -> None:
     """The model with its last layer alone, which two processes exchange gradients of."""
     program = """
-from headtohead.training.finetuning import Finetuning
-from test_finetuning import drawn
+from headtohead.training.optim.finetuning import Finetuning
+from training.test_finetuning import drawn
 tell(train(parts(folder, make_model=drawn(1), finetuning=Finetuning(1), strategy="ddp", devices=2)))
 """
     (two,) = records_of(program, tmp_path)

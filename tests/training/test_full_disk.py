@@ -6,16 +6,18 @@ import errno
 from pathlib import Path
 
 import pytest
-from runs import curve, losses, parts
 
 from faulty_disk import FullDisk
-from headtohead.files import disk as files_disk
-from headtohead.files.disk import Disk, OutOfDisk
-from headtohead.tracking import wandb
-from headtohead.tracking.connection import TrackingSettings
-from headtohead.tracking.record import RunRecord
-from headtohead.tracking.store import load_run
+from headtohead.files import disk_operations as files_disk
+from headtohead.files.disk_operations import Disk, OutOfDisk
+from headtohead.records.record import RunRecord
+from headtohead.records.store import load_run
 from headtohead.training.run import train
+from headtohead.training.run_components import ProbeSettings
+from headtohead.wandb_client import wandb_tracker
+from headtohead.wandb_client.connection import TrackingSettings
+from strict_probe import PROBER
+from training.runs import curve, losses, parts
 
 
 def filled(monkeypatch: pytest.MonkeyPatch, *names: str, after: int = 0) -> FullDisk:
@@ -40,7 +42,14 @@ def check_said(record: RunRecord, file: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "after"),
-    [("metrics.csv", 0), ("metrics.csv", 7), ("best.ckpt", 0), ("last.ckpt", 0), ("last.ckpt", 1), ("test.npz", 0)],
+    [
+        ("metrics.csv", 0),
+        ("metrics.csv", 7),
+        ("best.ckpt", 0),
+        ("last.ckpt", 0),
+        ("last.ckpt", 1),
+        ("test.npz", 0),
+    ],
 )
 def test_a_run_that_finds_the_disk_full_says_so_and_goes_on_to_the_same_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, after: int
@@ -78,7 +87,7 @@ def test_a_run_whose_record_finds_no_room_at_all_ends_in_a_sentence(
     filled(monkeypatch, "record.json", after=4)
     record = train(parts(tmp_path))
     assert record.status == "out_of_disk"
-    assert "the record of this run still says that it runs" in caplog.text
+    assert "the record of this run still says that it is running" in caplog.text
 
 
 @pytest.mark.parametrize("file", ["writer.1", ".room.part", "config.yaml", "record.json"])
@@ -110,10 +119,25 @@ def test_no_room_for_the_files_of_wandb_ends_no_run(
     def no_room(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(wandb, "_open", no_room)
+    monkeypatch.setattr(wandb_tracker, "_open", no_room)
     record = train(parts(tmp_path, tracking=TrackingSettings(mode="offline")))
     assert record.status == "finished"
     assert "W&B cannot start ([Errno 28] No space left on device)" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [("samples.csv", "the run continues without them"), ("attention/", "the run continues without attention maps")],
+)
+def test_samples_and_pictures_that_find_no_room_cost_themselves_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, file: str, says: str
+) -> None:
+    monkeypatch.setattr(PROBER, "filters", [])  # in other tests its warnings are errors
+    disk = filled(monkeypatch, file)
+    record = train(parts(tmp_path, probe=ProbeSettings(), num_samples=8))
+    assert disk.refused and record.path is not None and record.status == "finished"
+    assert "the disk is full: " in caplog.text and says in caplog.text
+    assert not unfinished(record.path)
 
 
 def test_a_kill_between_the_test_and_the_end_leaves_no_row_twice(

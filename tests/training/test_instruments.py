@@ -12,13 +12,12 @@ import pytest
 import torch
 from torch import nn
 
-from headtohead.training.averaging import WeightAverage
-from headtohead.training.display import Display
-from headtohead.training.layers import LayerNorms, layer_of
+from headtohead.training.callbacks.progress import ProgressLine
+from headtohead.training.loop.run_state import RunState
+from headtohead.training.loop.step_statistics import LayerNorms, LossWindow, layer_of
 from headtohead.training.memory import PeakMemory
-from headtohead.training.outcomes import is_out_of_memory
-from headtohead.training.state import RunState
-from headtohead.training.window import LossWindow
+from headtohead.training.optim.weight_average import WeightAverage
+from headtohead.training.run_outcome import is_out_of_memory
 
 
 def unchanged(tensor: torch.Tensor) -> torch.Tensor:
@@ -137,8 +136,8 @@ def test_the_display_shows_steps_loss_and_speed_and_the_log_above_them(monkeypat
     monkeypatch.setenv("TERM", "xterm")
     package = logging.getLogger("headtohead")
     before = package.handlers, package.propagate
-    display = Display("run", start=0, total=40, wanted=True)
-    display.tell(loss=2.5, rate=12_345.0, unit="tokens")
+    display = ProgressLine("run", start=0, total=40, enabled=True)
+    display.update_text(loss=2.5, rate=12_345.0, unit="tokens")
     package.warning("above")
     display.close(40)
     assert "above" in screen.getvalue()
@@ -149,7 +148,7 @@ def test_the_display_shows_steps_loss_and_speed_and_the_log_above_them(monkeypat
 def test_what_is_counted_has_its_unit_and_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", screen := Terminal())
     monkeypatch.setenv("TERM", "xterm")
-    display = Display("embedding", start=0, total=40, wanted=True, unit="texts")
+    display = ProgressLine("embedding", start=0, total=40, enabled=True, unit="texts")
     display.close(40)
     assert re.search(r"embedding .*40/40 texts, [\d.]+[kM]?/s", screen.getvalue())
 
@@ -158,12 +157,12 @@ def test_what_is_counted_has_its_unit_and_its_rate(monkeypatch: pytest.MonkeyPat
 def test_nothing_is_drawn_where_nobody_looks_or_wants_it(monkeypatch: pytest.MonkeyPatch, wanted: bool) -> None:
     screen = io.StringIO() if wanted else Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
-    display = Display("run", start=0, total=2, wanted=wanted)
+    display = ProgressLine("run", start=0, total=2, enabled=wanted)
     display.step(1)
     display.close(2)
     assert screen.getvalue() == ""
 
 
 def test_the_display_is_refreshed_a_few_times_a_second_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    display = Display("run", start=0, total=2, wanted=False)
+    display = ProgressLine("run", start=0, total=2, enabled=False)
     assert sum(display.step(step) for step in range(1000)) <= 2

@@ -8,23 +8,26 @@ import signal
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from interruptions import at_batch, interrupted, send
-from runs import TinyData, curve, losses, parts
 
+from headtohead.records.early_end import end_early
+from headtohead.records.store import RunFolder, find_runs
 from headtohead.tasks.causal_lm import CausalLanguageModelling
-from headtohead.tasks.contracts import Loss
-from headtohead.tracking.connection import TrackingSettings
-from headtohead.tracking.stopping import end_early
-from headtohead.tracking.store import RunFolder
-from headtohead.training.optimizers import adamw
-from headtohead.training.outcomes import Diverged, outcome_of
-from headtohead.training.parts import Parts
-from headtohead.training.precision import Precision, PrecisionName
+from headtohead.tasks.task import Loss
+from headtohead.training.callbacks.checkpointer import Checkpointer
+from headtohead.training.loop.precision import Precision, PrecisionName
+from headtohead.training.loop.training_module import TrainingModule
+from headtohead.training.optim.optimizers import adamw
+from headtohead.training.optim.schedules import constant
 from headtohead.training.run import train
-from headtohead.training.schedules import constant
+from headtohead.training.run_components import ProbeSettings, RunComponents
+from headtohead.training.run_outcome import Diverged, outcome_of
+from headtohead.wandb_client.connection import TrackingSettings
+from training.interruptions import at_batch, interrupted, send
+from training.runs import TinyData, curve, losses, parts
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2])
@@ -49,7 +52,8 @@ def test_what_a_scheduler_and_a_worker_send_together_is_one_request(tmp_path: Pa
 
 @pytest.mark.parametrize("batch", [2, 5, 6, 9])
 def test_a_resumed_run_has_bit_equal_losses_to_an_undisturbed_one(tmp_path: Path, batch: int) -> None:
-    """Before the first validation, at one, mid-epoch, in the second epoch; with averaged weights and unlogged steps."""
+    """The run is stopped before the first validation, at one, mid-epoch, in the second epoch; with averaged weights and
+    unlogged steps."""
     changes = {"log_every": 3, "weight_averaging": 0.9, "accumulate": 2}
     whole = train(parts(tmp_path, **changes))
     first = interrupted(tmp_path, batch, **changes)
@@ -61,6 +65,33 @@ def test_a_resumed_run_has_bit_equal_losses_to_an_undisturbed_one(tmp_path: Path
     assert second.metrics == whole.metrics and second.selection == whole.selection
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", [{}, {"patience": 1, "min_delta": 100.0}], ids=["at the last step", "by patience"])
+def test_a_run_that_dies_after_its_last_checkpoint_has_all_rows_of_the_training_and_trains_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    def dies(keeper: Checkpointer, module: TrainingModule) -> None:
+        if module.state.is_done(module.settings):
+            raise SystemExit
+
+    changes = {"probe": ProbeSettings(), **changes}
+    whole = train(parts(tmp_path / "whole", **changes))
+    with monkeypatch.context() as patched, pytest.raises(SystemExit):
+        patched.setattr(Checkpointer, "_say", dies)
+        train(parts(tmp_path / "dead", **changes))
+    (dead,) = find_runs(tmp_path / "dead")
+    resumed = train(parts(tmp_path / "dead", resume_from=dead.path, **changes))
+
+    assert resumed.status == "finished" and resumed.path == dead.path
+    assert resumed.progress.step == whole.progress.step and resumed.metrics == whole.metrics
+    rows, expected = ({name: c.value for name, c in RunFolder.open(r.path).metrics().items()} for r in (resumed, whole))
+    times = [name for name in rows.keys() | expected.keys() if name.startswith("throughput")]
+    assert any(name.startswith("attention") for name in expected)
+    assert [rows.pop(name, None) for name in times] and [expected.pop(name, None) for name in times]
+    assert rows == expected
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["64-true", "bf16-true", "bf16-mixed"])
 def test_a_resumed_run_has_bit_equal_losses_in_every_precision(tmp_path: Path, name: PrecisionName) -> None:
     precision = Precision(name)
@@ -70,6 +101,7 @@ def test_a_resumed_run_has_bit_equal_losses_in_every_precision(tmp_path: Path, n
     assert curve(second.path) == whole
 
 
+@pytest.mark.slow
 def test_a_run_may_be_stopped_and_resumed_again_and_again(tmp_path: Path) -> None:
     whole = losses(tmp_path)
     record = interrupted(tmp_path, 3)
@@ -128,7 +160,7 @@ def test_a_run_is_not_continued_under_another_seed(tmp_path: Path) -> None:
 
 def test_a_finished_run_is_not_trained_again_but_may_be_given_more_steps(tmp_path: Path) -> None:
     first = train(parts(tmp_path, max_steps=5))
-    with pytest.raises(ValueError, match=r"is finished, and nothing of it is left to train: .* init_from"):
+    with pytest.raises(ValueError, match=r"is finished: .* init_from"):
         train(parts(tmp_path, max_steps=5, resume_from=first.path))
     assert RunFolder.open(first.path).read_record() == first
     assert train(parts(tmp_path, max_steps=8, resume_from=first.path)).progress.step == 8
@@ -138,7 +170,7 @@ def test_a_run_that_tracking_refuses_does_not_stay_running(tmp_path: Path, monke
     def refuse(*arguments: object, **options: object) -> None:
         raise ValueError("tracking=online needs a login")
 
-    monkeypatch.setattr("headtohead.training.session.start", refuse)
+    monkeypatch.setattr("headtohead.training.run_recorder.start", refuse)
     with pytest.raises(ValueError, match="needs a login"):
         train(parts(tmp_path))
     (folder,) = (tmp_path / "default").iterdir()
@@ -226,7 +258,7 @@ def test_a_task_whose_count_is_not_its_number_of_targets_is_refused(tmp_path: Pa
 
 @pytest.mark.process
 def test_a_resumed_run_keeps_its_wandb_run(tmp_path: Path) -> None:
-    def tracked(**changes: object) -> Parts:
+    def tracked(**changes: object) -> RunComponents:
         return parts(tmp_path, tracking=TrackingSettings(mode="offline", system_metrics=False), **changes)
 
     first = train(tracked(data=at_batch(4, send(signal.SIGTERM))))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from headtohead import api
-from headtohead.building.build import build_parts
-from headtohead.tracking.row_file import read_rows
+from headtohead.config.build import build_parts
+from headtohead.records.row_sums import read_rows
 
 SMALL = [
     "data.batch_size=8", "trainer.accelerator=cpu", "trainer.max_steps=1", "trainer.validate_every=1",

@@ -1,4 +1,4 @@
-"""What a run's record says of fast kernels."""
+"""A run's record names fast kernels."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import Any
 
 import pytest
 import torch
-from runs import make_model, parts
 
-from headtohead.comparing.kernels import with_kernels
-from headtohead.comparing.verdict import Contrast, verdict_of
-from headtohead.components.contracts import Mixer
+from headtohead.comparison.contrasts import Contrast
+from headtohead.comparison.verdicts.verdict_details import with_kernels
+from headtohead.components.component import Mixer
+from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
 from headtohead.components.mixers.identity import Identity
-from headtohead.components.mixers.lstm import Lstm
-from headtohead.components.mixers.retention import Retention
-from headtohead.components.mixers.softmax_attention import SoftmaxAttention
-from headtohead.tracking.record import Place
-from headtohead.tracking.store import RunFolder
+from headtohead.components.mixers.linear.retention import Retention
+from headtohead.components.mixers.recurrent.torch_recurrence import Lstm
+from headtohead.records.record import StudyPosition
+from headtohead.records.store import RunFolder
 from headtohead.training.run import train
+from lone_verdicts import verdict_of
+from training.runs import make_model, parts
 
 
 def test_the_record_says_what_computed_every_mixer(tmp_path: Path) -> None:
@@ -58,7 +59,7 @@ def test_a_mixer_says_in_the_record_and_in_verdicts_on_equal_time_what_computed_
 ) -> None:
     record = train(parts(tmp_path, make_model=partial(make_model, mixer=mixer, num_layers=1), max_steps=1))
     assert record.environment.device["kernels"] == {"stack.blocks.0.mixer": kernel}
-    arms = [replace(record, place=Place("s", arm, 0), budget={"kind": "equal_time"}) for arm in "ab"]
+    arms = [replace(record, place=StudyPosition("s", arm, 0), budget={"kind": "equal_time"}) for arm in "ab"]
     verdict = verdict_of({"a": {0: 1.0}, "b": {0: 2.0}}, Contrast("a", "b"), "min")
     (told,) = with_kernels([verdict], arms)
     assert f"with a by {kernel}, b by {kernel}" in told.sentence

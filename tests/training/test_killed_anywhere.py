@@ -1,4 +1,7 @@
-"""kill -9 at moments drawn at random, as often as it takes: the run that goes on ends as the undisturbed one."""
+"""kill -9 at moments drawn at random, as often as it takes: the run that goes on ends as the undisturbed one.
+
+`pytest tests/training/test_killed_anywhere.py -m slow --draws 45 -rP | grep "^killed" | sort | uniq -c` counts them.
+"""
 
 from __future__ import annotations
 
@@ -8,76 +11,154 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from functools import cache
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
-from headtohead.tracking.store import RunFolder, find_runs
+from headtohead.records.store import RunFolder, find_runs
+from published_sets.corpora import write_fineweb_edu
+from training.commanded import started
 
 pytestmark = [pytest.mark.slow, pytest.mark.process]
 TINY = (
-    "model.d_model=16", "model.num_heads=2", "data.num_train=400", "data.num_validation=64", "data.num_test=64",
-    "trainer.max_steps=60", "trainer.validate_every=10", "trainer.log_every=1", "trainer.threads=1", "tracking=none",
-    "trainer.progress_bar=false", "trainer.num_samples=0",
+    "model.d_model=16", "model.num_heads=2", "trainer.max_steps=60", "trainer.validate_every=10", "trainer.log_every=1",
+    "trainer.threads=1", "tracking=none", "trainer.progress_bar=false", "trainer.num_samples=0",
 )  # fmt: skip
+GRAMMAR = ("data.num_train=400", "data.num_validation=64", "data.num_test=64", "model.dropout=0.1")
+STREAM = (
+    "data=fineweb_edu", "data.num_validation=20", "data.num_test=20", "data.num_learned=200", "data.tokenizer=byte",
+    "data.vocab_size=null", "data.context_length=32", "data.batch_size=8", "data.lanes=4", "data.shuffle_buffer=200",
+    "model.dropout=0.1",
+)  # fmt: skip
+FSDP = (*GRAMMAR, "trainer=fsdp", "trainer.accelerator=cpu", "model.dropout=0")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind is what a run is started with."""
+
+    overrides: tuple[str, ...]
+    devices: tuple[int, ...] = (1,)
+    """How many processes; where there are several numbers, each start draws one, and sums may be rounded otherwise."""
+    halved: bool = False
+    """In 16-mixed, for which a CPU is given what a GPU has."""
+
+
 KINDS = {
-    "plain": (),
-    "averaged weights": ("trainer.weight_averaging=0.9",),
-    "accumulated": ("trainer.accumulate=2",),
-    "worker processes": ("trainer.num_workers=2",),
-    "bf16-mixed": ("precision=bf16-mixed",),
-    "ddp": ("trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu"),
-    "fsdp": ("trainer=fsdp", "trainer.devices=2", "trainer.accelerator=cpu"),
+    "plain": Kind(GRAMMAR),
+    "streamed": Kind(STREAM),
+    "averaged weights": Kind((*GRAMMAR, "trainer.weight_averaging=0.9")),
+    "accumulated": Kind((*GRAMMAR, "trainer.accumulate=2")),
+    "loader processes": Kind((*GRAMMAR, "trainer.num_workers=2")),
+    "16-mixed": Kind((*GRAMMAR, "precision=16-mixed"), halved=True),
+    "ddp": Kind((*GRAMMAR, "trainer=ddp", "trainer.accelerator=cpu"), devices=(2,)),
+    "fsdp": Kind((*FSDP, "model.dropout=0.1"), devices=(2,)),
+    "fsdp, one process or two": Kind(FSDP, devices=(2, 1)),
 }
-MOST_KILLS = 4
+MOST_KILLS = 9
 """Of one run; after that it is let go on to its end."""
 
 
-def started(home: Path, kind: str, *overrides: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "headtohead", "train", *KINDS[kind], *TINY, f"output_dir={home}", *overrides]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, env=environment
-    )
+class Killed:
+    """A run of one kind that is started, killed and gone on with in a folder."""
+
+    def __init__(self, kind: Kind, folder: Path, rng: random.Random) -> None:
+        self._kind, self._folder, self._rng = kind, folder, rng
+        self._cache, self._told = folder.with_suffix(".cache"), folder.with_suffix(".said")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+
+    def started(self) -> BaseProcess | subprocess.Popen[bytes]:
+        """Start the run from the beginning, or resume the run of the folder; several processes start each other by
+        command."""
+        runs = find_runs(self._folder)
+        own = [f"resume_from={runs[0].path}"] if runs else []
+        if self._kind.overrides is STREAM:
+            own.append(f"data.folder={corpus(self._folder.parent / 'corpus')}")
+        own += [f"trainer.devices={self._rng.choice(self._kind.devices)}", f"output_dir={self._folder}"]
+        arguments = ["train", *TINY, *self._kind.overrides, *own]
+        if self._kind.devices == (1,):
+            return started(arguments, self._cache, self._told, halved=self._kind.halved)
+        with self._told.open("wb") as told:
+            return subprocess.Popen(
+                [sys.executable, "-m", "headtohead", *arguments],
+                stdout=told,
+                stderr=told,
+                start_new_session=True,
+                env={**os.environ, "OMP_NUM_THREADS": "1", "HEADTOHEAD_CACHE": str(self._cache)},
+            )
+
+    def is_killed(self, after: float) -> bool:
+        """Start it, and kill it after so many seconds; not where it has ended by then."""
+        process = self.started()
+        if _code(process, after) is not None:
+            return False
+        os.killpg(process.pid or 0, signal.SIGKILL)
+        _code(process, 60)
+        return True
+
+    def go_on(self) -> None:
+        assert _code(self.started(), 600) == 0, self._told.read_text()[-2000:]
 
 
-def ended(process: subprocess.Popen[bytes]) -> None:
-    _, told = process.communicate(timeout=300)
-    assert process.returncode == 0, told.decode()[-2000:]
+def _code(process: BaseProcess | subprocess.Popen[bytes], patience: float) -> int | None:
+    """Return the exit code, or None if the process has not ended."""
+    if isinstance(process, BaseProcess):
+        process.join(patience)
+        return process.exitcode
+    try:
+        return process.wait(patience)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 @cache
-def undisturbed(home: Path, kind: str) -> tuple[RunFolder, float]:
+def corpus(folder: Path) -> Path:
+    write_fineweb_edu(folder)
+    return folder
+
+
+@cache
+def undisturbed(folder: Path, kind: str) -> tuple[RunFolder, float]:
     """The run, and the seconds that it took."""
+    killed = Killed(KINDS[kind], folder, random.Random(1))
+    if KINDS[kind].devices == (1,):
+        killed.is_killed(1.0)  # modules are read
+        rmtree(folder, ignore_errors=True)
     began = time.monotonic()
-    ended(started(home, kind))
-    return find_runs(home)[0], time.monotonic() - began
+    killed.go_on()
+    return find_runs(folder)[0], time.monotonic() - began
 
 
-def lines(folder: RunFolder) -> list[tuple[int, str, float]]:
-    """Every line of metrics.csv but those that are times."""
-    found = folder.metrics_file._lines()
-    return sorted((p.step, name, value) for p, name, value in found if not name.startswith("throughput"))
+def lines(folder: RunFolder) -> dict[tuple[int, str], float]:
+    """Every line of metrics.csv but those that are times; none stands twice."""
+    found = [(p.step, name, value) for p, name, value in folder.metrics_file._lines()]
+    assert len({(step, name) for step, name, _ in found}) == len(found)
+    return {(step, name): value for step, name, value in found if not name.startswith("throughput")}
 
 
 def test_a_run_that_is_killed_anywhere_ends_as_if_it_had_not_been(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, draw_seed: int
 ) -> None:
     kind = list(KINDS)[draw_seed % len(KINDS)]
-    whole, seconds = undisturbed(tmp_path_factory.getbasetemp() / f"undisturbed-{kind}".replace(" ", "-"), kind)
+    place = tmp_path_factory.getbasetemp() / f"undisturbed-{list(KINDS).index(kind)}" / "runs"
+    whole, seconds = undisturbed(place, kind)
     rng = random.Random(f"{kind} {draw_seed}")
+    killed = Killed(KINDS[kind], tmp_path / "runs", rng)
     for _ in range(rng.randint(1, MOST_KILLS)):
-        runs = find_runs(tmp_path)
-        process = started(tmp_path, kind, *([f"resume_from={runs[0].path}"] if runs else []))
-        try:
-            process.communicate(timeout=rng.uniform(0.3, 1.0) * seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+        if killed.is_killed(rng.uniform(0.05, 1.0) * seconds):
+            runs = find_runs(tmp_path)
+            began = runs and runs[0].metrics_file.path.exists()
+            sys.stdout.write(f"killed while it {'trained' if began else 'began'}: {kind}\n")
     runs = find_runs(tmp_path)
     if not runs or runs[0].read_record().status != "finished":
-        ended(started(tmp_path, kind, *([f"resume_from={runs[0].path}"] if runs else [])))
+        killed.go_on()
     (run,) = find_runs(tmp_path)
     assert run.read_record().status == "finished" and not run.is_live()
-    assert lines(run) == lines(whole)
+    if len(KINDS[kind].devices) == 1:
+        assert lines(run) == lines(whole)
+    else:
+        assert lines(run) == pytest.approx(lines(whole), rel=1e-4, abs=1e-6)

@@ -5,21 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from programs import records_of
-from runs import make_model, parts
 
-from headtohead.files.liveness import Owner
-from headtohead.training import peers
-from headtohead.training.outcomes import outcome_of
-from headtohead.training.peers import lost_process
+from headtohead.files.process_liveness import Owner
+from headtohead.training.parallel import processes
+from headtohead.training.parallel.processes import lost_process
 from headtohead.training.run import train
+from headtohead.training.run_outcome import outcome_of
+from training.programs import records_of
+from training.runs import make_model, parts
 
 KILLED = """
-import os, signal
-from interruptions import at_batch
-from headtohead.training.distributed import is_main_process
+import os, signal, time
+from training.interruptions import at_batch
+from headtohead.training.parallel.distributed import is_main_process
 
-data = at_batch(9, lambda: None if is_main_process() else os.kill(os.getpid(), signal.SIGKILL))
+# The main process notices the death later than Lightning, which looks for it every five seconds.
+data = at_batch(9, lambda: time.sleep(8) if is_main_process() else os.kill(os.getpid(), signal.SIGKILL))
 tell(train(parts(folder, make_model=still, strategy="ddp", devices=2, data=data)))
 """
 
@@ -30,17 +31,17 @@ def test_the_words_of_a_lost_connection_become_the_process_that_died(
     own = Owner.this_process()
     gone = Owner(pid=2**22 + 1, started="0", machine=own.machine)
     error = RuntimeError("[../gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1234")
-    monkeypatch.setattr(peers, "_peers", [own, gone])
+    monkeypatch.setattr(processes, "_peers", [own, gone])
 
     assert outcome_of(error, parts(tmp_path)) == ("interrupted", lost_process(error))
     assert f"of the run's 2 processes, rank 1 (pid {gone.pid}) died" in (lost_process(error) or "")
     assert lost_process(RuntimeError("shapes do not match")) is None
 
-    monkeypatch.setattr(peers, "_peers", [own, Owner(pid=1, started="0", machine="another")])
-    monkeypatch.setattr(peers, "_PATIENCE", 0.01)
-    assert lost_process(error) == "the connection to another of the run's 2 processes is gone: resume the run"
+    monkeypatch.setattr(processes, "_peers", [own, Owner(pid=1, started="0", machine="another")])
+    monkeypatch.setattr(processes, "_PATIENCE", 0.01)
+    assert lost_process(error) == "the connection to another of the run's 2 processes is lost: resume the run"
 
-    monkeypatch.setattr(peers, "_peers", [])
+    monkeypatch.setattr(processes, "_peers", [])
     assert lost_process(error) is None
 
 

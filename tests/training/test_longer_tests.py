@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 import torch
-from runs import parts
 
 from headtohead import api
-from headtohead.architectures.contracts import InputSize
-from headtohead.building.build import build_model, build_parts
-from headtohead.tracking.record import RunRecord
-from headtohead.tracking.stages import multiple_of, stage_at
-from headtohead.tracking.store import RunFolder
-from headtohead.training.parts import EvaluationSettings
+from headtohead.architectures.architecture import InputSize
+from headtohead.config.build import build_model, build_parts
+from headtohead.records.metrics_file import multiple_of, stage_at
+from headtohead.records.record import RunRecord
+from headtohead.records.store import RunFolder
 from headtohead.training.run import train
+from headtohead.training.run_components import EvaluationSettings
+from training.runs import parts
 
 FEW = ["data.num_train=100", "data.num_validation=20", "data.num_test=30"]
 SMALL = [
@@ -55,7 +55,7 @@ def mixed(change: str) -> list[str]:
 @pytest.mark.parametrize("change", READS_ON)
 def test_what_has_no_weight_for_every_place_reads_longer_rows(change: str, tmp_path: Path) -> None:
     model = build_model(config(tmp_path, *COPY, *mixed(change)), device="meta")
-    assert model.unreadable(InputSize(length=10_000)) is None
+    assert model.length_error(InputSize(length=10_000)) is None
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_stages_and_multiples_name_each_other() -> None:
 
 @pytest.mark.parametrize("task", ["seq2seq_at_once", "seq2seq_one_row"])
 def test_a_target_that_is_written_in_one_row_may_be_longer_too(task: str, tmp_path: Path) -> None:
-    """As many masks as the longest target of the longer rows are read, not of those of training."""
+    """The model reads as many masks as the longest target of the longer rows has, not that of training."""
     family = {"seq2seq_at_once": "encoder_only", "seq2seq_one_row": "decoder_only"}[task]
     longer = ["data=sort", "data.form=pairs", "evaluation.lengths=[1,2]", "model/position=alibi"]
     record = api.train(api.compose("train", [f"model={family}", f"task={task}", *longer, *quick(tmp_path)]))

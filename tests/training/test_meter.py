@@ -6,8 +6,8 @@ from typing import get_args
 
 import pytest
 
-from headtohead.training.devices import PEAKS, Format, number_format, peak_flops
-from headtohead.training.meter import Meter, Work
+from headtohead.training.loop.throughput import ThroughputMeter, WorkDone
+from headtohead.training.parallel.devices import PEAKS, Format, number_format, peak_flops
 
 
 class Clock:
@@ -18,14 +18,14 @@ class Clock:
         return self.now
 
 
-def run_step(meter: Meter, clock: Clock, seconds: float, *, tokens: int = 10, waited: float = 0.0) -> None:
+def run_step(meter: ThroughputMeter, clock: Clock, seconds: float, *, tokens: int = 10, waited: float = 0.0) -> None:
     clock.now += seconds
     meter.add(samples=2, tokens=tokens, flops=1000.0, padding=250.0, waited=waited)
 
 
 def test_rates_are_work_over_time() -> None:
     clock = Clock()
-    meter = Meter(warm_up=0, clock=clock)
+    meter = ThroughputMeter(warm_up=0, clock=clock)
     meter.start()
     run_step(meter, clock, 0.5, tokens=10, waited=0.1)
     run_step(meter, clock, 1.5, tokens=30, waited=0.3)
@@ -44,13 +44,13 @@ def test_rates_are_work_over_time() -> None:
 
 def test_warm_up_is_left_out_of_the_rates_but_not_of_the_time() -> None:
     clock = Clock()
-    meter = Meter(warm_up=2, clock=clock)
+    meter = ThroughputMeter(warm_up=2, clock=clock)
     meter.start()
     for seconds in (30.0, 20.0):
         assert not meter.ends_warm_up
         run_step(meter, clock, seconds)
     assert meter.ends_warm_up
-    assert meter.read() == Work()
+    assert meter.read() == WorkDone()
     run_step(meter, clock, 1.0)
     assert meter.read().seconds == pytest.approx(1.0)
     assert meter.measured.steps == 1
@@ -59,7 +59,7 @@ def test_warm_up_is_left_out_of_the_rates_but_not_of_the_time() -> None:
 
 def test_readings_during_warm_up_give_nothing() -> None:
     clock = Clock()
-    meter = Meter(warm_up=3, clock=clock)
+    meter = ThroughputMeter(warm_up=3, clock=clock)
     meter.start()
     for _ in range(3):
         run_step(meter, clock, 1.0)
@@ -70,7 +70,7 @@ def test_readings_during_warm_up_give_nothing() -> None:
 
 def test_a_validation_between_two_steps_takes_no_time() -> None:
     clock = Clock()
-    meter = Meter(warm_up=0, clock=clock)
+    meter = ThroughputMeter(warm_up=0, clock=clock)
     meter.start()
     run_step(meter, clock, 1.0)
     meter.stop()
@@ -82,7 +82,7 @@ def test_a_validation_between_two_steps_takes_no_time() -> None:
 
 
 def test_utilisation_is_unknown_where_the_peak_is() -> None:
-    assert Work(steps=1, samples=1, tokens=1, flops=1.0, seconds=1.0).rates(peak_flops=None)["mfu"] is None
+    assert WorkDone(steps=1, samples=1, tokens=1, flops=1.0, seconds=1.0).rates(peak_flops=None)["mfu"] is None
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Which parameters decay, and that the options arrive."""
+"""The right parameters decay, and options reach the optimizer."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from headtohead.components.positions.learned import Learned
-from headtohead.training.groups import parameter_groups
-from headtohead.training.optimizers import adam, adamw, sgd
+from headtohead.components.positions.absolute import Learned
+from headtohead.training.optim.optimizers import adam, adamw, parameter_groups, sgd
 from small_models import small_model
 
 

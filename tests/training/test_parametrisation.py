@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from doctor_runs import DECODER, TRANSLATOR, patient
-from headtohead.architectures.widths import growths
-from headtohead.examining.doctor.patient import Patient
-from headtohead.examining.doctor.steps import Course
+from headtohead.diagnostics.doctor.patient import Patient
+from headtohead.diagnostics.doctor.training_steps import ShortTraining
+from headtohead.training.optim.parametrisation import growths
 
 MUP = "parametrisation=mup"
 WIDE = ["model.d_model=256"]
@@ -17,11 +17,11 @@ OPTIMIZERS = ("adamw", "adam", "lion", "sgd", "muon")
 
 
 def losses(of: Patient) -> list[float]:
-    return list(Course(of, of.few).losses(4, lambda _: 1.0))
+    return list(ShortTraining(of, of.few).losses(4, lambda _: 1.0))
 
 
 def rates(overrides: list[str], key: str = "lr") -> dict[int, set[float]]:
-    """By the number of dimensions that grow."""
+    """Return the rates by the number of dimensions that grow."""
     of = patient([*DECODER, "model.tie_weights=false", "model.head_bias=true", *overrides])
     optimizer = of.parts.optimizer(of.model)
     of.parts.parametrisation.scale_rates(optimizer, of.model)

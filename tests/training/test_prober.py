@@ -16,23 +16,24 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from programs import records_of
-from runs import LENGTH, TinyData, curve, make_model, parts
 
 from headtohead.components.norms import BatchNorm
-from headtohead.probing.archive import read_maps
-from headtohead.probing.attention import attention_maps
-from headtohead.tracking.connection import TrackingSettings
-from headtohead.tracking.record import RunRecord
-from headtohead.tracking.store import RunFolder
-from headtohead.training import prober, run
+from headtohead.probing.map_archive import read_maps
+from headtohead.probing.recorded_attention import attention_maps
+from headtohead.records.record import RunRecord
+from headtohead.records.store import RunFolder
+from headtohead.training import run
+from headtohead.training.callbacks import attention_logger
 from headtohead.training.checkpoints import LAST, load
-from headtohead.training.meter import Meter
-from headtohead.training.parts import Parts, ProbeSettings
-from headtohead.training.precision import Precision
+from headtohead.training.loop.precision import Precision
+from headtohead.training.loop.throughput import ThroughputMeter
 from headtohead.training.run import train
+from headtohead.training.run_components import ProbeSettings, RunComponents
+from headtohead.wandb_client.connection import TrackingSettings
 from silent_mixer import RunningMean
 from strict_probe import PROBER, refuse_warnings
+from training.programs import records_of
+from training.runs import LENGTH, TinyData, curve, make_model, parts
 
 OFF = ProbeSettings(at_end=False)
 OFTEN = ProbeSettings(every=1, samples=3)
@@ -76,6 +77,7 @@ def test_maps_are_drawn_as_often_as_asked_and_once_at_the_end(tmp_path: Path) ->
     assert steps(every=5, at_end=False) == ["step_000005", "step_000010"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{}, {"norm": BatchNorm}], ids=["dropout", "batch_norm"])
 def test_training_is_bit_equal_with_the_probe_on_and_off(tmp_path: Path, changes: dict[str, Any]) -> None:
     """Every step of a model with dropout, its validations, its last weights, its optimizer and its statistics."""
@@ -99,7 +101,7 @@ def test_averaged_weights_are_bit_equal_with_the_probe_on_and_off(tmp_path: Path
 
 
 def test_maps_are_those_of_the_weights_that_are_evaluated(tmp_path: Path) -> None:
-    """Of the last weights, or of their average where one is kept."""
+    """The maps are of the last weights, or of their average if one is maintained."""
     for averaging in (None, 0.9):
         whole = parts(tmp_path, weight_averaging=averaging, probe=ProbeSettings(raw=True, samples=2))
         record = train(whole)
@@ -162,15 +164,17 @@ def test_every_head_has_its_entropy_and_distance_among_the_metrics(tmp_path: Pat
 
 
 def test_the_time_of_a_probe_is_not_the_time_of_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a clock that every probe puts forward, so that a busy machine is no slow probe."""
+    """Every probe advances the clock, so that a busy machine is no slow probe."""
     probes: list[float] = []
 
     def put_forward(*_: Any, **__: Any) -> list[Any]:
         probes.append(3600.0)
         return []
 
-    monkeypatch.setattr(run, "Meter", partial(Meter, clock=lambda: time.perf_counter() + sum(probes)))
-    monkeypatch.setattr(prober, "all_maps", put_forward)
+    monkeypatch.setattr(
+        run, "ThroughputMeter", partial(ThroughputMeter, clock=lambda: time.perf_counter() + sum(probes))
+    )
+    monkeypatch.setattr(attention_logger, "all_maps", put_forward)
     slow = train(parts(tmp_path, probe=ProbeSettings(every=2)))
     assert probes and 0 < slow.progress.seconds < 3600
 
@@ -183,7 +187,7 @@ def test_a_model_without_attention_is_trained_as_ever_and_says_so_once(
         record = train(parts(tmp_path, make_model=partial(make_model, mixer=RunningMean), probe=settings))
     assert record.status == "finished"
     assert not attention_of(record).exists()
-    assert caplog.text.count("no part of this model has attention to show") == 1
+    assert caplog.text.count("no part of this model has attention maps") == 1
 
 
 def test_a_mixer_without_attention_shows_what_its_outputs_depend_on(tmp_path: Path) -> None:
@@ -194,7 +198,7 @@ def test_a_mixer_without_attention_shows_what_its_outputs_depend_on(tmp_path: Pa
 
 @pytest.fixture
 def as_for_users() -> Iterator[None]:
-    """Without the strictness of the tests."""
+    """Suspend the strictness of the tests."""
     PROBER.removeFilter(refuse_warnings)
     yield
     PROBER.addFilter(refuse_warnings)
@@ -207,12 +211,12 @@ def test_a_probe_that_fails_is_told_of_once_and_costs_the_run_nothing(
     def fail(*_: Any, **__: Any) -> None:
         raise OSError("no room\nleft")
 
-    monkeypatch.setattr(prober, "montage", fail)
+    monkeypatch.setattr(attention_logger, "montage", fail)
     with caplog.at_level(logging.WARNING, "headtohead"):
         record = train(parts(tmp_path, probe=OFTEN))
-    warnings = [entry.getMessage() for entry in caplog.records if entry.name == prober.__name__]
+    warnings = [entry.getMessage() for entry in caplog.records if entry.name == attention_logger.__name__]
     assert warnings == [
-        "the probe failed at step 1 (OSError: no room); the run goes on without attention maps",
+        "the probe failed at step 1 (OSError: no room); the run continues without attention maps",
     ]
     assert record.status == "finished"
     monkeypatch.undo()
@@ -220,7 +224,7 @@ def test_a_probe_that_fails_is_told_of_once_and_costs_the_run_nothing(
 
 
 def test_a_probe_that_fails_fails_the_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prober, "montage", None)
+    monkeypatch.setattr(attention_logger, "montage", None)
     with pytest.raises(AssertionError, match="the probe failed at step 1"):
         train(parts(tmp_path, probe=OFTEN))
 
@@ -232,7 +236,7 @@ def test_half_precision_is_probed(tmp_path: Path, precision: Any) -> None:
     assert torch.allclose(maps.weights.sum(-1), maps.allowed.any(-1)[:, None].float(), atol=5e-3)
 
 
-def with_wandb(whole: Parts) -> Parts:
+def with_wandb(whole: RunComponents) -> RunComponents:
     return replace(whole, tracking=TrackingSettings(mode="offline", system_metrics=False))
 
 
@@ -253,7 +257,7 @@ def test_wandb_gets_the_pictures_and_they_are_not_black(tmp_path: Path) -> None:
 @pytest.mark.process
 def test_two_processes_draw_once_and_train_as_without(tmp_path: Path) -> None:
     program = """
-from headtohead.training.parts import ProbeSettings
+from headtohead.training.run_components import ProbeSettings
 for probe in (ProbeSettings(every=4), ProbeSettings(at_end=False)):
     tell(train(parts(folder, make_model=still, strategy="ddp", devices=2, probe=probe)))
 """
@@ -282,7 +286,7 @@ for parallel in (1, 2):
 @pytest.mark.process
 def test_a_compiled_run_is_probed_and_trained_as_without(tmp_path: Path) -> None:
     program = """
-from headtohead.training.parts import ProbeSettings
+from headtohead.training.run_components import ProbeSettings
 for probe in (ProbeSettings(every=1), ProbeSettings(at_end=False)):
     tell(train(parts(folder, make_model=still, compile=True, max_steps=4, probe=probe)))
 """

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 from lightning_fabric.utilities.rank_zero import rank_zero_only
-from runs import SETTINGS, parts
 
-from headtohead.training.distributed import is_main_process
-from headtohead.training.processes import take_part
+from headtohead.training.parallel.distributed import is_main_process
+from headtohead.training.parallel.processes import take_part
 from headtohead.training.run import train
+from training.runs import SETTINGS, parts
 
 
 @pytest.fixture
 def third_of_srun(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `srun --ntasks=4` numbers its processes."""
+    """Number the process as `srun --ntasks=4` does."""
     told = {"NTASKS": "4", "NTASKS_PER_NODE": "4", "STEP_NUM_TASKS": "4", "PROCID": "2", "LOCALID": "2", "JOB_ID": "7"}
     for name, value in told.items():
         monkeypatch.setenv(f"SLURM_{name}", value)

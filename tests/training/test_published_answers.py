@@ -17,10 +17,10 @@ import torch
 from scipy import stats
 
 import headtohead as h2h
-from headtohead.building.build import build_data
 from headtohead.cli import main
-from headtohead.data.batch import IGNORED
-from headtohead.tracking.record import RunRecord
+from headtohead.config.origins.from_weights import build_data
+from headtohead.data.batches.batch import IGNORED
+from headtohead.records.record import RunRecord
 from published_sets import all_sets
 
 TINY = [
@@ -89,6 +89,7 @@ def plain_f1(said: str, true: str) -> float:
     return 0.0 if not shared else 2 * shared / (len(one) + len(other))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["squad", "squad_v2"])
 def test_predictions_score_as_the_record_says(
     name: str, records: dict[str, RunRecord], folders: dict[str, Path]
@@ -160,7 +161,7 @@ def test_entities_are_counted_over_the_raw_words_and_tags(
 
 
 def entities(tags: list[str]) -> set[tuple[str, int, int]]:
-    """As seqeval takes them by default: an I- that continues nothing of its type begins an entity."""
+    """Return entities by seqeval's default: an I- that continues nothing of its type begins an entity."""
     found, begin, kind = set(), 0, ""
     for place, tag in enumerate([*tags, "O"]):
         goes_on = tag[:2] == "I-" and tag[2:] == kind

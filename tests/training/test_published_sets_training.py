@@ -13,10 +13,10 @@ import torch
 from sklearn.metrics import accuracy_score, f1_score
 
 import headtohead as h2h
-from headtohead.building.build import build_data
-from headtohead.building.choices import config_folder
 from headtohead.cli import main
-from headtohead.tracking.record import RunRecord
+from headtohead.config.compose.choices import config_folder
+from headtohead.config.origins.from_weights import build_data
+from headtohead.records.record import RunRecord
 from hub_server import HubServer, hub_of
 from published_sets.classification import write_ag_news, write_glue, write_imdb, write_sst2
 
@@ -124,12 +124,12 @@ def test_other_classes_are_refused_and_other_names_for_them_told(
     assert main(["evaluate", path, "data=ag_news"]) == 2
     assert "World, Sports, Business, Sci/Tech, and this run was trained on negative" in capsys.readouterr().err
     assert main(["evaluate", path, "data=imdb"]) == 0
-    assert "neg, pos, and this run was trained on negative, positive: they are taken for each other" in caplog.text
+    assert "neg, pos, and this run was trained on negative, positive: they are matched" in caplog.text
     caplog.clear()
     assert main(["evaluate", path, "data=imdb", "data.class_names=[positive,negative]"]) == 2
     assert "in another order: give data.class_names=[negative,positive]" in capsys.readouterr().err
     assert main(["evaluate", path, "data=imdb", "data.class_names=[negative,positive]"]) == 0
-    assert "taken for each other" not in caplog.text
+    assert "matched" not in caplog.text
 
 
 def test_a_task_for_other_kinds_is_refused_in_one_sentence(

@@ -1,4 +1,4 @@
-"""What a run leaves behind, and that nothing but rounding depends on how it was computed."""
+"""A run leaves its files behind, and nothing but rounding depends on how it was computed."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from programs import records_of
 from pytorch_lightning import Trainer
 from pytorch_lightning.plugins import MixedPrecision
-from runs import NUM_ROWS, TinyData, curve, losses, make_model, parts
 
 from headtohead.components.checkpointing import Checkpointing
-from headtohead.components.mixers.performer import Performer
-from headtohead.components.mixers.s4d import S4d
-from headtohead.components.mixers.softmax_attention import SoftmaxAttention
+from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
+from headtohead.components.mixers.linear.linear_attention import Performer
+from headtohead.components.mixers.recurrent.s4d import S4d
 from headtohead.components.norms import BatchNorm
-from headtohead.components.positions.alibi import Alibi
-from headtohead.tracking.store import RunFolder
+from headtohead.components.positions.relative import Alibi
+from headtohead.records.store import RunFolder
 from headtohead.training.checkpoints import load, load_best
 from headtohead.training.checks import check_model
-from headtohead.training.optimizers import adamw
-from headtohead.training.parallelism import check_division
-from headtohead.training.parts import Identity, Settings
-from headtohead.training.precision import Precision
+from headtohead.training.loop.precision import Precision
+from headtohead.training.loop.seeds import seeds_of
+from headtohead.training.optim.optimizers import adamw
+from headtohead.training.optim.schedules import constant
+from headtohead.training.parallel.split_layers import check_division
 from headtohead.training.run import train
-from headtohead.training.schedules import constant
-from headtohead.training.seeds import seeds_of
+from headtohead.training.run_components import RunInfo, TrainerSettings
+from training.programs import records_of
+from training.runs import NUM_ROWS, TinyData, curve, losses, make_model, parts
 
 still = partial(make_model, dropout=0.0)
 """A model without dropout, whose losses do not depend on how a batch is split."""
@@ -90,6 +90,7 @@ def test_accumulation_changes_nothing_but_rounding(tmp_path: Path) -> None:
         assert split == pytest.approx(whole, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_accumulation_is_metered_as_one_step(tmp_path: Path) -> None:
     """Each part is padded to its own longest row."""
     progress = [train(parts(tmp_path, accumulate=accumulate)).progress for accumulate in (1, 4, 8)]
@@ -103,6 +104,7 @@ def test_padding_is_a_share_of_its_own_and_no_work_of_the_model(tmp_path: Path) 
     assert ragged.progress.flops < even.progress.flops
 
 
+@pytest.mark.slow
 def test_directions_are_drawn_anew_by_steps_however_many_passes_one_takes(tmp_path: Path) -> None:
     def curve_of(accumulate: int, redraw_every: int | None = 2) -> list[float]:
         make = partial(still, mixer=partial(Performer, redraw_every=redraw_every))
@@ -145,7 +147,7 @@ def test_16_mixed_on_a_cpu_says_what_it_becomes_and_records_it(
     with caplog.at_level(logging.WARNING, "headtohead"):
         record = train(parts(tmp_path, max_steps=2, precision=Precision("16-mixed")))
     assert record.comparability.precision == "bf16-mixed"
-    assert "precision=16-mixed needs a GPU: this run takes bf16-mixed" in caplog.text
+    assert "precision=16-mixed needs a GPU: this run uses bf16-mixed" in caplog.text
 
 
 def test_the_best_checkpoint_is_the_one_that_validation_chose(tmp_path: Path) -> None:
@@ -193,14 +195,14 @@ def test_averaged_weights_are_what_is_evaluated_and_kept_but_not_what_is_trained
 
 def test_the_first_weights_can_come_from_another_run(tmp_path: Path) -> None:
     first = train(parts(tmp_path))
-    identity = Identity(seed=5, output_dir=tmp_path, init_from=first.path)
+    identity = RunInfo(seed=5, output_dir=tmp_path, init_from=first.path)
     second = train(parts(tmp_path, optimizer=partial(adamw, lr=0.0), identity=identity, max_steps=1))
     assert second.metrics["validation"] == first.metrics["validation"]
 
 
 def test_weights_of_another_shape_are_refused_with_their_names(tmp_path: Path) -> None:
     first = train(parts(tmp_path, max_steps=1))
-    identity = Identity(output_dir=tmp_path, init_from=first.path)
+    identity = RunInfo(output_dir=tmp_path, init_from=first.path)
     with pytest.raises(
         ValueError, match=r"does not fit this model: embedding\.weight is 29 x 16 there and 29 x 8 here"
     ):
@@ -218,7 +220,7 @@ def test_what_is_not_to_be_kept_of_a_finished_run_is_gone(tmp_path: Path, keep: 
 @pytest.mark.slow
 @pytest.mark.process
 def test_compiled_runs_agree_and_leave_no_trace_in_the_names_of_weights(tmp_path: Path) -> None:
-    """In a program of its own: the compiler cannot look through the tests' checks of shapes."""
+    """The run has a program of its own: the compiler cannot look through the tests' checks of shapes."""
     compiled, plain = records_of(
         "for compiled in (True, False): tell(train(parts(folder, make_model=still, compile=compiled, max_steps=3)))",
         tmp_path,
@@ -259,6 +261,7 @@ def test_what_is_logged_has_names_that_every_run_shares(tmp_path: Path) -> None:
     assert {"gradient_norm/embedding", "update_norm/stack.blocks.0", "gradient_norm/stack.final_norm"} <= names
 
 
+@pytest.mark.slow
 def test_loss_scaling_changes_what_float16_can_hold_not_what_is_trained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -325,7 +328,7 @@ def test_what_stays_in_float32_is_trained_and_saved_in_it_and_not_sharded_with_t
     }
     assert {weights[name].dtype for name in S4d.float32_parameters} == {torch.float32}
     assert weights["C"].dtype == torch.bfloat16
-    spread, model = Settings(strategy="model_parallel", devices=2), make_model(mixer=S4d)
+    spread, model = TrainerSettings(strategy="model_parallel", devices=2), make_model(mixer=S4d)
     check_model(model, spread, Precision("bf16-mixed"))
     with pytest.raises(ValueError, match=r"leaves log_step, log_decay, frequency of stack\.blocks\.0\.mixer \(S4d\)"):
         check_model(model, spread, Precision("bf16-true"))

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from runs import NUM_ROWS, Rows, TinyData, parts
 
 import headtohead as h2h
-from headtohead.comparing.comparability import NotComparable
-from headtohead.data.batch import Batch
-from headtohead.data.contracts import Split, SplitName
+from from_fields import from_fields
+from headtohead.comparison.comparability import NotComparable
+from headtohead.data.batches.batch import Batch
+from headtohead.data.data_source import Split, SplitName
 from headtohead.data.generated.qa_grammar import QaGrammar
-from headtohead.data.sampling import sampled_rows
-from headtohead.data.tables.csv_files import CsvFiles
-from headtohead.tracking.record import RunRecord
+from headtohead.data.sources.csv_files import CsvFiles
+from headtohead.data.splits.sample_splits import sampled_rows
+from headtohead.records.record import RunRecord
 from headtohead.training.run import train
+from training.runs import NUM_ROWS, Rows, TinyData, parts
 
 
 class Listening(Split):
@@ -77,7 +78,7 @@ class InWholes(Rows):
     def __init__(self) -> None:
         super().__init__("validation", ragged=False)
 
-    def wholes(self) -> np.ndarray:
+    def group_ids(self) -> np.ndarray:
         return self.NUMBERS
 
 
@@ -89,7 +90,7 @@ def test_what_is_measured_together_is_drawn_as_a_whole(count: int) -> None:
         rows = sample.batch(np.arange(len(sample))).rows.numpy()
         numbers = set(InWholes.NUMBERS[rows].tolist())
         assert rows.tolist() == np.flatnonzero(np.isin(InWholes.NUMBERS, list(numbers))).tolist()
-        assert sample.wholes() is not None and set(sample.wholes().tolist()) == numbers
+        assert sample.group_ids() is not None and set(sample.group_ids().tolist()) == numbers
         assert len(rows) <= count or len(numbers) == 1
         drawn |= numbers
     assert drawn == {7, 2, 5, 0, 9}
@@ -122,7 +123,7 @@ CORPUS = ["data.text_column=text", "data.context_length=16", "data.packing=strea
 
 
 def test_a_sample_of_rows_that_are_sorted_by_label_has_both_labels(reviews: Path) -> None:
-    split = CsvFiles(path=str(reviews), tokenizer="char").split("validation")
+    split = from_fields(CsvFiles, path=str(reviews), tokenizer="char").split("validation")
     first = split.batch(np.arange(8)).targets
     assert first is not None and set(first.tolist()) == {0}
     for seed in range(5):
@@ -142,6 +143,7 @@ def test_runs_that_sample_the_same_texts_say_so_whatever_their_tokenizers(review
         assert other.comparability.evaluation != char.comparability.evaluation
 
 
+@pytest.mark.slow
 def test_a_sample_of_no_fewer_rows_than_there_are_is_a_whole_validation(reviews: Path, tmp_path: Path) -> None:
     """Sixty rows, four at once."""
     whole = record_of(reviews, tmp_path, *CLASSES).comparability
@@ -161,7 +163,7 @@ def test_runs_whose_tokens_cut_the_texts_are_compared_with_a_word_of_it(reviews:
     )
     assert runs[0].data["cut_share"]["test"] == share > 0 == runs[1].data["cut_share"]["test"]
     contest = h2h.compare([run.path for run in runs], against="letters", metric="test/accuracy")
-    (told,) = [remark for remark in contest.remarks if "did not read the same" in remark]
+    (told,) = [remark for remark in contest.remarks if "read different parts" in remark]
     cut = f"letters had texts cut at 22 tokens ({dev:.1%} of validation, {share:.1%} of test)"
     assert f"{cut}; pieces had each whole" in told
 
@@ -190,10 +192,10 @@ def test_whole_validations_of_a_corpus_are_the_same_texts(reviews: Path, tmp_pat
 
 
 def test_questions_are_sampled_with_all_of_their_windows() -> None:
-    split = QaGrammar(num_train=20, num_validation=30, num_test=5, max_length=32).split("validation")
-    asked = split.batch(np.arange(len(split))).asked
+    split = from_fields(QaGrammar, num_train=20, num_validation=30, num_test=5, max_length=32).split("validation")
+    asked = split.batch(np.arange(len(split))).questions
     sample = sampled_rows(split, 12, seed=0)
-    drawn = sample.batch(np.arange(len(sample))).asked
+    drawn = sample.batch(np.arange(len(sample))).questions
     assert asked is not None and drawn is not None
     windows = Counter(one.number for one in asked)
     assert max(windows.values()) > 1, "else nothing is shown"

@@ -14,22 +14,21 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from runs import NUM_ROWS, TinyData, curve, parts
 
-from headtohead.data.batch import Batch
-from headtohead.data.contracts import DataSpec, Split, SplitName
+from headtohead.data.batches.batch import Batch
+from headtohead.data.data_source import DataSpec, Split, SplitName
+from headtohead.records.record import RunRecord
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.classification import Classification
 from headtohead.tasks.next_sentence import MaskedLanguageModellingWithNextSentence
 from headtohead.tasks.similarity import Similarity
 from headtohead.tasks.span_qa import SpanQuestionAnswering
 from headtohead.tasks.tagging import Tagging
-from headtohead.tracking.record import RunRecord
+from headtohead.training.callbacks.sample_logger import shows_at
 from headtohead.training.checkpoints import load, load_best
-from headtohead.training.optimizers import adamw
-from headtohead.training.parts import Parts, Settings
+from headtohead.training.optim.optimizers import adamw
 from headtohead.training.run import train
-from headtohead.training.samples import shows_at
+from headtohead.training.run_components import RunComponents, TrainerSettings
 from run_folders import OFFLINE, history
 from small_batches import (
     NEXT,
@@ -43,6 +42,7 @@ from small_batches import (
     tagged_batch,
 )
 from small_models import small_model
+from training.runs import NUM_ROWS, TinyData, curve, parts
 
 
 class Drawn(Split):
@@ -85,14 +85,14 @@ OF_TASKS: dict[str, tuple[Any, DataSpec, Any, set[str]]] = {
 }  # fmt: skip
 
 
-def of_task(name: str, folder: Path, **changes: Any) -> Parts:
+def of_task(name: str, folder: Path, **changes: Any) -> RunComponents:
     task_class, spec, make, _ = OF_TASKS[name]
     task = task_class().bind(spec)
 
     def model() -> Any:
         return small_model("encoder_only", head=task.head, num_classes=spec.num_classes)
 
-    return parts(folder, make_model=model, task=task, data=DrawnData(spec, make), max_steps=4, **changes)
+    return parts(folder, make_model=model, task=task, data=DrawnData(spec, make), max_steps=4, num_samples=8, **changes)
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def test_baselines_that_rows_alone_tell_are_those_of_the_test_split(of: Callable
 
 def test_samples_change_nothing_of_a_run(tmp_path: Path) -> None:
     """Dropout draws from the generator that samples might have drawn from."""
-    with_samples = train(parts(tmp_path, max_steps=12, validate_every=3))
+    with_samples = train(parts(tmp_path, max_steps=12, validate_every=3, num_samples=8))
     state = torch.get_rng_state()
     without = train(parts(tmp_path, max_steps=12, validate_every=3, num_samples=0))
     assert torch.equal(torch.get_rng_state(), state)
@@ -177,10 +177,10 @@ class Clumsy(CausalLanguageModelling):
 
 def test_a_sample_that_fails_is_told_once_and_costs_no_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "headtohead"):
-        record = train(parts(tmp_path, task=Clumsy().bind(TinyData().spec()), max_steps=10))
+        record = train(parts(tmp_path, task=Clumsy().bind(TinyData().spec()), max_steps=10, num_samples=8))
     assert record.status == "finished"
     told = [entry.getMessage() for entry in caplog.records if "samples" in entry.getMessage()]
-    assert told == ["no samples at step 5 (RuntimeError: no luck); the run goes on without them"]
+    assert told == ["no samples at step 5 (RuntimeError: no luck); the run continues without them"]
 
 
 @pytest.mark.process
@@ -203,7 +203,7 @@ def test_wandb_has_the_samples_the_tables_and_the_picture(tmp_path: Path) -> Non
 
 def test_a_run_shows_about_ten_validations_and_always_the_last() -> None:
     for max_steps, every in ((1000, 10), (1000, 30), (1000, 200), (7, 3), (30, 1), (15, 100)):
-        settings = Settings(max_steps=max_steps, validate_every=every)
+        settings = TrainerSettings(max_steps=max_steps, validate_every=every)
         validations = [step for step in range(1, max_steps + 1) if settings.validates_at(step)]
         shown = [step for step in validations if shows_at(step, settings)]
         assert shown[-1] == max_steps

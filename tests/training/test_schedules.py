@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from headtohead.training.schedules import constant, cosine, linear, noam, wsd
+from headtohead.training.optim.schedules import constant, cosine, linear, noam, wsd
 
 
 def values(schedule, steps: int) -> list[float]:

@@ -1,14 +1,14 @@
-"""What each device evaluates: every row once, and all devices as many batches."""
+"""Every row is evaluated once, and all devices have equally many batches."""
 
 from __future__ import annotations
 
 import pytest
-from runs import NUM_ROWS, Rows
 
-from headtohead.data.contracts import DataSpec
+from headtohead.data.data_source import DataSpec
 from headtohead.tasks.causal_lm import CausalLanguageModelling
-from headtohead.training.data_module import EvaluationBatches
+from headtohead.training.loop.data_module import EvaluationBatches
 from small_models import VOCAB_SIZE
+from training.runs import NUM_ROWS, Rows
 
 TASK = CausalLanguageModelling().bind(DataSpec(kind="language", vocab_size=VOCAB_SIZE, max_length=13))
 ROWS = Rows("validation", ragged=False)

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 import torch
-from programs import records_of
-from runs import curve, make_model, parts
-from test_finetuning import drawn
 
 from headtohead.components.checkpointing import Checkpointing
-from headtohead.tracking.record import RunRecord
+from headtohead.records.record import RunRecord
 from headtohead.training.checkpoints import load, load_best
-from headtohead.training.optimizers import lion, muon
+from headtohead.training.optim.optimizers import lion, muon
 from headtohead.training.run import train
+from training.programs import records_of
+from training.runs import curve, make_model, parts
+from training.test_finetuning import drawn
 
 pytestmark = [pytest.mark.slow, pytest.mark.process]
 WAYS = ("sharded", "divided")
@@ -35,7 +35,7 @@ SHARDED = {"strategy": "model_parallel", "devices": 2}
 DIVIDED = SHARDED | {"tensor_parallel": 2}
 """
 TRAINED = f"""{SPREAD}
-from test_spread_models import CASES
+from training.test_spread_models import CASES
 
 for case in CASES.values():
     for way in (SHARDED, DIVIDED):
@@ -137,7 +137,7 @@ TEXT = ["data.num_train=200", "data.num_validation=20", "data.num_test=20"]
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_can_be_spread(tmp_path: Path, family: str) -> None:
-    """Through configurations, metrics that write and samples included."""
+    """The runs use configurations, metrics that write and samples."""
     import headtohead as h2h
 
     overrides = [f"model={family}", *FAMILIES[family], *SMALL, *(TEXT if family != "vision_transformer" else [])]

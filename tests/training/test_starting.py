@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import torch
 
-from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.architecture import Architecture
 from headtohead.components.norms import RmsNorm
-from headtohead.components.positions.learned import Learned
-from headtohead.components.positions.t5_bias import T5Bias
-from headtohead.tracking.record import RunRecord
-from headtohead.tracking.store import RunFolder
+from headtohead.components.positions.absolute import Learned
+from headtohead.components.positions.relative import T5Bias
+from headtohead.records.record import RunRecord
+from headtohead.records.store import RunFolder
 from headtohead.training.checkpoints import BEST, load, save, save_weights
-from headtohead.training.starting import start_from
+from headtohead.training.initial_weights import start_from
 from small_models import redraw, small_model
 
 CLASSIFIER: dict[str, Any] = {"head": "classifier", "num_classes": 3}

@@ -11,15 +11,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from runs import curve
 
 import headtohead as h2h
-from headtohead.data.batch import Batch
-from headtohead.data.streaming.rows import StreamedRows
-from headtohead.tracking.record import RunRecord
-from headtohead.tracking.store import RunFolder
+from headtohead.data.batches.batch import Batch
+from headtohead.data.streaming.streamed_corpus import StreamedRows
+from headtohead.records.record import RunRecord
+from headtohead.records.store import RunFolder
 from hub_server import hub_of
 from published_sets.corpora import write_fineweb_edu
+from training.runs import curve
+from waiting import PATIENCE
 
 SMALL = [
     "data=fineweb_edu", "data.num_validation=20", "data.num_test=20", "data.num_learned=200", "data.tokenizer=byte",
@@ -55,11 +56,13 @@ def stopped_at(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StreamedRows, "batch", watched)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_stream_that_was_stopped_goes_on_with_equal_losses(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: bool
 ) -> None:
-    """In the middle of an epoch, between two validations; elsewhere: nothing of its caches is there any more."""
+    """The run is stopped in the middle of an epoch, between two validations; elsewhere: nothing of its caches is
+    left."""
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
     whole = trained(folder, tmp_path)
     with monkeypatch.context() as patch:
@@ -126,7 +129,7 @@ def test_two_devices_with_two_loader_processes_each_train_on_what_one_process_re
     )
     more = ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2", "trainer.num_workers=2"]
     more += [f"data.folder={folder}", f"output_dir={tmp_path}", "group=together"]
-    subprocess.run([sys.executable, str(program), "train", *overrides, *more], check=True, timeout=300)
+    subprocess.run([sys.executable, str(program), "train", *overrides, *more], check=True, timeout=PATIENCE)
     (run,) = (tmp_path / "together").iterdir()
     together = RunFolder.open(run).read_record()
     assert together.status == "finished" and together.progress.tokens == alone.progress.tokens

@@ -5,19 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from interruptions import at_batch, interrupted
-from runs import curve, losses, parts
 
 from headtohead.files.leases import LeaseLostError, Leases
-from headtohead.tracking.store import RunFolder, find_runs
+from headtohead.records.store import RunFolder, find_runs
 from headtohead.training.run import train
+from training.interruptions import at_batch, interrupted
+from training.runs import curve, losses, parts
 
 
 @pytest.mark.parametrize("batch", [4, 6, 11])
 def test_a_run_that_was_taken_over_leaves_everything_to_the_other_and_ends_with_a_sentence(
     tmp_path: Path, batch: int
 ) -> None:
-    """Between two logged steps, before a checkpoint, and before its end."""
+    """The run is taken over between two logged steps, before a checkpoint, and before its end."""
     whole = losses(tmp_path / "whole")
     outputs, before = tmp_path / "outputs", {}
 

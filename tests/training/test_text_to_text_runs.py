@@ -76,7 +76,8 @@ def entities(found: dict[str, float], rows: Rows) -> None:
 
 
 def answers(found: dict[str, float], rows: Rows) -> None:
-    """By the rules of SQuAD's script: small letters, no punctuation, no articles, words one space apart."""
+    """Check the answers by the rules of SQuAD's script: small letters, no punctuation, no articles, words one space
+    apart."""
 
     def plain(text: str) -> list[str]:
         kept = "".join(sign for sign in text.lower() if sign not in string.punctuation)

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import headtohead as h2h
-from headtohead.comparing.comparability import NotComparable
+from headtohead.comparison.comparability import NotComparable
+from headtohead.data.row_formats.text_source import TextSource
 from headtohead.data.tokenizers import Tokenizer, train_tokenizer
-from headtohead.tracking.record import RunRecord
+from headtohead.records.record import RunRecord
 
 WORDS = ["The old Teacher", "a Sailor", "the queen", "sees", "hears", "praises", "the Café", "a naïve dog", "the sea"]
 TOKENIZERS = {"char": "char", "bpe": "bpe", "wordpiece": "wordpiece", "given": "{folder}/tokenizer"}
@@ -50,6 +51,7 @@ def test_records_tell_how_texts_are_read(folder: Path, records: dict[str, RunRec
     for record in records.values():
         data, run = record.data, h2h.load_run(record.path)
         facts = json.loads((record.path / "tokenizer.json").read_text(encoding="utf-8"))
+        assert isinstance(run.data, TextSource)
         tokenizer, texts = Tokenizer.from_dict(facts), run.data.samples()["test"]
         tokens = [len(tokenizer.encode_one(text)) for text in texts]
         size = sum(len(text.encode()) for text in texts)
@@ -63,7 +65,9 @@ def test_records_tell_how_texts_are_read(folder: Path, records: dict[str, RunRec
 def test_bits_per_byte_are_those_of_the_text_for_every_tokenizer(records: dict[str, RunRecord]) -> None:
     """Loss times tokens over ln 2 and bytes; an end token is predicted for every document, too."""
     for record in records.values():
-        texts = h2h.load_run(record.path).data.samples()["test"]
+        source = h2h.load_run(record.path).data
+        assert isinstance(source, TextSource)
+        texts = source.samples()["test"]
         size = sum(len(text.encode()) for text in texts)
         tokens = round(size / record.data["bytes_per_token"]["test"]) + len(texts)
         bits = record.metrics["test"]["loss"] * tokens / math.log(2) / size

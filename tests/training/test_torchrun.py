@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from headtohead.tracking.store import RunFolder, scan
+from headtohead.records.store import RunFolder, scan
+from waiting import PATIENCE
 from wandb_server import WandbServer
 from wandb_trainings import STEPS, TINY
 
@@ -43,7 +44,7 @@ def test_two_nodes_of_torchrun_make_one_record_and_one_run_of_wandb(tmp_path: Pa
     server, port = WandbServer(), free_port()
     try:
         nodes = [torchrun(node, port, tmp_path, server.environment) for node in (0, 1)]
-        said = [node.communicate(timeout=300)[0] for node in nodes]
+        said = [node.communicate(timeout=PATIENCE)[0] for node in nodes]
         assert [node.returncode for node in nodes] == [0, 0], said
         (record,) = scan(tmp_path / "outputs")
         assert record.status == "finished" and record.environment.device["count"] == 2

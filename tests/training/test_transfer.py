@@ -1,5 +1,5 @@
-"""What fine-tuning is for: an encoder that has read stories learns from few examples whether two sentences belong to
-one, and an encoder that has read nothing does not."""
+"""An encoder that has read stories learns from few examples whether two sentences belong to one, and an encoder that
+has read nothing does not: the purpose of fine-tuning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 import headtohead as h2h
 from headtohead.data.generated.stories import NEXT, story_pairs
-from headtohead.tracking.record import RunRecord
+from headtohead.records.record import RunRecord
 
 MODEL = [
     "model=encoder_only", "model.d_model=64", "model.num_layers=2", "model.num_heads=4", "model/position=learned",

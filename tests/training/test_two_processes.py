@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
-from programs import records_of
-from runs import curve, make_model, parts
 
-from headtohead.tracking.record import RunRecord
+from headtohead.records.record import RunRecord
 from headtohead.training.run import train
+from training.programs import records_of
+from training.runs import curve, make_model, parts
 
 PROGRAM = """
 for accumulate in (1, 2):
-    tell(train(parts(folder, make_model=still, strategy="ddp", devices=2, accumulate=accumulate)))
+    tell(train(parts(folder, make_model=still, strategy="ddp", devices=2, accumulate=accumulate, num_samples=8)))
 """
 """Lightning starts it a second time, as the second process."""
 
@@ -30,7 +31,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[RunRecord]:
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> RunRecord:
-    return train(parts(tmp_path_factory.mktemp("one"), make_model=partial(make_model, dropout=0.0)))
+    return train(parts(tmp_path_factory.mktemp("one"), make_model=partial(make_model, dropout=0.0), num_samples=8))
 
 
 @pytest.mark.process

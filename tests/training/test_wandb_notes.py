@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from runs import parts
 
-from headtohead.training.session import Session
+from headtohead.training.run_recorder import RunRecorder
+from training.runs import parts
 
 
 def test_notes_of_the_environment_are_in_the_record_unless_some_were_typed(
@@ -19,5 +19,5 @@ def test_notes_of_the_environment_are_in_the_record_unless_some_were_typed(
     for typed, kept in ((None, "why"), ("mine", "mine")):
         made = parts(tmp_path / str(typed))
         made = replace(made, identity=replace(made.identity, notes=typed))
-        session = Session.open(made, torch.device("cpu"), "float32")
+        session = RunRecorder.open(made, torch.device("cpu"), "float32")
         assert session.record.notes == kept

@@ -12,7 +12,7 @@ import sacrebleu
 from rouge_score.rouge_scorer import RougeScorer
 
 import headtohead as h2h
-from headtohead.building.choices import config_folder
+from headtohead.config.compose.choices import config_folder
 from hub_server import hub_of
 from published_sets.writing_tasks import SETS, SIZES
 

@@ -1,4 +1,4 @@
-"""What W&B's public API asks: the runs of a project, a page at a time."""
+"""Answer W&B's public API: the runs of a project, a page at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wandb_server.runs import ServedRun
 
 
 def _runs(runs: Runs, url: str, sent: dict[str, Any]) -> dict[str, Any]:
-    """In the order of their first arrival; the cursor is the number of runs already told."""
+    """Return runs in the order of their first arrival; the cursor is the number of runs already sent."""
     if not (of_project := _of_project(runs, sent)):
         return {"project": None}
     filters = json.loads(sent.get("filters") or "{}")
@@ -38,7 +38,7 @@ def _of_project(runs: Runs, sent: dict[str, Any]) -> dict[str, ServedRun]:
 
 
 def _passes(run: ServedRun, filters: dict[str, Any]) -> bool:
-    """Of W&B's filters those by sweep and by group; any other is an error of the test."""
+    """Apply W&B's filters by sweep and by group; any other is an error of the test."""
     known = {"sweep": run.first.get("sweep"), "group": run.first.get("groupName")}
     assert set(filters) <= set(known), f"the tests' server knows no filter {filters}"
     return all(known[name] == wanted for name, wanted in filters.items())

@@ -1,4 +1,4 @@
-"""What the server holds of one run: what its client sent, decoded."""
+"""Hold what the client sent of one run, decoded."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ class ServedRun:
     upserts: list[dict[str, Any]] = field(default_factory=list)
     history: list[dict[str, Any]] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
+    console: list[str] = field(default_factory=list)
     summary: dict[str, Any] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
     exit_code: int | None = None
@@ -31,7 +32,7 @@ class ServedRun:
 
     @property
     def config(self) -> dict[str, Any]:
-        """As the page shows it; `_wandb` is the client's own."""
+        """Return the configuration as the page shows it; `_wandb` is the client's own."""
         return {name: entry["value"] for name, entry in self.raw_config.items() if name != "_wandb"}
 
     @property
@@ -62,6 +63,8 @@ class ServedRun:
                 lines[sent["offset"] : sent["offset"] + len(sent["content"])] = [
                     json.loads(line) for line in sent["content"]
                 ]
+        if sent := files.get("output.log"):
+            self.console[sent["offset"] : sent["offset"] + len(sent["content"])] = sent["content"]
         if summary := files.get("wandb-summary.json"):
             self.summary = json.loads(summary["content"][-1])
         if request.get("complete"):
@@ -74,7 +77,7 @@ class ServedRun:
             "summaryMetrics": json.dumps(self.summary),
             "historyLineCount": len(self.history),
             "eventsLineCount": len(self.events),
-            "logLineCount": 0,
+            "logLineCount": len(self.console),
             "historyTail": json.dumps([json.dumps(row) for row in self.history[-1:]]),
             "eventsTail": json.dumps([json.dumps(row) for row in self.events[-1:]]),
             "config": json.dumps(self.raw_config),

@@ -48,7 +48,7 @@ class WandbServer:
 
     @property
     def environment(self) -> dict[str, str]:
-        """With which a process is logged in here."""
+        """Return the environment of a process that is logged in here."""
         return {"WANDB_BASE_URL": self.url, "WANDB_API_KEY": KEY}
 
     def close(self) -> None:

@@ -25,6 +25,7 @@ class ServedSweep:
     hosts: dict[str, str] = field(default_factory=dict)
     by_agent: dict[str, list[str]] = field(default_factory=dict)
     state: str = "RUNNING"
+    """STOPPED and CANCELED are what somebody chose on its page: no more runs, or also none of those that train."""
     left: Iterator[dict[str, Any]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -32,11 +33,11 @@ class ServedSweep:
         self.left = iter(list(settings) if self.config["method"] == "grid" else cycle(settings))
 
     def next_run(self, agent: str) -> dict[str, Any] | None:
-        """None where the sweep is over."""
+        """Return None where the sweep is over."""
         cap = self.config.get("run_cap")
         setting = next(self.left, None)
         if setting is None or self.state != "RUNNING" or (cap is not None and len(self.given) >= cap):
-            self.state = "FINISHED"
+            self.state = "FINISHED" if self.state == "RUNNING" else self.state
             return None
         run = f"{self.id}-{len(self.given)}"
         self.given[run] = setting
@@ -88,7 +89,9 @@ class Sweeps:
     def _heartbeat(self, runs: Runs, url: str, sent: dict[str, Any]) -> dict[str, Any]:
         agent = sent["id"]
         sweep = self.by_id[agent.partition("/")[0]]
-        if active := json.loads(sent["runState"]):
+        if sweep.state == "CANCELED":
+            commands = [{"type": "exit"}]
+        elif active := json.loads(sent["runState"]):
             commands = [{"type": "stop", "run_id": run} for run in active if run in runs and self.stops(runs[run])]
         else:
             commands = [sweep.next_run(agent) or {"type": "exit"}]

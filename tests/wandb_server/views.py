@@ -1,4 +1,4 @@
-"""What `wandb-workspaces` asks: projects, and the views of them that workspaces and reports are."""
+"""Answer `wandb-workspaces`: projects, and the views of them that workspaces and reports are."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Views:
         return [view for view in self.held.values() if view.kind == kind]
 
     def _upsert(self, runs: Runs, url: str, sent: dict[str, Any]) -> dict[str, Any]:
-        """By id alone: two views of one name are two."""
+        """Replace a view by its id alone: two views of one name are two."""
         id = sent.get("id") or f"view{len(self.held)}"
         inserted = id not in self.held
         view = self.held.setdefault(id, ServedView(id, sent["name"], sent["type"], "", sent["projectName"]))

@@ -1,5 +1,5 @@
-"""How often each word or pair of words occurs, weighed by how rare it is (Spärck Jones 1972,
-https://doi.org/10.1108/eb026526), then one linear layer: the baseline of text classification."""
+"""A bag of words or pairs of words, weighted by how rare each is (Spärck Jones 1972, https://doi.org/10.1108/eb026526),
+then one linear layer: the baseline of text classification."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headtohead.architectures.checks import required
-from headtohead.architectures.contracts import Architecture, CostRow, InputSize
+from headtohead.architectures.architecture import Architecture, CostRow, InputSize, required
 from headtohead.architectures.heads import HeadName, make_head
-from headtohead.components.contracts import Costs
+from headtohead.components.component import Costs
 from headtohead.components.norms import NoNorm
 from headtohead.errors import UsageError
 from headtohead.ranges import Count, Positive, Rows, Vocabulary
 
 NO_GRAM = torch.iinfo(torch.int64).max
-"""Stands where the vocabulary of n-grams has an empty place."""
+"""The value of an unused slot in the vocabulary of n-grams."""
 
 
 class BagOfWords(Architecture):
@@ -32,7 +31,7 @@ class BagOfWords(Architecture):
     grams: Tensor
     """The numbers of the n-grams that count, in order."""
     rarity: Tensor
-    """Of each of them."""
+    """The rarity of each n-gram."""
 
     def __init__(
         self,
@@ -69,18 +68,18 @@ class BagOfWords(Architecture):
     def numbers(
         self, tokens: Int[Tensor, "B L"], valid: Bool[Tensor, "B L"] | None = None
     ) -> tuple[Int[Tensor, "B N"], Bool[Tensor, "B N"]]:
-        """The number of every n-gram, and which of them have no padding in them."""
+        """Return the number of every n-gram, and a mask of those without padding."""
         tokens = tokens.long()
         real = torch.ones_like(tokens, dtype=torch.bool) if valid is None else valid
-        found, kept, first = [tokens], [real], 0
-        number, whole = tokens, real
+        result, masks, first = [tokens], [real], 0
+        number, is_real = tokens, real
         for length in range(2, self.ngrams + 1):
             first += self.vocab_size ** (length - 1)
             number = number[:, :-1] * self.vocab_size + tokens[:, length - 1 :]
-            whole = whole[:, :-1] & real[:, length - 1 :]
-            found.append(first + number)
-            kept.append(whole)
-        return torch.cat(found, 1), torch.cat(kept, 1)
+            is_real = is_real[:, :-1] & real[:, length - 1 :]
+            result.append(first + number)
+            masks.append(is_real)
+        return torch.cat(result, 1), torch.cat(masks, 1)
 
     def features(
         self,
@@ -88,13 +87,13 @@ class BagOfWords(Architecture):
         valid: Bool[Tensor, "B L"] | None = None,
         token_types: Int[Tensor, "B L"] | None = None,
     ) -> Float[Tensor, "B 1 D"]:
-        """One vector for the whole text."""
+        """Return one vector for the whole text."""
         del token_types
-        numbers, whole = self.numbers(tokens, valid)
-        places = torch.searchsorted(self.grams, numbers).clamp(max=len(self.grams) - 1)
-        known = whole & (self.grams[places] == numbers)
+        numbers, is_real = self.numbers(tokens, valid)
+        indices = torch.searchsorted(self.grams, numbers).clamp(max=len(self.grams) - 1)
+        known = is_real & (self.grams[indices] == numbers)
         counts = self.rarity.new_zeros(len(tokens), len(self.grams))
-        counts.scatter_add_(1, places, known.to(counts.dtype))
+        counts.scatter_add_(1, indices, known.to(counts.dtype))
         if self.weighting == "counts":
             return counts[:, None]
         return F.normalize(counts * self.rarity, dim=1)[:, None]
@@ -113,7 +112,7 @@ class BagOfWords(Architecture):
         return size.length
 
     def cost_rows(self, size: InputSize) -> Iterator[CostRow]:
-        """The weights; counting is no product."""
+        """Yield the costs of the weights; counting is no product."""
         query = size.query(1)
         yield CostRow("features", "counts", Costs(activation_bytes=len(self.grams) * size.bytes_per_element))
         yield from (CostRow(*row) for row in self.head.cost_rows(query))

@@ -2,43 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import partial
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headtohead.architectures.checks import check_sizes, required
-from headtohead.architectures.contracts import CostRow, InputSize
-from headtohead.architectures.decoding import Decodes, Decoding
-from headtohead.architectures.heads import HeadName, make_head
-from headtohead.architectures.patterns import mixers_by_layer
-from headtohead.architectures.stack_rows import stack_rows
-from headtohead.components.contracts import (
+from headtohead.architectures.architecture import CostRow, InputSize
+from headtohead.architectures.decoder import Decodes, Decoding
+from headtohead.architectures.heads import HeadFields, make_head
+from headtohead.architectures.ledger import stack_rows
+from headtohead.architectures.token_stack import TokenFields
+from headtohead.components.block_parts import FeedForwardFactory, NormFactory, ResidualSchemeFactory
+from headtohead.components.component import (
     Context,
     CostQuery,
     Costs,
     CrossFactory,
     CrossMixer,
-    FeedForwardFactory,
     Initialisation,
     MixerFactory,
-    NormFactory,
     PositionFactory,
-    WiringFactory,
 )
-from headtohead.components.embeddings import TokenEmbedding
-from headtohead.components.mixers.identity import Identity
 from headtohead.components.stack import Stack
-from headtohead.ranges import Depth, Length, Probability, Vocabulary, Width
+from headtohead.components.stack_parts import StackOptions, StackParts, StackSize
+from headtohead.ranges import Depth, Length
+
+_SLOTS = ("mixer", "pattern", "local", "position", "norm", "residual", "feedforward")
+"""What a side may have of its own."""
 
 
 @dataclass(frozen=True)
-class Side:
-    """What one side has of its own; None takes what both share."""
+class EncoderOrDecoder:
+    """The options of one side; None takes the shared ones."""
 
     num_layers: Depth | None = None
     mixer: MixerFactory | None = None
@@ -46,29 +43,36 @@ class Side:
     local: MixerFactory | None = None
     position: PositionFactory | None = None
     norm: NormFactory | None = None
-    residual: WiringFactory | None = None
+    residual: ResidualSchemeFactory | None = None
     feedforward: FeedForwardFactory | None = None
 
     def field(self, name: str, path: str) -> str:
-        """The field of the configuration that holds what is in force: this side's own below `path`, or the shared."""
+        """Return the configuration's field in force: this side's own below `path`, or the shared one."""
         return f"model.{name}" if getattr(self, name) is None else f"{path}.{name}"
 
-    def parts(self, shared: Side, mixers: Mapping[str, MixerFactory] | None, path: str) -> dict[str, Any]:
-        """What a stack is made of; a mixer of its own puts the shared pattern out of force."""
-        names = (field.name for field in fields(self))
-        chosen = {name: getattr(shared if getattr(self, name) is None else self, name) for name in names}
-        pattern, mixer = chosen.pop("pattern"), chosen.pop("mixer")
-        if self.mixer is not None and self.pattern is None:
-            pattern = None
-        by_layer = mixers_by_layer(
-            chosen.pop("num_layers"),
-            mixer,
-            pattern,
-            mixers,
-            pattern_field=self.field("pattern", path),
-            layers_field=self.field("num_layers", path),
-        )
-        return {"mixers": by_layer, **chosen}
+    def size(self, shared: StackSize, path: str) -> StackSize:
+        """Return the size of this side, whose depth may be its own."""
+        size = replace(shared, num_layers=shared.num_layers if self.num_layers is None else self.num_layers)
+        size.check(self.field("num_layers", path))
+        return size
+
+    def parts(self, shared: StackParts, size: StackSize, path: str) -> StackParts:
+        """Return what this side's stack is made of; a mixer of its own puts the shared pattern out of force."""
+        own = {slot: part for slot in _SLOTS if (part := getattr(self, slot)) is not None}
+        if self.mixer is not None:
+            own.setdefault("pattern", None)
+        parts = replace(shared, **own)
+        fields = {"pattern_field": self.field("pattern", path), "layers_field": self.field("num_layers", path)}
+        parts.by_layer(size.num_layers, **fields)
+        return parts
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoSidedTokens(TokenFields):
+    """The tokens of source and target."""
+
+    max_target_length: Length | None
+    share_embeddings: bool = True
 
 
 class EncoderDecoder(Decodes):
@@ -80,66 +84,39 @@ class EncoderDecoder(Decodes):
 
     def __init__(
         self,
-        d_model: Width,
-        num_layers: Depth,
-        num_heads: Width,
+        size: StackSize,
+        parts: StackParts,
         *,
-        mixer: MixerFactory,
-        pattern: Sequence[str] | None = None,
-        mixers: Mapping[str, MixerFactory] | None = None,
-        local: MixerFactory = Identity,
         cross: CrossFactory,
-        position: PositionFactory,
-        norm: NormFactory,
-        residual: WiringFactory,
-        feedforward: FeedForwardFactory,
-        initialisation: Initialisation,
-        vocab_size: Vocabulary | None,
-        max_length: Length | None,
-        max_target_length: Length | None,
-        encoder: Side | None = None,
-        decoder: Side | None = None,
-        head: HeadName = "language_model",
-        dropout: Probability = 0.0,
-        drop_path: Probability = 0.0,
-        share_embeddings: bool = True,
-        tie_weights: bool = True,
-        head_bias: bool = False,
+        tokens: TwoSidedTokens,
+        encoder: EncoderOrDecoder | None = None,
+        decoder: EncoderOrDecoder | None = None,
+        output: HeadFields = HeadFields(),
         scale_logits: bool = False,
-        scale_embedding: bool = False,
-        embedding_norm: bool = False,
+        options: StackOptions = StackOptions(),
+        initialisation: Initialisation,
     ) -> None:
         super().__init__()
-        vocab_size = required("vocab_size", vocab_size, "it comes from data with tokens, or is given by number")
-        shared = Side(num_layers, mixer, pattern, local, position, norm, residual, feedforward)
-        source, target = (own or Side() for own in (encoder, decoder))
-        for own, path in ((source, "model.encoder"), (target, "model.decoder")):
-            depth = num_layers if own.num_layers is None else own.num_layers
-            check_sizes(d_model, depth, num_heads, layers_field=own.field("num_layers", path))
-        stack = partial(
-            Stack,
-            d_model,
-            num_heads=num_heads,
-            dropout=dropout,
-            drop_path=drop_path,
-            embedding_norm=embedding_norm,
-        )
-        embed = partial(TokenEmbedding, d_model, vocab_size, scale=scale_embedding)
-        self.embedding = embed()
-        self.encoder = stack(**source.parts(shared, mixers, "model.encoder"), causal=False, max_length=max_length)
-        self.decoder_embedding = self.embedding if share_embeddings else embed()
-        own_parts = target.parts(shared, mixers, "model.decoder")
-        self.decoder = stack(**own_parts, cross=cross, causal=True, max_length=max_target_length)
+        vocab_size, d_model = tokens.given_vocab_size(), size.d_model
+        source, target = (own or EncoderOrDecoder() for own in (encoder, decoder))
+        sizes = source.size(size, "model.encoder"), target.size(size, "model.decoder")
+        self.embedding = tokens.embedding(d_model)
+        read = source.parts(parts, sizes[0], "model.encoder")
+        self.encoder = Stack(sizes[0], read, options, causal=False, max_length=tokens.max_length)
+        self.decoder_embedding = self.embedding if tokens.share_embeddings else tokens.embedding(d_model)
+        written = target.parts(parts, sizes[1], "model.decoder")
+        length = tokens.max_target_length
+        self.decoder = Stack(sizes[1], written, options, cross=cross, causal=True, max_length=length)
         self.head = make_head(
-            head,
+            output.head,
             d_model,
             vocab_size=vocab_size,
             num_classes=None,
-            norm=target.norm or norm,
-            tied_to=self.decoder_embedding.weight if tie_weights else None,
-            bias=head_bias,
+            norm=written.norm,
+            tied_to=output.tied_to(self.decoder_embedding.weight),
+            bias=output.head_bias,
             pooling="last",
-            dropout=dropout,
+            dropout=options.dropout,
             scale_logits=scale_logits,
         )
         initialisation(self)
@@ -178,8 +155,8 @@ class EncoderDecoder(Decodes):
         y: Tensor = self.head(features[:, -1])
         return y
 
-    def unreadable(self, size: InputSize) -> str | None:
-        return self.encoder.unreadable(size.length) or self.decoder.unreadable(size.decoder_length)
+    def length_error(self, size: InputSize) -> str | None:
+        return self.encoder.length_error(size.length) or self.decoder.length_error(size.decoder_length)
 
     def num_tokens(self, size: InputSize) -> int:
         return size.length + size.decoder_length
@@ -198,7 +175,8 @@ class EncoderDecoder(Decodes):
         yield from (CostRow(*row, "target") for row in self.head.cost_rows(self.head.query(size, size.decoder_length)))
 
     def _by_side(self, row: CostRow, target: CostQuery) -> Iterator[CostRow]:
-        """What a cross mixer does for the source alone is what it does when no target token asks."""
+        """Yield a row's costs by side: what a cross mixer does for the source alone is what it does when no target
+        token queries it."""
         if row.kind != "cross":
             yield replace(row, side="target")
             return
@@ -219,3 +197,19 @@ class EncoderDecoder(Decodes):
             "tokens": self.embedding.example(batch_size, size.length, device),
             "decoder_tokens": self.decoder_embedding.example(batch_size, size.decoder_length, device),
         }
+
+
+# A recurrent decoder that looks, word by word, for what it needs in what a recurrent encoder read both ways (Bahdanau
+# et al. 2015, https://arxiv.org/abs/1409.0473).
+
+
+class RecurrentEncoderDecoder(EncoderDecoder):
+    """The same two stacks, with other bricks: recurrent cells that carry the order of tokens by themselves, no stream
+    and no feed-forward between them.
+
+    Every layer of the decoder reads the memory right after its cell (Luong et al. 2015,
+    https://arxiv.org/abs/1508.04025), so that no loop over words is needed in training. The decoder starts from zero:
+    all that it knows of the source, it reads there.
+    """
+
+    family = "recurrent_encoder_decoder"

@@ -1,22 +1,25 @@
-"""What turns features into what a task asks for, by name: classes, tags, spans, a number, logits of tokens."""
+"""Heads turn features into what a task asks for, by name: classes, tags, spans, a number, logits of tokens."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from headtohead.architectures.contracts import Head
-from headtohead.architectures.pooling import known_pooling, make_pooler, pool
+from headtohead.architectures.architecture import Head
+from headtohead.architectures.pooling import PoolerName, Pooling, known_pooling, make_pooler, pool
 from headtohead.architectures.vocabulary_heads import LanguageModel, MaskedLanguageModel, MaskedLanguageModelAndPair
-from headtohead.components.contracts import CostQuery, Costs, Norm
+from headtohead.components.block_parts import Norm
+from headtohead.components.component import CostQuery, Costs
 from headtohead.components.feedforwards import Activation
-from headtohead.components.linears import ReadoutLinear, linear_costs
+from headtohead.components.linear_maps import ReadoutLinear, linear_costs
 from headtohead.errors import UsageError
+from headtohead.field_group import FieldGroup
+from headtohead.ranges import Vocabulary
 
 HeadName = Literal[
     "language_model",
@@ -27,16 +30,47 @@ HeadName = Literal[
     "tagger",
     "span",
 ]
+
+
+@dataclass(frozen=True)
+class HeadFields(FieldGroup):
+    """The head of a model over tokens, and where the weights of its logits come from."""
+
+    head: HeadName = "language_model"
+    tie_weights: bool = True
+    head_bias: bool = False
+
+    def tied_to(self, embedding: nn.Parameter) -> nn.Parameter | None:
+        """Return the embedding where the head shares its weights."""
+        return embedding if self.tie_weights else None
+
+
+@dataclass(frozen=True)
+class SequenceHeadFields(HeadFields):
+    """The same of a model that may also classify: how many classes, and what it pools."""
+
+    num_classes: Vocabulary | None = None
+    pooling: Pooling = "last"
+
+
+@dataclass(frozen=True)
+class EncoderHeadFields(SequenceHeadFields):
+    """The same of an encoder, whose head may have layers of its own."""
+
+    pooler: PoolerName = "none"
+    head_activation: Activation = "gelu"
+
+
 _CLASSES = {"classifier": "labels", "tagger": "tags"}
 
 
 def _noise(dropout: nn.Dropout, d_model: int, query: CostQuery) -> Costs:
-    """What dropout keeps to know what it let through."""
+    """Return the costs of the mask that dropout saves."""
     return Costs(activation_bytes=d_model * query.length * query.bytes_per_element if dropout.p > 0 else 0)
 
 
 class GivenLogits(Head):
-    """None: the model's features are the logits."""
+    """No head: the model's features are the logits."""
 
     reads_all = True
 
@@ -78,12 +112,12 @@ class Classifier(Head):
         return y
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
-        """Once per sequence, however long."""
+        """Yield the costs once per sequence, however long."""
         num_classes, d_model = self.linear.weight.shape
         once = replace(query, length=1)
         if self.pooler is not None:
-            kept = Costs(activation_bytes=self.pooler.kept_elements * query.bytes_per_element)
-            yield "head.pooler", "head", linear_costs(d_model, d_model, d_model * d_model + d_model, once) + kept
+            saved = Costs(activation_bytes=self.pooler.saved_elements * query.bytes_per_element)
+            yield "head.pooler", "head", linear_costs(d_model, d_model, d_model * d_model + d_model, once) + saved
         linear = linear_costs(d_model, num_classes, d_model * num_classes + num_classes, once)
         yield "head", "head", linear + _noise(self.dropout, d_model, once)
 
@@ -129,7 +163,7 @@ class Tagger(Head):
 
 class Span(Head):
     """Two logits for every token, of being the first and the last of an answer; where there are token types, an answer
-    lies in the second text (Devlin et al. 2019, https://arxiv.org/abs/1810.04805, section 4.2)."""
+    is in the second text (Devlin et al. 2019, https://arxiv.org/abs/1810.04805, section 4.2)."""
 
     reads_all = True
 
@@ -146,7 +180,7 @@ class Span(Head):
         logits: Tensor = self.linear(features)
         for allowed in (valid, None if token_types is None else token_types == 1):
             if allowed is not None:
-                # Finite, so that a row without any place for an answer makes no NaN.
+                # Finite, so that a row without any position for an answer makes no NaN.
                 logits = logits.masked_fill(~allowed.unsqueeze(-1), torch.finfo(logits.dtype).min)
         return logits
 
@@ -156,7 +190,7 @@ class Span(Head):
 
 
 def name_of(head: Head) -> HeadName:
-    """What a task calls a head of this class."""
+    """Return the task's name for a head of this class."""
     names: dict[type[Head], HeadName] = {
         LanguageModel: "language_model",
         MaskedLanguageModel: "masked_language_model",
@@ -184,7 +218,7 @@ def make_head(
     activation: Activation = "gelu",
     scale_logits: bool = False,
 ) -> Head:
-    """The head that a task asks for; what it does not need is left aside."""
+    """Build the head that a task asks for, ignoring the options that it does not need."""
     if name not in get_args(HeadName):
         raise UsageError(f"head={name!r} is unknown: choose one of {', '.join(get_args(HeadName))}.")
     if name == "span":

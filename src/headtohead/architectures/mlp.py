@@ -11,14 +11,19 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from headtohead.architectures.checks import check_sizes, checked_shape, required
-from headtohead.architectures.contracts import Architecture, CostRow, InputSize
+from headtohead.architectures.architecture import (
+    Architecture,
+    CostRow,
+    InputSize,
+    check_image_shape,
+    required,
+)
 from headtohead.architectures.heads import HeadName, make_head
-from headtohead.components.contracts import Costs, Initialisation
-from headtohead.components.dense import DenseLayer
+from headtohead.components.component import Costs, Initialisation
 from headtohead.components.embeddings import TokenEmbedding
-from headtohead.components.feedforwards import Activation
+from headtohead.components.feedforwards import Activation, DenseLayer
 from headtohead.components.norms import NoNorm
+from headtohead.components.stack_parts import check_sizes
 from headtohead.errors import UsageError
 from headtohead.ranges import Depth, Length, Probability, Vocabulary, Width
 
@@ -47,7 +52,7 @@ class Mlp(Architecture):
         super().__init__()
         check_sizes(d_model, num_layers, 1)
         self.d_model = d_model
-        self.image_shape = None if image_shape is None else checked_shape(image_shape)
+        self.image_shape = None if image_shape is None else check_image_shape(image_shape)
         self.embedding: TokenEmbedding | None = None
         if self.image_shape is None:
             vocab_size = required(
@@ -85,11 +90,11 @@ class Mlp(Architecture):
         token_types: Tensor | None = None,
         images: Tensor | None = None,
     ) -> Float[Tensor, "B 1 D"]:
-        """One vector for the whole sample; the first argument may be images too, where the model is for them."""
+        """Return one vector for the whole sample; the first argument may be images too, where the model is for them."""
         del token_types
-        given = tokens if images is None else images
-        assert given is not None, "a sample has tokens or images"
-        x = self._pixels(given) if self.embedding is None else self._words(self.embedding(given), valid)
+        inputs = tokens if images is None else images
+        assert inputs is not None, "a sample has tokens or images"
+        x = self._pixels(inputs) if self.embedding is None else self._words(self.embedding(inputs), valid)
         for layer in self.layers:
             x = layer(x)
         return x[:, None]
@@ -106,7 +111,7 @@ class Mlp(Architecture):
         return images.flatten(1)
 
     def _words(self, x: Float[Tensor, "B L D"], valid: Bool[Tensor, "B L"] | None) -> Float[Tensor, "B E"]:
-        """Zeros where no word is."""
+        """Return the concatenated words, zero where there are none."""
         missing = self.length - x.shape[1]
         if missing < 0:
             raise UsageError(
@@ -117,21 +122,21 @@ class Mlp(Architecture):
             x = x * valid[..., None]
         return F.pad(x, (0, 0, 0, missing)).flatten(1)
 
-    def unreadable(self, size: InputSize) -> str | None:
+    def length_error(self, size: InputSize) -> str | None:
         if self.embedding is None or size.length <= self.length:
             return None
         return f"a perceptron has weights for {self.length} places, and rows of {size.length} tokens need more"
 
     def num_tokens(self, size: InputSize) -> int:
-        """The words, or the pixels."""
+        """Return the number of words or of pixels."""
         return self.length if self.embedding is None else size.length
 
     def cost_rows(self, size: InputSize) -> Iterator[CostRow]:
         query = size.query(1)
         if self.embedding is not None:
             yield CostRow("embedding", "embedding", self.embedding.costs(size.query(size.length)))
-        for place, layer in enumerate(cast(list[DenseLayer], list(self.layers))):
-            yield CostRow(f"layers.{place}", "layer", layer.costs(query))
+        for index, layer in enumerate(cast(list[DenseLayer], list(self.layers))):
+            yield CostRow(f"layers.{index}", "layer", layer.costs(query))
         left = self.d_model * query.bytes_per_element if layer.leaves_output else 0
         yield CostRow("features", "activations", Costs(activation_bytes=left))
         yield from (CostRow(*row) for row in self.head.cost_rows(query))

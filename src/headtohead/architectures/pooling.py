@@ -1,4 +1,4 @@
-"""One vector per sequence: which of its tokens it is taken from, and what is made of it before anything is said."""
+"""One vector per sequence: which of its tokens it is taken from, and how it is transformed before the classifier."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ACTIVATION_OF: dict[str, Activation] = {"tanh": "tanh", "gelu": "gelu", "gelu_t
 
 
 def pool(features: Float[Tensor, "B L D"], valid: Bool[Tensor, "B L"] | None, pooling: str) -> Float[Tensor, "B D"]:
-    """One vector per sequence: `cls` is its first real token, `last` its last."""
+    """Return one vector per sequence: `cls` is its first real token, `last` its last."""
     if valid is None:  # a copy of one row, since autograd would keep all of the features for a view into them
         return features.mean(1) if pooling == "mean" else features[:, 0 if pooling == "cls" else -1].clone()
     if pooling == "mean":
@@ -35,7 +35,8 @@ def known_pooling(pooling: str) -> str:
 
 
 class Pooler(nn.Module):
-    """act(W x + b) of the pooled vector, with tanh as in BERT (Devlin et al. 2019, https://arxiv.org/abs/1810.04805)."""
+    """act(W x + b) of the pooled vector, with tanh as in BERT (Devlin et al. 2019,
+    https://arxiv.org/abs/1810.04805)."""
 
     act: Callable[[Tensor], Tensor]
 
@@ -43,15 +44,15 @@ class Pooler(nn.Module):
         super().__init__()
         self.dense = nn.Linear(d_model, d_model)
         self.act = ACTIVATIONS[activation]
-        self.kept_elements = 0 if activation in KEEPS_OWN_OUTPUT else d_model
-        """What autograd keeps of one vector, besides what the dense layer and the reader of the result take in."""
+        self.saved_elements = 0 if activation in KEEPS_OWN_OUTPUT else d_model
+        """What autograd saves of one vector, besides the inputs of the dense layer and of the next one."""
 
     def forward(self, pooled: Float[Tensor, "B D"]) -> Float[Tensor, "B D"]:
         return self.act(self.dense(pooled))
 
 
 def make_pooler(name: str, d_model: int) -> Pooler | None:
-    """The layer that `pooler` names; None for `none`."""
+    """Build the layer that `pooler` names; None for `none`."""
     if name not in get_args(PoolerName):
         raise UsageError(f"pooler={name!r} is unknown: choose one of {', '.join(get_args(PoolerName))}.")
     return None if name == "none" else Pooler(d_model, _ACTIVATION_OF[name])

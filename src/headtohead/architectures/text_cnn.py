@@ -9,13 +9,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headtohead.architectures.checks import check_sizes, required
-from headtohead.architectures.contracts import Architecture, CostRow, InputSize
+from headtohead.architectures.architecture import Architecture, CostRow, InputSize, required
 from headtohead.architectures.heads import HeadName, make_head
-from headtohead.components.contracts import Initialisation
+from headtohead.components.component import Initialisation
 from headtohead.components.convolutions import TextConvolutions
 from headtohead.components.embeddings import TokenEmbedding
 from headtohead.components.norms import NoNorm
+from headtohead.components.stack_parts import check_sizes
 from headtohead.ranges import Probability, Vocabulary, Width
 
 
@@ -62,7 +62,7 @@ class TextCnn(Architecture):
         valid: Bool[Tensor, "B L"] | None = None,
         token_types: Int[Tensor, "B L"] | None = None,
     ) -> Float[Tensor, "B 1 E"]:
-        """One vector for the whole text; which sentence of a pair a token is from, it reads from the tokens."""
+        """Return one vector for the whole text; the tokens alone tell which sentence of a pair they belong to."""
         del token_types
         y: Tensor = self.convolutions(self.embedding(tokens), valid)[:, None]
         return y

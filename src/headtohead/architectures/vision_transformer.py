@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headtohead.architectures.checks import check_sizes, checked_shape, required
-from headtohead.architectures.contracts import Architecture, CostRow, InputSize
+from headtohead.architectures.architecture import Architecture, CostRow, InputSize, check_image_shape, required
 from headtohead.architectures.heads import HeadName, make_head
-from headtohead.architectures.patterns import mixers_by_layer
-from headtohead.architectures.stack_rows import stack_rows
-from headtohead.components.contracts import (
-    Context,
-    FeedForwardFactory,
-    Initialisation,
-    MixerFactory,
-    NormFactory,
-    PositionFactory,
-    WiringFactory,
-)
+from headtohead.architectures.ledger import stack_rows
+from headtohead.components.component import Context, Initialisation
 from headtohead.components.embeddings import ClassToken, PatchEmbedding
-from headtohead.components.mixers.identity import Identity
 from headtohead.components.stack import Stack
-from headtohead.ranges import Depth, Length, Probability, Vocabulary, Width
+from headtohead.components.stack_parts import StackOptions, StackParts, StackSize
+from headtohead.ranges import Length, Vocabulary, Width
 
 
 class VisionTransformer(Architecture):
@@ -37,64 +27,39 @@ class VisionTransformer(Architecture):
 
     def __init__(
         self,
-        d_model: Width,
-        num_layers: Depth,
-        num_heads: Width,
+        size: StackSize,
+        parts: StackParts,
         *,
-        mixer: MixerFactory,
-        pattern: Sequence[str] | None = None,
-        mixers: Mapping[str, MixerFactory] | None = None,
-        local: MixerFactory = Identity,
-        position: PositionFactory,
-        norm: NormFactory,
-        residual: WiringFactory,
-        feedforward: FeedForwardFactory,
-        initialisation: Initialisation,
         image_shape: Sequence[Length] | None,
         num_classes: Vocabulary | None,
         patch_size: Width = 2,
         head: HeadName = "classifier",
         pooling: Literal["cls", "mean"] = "cls",
-        dropout: Probability = 0.0,
-        drop_path: Probability = 0.0,
-        embedding_norm: bool = False,
+        options: StackOptions = StackOptions(),
+        initialisation: Initialisation,
     ) -> None:
         super().__init__()
-        check_sizes(d_model, num_layers, num_heads)
-        self.patches = PatchEmbedding(d_model, checked_shape(image_shape), required("patch_size", patch_size, ""))
+        size.check()
+        d_model, patch_size = size.d_model, required("patch_size", patch_size, "")
+        self.patches = PatchEmbedding(d_model, check_image_shape(image_shape), patch_size)
         self.class_token = ClassToken(d_model) if pooling == "cls" else None
-        self.stack = Stack(
-            d_model,
-            num_heads=num_heads,
-            mixers=mixers_by_layer(num_layers, mixer, pattern, mixers),
-            local=local,
-            position=position,
-            norm=norm,
-            residual=residual,
-            feedforward=feedforward,
-            causal=False,
-            max_length=self.length,
-            dropout=dropout,
-            drop_path=drop_path,
-            grid=self.patches.grid,
-            embedding_norm=embedding_norm,
-        )
+        self.stack = Stack(size, parts, options, causal=False, max_length=self.length, grid=self.patches.grid)
         self.head = make_head(
             head,
             d_model,
             vocab_size=None,
             num_classes=num_classes,
-            norm=norm,
+            norm=parts.norm,
             tied_to=None,
             bias=True,
             pooling=pooling,
-            dropout=dropout,
+            dropout=options.dropout,
         )
         initialisation(self)
 
     @property
     def length(self) -> int:
-        """Patches, and the class token where there is one."""
+        """Return the number of patches, plus the class token where there is one."""
         return self.patches.num_patches + (self.class_token is not None)
 
     def features(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B L D"]:

@@ -10,11 +10,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from headtohead.architectures.contracts import Head
+from headtohead.architectures.architecture import Head
 from headtohead.architectures.pooling import known_pooling, pool
-from headtohead.components.contracts import Context, CostQuery, Costs, Norm
+from headtohead.components.block_parts import Norm
+from headtohead.components.component import Context, CostQuery, Costs
 from headtohead.components.feedforwards import ACTIVATIONS, KEEPS_OWN_OUTPUT, Activation, in_few_shapes
-from headtohead.components.linears import Readout, ReadoutLinear, linear_costs, logits_of
+from headtohead.components.linear_maps import Readout, ReadoutLinear, linear_costs, logits_of
 from headtohead.errors import UsageError
 
 
@@ -37,20 +38,20 @@ class VocabularyHead(Head, Readout):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """A tied weight is drawn by its embedding."""
+        """Draw the weight unless it is tied; a tied weight is drawn by its embedding."""
         if not self.tied:
             nn.init.normal_(self.weight, std=0.02)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
     def own_matrices(self) -> Iterator[Tensor]:
-        """A weight of its own starts as every matrix does."""
+        """Yield the untied weight, which starts as every matrix does."""
         if not self.tied:
             yield self.weight
 
     @abstractmethod
     def transform(self, features: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
-        """What happens to features before the product."""
+        """Transform the features before the product."""
 
     def forward(
         self,
@@ -62,7 +63,7 @@ class VocabularyHead(Head, Readout):
         return logits_of(self.transform(features), self.weight, self.bias)
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
-        """A tied weight is a parameter of the embedding."""
+        """Yield the costs; a tied weight is a parameter of the embedding."""
         vocab_size, d_model = self.weight.shape
         parameters = (0 if self.tied else vocab_size * d_model) + (vocab_size if self.bias is not None else 0)
         yield "head.weight", "unembedding", linear_costs(d_model, vocab_size, parameters, query)
@@ -111,8 +112,8 @@ class MaskedLanguageModel(VocabularyHead):
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
         d_model = self.weight.shape[1]
         dense = linear_costs(d_model, d_model, d_model * d_model + d_model, query)
-        kept = 0 if self.activation in KEEPS_OWN_OUTPUT else d_model * query.length * query.bytes_per_element
-        yield "head.dense", "head", dense + Costs(activation_bytes=kept)
+        saved = 0 if self.activation in KEEPS_OWN_OUTPUT else d_model * query.length * query.bytes_per_element
+        yield "head.dense", "head", dense + Costs(activation_bytes=saved)
         yield "head.norm", "norm", replace(self.norm.costs(replace(query, causal=True)), state_elements=0)
         yield from super().cost_rows(query)
 
@@ -120,7 +121,7 @@ class MaskedLanguageModel(VocabularyHead):
 class MaskedLanguageModelAndPair(MaskedLanguageModel):
     """The same, and whether the second sentence follows the first, from one vector per sequence: dense, tanh, linear.
 
-    Calling it gives the tokens' logits; those of the pair are asked for by `pair_logits`.
+    Calling it gives the tokens' logits; those of the pair come from `pair_logits`.
     """
 
     def __init__(
@@ -146,7 +147,7 @@ class MaskedLanguageModelAndPair(MaskedLanguageModel):
         return y
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
-        """The pair's once per sequence, however many tokens are hidden."""
+        """Yield the pair's costs once per sequence, however many tokens are hidden."""
         yield from super().cost_rows(query)
         d_model = self.weight.shape[1]
         once = replace(query, length=1)

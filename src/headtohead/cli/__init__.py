@@ -14,31 +14,31 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from headtohead.building.errors import unknown
-from headtohead.building.trust import trusting
 from headtohead.cli.terminal import LostOutputError, drop_output, error_line, flush, open_closed_streams, out
+from headtohead.config.errors import unknown
+from headtohead.config.trust import trusting
 from headtohead.errors import UsageError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("train", "one run: compose, train, record"),
-    "study": ("study", "many runs, one question: plan, run or resume, verdicts"),
-    "sweep": ("sweep", "the trials of a W&B sweep file, here: plan, run or resume, the best one"),
-    "inspect": ("inspection", "no training: shapes, parameters, FLOPs, state and memory per component"),
-    "compare": ("comparison", "records side by side: result, costs, speed"),
+    "study": ("study", "many runs for one question: plan, run or resume, verdicts"),
+    "sweep": ("sweep", "the trials of a W&B sweep file: plan, run or resume, the best one"),
+    "inspect": ("inspect", "no training: shapes, parameters, FLOPs, state and memory per component"),
+    "compare": ("compare", "compare runs by their records: result, costs, speed"),
     "dashboard": ("dashboard", "browse and compare runs in a local web page that follows them live"),
-    "match": ("match", "arms of equal cost: what each must be for equal parameters, FLOPs, tokens, state or time"),
+    "match": ("match", "find sizes at which arms have equal parameters, FLOPs, tokens, state or time"),
     "bench": ("bench", "time and peak memory over length, batch, precision, checkpointing, attention"),
-    "doctor": ("doctor", 'the checks for "it does not learn", each with a verdict and what to do'),
-    "check": ("check", "the laws of components held over a class of your own"),
-    "coordinates": ("coordinates", "whether a step of training changes as much at every width"),
-    "probe": ("probe", "look inside: attention maps, data as the model sees it, positional encodings"),
-    "evaluate": ("evaluation", "finished runs measured again: other splits, data, lengths; strided windows"),
-    "embed": ("embedding", "finished runs as retrievers of texts: index, search, recall@k beside BM25"),
-    "generate": ("generation", "what a finished run writes: greedy, drawn, by beams; for one prompt or many"),
-    "export": ("export", "a finished run as safetensors, torch.export program or ONNX, checked and timed"),
-    "sync": ("sync", "upload the runs that the W&B server has not seen yet, each once"),
-    "schema": ("schema", "a JSON schema of conf/, with which editors complete and check your YAML files"),
-    "list": ("listing", "every group, and every choice with one line"),
+    "doctor": ("doctor", 'sixteen checks for "it does not learn", each with a verdict and a fix'),
+    "check": ("check", "check a class of your own against the laws of components"),
+    "coordinates": ("coordinates", "check whether training changes activations equally at every width"),
+    "probe": ("probe", "look inside: attention maps, the model's input data, positional encodings"),
+    "evaluate": ("evaluate", "evaluate finished runs on other splits, data, lengths; strided windows"),
+    "embed": ("embed", "use finished runs as text retrievers: index, search, recall@k next to BM25"),
+    "generate": ("generate", "generate text with a finished run: greedy, sampling or beam search; one prompt or many"),
+    "export": ("export", "export a finished run as safetensors, torch.export program or ONNX, checked and timed"),
+    "sync": ("sync", "upload the runs that the W&B server does not have yet"),
+    "schema": ("schema", "print a JSON schema with which editors complete and check your YAML files"),
+    "list": ("listing", "list groups and choices with one-line descriptions"),
 }
 INTERRUPTED = 130
 FAILED = 1
@@ -53,9 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         _collect_rarely()
         open_closed_streams()
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = _answer(given)
+        code = _answer(words)
         flush()
     except LostOutputError as error:
         drop_output()
@@ -66,19 +66,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _answer(given: Sequence[str]) -> int:
-    if not given or given[0] in ("-h", "--help", "help"):
+def _answer(words: Sequence[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
         out(_overview())
         return 0
-    if given[0] == "--version":
+    if words[0] == "--version":
         out(_version())
         return 0
-    if given[0] in ("--complete", "--install-completion", "--show-completion"):
-        return _guarded("completion", list(given))
-    if given[0] not in COMMANDS:
-        error_line(unknown(f"h2h {given[0]} is no command", given[0], list(COMMANDS)))
+    if words[0] in ("--complete", "--install-completion", "--show-completion"):
+        return _guarded("completion", list(words))
+    if words[0] not in COMMANDS:
+        error_line(unknown(f"h2h {words[0]} is no command", words[0], list(COMMANDS)))
         return REFUSED
-    return _guarded(given[0], list(given[1:]))
+    return _guarded(words[0], list(words[1:]))
 
 
 def _collect_rarely() -> None:
@@ -104,8 +104,8 @@ def _guarded(command: str, rest: list[str]) -> int:
 
 
 def _find_classes_here() -> None:
-    """Like `python -m`: a user's own classes are found from the working folder, after everything installed; never from
-    the folder of a run, which may be a stranger's."""
+    """Behave like `python -m`: a user's own classes are found from the working folder, after everything installed;
+    never from the folder of a run, which may be a stranger's."""
     try:
         here = str(Path.cwd())
         is_run = Path("record.json").is_file()
@@ -116,7 +116,7 @@ def _find_classes_here() -> None:
 
 
 def _sentence(error: Exception) -> str:
-    """One line; an error that is not ours also says which file it is about, or where in the package it arose."""
+    """Return one line; an error that is not ours also says which file it is about, or where in the package it arose."""
     if isinstance(error, UsageError):
         text = " ".join(str(error).split())
         return text if len(text) <= _LONGEST else f"{text[: _LONGEST * 2 // 3]} ... {text[-_LONGEST // 3 :]}"
@@ -138,7 +138,7 @@ def _overview() -> str:
             "",
             *lines,
             "",
-            "h2h COMMAND --help says more; h2h list shows what can be chosen;",
+            "h2h COMMAND --help explains a command; h2h list shows the choices;",
             "h2h --install-completion lets bash, zsh and fish complete what you type.",
         ]
     )

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from headtohead.cli.arguments import add_configuration, composed, configuration_text, parse, parser
+from headtohead.cli.options import add_configuration, composed, configuration_text, parse, parser
 from headtohead.cli.terminal import note, out, show_table
+from headtohead.config.run_config import RunConfig
 
 _EXAMPLES = """\
 examples:
@@ -31,33 +32,33 @@ def run(arguments: Sequence[str]) -> int:
     taken = parser("bench", "Measure time and peak memory of a step, a forward pass and an evaluation.", _EXAMPLES)
     add_configuration(taken)
     taken.add_argument("--json", action="store_true", help="the findings as JSON on standard output")
-    given = parse(taken, arguments)
-    config = composed(given, root="bench")
-    if given.cfg:
-        out(configuration_text(given, config))
+    options = parse(taken, arguments)
+    config = composed(options, root="bench")
+    if options.cfg:
+        out(configuration_text(options, config))
         return 0
-    findings, folder = _measured(config)
-    if given.json:
-        out(json.dumps(findings.to_dict(), indent=2))
+    results, folder = _measured(config)
+    if options.json:
+        out(json.dumps(results.to_dict(), indent=2))
     else:
-        from headtohead.examining.bench.view import show
+        from headtohead.diagnostics.bench.benchmark_results import show_benchmark
 
-        show_table(show(findings))
+        show_table(show_benchmark(results))
     for name in ("bench.png", "bench.json"):
         note(os.path.relpath(folder / name))
-    from headtohead.examining.bench.sweep import INTERRUPTED
+    from headtohead.diagnostics.bench.case_sweep import INTERRUPTED
 
-    if any(m.reason == INTERRUPTED for m in findings.measurements):
+    if any(m.reason == INTERRUPTED for m in results.measurements):
         return 130
-    return 0 if any(m.status == "measured" for m in findings.measurements) else 1
+    return 0 if any(m.status == "measured" for m in results.measurements) else 1
 
 
 def _measured(config: dict[str, Any]) -> tuple[Any, Path]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from headtohead.examining.bench.plan import Case
-    from headtohead.examining.bench.run import bench, plan_of, save
+    from headtohead.diagnostics.bench.benchmark_files import bench, plan_of, save
+    from headtohead.diagnostics.bench.benchmark_plan import BenchmarkCase
 
     plan = plan_of(config)
     total = plan.rounds * len(list(plan.cases()))
@@ -65,9 +66,9 @@ def _measured(config: dict[str, Any]) -> tuple[Any, Path]:
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
         bar = progress.add_task("", total=total)
 
-        def tell(case: Case) -> None:
+        def report_case(case: BenchmarkCase) -> None:
             label = case.variant.label(plan.base)
             progress.update(bar, advance=1, description=f"{case.measure} at {case.length:,}, {label}")
 
-        findings = bench(config, tell=tell)
-    return findings, save(findings, Path(config["output_dir"]))
+        results = bench(config, report=report_case)
+    return results, save(results, Path(RunConfig(config).output_dir))

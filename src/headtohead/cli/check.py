@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import Parser, parse, parser, within
+from headtohead.cli.options import Parser, parse, parser, within
 from headtohead.cli.terminal import out, say, show_table
+from headtohead.config.errors import ConfigurationError
 from headtohead.ranges import Width
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from headtohead.examining.contract import Case, Held
+    from headtohead.diagnostics.laws.class_check import LawCase, LawResult
 
 _EXAMPLES = """\
 examples:
@@ -26,7 +26,7 @@ examples:
                                                    against the plain form that nobody can get wrong
   h2h check my_package.MyMixer --thorough          in double, single and half precision
 
-Mixers, cross mixers, positions, norms and feed-forwards are known by the class of headtohead.components.contracts that
+Mixers, cross mixers, positions, norms and feed-forwards are known by the class of headtohead.components.component that
 they derive from. What passes is used in runs and studies by a YAML file of yours:
 
   my_conf/model/mixer/mine.yaml:   _target_: my_package.MyMixer
@@ -39,29 +39,32 @@ exit code: 0 every law holds, 1 some law is broken, 2 refused, 130 interrupted
 
 def run(arguments: Sequence[str]) -> int:
     given = parse(_parser(), arguments)
-    from headtohead.examining.contract import Sizes, cases, component, options_of
+    from headtohead.diagnostics.laws.class_check import Sizes, cases, component, options_of
 
     kind, owner = component(given.target)
     options = options_of(kind, given.target, given.options)
     if given.twin and kind != "mixer":
         raise ConfigurationError(
-            f"--twin {given.twin} is refused: {given.target} is no mixer, and only those have twins"
+            f"--twin {given.twin} is refused: {given.target} is not a mixer, and only mixers have references"
         )
     twin = None if given.twin is None else partial(component(given.twin)[1], **options)
     sizes = Sizes(given.d_model, given.num_heads)
-    held = _held(cases(kind, partial(owner, **options), twin, sizes, thorough=given.thorough))
-    broken = [found for found in held if found.broken is not None]
+    results = _checked(cases(kind, partial(owner, **options), twin, sizes, thorough=given.thorough))
+    broken = [law_result for law_result in results if law_result.broken is not None]
     if given.json:
-        laws = [{"law": found.case.name, "form": found.case.form, "broken": found.broken} for found in held]
+        laws = [
+            {"law": law_result.case.name, "form": law_result.case.form, "broken": law_result.broken}
+            for law_result in results
+        ]
         out(json.dumps({"class": given.target, "kind": kind, "laws": laws}, indent=2))
     else:
-        show_table(_table(held))
-        say(f"{given.target}, a choice for model/{kind}: {_summary(held, broken)}")
+        show_table(_table(results))
+        say(f"{given.target}, a choice for model/{kind}: {_summary(results, broken)}")
     return 1 if broken else 0
 
 
 def _parser() -> Parser:
-    taken = parser("check", "Hold the laws that every component obeys over one class.", _EXAMPLES)
+    taken = parser("check", "Check a class against the laws that every component obeys.", _EXAMPLES)
     taken.add_argument("target", metavar="PACKAGE.CLASS", help="a class that Python can import")
     taken.add_argument("options", nargs="*", metavar="FIELD=VALUE", help="of its constructor")
     taken.add_argument("--twin", metavar="PACKAGE.CLASS", help="the same function, written plainly")
@@ -73,45 +76,47 @@ def _parser() -> Parser:
     return taken
 
 
-def _held(listed: Sequence[Case]) -> list[Held]:
+def _checked(listed: Sequence[LawCase]) -> list[LawResult]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from headtohead.examining.contract import hold
+    from headtohead.diagnostics.laws.class_check import check_laws
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    held = []
+    results = []
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
         bar = progress.add_task("made", total=len(listed))
-        for found in hold(listed):
-            held.append(found)
-            progress.update(bar, advance=1, description=f"{found.case.name}, {found.case.form}")
-    return held
+        for law_result in check_laws(listed):
+            results.append(law_result)
+            progress.update(bar, advance=1, description=f"{law_result.case.name}, {law_result.case.form}")
+    return results
 
 
-def _table(held: Sequence[Held]) -> Table:
-    """A row for each law; one that is broken has one for each form in which it is."""
+def _table(results: Sequence[LawResult]) -> Table:
+    """Return a row for each law; one that is broken has one for each form in which it is."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table(pad_edge=False)
     for name in ("law", "verdict"):
         table.add_column(name, no_wrap=True)
-    table.add_column("what it says, or what is broken")
-    for law in dict.fromkeys(found.case.law for found in held):
-        ours = [found for found in held if found.case.law is law]
-        broken = [found for found in ours if found.broken is not None]
-        for found in broken:
-            table.add_row(law.__name__, Text("failed", style="bold red"), Text(f"{found.case.form}: {found.broken}"))
+    table.add_column("finding")
+    for law in dict.fromkeys(law_result.case.law for law_result in results):
+        ours = [law_result for law_result in results if law_result.case.law is law]
+        broken = [law_result for law_result in ours if law_result.broken is not None]
+        for law_result in broken:
+            table.add_row(
+                law.__name__, Text("failed", style="bold red"), Text(f"{law_result.case.form}: {law_result.broken}")
+            )
         if not broken:
-            says = " ".join((law.__doc__ or "").split("\n\n")[0].split())
-            table.add_row(law.__name__, Text("ok", style="green"), Text(says, style="dim"))
+            explanation = " ".join((law.__doc__ or "").split("\n\n")[0].split())
+            table.add_row(law.__name__, Text("ok", style="green"), Text(explanation, style="dim"))
     return table
 
 
-def _summary(held: Sequence[Held], broken: Sequence[Held]) -> str:
-    laws = {found.case.law for found in held}
-    failed = {found.case.law for found in broken}
+def _summary(results: Sequence[LawResult], broken: Sequence[LawResult]) -> str:
+    laws = {law_result.case.law for law_result in results}
+    failed = {law_result.case.law for law_result in broken}
     if not failed:
         return f"all {len(laws)} laws hold"
     return f"{len(failed)} of {len(laws)} laws are broken"

@@ -12,12 +12,12 @@ from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
-from headtohead.building.choices import STUDY, choices, config_folders, folders, groups
-from headtohead.building.slots import slot_of
-from headtohead.building.sources import arguments
 from headtohead.cli import COMMANDS
-from headtohead.cli.arguments import OPTIONS_ASKED, OptionsAsked
+from headtohead.cli.options import OPTIONS_ASKED, OptionsAsked
 from headtohead.cli.terminal import out, say
+from headtohead.config.compose.choices import STUDY, choices, config_folders, folders, groups
+from headtohead.config.schema.slots import slot_of
+from headtohead.config.schema.source_code import arguments
 from headtohead.errors import UsageError
 
 INSTALL, SHOW, COMPLETE = "--install-completion", "--show-completion", "--complete"
@@ -56,9 +56,6 @@ compdef _h2h h2h
 complete -c h2h -f -a '(h2h --complete (commandline -opc)[2..] (commandline -ct) 2> /dev/null)'
 """,
 }
-
-
-SHELLS = set(_SCRIPTS)
 
 
 def candidates(words: Sequence[str], commands: Iterable[str]) -> list[str]:
@@ -163,7 +160,7 @@ def _named_in_defaults(file: Path, leaf: str) -> str | None:
 def _paths(prefix: str, typed: str) -> list[str]:
     """Return folders and files below what was typed; a run's folder is offered as it is, others are gone into."""
     folder, name = os.path.split(typed)
-    found = []
+    paths = []
     try:
         entries = list(os.scandir(folder or "."))
     except OSError:
@@ -171,16 +168,16 @@ def _paths(prefix: str, typed: str) -> list[str]:
     for entry in entries:
         if entry.name.startswith(name) and (name.startswith(".") or not entry.name.startswith(".")):
             goes_on = entry.is_dir() and not (Path(entry.path) / "record.json").exists()
-            found.append(f"{prefix}{typed[: len(typed) - len(name)]}{entry.name}{'/' if goes_on else ''}")
-    return sorted(found)
+            paths.append(f"{prefix}{typed[: len(typed) - len(name)]}{entry.name}{'/' if goes_on else ''}")
+    return sorted(paths)
 
 
 def run(given: Sequence[str]) -> int:
     """Do what the first word asks for: print candidates, print a shell's script, or install it."""
     option, *rest = given
     if option == COMPLETE:
-        if found := candidates(rest, COMMANDS):
-            out("\n".join(found))
+        if result := candidates(rest, COMMANDS):
+            out("\n".join(result))
         return 0
     shell = rest[0] if rest else Path(os.environ.get("SHELL", "")).name
     if shell not in _SCRIPTS:
@@ -203,8 +200,10 @@ def _install(shell: str) -> str:
         "zsh": data / "headtohead/h2h.zsh",
         "fish": settings / "fish/completions/h2h.fish",
     }[shell]
+    from headtohead.files.atomic_write import replace_text
+
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(_SCRIPTS[shell], encoding="utf-8")
+    replace_text(file, _SCRIPTS[shell])
     left = {
         "bash": f"where the package bash-completion is not installed, add to ~/.bashrc: source {file}",
         "zsh": f"add to ~/.zshrc, after compinit: source {file}",

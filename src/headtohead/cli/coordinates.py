@@ -1,4 +1,4 @@
-"""`h2h coordinates [OVERRIDE ...]`: whether a step of training changes as much at every width."""
+"""`h2h coordinates [OVERRIDE ...]`: check whether training changes activations equally at every width."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import add_configuration, configuration_text, parse, parser, within
+from headtohead.cli.options import add_configuration, configuration_text, parse, parser, picture, within
 from headtohead.cli.terminal import note, out, show_table
+from headtohead.config.errors import ConfigurationError
 from headtohead.ranges import Count, Every
 
 if TYPE_CHECKING:
-    from headtohead.examining.coordinates.findings import Findings
-    from headtohead.examining.coordinates.plan import Plan
+    from headtohead.diagnostics.activation_sizes import CoordinatePlan
+    from headtohead.diagnostics.coordinate_results import CoordinateResults
 
 _EXAMPLES = """\
 examples:
@@ -36,35 +36,37 @@ exit code: 0 every change is flat or fading, 1 some grows or shrinks with width,
 
 
 def run(arguments: Sequence[str]) -> int:
-    says = "Check how activations, and what training changes in them, grow with width."
-    taken = parser("coordinates", says, _EXAMPLES)
+    description = "Check how activations, and what training changes in them, grow with width."
+    taken = parser("coordinates", description, _EXAMPLES)
     add_configuration(taken)
     taken.add_argument("--widths", default="32,64,128,256", metavar="N,N,...", help="default: 32,64,128,256")
     taken.add_argument("--steps", type=within(Every), default=5, metavar="N", help="of training; default: 5")
     taken.add_argument("--seeds", type=within(Count), default=3, metavar="N", help="starts at each width; default: 3")
     taken.add_argument("--heads", choices=["wider", "more"], default="wider", help="what attention's heads become")
-    taken.add_argument("--plot", metavar="FILE", help="write a picture (.png, .svg, .pdf)")
+    taken.add_argument("--plot", type=picture, metavar="FILE", help="write a picture (.png, .svg, .pdf)")
     taken.add_argument("--json", action="store_true", help="as JSON")
-    given = parse(taken, arguments)
-    from headtohead.examining.coordinates.plan import Plan
+    options = parse(taken, arguments)
+    from headtohead.diagnostics.activation_sizes import CoordinatePlan
 
-    plan = Plan(given.overrides, _widths(given.widths), given.steps, given.seeds, given.heads, given.config_dir)
-    if given.cfg:
-        out(configuration_text(given, plan.configs()[min(plan.widths)]))
+    plan = CoordinatePlan(
+        options.overrides, _widths(options.widths), options.steps, options.seeds, options.heads, options.config_dir
+    )
+    if options.cfg:
+        out(configuration_text(options, plan.configs()[min(plan.widths)]))
         return 0
-    findings = _measured(plan)
-    if given.json:
-        out(json.dumps(findings.to_dict(), indent=2))
+    results = _measured(plan)
+    if options.json:
+        out(json.dumps(results.to_dict(), indent=2))
     else:
-        from headtohead.examining.coordinates.view import show
+        from headtohead.diagnostics.coordinate_results import show_coordinates
 
-        show_table(show(findings))
-    if given.plot:
-        from headtohead.examining.coordinates.plot import draw
+        show_table(show_coordinates(results))
+    if options.plot:
+        from headtohead.diagnostics.coordinate_results import plot_coordinates
 
-        draw(findings, Path(given.plot))
-        note(os.path.relpath(given.plot))
-    return 0 if findings.is_flat else 1
+        plot_coordinates(results, Path(options.plot))
+        note(os.path.relpath(options.plot))
+    return 0 if results.is_flat else 1
 
 
 def _widths(text: str) -> list[int]:
@@ -74,17 +76,17 @@ def _widths(text: str) -> list[int]:
         raise ConfigurationError(f"--widths {text} are no numbers: give them with commas, 32,64,128,256") from None
 
 
-def _measured(plan: Plan) -> Findings:
+def _measured(plan: CoordinatePlan) -> CoordinateResults:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from headtohead.examining.coordinates.measuring import measure
+    from headtohead.diagnostics.activation_sizes import measure_activations
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
         bar = progress.add_task("", total=len(set(plan.widths)) * plan.num_seeds)
 
-        def tell(width: int, seed: int) -> None:
+        def report_run(width: int, seed: int) -> None:
             progress.update(bar, advance=1, description=f"width {width}, seed {seed}")
 
-        return measure(plan, tell)
+        return measure_activations(plan, report_run)

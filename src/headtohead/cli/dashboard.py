@@ -7,15 +7,15 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import parser, within
+from headtohead.cli.options import parser, within
 from headtohead.cli.terminal import note, out
-from headtohead.ranges import Port
+from headtohead.config.errors import ConfigurationError
+from headtohead.ranges import Range
 
 if TYPE_CHECKING:
-    from headtohead.comparing.dashboard.server import Dashboard
+    from headtohead.comparison.dashboard.server import Dashboard
 
 _FOLDER, _PORT = "outputs", 8765
 _EXAMPLES = f"""\
@@ -33,24 +33,29 @@ Runs that train are followed; nothing is ever written. Ctrl-C ends it.
 def run(arguments: Sequence[str]) -> int:
     taken = parser("dashboard", "Browse and compare runs in a local web page that follows them live.", _EXAMPLES)
     taken.add_argument("folder", nargs="?", metavar="FOLDER", default=_FOLDER, help=f"runs below it; default {_FOLDER}")
-    taken.add_argument("--port", type=within(Port), default=_PORT, help=f"default {_PORT}; 0 takes any free one")
+    taken.add_argument(
+        "--port",
+        type=within(Annotated[int, Range(0, 65_535)]),
+        default=_PORT,
+        help=f"default {_PORT}; 0 takes any free one",
+    )
     taken.add_argument("--open", action="store_true", help="open a browser there")
     taken.add_argument(
         "--wandb", nargs="?", const="", metavar="ENTITY/PROJECT", help="make the project's page in W&B instead"
     )
-    given = taken.parse_args(list(arguments))
-    if given.wandb is not None:
-        return _in_wandb(given.wandb)
-    folder = Path(given.folder)
-    if not folder.is_dir() and given.folder != _FOLDER:
+    options = taken.parse_args(list(arguments))
+    if options.wandb is not None:
+        return _in_wandb(options.wandb)
+    folder = Path(options.folder)
+    if not folder.is_dir() and options.folder != _FOLDER:
         raise ConfigurationError(f"{folder} is no folder: give one with runs below it, such as {_FOLDER}")
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell that starts it in the background has Ctrl-C ignored
         signal.signal(number, signal.default_int_handler)
-    with _server(folder, given.port) as dashboard:
+    with _server(folder, options.port) as dashboard:
         out(dashboard.address)
         sys.stdout.flush()  # whoever reads it through a pipe waits for it
         note(f"runs below {folder}; Ctrl-C ends it")
-        if given.open:
+        if options.open:
             import webbrowser
 
             webbrowser.open(dashboard.address)
@@ -62,8 +67,8 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _in_wandb(project: str) -> int:
-    from headtohead.tracking.boards.workspace import build_project_workspace
-    from headtohead.tracking.wandb_addresses import WandbError
+    from headtohead.wandb_client.addresses import WandbError
+    from headtohead.wandb_client.workspace_pages import build_project_workspace
 
     try:
         out(build_project_workspace(project))
@@ -74,7 +79,7 @@ def _in_wandb(project: str) -> int:
 
 
 def _server(folder: Path, port: int) -> Dashboard:
-    from headtohead.comparing.dashboard.server import Dashboard
+    from headtohead.comparison.dashboard.server import Dashboard
 
     try:
         return Dashboard(folder, port)

@@ -1,4 +1,4 @@
-"""`h2h doctor [OVERRIDE ...]`: the checks for "it does not learn", each with a verdict and what to do."""
+"""`h2h doctor [OVERRIDE ...]`: sixteen checks for "it does not learn", each with a verdict and a fix."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from headtohead.cli.arguments import add_configuration, composed, configuration_text, parse, parser
+from headtohead.cli.options import add_configuration, composed, configuration_text, parse, parser
 from headtohead.cli.terminal import out, show_table
 
 if TYPE_CHECKING:
-    from headtohead.examining.doctor import Diagnosis
+    from headtohead.diagnostics.doctor import Diagnosis
 
 _EXAMPLES = """\
 examples:
@@ -33,19 +33,19 @@ def run(arguments: Sequence[str]) -> int:
     add_configuration(taken)
     taken.add_argument("--check", action="append", default=[], metavar="NAME", help="run this check; may be repeated")
     taken.add_argument("--json", action="store_true", help="as JSON")
-    given = parse(taken, arguments)
-    config = composed(given)
-    if given.cfg:
-        out(configuration_text(given, config))
+    options = parse(taken, arguments)
+    config = composed(options)
+    if options.cfg:
+        out(configuration_text(options, config))
         return 0
-    found = _examined(config, given.check)
-    faults = sum(diagnosis.finding.verdict == "fault" for diagnosis in found)
-    if given.json:
-        out(json.dumps({"faults": faults, "checks": [diagnosis.to_dict() for diagnosis in found]}, indent=2))
+    result = _examined(config, options.check)
+    faults = sum(diagnosis.finding.verdict == "fault" for diagnosis in result)
+    if options.json:
+        out(json.dumps({"faults": faults, "checks": [diagnosis.to_dict() for diagnosis in result]}, indent=2))
     else:
-        from headtohead.examining.doctor.view import show
+        from headtohead.diagnostics.doctor import show_diagnoses
 
-        show_table(show(found))
+        show_table(show_diagnoses(result))
     return 1 if faults else 0
 
 
@@ -53,8 +53,8 @@ def _examined(config: dict[str, Any], names: Sequence[str]) -> list[Diagnosis]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from headtohead.building.build import build_parts
-    from headtohead.examining.doctor import Check, Patient, chosen, examine
+    from headtohead.config.build import build_parts
+    from headtohead.diagnostics.doctor import Check, Patient, chosen, examine
 
     checks = chosen(names)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

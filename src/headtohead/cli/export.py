@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headtohead.cli.arguments import add_trust, parse, parser
+from headtohead.cli.options import add_trust, parse, parser
 from headtohead.cli.terminal import note, out, show_table
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from headtohead.examining.export.export import Exported
+    from headtohead.finished_runs.export_run import Exported
 
 _EXAMPLES = """\
 examples:
@@ -39,26 +39,26 @@ def run(arguments: Sequence[str]) -> int:
     taken.add_argument("--out", metavar="FOLDER", help="default: RUN/export/FORM")
     taken.add_argument("--json", action="store_true", help="what the check found, as JSON")
     taken.set_defaults(multirun=False)
-    given = parse(taken, arguments)
-    from headtohead.examining.export.export import export
-    from headtohead.examining.finished import open_run
+    options = parse(taken, arguments)
+    from headtohead.finished_runs.export_run import export
+    from headtohead.finished_runs.finished_run import open_run
 
-    found = export(open_run(given.run), given.to, Path(given.out) if given.out else None)
-    if given.json:
-        out(json.dumps(found.to_dict(), indent=2))
+    result = export(open_run(options.run), options.to, Path(options.out) if options.out else None)
+    if options.json:
+        out(json.dumps(result.to_dict(), indent=2))
     else:
-        show_table(_table(found))
-    for file in found.files:
+        show_table(_table(result))
+    for file in result.files:
         note(os.path.relpath(file))
     return 0
 
 
-def _table(found: Exported) -> Table:
+def _table(export: Exported) -> Table:
     from rich.table import Table
 
-    has_target = "decoder_tokens" in found.inputs
-    table = Table("rows", "length", *(["target"] if has_target else []), "difference", "eager ms", f"{found.form} ms")
-    for row in found.rows:
+    has_target = "decoder_tokens" in export.inputs
+    table = Table("rows", "length", *(["target"] if has_target else []), "difference", "eager ms", f"{export.form} ms")
+    for row in export.rows:
         target = [str(row.target)] if has_target else []
         times = (f"{row.eager_ms:.2f}", f"{row.artefact_ms:.2f}")
         table.add_row(str(row.batch), str(row.length), *target, f"{row.difference:.1e}", *times)

@@ -8,14 +8,14 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headtohead.building.errors import ConfigurationError
-from headtohead.building.overrides import key_of
-from headtohead.cli.arguments import Parser, add_trust, parse, parser
+from headtohead.cli.options import Parser, add_trust, parse, parser
 from headtohead.cli.terminal import note, out, show_table
+from headtohead.config.compose.overrides import key_of
+from headtohead.config.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from headtohead.studying.matching.matching import Matching
-    from headtohead.studying.study import Study
+    from headtohead.studies.definition.study import Study
+    from headtohead.studies.matching.matching import Matching
 
 _EXAMPLES = """\
 examples:
@@ -33,14 +33,14 @@ Ends with 1 where an arm cannot be matched.
 
 
 def run(arguments: Sequence[str]) -> int:
-    given = parse(_parser(), arguments)
-    matching = _matching(given)
-    if given.json:
+    options = parse(_parser(), arguments)
+    matching = _matching(options)
+    if options.json:
         out(json.dumps(matching.to_dict(), indent=2))
     else:
-        from headtohead.studying.matching.view import show
+        from headtohead.studies.matching.matching_table import show_matching
 
-        show_table(show(matching))
+        show_table(show_matching(matching))
     return 0 if matching.met else 1
 
 
@@ -64,50 +64,50 @@ def _parser() -> Parser:
     return taken
 
 
-def _matching(given: argparse.Namespace) -> Matching:
-    study = _study(given)
-    arms = dict(_arm(text) for text in given.arm) if study is None else _shapes(study)
-    if len(given.arm) > len(arms):
+def _matching(options: argparse.Namespace) -> Matching:
+    study = _study(options)
+    arms = dict(_arm(text) for text in options.arm) if study is None else _shapes(study)
+    if len(options.arm) > len(arms):
         raise ConfigurationError("two arms have the same name: give each its own")
-    baseline = given.baseline or (study.baseline if study else next(iter(arms)))
-    base, own = _apart(given.overrides if study is None else study.base)
-    from headtohead.studying.study import WantedBudget
+    baseline = options.baseline or (study.baseline if study else next(iter(arms)))
+    base, own = _split_overrides(options.overrides if study is None else study.base)
+    from headtohead.studies.definition.study import RequestedBudget
 
-    written = study.budget if study and not given.budget else None
-    wanted = written or WantedBudget(given.budget or "equal_parameters")
-    movable = {**(study.movable if study else {}), **_moves(given.move, [name for name in arms if name != baseline])}
-    from headtohead.building.configuration import compose_checked
+    written = study.budget if study and not options.budget else None
+    budget = written or RequestedBudget(options.budget or "equal_parameters")
+    movable = {**(study.movable if study else {}), **_moves(options.move, [name for name in arms if name != baseline])}
+    from headtohead.config.compose.composition import compose_checked
 
-    config = compose_checked("match", [*wanted.overrides, *own], given.config_dir)
-    from headtohead.studying.matching.budgets import budget_of
-    from headtohead.studying.matching.solver import match
+    config = compose_checked("match", [*budget.overrides, *own], options.config_dir)
+    from headtohead.studies.matching.budgets import budget_of
+    from headtohead.studies.matching.solver import match
 
-    return match(base, arms, baseline, budget_of(config), movable, config_dir=given.config_dir, tell=note)
+    return match(base, arms, baseline, budget_of(config), movable, config_dir=options.config_dir, report=note)
 
 
 def _shapes(study: Study) -> dict[str, tuple[str, ...]]:
-    """Its arms, as they are before anything is trained: what they start from does not change what they cost."""
-    from headtohead.studying.foundations import without_foundation
+    """Return its arms, as they are before anything is trained: what they start from does not change what they cost."""
+    from headtohead.studies.definition.foundations import without_foundation
 
     return {arm: without_foundation(overrides) for arm, overrides in study.arms.items()}
 
 
-def _study(given: argparse.Namespace) -> Study | None:
+def _study(options: argparse.Namespace) -> Study | None:
     """Named first, before any override."""
-    first = given.overrides[0] if given.overrides else ""
+    first = options.overrides[0] if options.overrides else ""
     if not first or "=" in first:
-        if not given.arm:
+        if not options.arm:
             raise ConfigurationError(
                 'there is nothing to match: name a study, or give arms, --arm a= --arm b="model/mixer=mamba2"'
             )
         return None
-    if given.arm:
+    if options.arm:
         raise ConfigurationError(f"study {first} has its arms, and --arm gives others: leave out one of them")
-    from headtohead.studying.planning import Planner
-    from headtohead.studying.reading import read_study
+    from headtohead.studies.definition.read_study_file import read_study
+    from headtohead.studies.planning.study_plan import StudyPlanner
 
-    study = read_study(first, given.overrides[1:], given.config_dir)
-    return study if study.ablation is None else Planner(study, given.config_dir).study
+    study = read_study(first, options.overrides[1:], options.config_dir)
+    return study if study.ablation is None else StudyPlanner(study, options.config_dir).study
 
 
 def _arm(text: str) -> tuple[str, tuple[str, ...]]:
@@ -118,7 +118,7 @@ def _arm(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _moves(texts: Sequence[str], arms: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Of all arms but the baseline, then of those that are named."""
+    """Return the moves: those for all arms but the baseline, then those of named arms."""
     moves: dict[str, tuple[str, ...]] = {}
     for text in sorted(texts, key=lambda text: "=" in text):
         name, _, listed = text.rpartition("=")
@@ -126,7 +126,7 @@ def _moves(texts: Sequence[str], arms: Sequence[str]) -> dict[str, tuple[str, ..
     return moves
 
 
-def _apart(overrides: Sequence[str]) -> tuple[list[str], list[str]]:
+def _split_overrides(overrides: Sequence[str]) -> tuple[list[str], list[str]]:
     """Those of the runs, and those of the budget."""
     own = [override for override in overrides if key_of(override).partition(".")[0] == "budget"]
     return [override for override in overrides if override not in own], own

@@ -8,94 +8,97 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headtohead.building.combining import combinations
-from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import configuration_text
+from headtohead.cli.options import configuration_text
 from headtohead.cli.terminal import error_line, note, out, show_table
-from headtohead.cli.working import INTERRUPTED, progress, take_launcher, worker_commands
+from headtohead.cli.worker_options import INTERRUPTED, progress, take_launcher, worker_commands
+from headtohead.config.compose.overrides import override_combinations
+from headtohead.config.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from headtohead.studying.launcher import Ended, Launcher
-    from headtohead.studying.multirun import Multirun
-    from headtohead.tracking.record import RunRecord
+    from headtohead.execution.launchers.launcher import EndedCommand, Launcher
+    from headtohead.execution.multirun import Multirun
+    from headtohead.records.record import RunRecord
 
 
-def run_all(given: argparse.Namespace) -> int:
+def run_all(options: argparse.Namespace) -> int:
     """Exit code 1 where some combination made no run that finished."""
-    from headtohead.studying.multirun import planned
+    from headtohead.execution.multirun import planned_jobs
 
-    launcher = take_launcher(given)
-    points = combinations(given.overrides, given.config_dir)
-    if len(points) > 1 and not given.multirun:
+    launcher = take_launcher(options)
+    points = override_combinations(options.overrides, options.config_dir)
+    if len(points) > 1 and not options.multirun:
         raise ConfigurationError(f"these overrides make {len(points)} runs: give --multirun too")
-    multirun = planned(points, lambda point: _composed(given, point))
-    if given.worker:
-        return _work(given, multirun)
-    if given.cfg:
-        out("---\n".join(configuration_text(given, dict(job.config)) + "\n" for job in multirun.jobs).rstrip())
-        return 1 if _tell_refused(multirun) else 0
-    return _conducted(given, multirun, launcher)
+    multirun = planned_jobs(points, lambda point: _composed(options, point))
+    if options.worker:
+        return _work(options, multirun)
+    if options.cfg:
+        out("---\n".join(configuration_text(options, dict(job.config)) + "\n" for job in multirun.jobs).rstrip())
+        return 1 if _say_refused(multirun) else 0
+    return _conducted(options, multirun, launcher)
 
 
-def _composed(given: argparse.Namespace, overrides: Sequence[str]) -> Mapping[str, Any]:
-    if given.from_run:
-        from headtohead.building.rerunning import rerun
+def _composed(options: argparse.Namespace, overrides: Sequence[str]) -> Mapping[str, Any]:
+    if options.from_run:
+        from headtohead.config.origins.from_run import rerun
 
-        return rerun(given.from_run, overrides, given.config_dir)
-    from headtohead.building.configuration import compose_checked
+        return rerun(options.from_run, overrides, options.config_dir)
+    from headtohead.config.compose.composition import compose_checked
 
-    return compose_checked("train", overrides, given.config_dir)
+    return compose_checked("train", overrides, options.config_dir)
 
 
-def _work(given: argparse.Namespace, multirun: Multirun) -> int:
-    from headtohead.studying.worker import Worker, import_all
+def _work(options: argparse.Namespace, multirun: Multirun) -> int:
+    from headtohead.execution.worker import Worker, import_all
 
     import_all()
-    ended = Worker(multirun, multirun.jobs, threads=given.threads, parent=given.parent).work()
+    ended = Worker(multirun, multirun.jobs, threads=options.threads, parent=options.parent).work()
     return 0 if ended else INTERRUPTED
 
 
-def _conducted(given: argparse.Namespace, multirun: Multirun, launcher: Launcher) -> int:
-    from headtohead.studying.conducting import Watch, conduct, forget_failed
+def _conducted(options: argparse.Namespace, multirun: Multirun, launcher: Launcher) -> int:
+    from headtohead.execution.monitor import Monitor, forget_failed, run_to_the_end
+    from headtohead.execution.run_spec import most_devices
 
     multirun.folder.mkdir(parents=True, exist_ok=True)
-    if given.retry:
+    if options.retry:
         forget_failed(multirun, multirun.jobs)
-    watch = Watch(multirun, multirun.jobs)
-    missing = sum(not standing.is_done for standing in watch.look())
+    watch = Monitor(multirun, multirun.jobs)
+    missing = sum(not standing.is_done for standing in watch.update())
     runs = "1 run" if len(multirun.jobs) == 1 else f"{len(multirun.jobs)} runs"
     note(f"{runs}, {missing} of them to do; logs in {os.path.relpath(multirun.folder / 'logs')}")
-    _tell_refused(multirun)
-    commands = worker_commands(given, launcher, _command(given), multirun.folder, missing)
+    _say_refused(multirun)
+    commands = worker_commands(
+        options, launcher, _command(options), multirun, devices=most_devices(multirun.jobs), most=missing
+    )
     try:
-        with progress(len) as tell:
-            ended = conduct(watch, launcher, commands, tell)
+        with progress(len) as show_progress:
+            ended = run_to_the_end(watch, launcher, commands, show_progress)
     except KeyboardInterrupt:
         note("interrupted; the same command goes on where it was")
         return INTERRUPTED
-    return _told(multirun, ended)
+    return _summary(multirun, ended)
 
 
-def _command(given: argparse.Namespace) -> tuple[str, ...]:
-    again = ("--from-run", given.from_run) if given.from_run else ()
-    return ("train", "--multirun", *given.overrides, *again)
+def _command(options: argparse.Namespace) -> tuple[str, ...]:
+    again = ("--from-run", options.from_run) if options.from_run else ()
+    return ("train", "--multirun", *options.overrides, *again)
 
 
-def _told(multirun: Multirun, ended: Sequence[Ended]) -> int:
+def _summary(multirun: Multirun, ended: Sequence[EndedCommand]) -> int:
     """The table of all runs, then everything that went wrong."""
-    from headtohead.comparing.table import as_table, lines_of
-    from headtohead.studying.running import record_of
+    from headtohead.comparison.tables.run_table import as_table, lines_of
+    from headtohead.execution.single_run import record_of
 
     records = {job: record_of(multirun.run_folder(job)) for job in multirun.jobs}
-    if begun := [record for record in records.values() if record is not None]:
-        show_table(as_table(lines_of(begun)))
+    if started := [record for record in records.values() if record is not None]:
+        show_table(as_table(lines_of(started)))
     for worker in ended:
         if worker.code:
             error_line(f"a worker ended with code {worker.code} ({worker.command.log}): {worker.last_words}")
     failed = {job: record for job, record in records.items() if record is None or record.status != "finished"}
     for job, record in failed.items():
         error_line(f"{job.name} {_trouble(record)}: h2h train {shlex.join(job.overrides)}")
-    refused = _tell_refused(multirun)
+    refused = _say_refused(multirun)
     total = len(multirun.jobs) + len(multirun.refused)
     note(f"{len(records) - len(failed)} of {total} finished" + (", --retry begins failed ones anew" if failed else ""))
     return 1 if failed or refused else 0
@@ -108,7 +111,7 @@ def _trouble(record: RunRecord | None) -> str:
     return f"{record.status.replace('_', ' ')} ({record.reason}{where})"
 
 
-def _tell_refused(multirun: Multirun) -> bool:
+def _say_refused(multirun: Multirun) -> bool:
     for overrides, reason in multirun.refused.items():
         error_line(f"no run of {overrides}: {reason}")
     return bool(multirun.refused)

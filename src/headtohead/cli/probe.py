@@ -11,16 +11,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import add_trust, composed, parse, parser
+from headtohead.cli.options import add_trust, composed, parse, parser
 from headtohead.cli.terminal import note, out, show_table
+from headtohead.config.errors import ConfigurationError
+from headtohead.config.run_config import RunConfig
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from headtohead.data.contracts import SplitName
-    from headtohead.examining.finished import FinishedRun
-    from headtohead.examining.probe.subject import Subject
+    from headtohead.data.data_source import SplitName
+    from headtohead.finished_runs.finished_run import FinishedRun
+    from headtohead.finished_runs.probe.probe_input import ProbeInput
 
 _EXAMPLES = """\
 examples:
@@ -68,36 +69,36 @@ def run(arguments: Sequence[str]) -> int:
     taken.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
     taken.add_argument("--json", action="store_true", help="figures and files as JSON")
     taken.set_defaults(multirun=False)
-    given = parse(taken, arguments)
-    given.rows = None if given.rows is None else _rows(given.rows)
-    _check(given)
-    if given.data:
-        return _data(given)
-    return _positions(given) if given.positions else _attention(given)
+    options = parse(taken, arguments)
+    options.rows = None if options.rows is None else _rows(options.rows)
+    _check(options)
+    if options.data:
+        return _data(options)
+    return _positions(options) if options.positions else _attention(options)
 
 
-def _check(given: argparse.Namespace) -> None:
+def _check(options: argparse.Namespace) -> None:
     """Refuses what cannot go together before anything is loaded."""
-    runs = [name for name in given.given if "=" not in name]
-    overrides = [name for name in given.given if "=" in name]
+    runs = [name for name in options.given if "=" not in name]
+    overrides = [name for name in options.given if "=" in name]
     if len(runs) > 1:
         raise ConfigurationError(f"h2h probe looks into one run, and {' and '.join(runs)} are given")
     if runs and overrides:
         raise ConfigurationError(
             f"{runs[0]} keeps its own configuration: leave {overrides[0]} out, or leave the run out"
         )
-    given.run, given.overrides = (runs[0] if runs else None), overrides
-    if given.run is None and not (given.data or given.positions):
+    options.run, options.overrides = (runs[0] if runs else None), overrides
+    if options.run is None and not (options.data or options.positions):
         raise ConfigurationError("h2h probe needs a run's folder, outputs/GROUP/ID (with --data or --positions, none)")
     for name in ("text", "image"):
-        if getattr(given, name) is not None and (given.data or given.positions):
-            shown = "--data" if given.data else "--positions"
-            raise ConfigurationError(f"--{name} is for attention maps, and {shown} shows none: leave one of them out")
-    sources = [name for name in ("text", "image", "rows") if getattr(given, name) is not None]
+        if getattr(options, name) is not None and (options.data or options.positions):
+            mode = "--data" if options.data else "--positions"
+            raise ConfigurationError(f"--{name} is for attention maps, and {mode} shows none: leave one of them out")
+    sources = [name for name in ("text", "image", "rows") if getattr(options, name) is not None]
     if len(sources) > 1:
         raise ConfigurationError(f"give one of --{' and --'.join(sources)}, not both")
     for name in ("second", "target"):
-        if getattr(given, name) is not None and given.text is None:
+        if getattr(options, name) is not None and options.text is None:
             raise ConfigurationError(f"--{name} goes with --text, and there is none")
 
 
@@ -108,126 +109,130 @@ def _rows(text: str) -> list[int]:
         raise ConfigurationError(f"--rows {text}: give row numbers, for example 0,1,2") from None
 
 
-def _attention(given: argparse.Namespace) -> int:
-    from headtohead.examining.probe.attention import attend
-    from headtohead.examining.probe.attention_view import as_data, show
-    from headtohead.examining.probe.files import write_attention
+def _attention(options: argparse.Namespace) -> int:
+    from headtohead.finished_runs.probe.attention_probe import attend, attention_data, show_attention
+    from headtohead.finished_runs.probe.probe_files import write_attention
 
-    opened = _opened(given)
-    subject = _subject(given, opened)
+    opened = _opened(options)
+    subject = _subject(options, opened)
     for remark in subject.remarks:
         note(remark)
-    attention = attend(opened, subject, fields="always" if given.fields else "where_needed")
-    folder = _folder(given)
+    attention = attend(opened, subject, fields="always" if options.fields else "where_needed")
+    folder = _folder(options)
     with _progress(len(list(attention.files()))) as done:
         files = write_attention(opened, attention, folder, done=done)
-    if given.json:
-        told = {"run": opened.record.id, **as_data(attention), "files": [str(file) for file in files]}
-        out(json.dumps(told, indent=2))
+    if options.json:
+        data = {"run": opened.record.id, **attention_data(attention), "files": [str(file) for file in files]}
+        out(json.dumps(data, indent=2))
         return 0
-    show_table(show(attention))
-    _tell(files)
+    show_table(show_attention(attention))
+    _say_files(files)
     return 0
 
 
-def _data(given: argparse.Namespace) -> int:
-    from headtohead.building.build import build_augmentation, build_data, build_task
-    from headtohead.examining.probe.files import write_data
-    from headtohead.examining.probe.seeing import see
-    from headtohead.examining.probe.seeing_page import as_data, show
+def _data(options: argparse.Namespace) -> int:
+    from headtohead.config.build import build_augmentation, build_task
+    from headtohead.config.origins.from_weights import build_data
+    from headtohead.finished_runs.probe.data_page import data_as_dict, show_data
+    from headtohead.finished_runs.probe.data_seen import see
+    from headtohead.finished_runs.probe.probe_files import write_data
 
-    if given.run is not None:
-        opened = _opened(given)
+    if options.run is not None:
+        opened = _opened(options)
         data, task, config, name = opened.data, opened.task, opened.config, opened.record.id
     else:
-        config, name = _composed(given), None
+        config, name = _composed(options), None
         data = build_data(config)
         task = build_task(config, data.spec())
     augmentation = build_augmentation(config, data)
-    split: SplitName = given.split or "train"
+    split: SplitName = options.split or "train"
     seen = see(
         data,
         task,
-        config["seed"],
+        RunConfig(config).seed,
         split=split,
-        rows=given.rows,
+        rows=options.rows,
         augmentation=augmentation,
-        train_rows=config["trainer"].get("train_rows"),
+        train_rows=RunConfig(config).train_rows,
     )
-    files = write_data(seen, config, _below(given) / "data", name=name)
-    if given.json:
-        out(json.dumps({**as_data(seen), "files": [str(file) for file in files]}, indent=2))
+    files = write_data(seen, config, _below(options) / "data", name=name)
+    if options.json:
+        out(json.dumps({**data_as_dict(seen), "files": [str(file) for file in files]}, indent=2))
         return 0
-    show_table(show(seen))
-    _tell(files)
+    show_table(show_data(seen))
+    _say_files(files)
     return 0
 
 
-def _positions(given: argparse.Namespace) -> int:
-    from headtohead.examining.probe.files import write_positions
-    from headtohead.examining.probe.placing import fresh_model, placings
-    from headtohead.examining.probe.placing_page import as_data, show
+def _positions(options: argparse.Namespace) -> int:
+    from headtohead.finished_runs.probe.position_encodings import fresh_model, position_encodings
+    from headtohead.finished_runs.probe.positions_page import positions_data, show_positions
+    from headtohead.finished_runs.probe.probe_files import write_positions
 
-    if given.run is not None:
-        opened = _opened(given)
+    if options.run is not None:
+        opened = _opened(options)
         model: nn.Module = opened.model
         config, name = opened.config, opened.record.id
     else:
-        config, name = _composed(given), None
+        config, name = _composed(options), None
         model = fresh_model(config)
-    found = placings(model, config["model"].get("max_length"))
-    files = write_positions(found, config, _below(given) / "positions", name=name)
-    if given.json:
-        out(json.dumps({"positions": as_data(found), "files": [str(file) for file in files]}, indent=2))
+    result = position_encodings(model, config["model"].get("max_length"))
+    files = write_positions(result, config, _below(options) / "positions", name=name)
+    if options.json:
+        out(json.dumps({"positions": positions_data(result), "files": [str(file) for file in files]}, indent=2))
         return 0
-    show_table(show(found))
-    _tell(files)
+    show_table(show_positions(result))
+    _say_files(files)
     return 0
 
 
-def _subject(given: argparse.Namespace, opened: FinishedRun) -> Subject:
-    from headtohead.examining.probe.subject import of_image, of_rows, of_text
+def _subject(options: argparse.Namespace, opened: FinishedRun) -> ProbeInput:
+    from headtohead.finished_runs.probe.probe_input import of_image, of_rows, of_text
 
-    if given.text is not None:
-        return of_text(opened, given.text, given.second, given.target)
-    if given.image is not None:
-        return of_image(opened, Path(given.image))
-    split: SplitName = given.split or "test"
-    given.rows = given.rows or range(min(_FIRST_ROWS, len(opened.data.split(split))))
-    return of_rows(opened, split, given.rows)
+    if options.text is not None:
+        return of_text(opened, options.text, options.second, options.target)
+    if options.image is not None:
+        return of_image(opened, Path(options.image))
+    split: SplitName = options.split or "test"
+    options.rows = options.rows or range(min(_FIRST_ROWS, len(opened.data.split(split))))
+    return of_rows(opened, split, options.rows)
 
 
-def _folder(given: argparse.Namespace) -> Path:
+def _folder(options: argparse.Namespace) -> Path:
     """Named after what is looked at."""
-    from headtohead.examining.probe.files import folder_for
+    from headtohead.finished_runs.probe.probe_files import folder_for
 
-    below = _below(given)
-    if given.text is not None:
-        return folder_for([text for text in (given.text, given.second, given.target) if text is not None], below)
-    if given.image is not None:
-        return folder_for([Path(given.image).name], below)
-    return below / "-".join([given.split or "test", *map(str, given.rows)])
-
-
-def _below(given: argparse.Namespace) -> Path:
-    """In the run's folder, or where its configuration would put runs."""
-    if given.out:
-        return Path(given.out)
-    return _opened(given).folder / "probe" if given.run is not None else Path(_composed(given)["output_dir"]) / "probe"
+    below = _below(options)
+    if options.text is not None:
+        return folder_for([text for text in (options.text, options.second, options.target) if text is not None], below)
+    if options.image is not None:
+        return folder_for([Path(options.image).name], below)
+    return below / "-".join([options.split or "test", *map(str, options.rows)])
 
 
-def _opened(given: argparse.Namespace) -> FinishedRun:
-    from headtohead.examining.finished import open_run
+def _below(options: argparse.Namespace) -> Path:
+    """Return the run's folder, or the one where its configuration would put runs."""
+    if options.out:
+        return Path(options.out)
+    return (
+        _opened(options).folder / "probe"
+        if options.run is not None
+        else Path(_composed(options)["output_dir"]) / "probe"
+    )
 
-    return open_run(given.run)
+
+def _opened(options: argparse.Namespace) -> FinishedRun:
+    from headtohead.finished_runs.finished_run import open_run
+
+    return open_run(options.run)
 
 
-def _composed(given: argparse.Namespace) -> dict[str, Any]:
-    return composed(given)
+def _composed(options: argparse.Namespace) -> dict[str, Any]:
+    return composed(options)
 
 
-def _tell(files: list[Path]) -> None:
-    """The page first: it is what one opens, and comes last."""
+def _say_files(files: list[Path]) -> None:
+    """Print the page first, which users open, although it was written last."""
     *others, page = (os.path.relpath(file) for file in files)
     note(f"page: {page}")
     if others:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from headtohead.cli.arguments import parse, parser
+from headtohead.cli.options import parse, parser
 from headtohead.cli.terminal import note, out
 
 _EPILOG = """\
@@ -23,8 +23,8 @@ def run(arguments: Sequence[str]) -> int:
     taken = parser("schema", "Print a JSON schema of the YAML files in conf/ and of your own.", _EPILOG)
     taken.set_defaults(multirun=False)
     parse(taken, arguments)
-    from headtohead.building.json_schema import json_schema
-    from headtohead.studying.fields import KINDS
+    from headtohead.config.schema.json_schema import json_schema
+    from headtohead.studies.definition.study_fields import KINDS
 
     out(json.dumps(json_schema(KINDS), indent=1, ensure_ascii=False))
     note("in the first line of a YAML file: # yaml-language-server: $schema=headtohead.schema.json")

@@ -10,15 +10,15 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import Parser, parse, parser
+from headtohead.cli.options import Parser, parse, parser
 from headtohead.cli.terminal import error_line, note, out, show_table
-from headtohead.cli.working import INTERRUPTED, add_workers, progress, take_launcher, worker_commands
+from headtohead.cli.worker_options import INTERRUPTED, add_workers, progress, take_launcher, worker_commands
+from headtohead.config.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from headtohead.studying.cells import Cell
-    from headtohead.studying.launcher import Launcher
-    from headtohead.studying.planning import Again, Plan
+    from headtohead.execution.launchers.launcher import Launcher
+    from headtohead.execution.run_spec import RunSpec
+    from headtohead.studies.planning.study_plan import Again, StudyPlan
 
 _EXAMPLES = """\
 examples:
@@ -45,31 +45,31 @@ exit code: 0 every run is done, 1 some run failed or is not done, or no verdict 
 
 
 def run(arguments: Sequence[str]) -> int:
-    given = parse(_parser(), arguments)
-    if "=" in given.name:
-        raise ConfigurationError(f"h2h study needs a study before {given.name}: h2h list study shows them")
-    from headtohead.studying.balancing import refuse_apart
-    from headtohead.studying.planning import Planner, shard_of
-    from headtohead.studying.reading import read_study
+    options = parse(_parser(), arguments)
+    if "=" in options.name:
+        raise ConfigurationError(f"h2h study needs a study before {options.name}: h2h list study shows them")
+    from headtohead.studies.definition.read_study_file import read_study
+    from headtohead.studies.planning.matched_arms import refuse_unmatched
+    from headtohead.studies.planning.study_plan import StudyPlanner, shard_of
 
-    launcher = take_launcher(given)
-    study = read_study(given.name, given.overrides, given.config_dir)
+    launcher = take_launcher(options)
+    study = read_study(options.name, options.overrides, options.config_dir)
     for sentence in study.departures:
         note(sentence)
-    planner = Planner(study, given.config_dir, threads=given.threads, tell=note)
-    if given.shard:
-        refuse_apart(planner.study, planner.written, planner.folder)
+    planner = StudyPlanner(study, options.config_dir, threads=options.threads, tell=note)
+    if options.shard:
+        refuse_unmatched(planner.study, planner.written, planner.folder)
 
-    def planned() -> tuple[Plan, Sequence[Cell]]:
+    def planned() -> tuple[StudyPlan, Sequence[RunSpec]]:
         plan = planner.plan()
-        return plan, shard_of(plan, *given.shard) if given.shard else plan.cells
+        return plan, shard_of(plan, *options.shard) if options.shard else plan.cells
 
-    if given.worker:
-        return _work(given, planned)
+    if options.worker:
+        return _work(options, planned)
     plan, _ = planned()
-    if not _planned(given, plan):
+    if not _planned(options, plan):
         return 0
-    return _conducted(given, planned, launcher)
+    return _conducted(options, planned, launcher)
 
 
 def _parser() -> Parser:
@@ -86,98 +86,104 @@ def _parser() -> Parser:
 
 
 def _shard(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d+)/(\d+)", text)
-    if not found or not 1 <= int(found[1]) <= int(found[2]):
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise argparse.ArgumentTypeError(f"{text} is refused: give I/N, for example 1/2 and 2/2")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
-def _work(given: argparse.Namespace, planned: Again) -> int:
-    from headtohead.studying.registering import register
-    from headtohead.studying.worker import Worker, import_all
+def _work(options: argparse.Namespace, planned: Again) -> int:
+    from headtohead.execution.worker import Worker, import_all
+    from headtohead.studies.planning.registration import register
 
-    plan, cells = planned()
+    plan, runs = planned()
     register(plan)
     import_all()
-    ended = Worker(plan, cells, threads=given.threads, parent=given.parent, again=planned).work()
+    ended = Worker(plan, runs, threads=options.threads, parent=options.parent, again=planned).work()
     return 0 if ended else INTERRUPTED
 
 
-def _planned(given: argparse.Namespace, plan: Plan) -> bool:
-    """Whether there is more to do than to show the plan."""
-    from headtohead.studying.estimating import estimate
-    from headtohead.studying.judging import family_asked
-    from headtohead.studying.view import show_plan
+def _planned(options: argparse.Namespace, plan: StudyPlan) -> bool:
+    """Show the plan on request, and return whether there is more to do."""
+    from headtohead.studies.planning.cost_estimate import estimate
+    from headtohead.studies.results.study_tables import show_plan
+    from headtohead.studies.results.verdicts import requested_family
 
-    estimated = estimate(plan, threads=given.threads)
-    if given.plan and given.json:
+    estimated = estimate(plan, threads=options.threads)
+    if options.plan and options.json:
         matching = None if plan.matching is None else plan.matching.to_dict()
-        family = family_asked(plan.study).to_dict()
-        asked = {"matching": matching, "left_out": dict(plan.left_out), "family": family}
-        out(json.dumps({"study": plan.study.name, **estimated.to_dict(), **asked}, indent=2))
-    elif given.plan or (estimated.missing and not given.json):
-        show_table(show_plan(plan, estimated, given.workers))
-    return not given.plan
+        family = requested_family(plan.study).to_dict()
+        plan_data = {"matching": matching, "left_out": dict(plan.left_out), "family": family}
+        out(json.dumps({"study": plan.study.name, **estimated.to_dict(), **plan_data}, indent=2))
+    elif options.plan or (estimated.missing and not options.json):
+        show_table(show_plan(plan, estimated, options.workers))
+    return not options.plan
 
 
-def _conducted(given: argparse.Namespace, planned: Again, launcher: Launcher) -> int:
-    from headtohead.studying.conducting import Watch, conduct, prepare
+def _conducted(options: argparse.Namespace, planned: Again, launcher: Launcher) -> int:
+    from headtohead.execution.monitor import Monitor, run_to_the_end
+    from headtohead.execution.run_spec import most_devices
+    from headtohead.studies.planning.registration import prepare
 
     plan, _ = planned()
-    prepare(plan, retry=given.retry)
-    watch = Watch(*planned(), again=planned)
-    missing = sum(not standing.is_done for standing in watch.look())
+    prepare(plan, retry=options.retry)
+    watch = Monitor(*planned(), again=planned)
+    missing = sum(not standing.is_done for standing in watch.update())
     most = None if plan.is_open else missing
-    commands = worker_commands(given, launcher, _command(given), plan.folder, most)
+    commands = worker_commands(options, launcher, _command(options), plan, devices=most_devices(plan.cells), most=most)
     try:
-        with progress(lambda found: len(found) if given.shard else plan.num_runs) as tell:
-            ended = conduct(watch, launcher, commands, tell)
+        with progress(lambda result: len(result) if options.shard else plan.num_runs) as show_progress:
+            ended = run_to_the_end(watch, launcher, commands, show_progress)
     except KeyboardInterrupt:
         note(f"interrupted; h2h study {plan.study.name} goes on where it was")
         return INTERRUPTED
     for worker in ended:
         if worker.code:
             error_line(f"a worker ended with code {worker.code} ({worker.command.log}): {worker.last_words}")
-    return _told(given, *planned())
+    return _report(options, *planned())
 
 
-def _command(given: argparse.Namespace) -> tuple[str, ...]:
-    shard = ("--shard", "/".join(map(str, given.shard))) if given.shard else ()
-    return ("study", given.name, *given.overrides, *shard)
+def _command(options: argparse.Namespace) -> tuple[str, ...]:
+    shard = ("--shard", "/".join(map(str, options.shard))) if options.shard else ()
+    return ("study", options.name, *options.overrides, *shard)
 
 
-def _told(given: argparse.Namespace, plan: Plan, cells: Sequence[Cell]) -> int:
-    from headtohead.comparing.report import FILE, write_report
-    from headtohead.studying.analysed_view import show_analysed
-    from headtohead.studying.finding import findings_from, told_of
-    from headtohead.studying.on_wandb import make_pages, wants_page
-    from headtohead.studying.reporting import report_of, write
-    from headtohead.studying.tuning.view import show_tuning
-    from headtohead.studying.view import show_report
+def _report(options: argparse.Namespace, plan: StudyPlan, runs: Sequence[RunSpec]) -> int:
+    from headtohead.comparison.report import FILE, write_report
+    from headtohead.studies.results.analyses_tables import show_analysed, show_tuning
+    from headtohead.studies.results.report_content import report_data, results_from_study
+    from headtohead.studies.results.study_report import report_of, write
+    from headtohead.studies.results.study_tables import show_report
+    from headtohead.studies.results.wandb_pages import make_pages, wants_page
 
     report = report_of(plan)
-    where = ("--config-dir", given.config_dir) if given.config_dir else ()
-    command = shlex.join(("h2h", "study", given.name, *given.overrides, *where))
-    findings = findings_from(plan, report, command=command, config_dir=given.config_dir)
-    told = told_of(report, findings)
-    files = [write(told, plan.folder), plan.folder / FILE]
-    write_report(findings, files[1])
-    if given.json:
-        out(json.dumps(told, indent=2))
-    elif not given.shard or report.complete:
+    where = ("--config-dir", options.config_dir) if options.config_dir else ()
+    command = shlex.join(("h2h", "study", options.name, *options.overrides, *where))
+    results = results_from_study(plan, report, command=command, config_dir=options.config_dir)
+    data = report_data(report, results)
+    files = [write(data, plan.folder), plan.folder / FILE]
+    write_report(results, files[1])
+    if options.json:
+        out(json.dumps(data, indent=2))
+    elif not options.shard or report.complete:
         show_table(show_report(report))
-        if findings.tuning is not None:
-            show_table(show_tuning(findings.tuning))
-        for shown in show_analysed(findings):
-            show_table(shown)
-    ours = {cell.id for cell in cells}
+        if results.tuning is not None:
+            show_table(show_tuning(results.tuning))
+        for table in show_analysed(results):
+            show_table(table)
+    ours = {run.id for run in runs}
     troubled = [run for run in (*report.undone, *report.failures) if run.id in ours and run.status != "diverged"]
-    if given.shard and not report.complete:
-        note(f"shard {given.shard[0]} of {given.shard[1]}: {len(cells) - len(troubled)} of {len(cells)} runs done")
-        note(f"put the folders {os.path.relpath(plan.folder)} together; h2h study {plan.study.name} reports then")
+    if options.shard and not report.complete:
+        note(f"shard {options.shard[0]} of {options.shard[1]}: {len(runs) - len(troubled)} of {len(runs)} runs done")
+        then = (
+            "every shard goes on by the same command then"
+            if plan.stops
+            else f"h2h study {plan.study.name} reports then"
+        )
+        note(f"put the folders {os.path.relpath(plan.folder)} together; {then}")
     for file in files:
         note(os.path.relpath(file))
     if wants_page(plan):
-        for line in make_pages(plan, told):
+        for line in make_pages(plan, data):
             note(line)
-    return 1 if troubled or report.withheld or (plan.is_open and not given.shard) else 0
+    return 1 if troubled or report.withheld or (plan.is_open and not options.shard) else 0

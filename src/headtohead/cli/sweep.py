@@ -8,15 +8,15 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import Parser, parse, parser, within
+from headtohead.cli.options import Parser, parse, parser, within
 from headtohead.cli.terminal import error_line, note, show_table
-from headtohead.cli.working import INTERRUPTED, add_workers, progress, take_launcher, worker_commands
+from headtohead.cli.worker_options import INTERRUPTED, add_workers, progress, take_launcher, worker_commands
+from headtohead.config.errors import ConfigurationError
 from headtohead.ranges import Count
 
 if TYPE_CHECKING:
-    from headtohead.studying.launcher import Launcher
-    from headtohead.studying.sweeping.planning import Sweeper, SweepPlan
+    from headtohead.execution.launchers.launcher import Launcher
+    from headtohead.sweeps.sweep_plan import Sweeper, SweepPlan
 
 _EXAMPLES = """\
 examples:
@@ -38,28 +38,30 @@ exit code: 0 every trial is done, 1 some trial failed, was skipped or is not don
 
 
 def run(arguments: Sequence[str]) -> int:
-    given = parse(_parser(), arguments)
-    if "=" in given.file:
-        raise ConfigurationError(f"h2h sweep needs a file before {given.file}: h2h sweep sweeps/learning_rate.yaml")
-    from headtohead.studying.sweeping.planning import Sweeper
-    from headtohead.studying.sweeping.reading import read_sweep
+    options = parse(_parser(), arguments)
+    if "=" in options.file:
+        raise ConfigurationError(f"h2h sweep needs a file before {options.file}: h2h sweep sweeps/learning_rate.yaml")
+    from headtohead.sweeps.read_sweep_file import read_sweep
+    from headtohead.sweeps.sweep_plan import Sweeper
 
-    launcher = take_launcher(given)
-    sweep = read_sweep(given.file, given.overrides, given.run_cap, searched_here=given.plan or not given.wandb)
-    given.config_dir = given.config_dir or sweep.config_dir
-    if given.wandb and not given.plan:
+    launcher = take_launcher(options)
+    sweep = read_sweep(
+        options.file, options.overrides, options.run_cap, searched_here=options.plan or not options.wandb
+    )
+    options.config_dir = options.config_dir or sweep.config_dir
+    if options.wandb and not options.plan:
         from headtohead.cli.sweep_agents import run_agents
 
-        return run_agents(given, sweep, launcher)
-    if given.join:
-        raise ConfigurationError(f"--join {given.join} is for a sweep of W&B's server: give --wandb too")
-    sweeper = Sweeper(sweep, given.config_dir)
-    if given.worker:
-        return _work(given, sweeper)
-    if given.plan:
+        return run_agents(options, sweep, launcher, _report)
+    if options.join:
+        raise ConfigurationError(f"--join {options.join} is for a sweep of W&B's server: give --wandb too")
+    sweeper = Sweeper(sweep, options.config_dir)
+    if options.worker:
+        return _work(options, sweeper)
+    if options.plan:
         _show_plan(sweeper.plan)
         return 0
-    return _conducted(given, sweeper, launcher)
+    return _conducted(options, sweeper, launcher)
 
 
 def _parser() -> Parser:
@@ -79,56 +81,69 @@ def _parser() -> Parser:
     return taken
 
 
-def _work(given: argparse.Namespace, sweeper: Sweeper) -> int:
-    from headtohead.studying.sweeping.judging import Judge
-    from headtohead.studying.worker import Worker, import_all
+def _work(options: argparse.Namespace, sweeper: Sweeper) -> int:
+    from headtohead.execution.worker import Worker, import_all
+    from headtohead.sweeps.sweep_plan import EarlyStopping
 
     plan = sweeper.plan
     plan.folder.mkdir(parents=True, exist_ok=True)
     import_all()
     worker = Worker(
-        plan, plan.cells, threads=given.threads, parent=given.parent, again=sweeper.again, stops=Judge(sweeper)
+        plan,
+        plan.cells,
+        threads=options.threads,
+        parent=options.parent,
+        again=sweeper.again,
+        stops=EarlyStopping(sweeper),
     )
     return 0 if worker.work() else INTERRUPTED
 
 
 def _show_plan(plan: SweepPlan) -> None:
-    from headtohead.studying.sweeping.view import show_plan, show_trials
+    from headtohead.sweeps.terminal_tables import show_plan, show_trials
 
     show_table(show_plan(plan))
     show_table(show_trials(plan))
 
 
-def _conducted(given: argparse.Namespace, sweeper: Sweeper, launcher: Launcher) -> int:
-    from headtohead.studying.conducting import Watch, conduct
-    from headtohead.studying.sweeping.page import write_page
-    from headtohead.studying.sweeping.view import summary
+def _conducted(options: argparse.Namespace, sweeper: Sweeper, launcher: Launcher) -> int:
+    from headtohead.execution.monitor import Monitor, run_to_the_end
+    from headtohead.execution.run_spec import most_devices
+    from headtohead.sweeps.html_page import write_page
+    from headtohead.sweeps.terminal_tables import summary
 
     plan = sweeper.plan
     for sentence in summary(plan):
         note(sentence)
-    watch = Watch(plan, plan.cells, again=sweeper.again)
-    missing = sum(not standing.is_done for standing in watch.look())
-    cap = ("--run-cap", str(given.run_cap)) if given.run_cap else ()
-    arguments = ("sweep", given.file, *given.overrides, *cap)
-    commands = worker_commands(given, launcher, arguments, plan.folder, None if plan.is_open else missing)
+    watch = Monitor(plan, plan.cells, again=sweeper.again)
+    missing = sum(not standing.is_done for standing in watch.update())
+    cap = ("--run-cap", str(options.run_cap)) if options.run_cap else ()
+    arguments = ("sweep", options.file, *options.overrides, *cap)
+    commands = worker_commands(
+        options,
+        launcher,
+        arguments,
+        plan,
+        devices=most_devices(plan.cells),
+        most=None if plan.is_open else missing,
+    )
     try:
-        with progress(lambda _: sweeper.plan.num_runs) as tell:
-            ended = conduct(watch, launcher, commands, tell)
+        with progress(lambda _: sweeper.plan.num_runs) as show_progress:
+            ended = run_to_the_end(watch, launcher, commands, show_progress)
     except KeyboardInterrupt:
-        note(f"interrupted; {_command(given)} goes on where it was")
+        note(f"interrupted; {_command(options)} goes on where it was")
         return INTERRUPTED
     for worker in ended:
         if worker.code:
             error_line(f"a worker ended with code {worker.code} ({worker.command.log}): {worker.last_words}")
     plan, _ = sweeper.again()
-    note(os.path.relpath(write_page(plan, _command(given))))
-    return told(plan)
+    note(os.path.relpath(write_page(plan, _command(options))))
+    return _report(plan)
 
 
-def told(plan: SweepPlan) -> int:
-    """The trials, what went wrong, and the best one; gives the exit code."""
-    from headtohead.studying.sweeping.view import ranked, show_trials
+def _report(plan: SweepPlan) -> int:
+    """Return the trials, what went wrong, and the best one; gives the exit code."""
+    from headtohead.sweeps.terminal_tables import ranked, show_trials
 
     show_table(show_trials(plan))
     rows = ranked(plan)
@@ -144,5 +159,5 @@ def told(plan: SweepPlan) -> int:
     return 1 if troubled or skipped or plan.is_open else 0
 
 
-def _command(given: argparse.Namespace) -> str:
-    return f"h2h sweep {shlex.join((given.file, *given.overrides))}"
+def _command(options: argparse.Namespace) -> str:
+    return f"h2h sweep {shlex.join((options.file, *options.overrides))}"

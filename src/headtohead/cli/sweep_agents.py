@@ -6,43 +6,46 @@ import argparse
 import os
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headtohead.building.errors import ConfigurationError
 from headtohead.cli.terminal import error_line, note
-from headtohead.cli.working import INTERRUPTED, progress
+from headtohead.cli.worker_options import INTERRUPTED, progress
+from headtohead.config.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from headtohead.studying.launcher import Launcher
-    from headtohead.studying.sweeping.sweep import Sweep
-    from headtohead.tracking.wandb_sweeps import RegisteredSweep
+    from headtohead.execution.launchers.launcher import Launcher
+    from headtohead.sweeps.sweep import Sweep
+    from headtohead.sweeps.sweep_plan import SweepPlan
+    from headtohead.wandb_client.registered_sweeps import RegisteredSweep
 
 
-def run_agents(given: argparse.Namespace, sweep: Sweep, launcher: Launcher) -> int:
-    from headtohead.cli.sweep import told
-    from headtohead.studying.conducting import conduct
-    from headtohead.studying.launcher import Command
-    from headtohead.studying.sweeping.agents import Agents
-    from headtohead.studying.sweeping.page import write_page
-    from headtohead.studying.sweeping.registering import first_run
-    from headtohead.tracking.wandb_sweeps import check_server
+def run_agents(
+    options: argparse.Namespace, sweep: Sweep, launcher: Launcher, report: Callable[[SweepPlan], int]
+) -> int:
+    """Return the exit code, which `notes` knows once it has shown the trials."""
+    from headtohead.execution.launchers.launcher import Command
+    from headtohead.execution.monitor import run_to_the_end
+    from headtohead.sweeps.agent_runs import AgentMonitor, first_run
+    from headtohead.sweeps.html_page import write_page
+    from headtohead.wandb_client.registered_sweeps import check_server
 
     check_server()
-    config = first_run(sweep, given.config_dir)
-    registered = _joined(given.join) if given.join else _registered(given, sweep, config["tracking"])
-    agents = Agents(sweep, registered, config)
+    config = first_run(sweep, options.config_dir)
+    registered = _joined(options.join) if options.join else _registered(options, sweep, config["tracking"])
+    agents = AgentMonitor(sweep, registered, config)
     agents.folder.mkdir(parents=True, exist_ok=True)
     note(f"sweep {registered.path}: {registered.url}")
     note(f"more agents, on any machine that is logged in: wandb agent {registered.path}")
     _prepare_environment(agents.folder)
-    logs = [agents.folder / "logs" / f"agent-{os.getpid()}-{number}.log" for number in range(given.workers)]
-    commands = [Command(registered.agent_command, log, given.threads) for log in logs]
+    logs = [agents.folder / "logs" / f"agent-{os.getpid()}-{number}.log" for number in range(options.workers)]
+    commands = [Command(registered.agent_command, log, options.threads) for log in logs]
     try:
-        with progress(lambda _: agents.num_runs) as tell:
-            ended = conduct(agents, launcher, commands, tell)
+        with progress(lambda _: agents.num_runs) as show_progress:
+            ended = run_to_the_end(agents, launcher, commands, show_progress)
     except KeyboardInterrupt:
-        note(f"interrupted; {_again(given, registered)} goes on with the sweep")
+        note(f"interrupted; {_again(options, registered)} goes on with the sweep")
         return INTERRUPTED
     for agent in ended:
         if agent.code:
@@ -54,23 +57,23 @@ def run_agents(given: argparse.Namespace, sweep: Sweep, launcher: Launcher) -> i
     if not plan.trials:
         error_line(f"no agent here has trained a run: see {registered.url} and {logs_folder}")
         return 1
-    note(os.path.relpath(write_page(plan, _again(given, registered))))
-    return max(told(plan), 1 if refused else 0)
+    note(os.path.relpath(write_page(plan, _again(options, registered))))
+    return max(report(plan), 1 if refused else 0)
 
 
-def _registered(given: argparse.Namespace, sweep: Sweep, tracking: dict[str, str | None]) -> RegisteredSweep:
-    from headtohead.studying.sweeping.registering import for_server
-    from headtohead.tracking.connection import TrackingSettings, entity_of, project_of
-    from headtohead.tracking.wandb_sweeps import register
+def _registered(options: argparse.Namespace, sweep: Sweep, tracking: dict[str, str | None]) -> RegisteredSweep:
+    from headtohead.sweeps.agent_runs import for_server
+    from headtohead.wandb_client.connection import TrackingSettings, entity_of, project_of
+    from headtohead.wandb_client.registered_sweeps import register
 
-    content = for_server(given.file, sweep, given.overrides, given.config_dir)
+    content = for_server(options.file, sweep, options.overrides, options.config_dir)
     typed = TrackingSettings(project=tracking["project"], entity=tracking["entity"])
     project, entity = content.get("project") or project_of(typed), content.get("entity") or entity_of(typed)
     return register(content, project=project, entity=entity)
 
 
 def _joined(path: str) -> RegisteredSweep:
-    from headtohead.tracking.wandb_sweeps import RegisteredSweep
+    from headtohead.wandb_client.registered_sweeps import RegisteredSweep
 
     parts = path.split("/")
     if len(parts) != 3 or not all(parts):
@@ -80,12 +83,12 @@ def _joined(path: str) -> RegisteredSweep:
 
 def _prepare_environment(folder: Path) -> None:
     """Agents find `h2h` where this one is and the same server, and leave their notes in the sweep's folder."""
-    from headtohead.tracking.connection import server_url
+    from headtohead.wandb_client.connection import server_url
 
     os.environ["WANDB_BASE_URL"] = server_url()
     os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
     os.environ["WANDB_DIR"] = str(folder)
 
 
-def _again(given: argparse.Namespace, registered: RegisteredSweep) -> str:
-    return f"h2h sweep {shlex.join((given.file, *given.overrides))} --wandb --join {registered.path}"
+def _again(options: argparse.Namespace, registered: RegisteredSweep) -> str:
+    return f"h2h sweep {shlex.join((options.file, *options.overrides))} --wandb --join {registered.path}"

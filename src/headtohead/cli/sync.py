@@ -6,14 +6,14 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from headtohead.cli.arguments import parse, parser, within
+from headtohead.cli.options import parse, parser, within
 from headtohead.cli.terminal import note, say
 from headtohead.errors import UsageError
 from headtohead.ranges import Seconds
-from headtohead.tracking.syncing import Pending, runs_with_files
-from headtohead.tracking.uploading import check_server, upload
-from headtohead.tracking.wandb_identity import original_of
-from headtohead.tracking.wandb_missing import pending
+from headtohead.wandb_client.missing_rows import pending
+from headtohead.wandb_client.pending_uploads import Pending, runs_with_files
+from headtohead.wandb_client.run_metadata import original_of
+from headtohead.wandb_client.upload import check_server, upload
 
 _EXAMPLES = """\
 examples:
@@ -23,7 +23,9 @@ examples:
   h2h sync --dry-run                          say what would be uploaded
 
 A run that was offline, or whose server failed before the last step had arrived, is uploaded from W&B's files in its
-folder, under its own id; what is there already is not sent twice. Ends with 1 where something could not be uploaded.
+folder, under its own id; what is there already is not sent twice. Rows, tables and pictures that these files lack,
+after a full disk say, are added from metrics.csv and the run's folder.
+Ends with 1 where something could not be uploaded.
 """
 
 
@@ -39,31 +41,29 @@ def run(arguments: Sequence[str]) -> int:
         help="the longest that one run may take; default 300",
     )
     taken.set_defaults(multirun=False)
-    given = parse(taken, arguments)
-    waiting, held = _found([Path(path) for path in given.paths or ["outputs"]])
-    if waiting and not given.dry_run:
+    options = parse(taken, arguments)
+    waiting, num_complete = _runs_to_upload([Path(path) for path in options.paths or ["outputs"]])
+    if waiting and not options.dry_run:
         check_server()
     failed = 0
     for what in waiting:
-        if given.dry_run:
-            say(f"would upload {_place(what)}")
+        if options.dry_run:
+            say(f"would upload {_path(what)}")
             continue
-        done = upload(what, timeout=given.timeout)
+        done = upload(what, timeout=options.timeout)
         failed += done.trouble is not None
-        say(
-            f"uploaded {_place(what)}: {done.url}" if done.trouble is None else f"failed {_place(what)}: {done.trouble}"
-        )
-    say(_summary(len(waiting), failed, held, dry=given.dry_run))
+        say(f"uploaded {_path(what)}: {done.url}" if done.trouble is None else f"failed {_path(what)}: {done.trouble}")
+    say(_summary(len(waiting), failed, num_complete, dry=options.dry_run))
     return 1 if failed else 0
 
 
-def _found(roots: Sequence[Path]) -> tuple[list[Pending], int]:
-    """What waits, and how many runs the server holds already; each run once."""
+def _runs_to_upload(roots: Sequence[Path]) -> tuple[list[Pending], int]:
+    """Return the runs to upload, each once, and how many runs the server has already."""
     waiting: dict[Path, Pending] = {}
-    held = 0
+    num_complete = 0
     for root in roots:
-        if not root.exists():
-            raise UsageError(f"{root} does not exist: name a folder that holds runs")
+        if not root.is_dir():
+            raise UsageError(f"{root} {'is no folder' if root.exists() else 'does not exist'}: name a folder of runs")
         for folder, files in runs_with_files(root):
             if folder.is_live():
                 note(f"left out {os.path.relpath(folder.path)}: it is still running")
@@ -71,19 +71,19 @@ def _found(roots: Sequence[Path]) -> tuple[list[Pending], int]:
             if original := original_of(folder.path, folder.read_record_as_written().wandb):
                 note(f"left out {os.path.relpath(folder.path)}: a copy of {os.path.relpath(original)}")
                 continue
-            found = pending(folder, files)
-            held += not found
-            waiting |= {what.file: what for what in found}
-    return list(waiting.values()), held
+            result = pending(folder, files)
+            num_complete += not result
+            waiting |= {what.file: what for what in result}
+    return list(waiting.values()), num_complete
 
 
-def _place(what: Pending) -> str:
+def _path(what: Pending) -> str:
     return os.path.relpath(what.run.path)
 
 
-def _summary(waiting: int, failed: int, held: int, *, dry: bool) -> str:
+def _summary(waiting: int, failed: int, num_complete: int, *, dry: bool) -> str:
     done = f"{_runs(waiting)} to upload" if dry else f"{_runs(waiting - failed)} uploaded"
-    return ", ".join([done, *([f"{failed} failed"] if failed else []), f"{held} there already"])
+    return ", ".join([done, *([f"{failed} failed"] if failed else []), f"{num_complete} there already"])
 
 
 def _runs(number: int) -> str:

@@ -1,4 +1,4 @@
-"""What the commands write: results to standard output, everything else to standard error."""
+"""Write the commands' output: results to standard output, everything else to standard error."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def width(stream: TextIO) -> int | None:
 
 
 def folded(text: str, stream: TextIO, indent: int = 0) -> str:
-    """The text in lines that fit; no word is broken, and no command that a reader may want to copy."""
+    """Return the text in lines that fit; no word is broken, and no command that a reader may want to copy."""
     room = width(stream)
     if room is None:
         return text
@@ -110,7 +110,7 @@ def folded(text: str, stream: TextIO, indent: int = 0) -> str:
 def _lines(line: str, room: int) -> list[str]:
     if len(line) <= room:
         return [line]
-    glued = _COMMAND.sub(lambda found: found.group().replace(" ", _GLUE), line)
+    glued = _COMMAND.sub(lambda result: result.group().replace(" ", _GLUE), line)
     first = line[: len(line) - len(line.lstrip())]
     lines = textwrap.wrap(glued, room, break_long_words=False, break_on_hyphens=False, subsequent_indent=first)
     return [each.replace(_GLUE, " ") for each in lines]
@@ -141,7 +141,7 @@ def _console(columns: int) -> Console:
 
 
 def _parts(table: Table, console: Console, options: ConsoleOptions) -> list[Table]:
-    """The table, or tables of some of its columns each, all beginning with the first."""
+    """Return the table, or tables of some of its columns each, all beginning with the first."""
     from rich.measure import Measurement
 
     wide = options.update(max_width=10_000)
@@ -162,12 +162,12 @@ def _parts(table: Table, console: Console, options: ConsoleOptions) -> list[Tabl
         if len(parts[-1]) > 1 and not fits([*parts[-1], column]):
             parts.append([0])
         parts[-1].append(column)
-    shown = [_with_columns(table, columns) for columns in parts]
-    for part in shown[1:]:
+    tables = [_with_columns(table, columns) for columns in parts]
+    for part in tables[1:]:
         part.title = None
-    for part in shown[:-1]:
+    for part in tables[:-1]:
         part.caption = None
-    return shown
+    return tables
 
 
 def _with_columns(table: Table, columns: list[int]) -> Table:

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from headtohead.building.errors import ConfigurationError
-from headtohead.cli.arguments import add_configuration, composed, configuration_text, parse, parser
+from headtohead.cli.options import add_configuration, composed, configuration_text, parse, parser
 from headtohead.cli.terminal import out
-from headtohead.cli.working import add_processes, names_launcher
-from headtohead.studying.sweeping.handed import as_written, name_by_wandb
-from headtohead.tracking.agent import handed_over, sweep_id
+from headtohead.cli.worker_options import add_processes, names_launcher
+from headtohead.config.errors import ConfigurationError
+from headtohead.config.run_config import RunConfig
+from headtohead.sweeps.agent_overrides import as_written, name_by_wandb
+from headtohead.wandb_client.agent import sweep_id, sweep_values
 
 _EXAMPLES = """\
 examples:
@@ -56,41 +57,41 @@ def run(arguments: Sequence[str]) -> int:
     )
     taken.add_argument("--resumable", action="store_true", help="the same command again goes on with the same run")
     taken.add_argument("--retry", action="store_true", help="with -m: begin anew what failed or ran out of memory")
-    given = parse(taken, arguments, several=True)
+    options = parse(taken, arguments, several=True)
     if sweep := sweep_id():
-        given.overrides = as_written(given.overrides, handed_over(), sweep)
-    if given.multirun or names_launcher(given.overrides):
+        options.overrides = as_written(options.overrides, sweep_values(), sweep)
+    if options.multirun or names_launcher(options.overrides):
         from headtohead.cli.multirun import run_all
 
-        return run_all(given)
-    if given.workers > 1 or given.threads or given.worker or given.retry:
+        return run_all(options)
+    if options.workers > 1 or options.threads or options.worker or options.retry:
         raise ConfigurationError("--workers, --threads, --worker and --retry are for many runs: give --multirun too")
-    given.overrides = [*given.overrides, *name_by_wandb(given.overrides)]
-    config = _again(given) if given.from_run else composed(given)
-    if given.resumable and config["resume_from"]:
+    options.overrides = [*options.overrides, *name_by_wandb(options.overrides)]
+    config = _again(options) if options.from_run else composed(options)
+    if options.resumable and RunConfig(config).resume_from:
         raise ConfigurationError("--resumable finds by itself what it goes on with: take out resume_from")
-    if given.take_over and not (given.resumable or config["resume_from"]):
+    if options.take_over and not (options.resumable or RunConfig(config).resume_from):
         raise ConfigurationError("--take-over is for a run that is gone on with: give resume_from=RUN, or --resumable")
-    if given.cfg:
-        out(configuration_text(given, config))
+    if options.cfg:
+        out(configuration_text(options, config))
         return 0
     from headtohead import api
-    from headtohead.cli.result import train_and_tell
-    from headtohead.studying.resumable import train_resumable
+    from headtohead.cli.run_summary import train_and_summarise
+    from headtohead.execution.single_run import train_resumable
 
-    train = train_resumable if given.resumable else api.train
-    return train_and_tell(config, partial(train, take_over=given.take_over))
+    train = train_resumable if options.resumable else api.train
+    return train_and_summarise(config, partial(train, take_over=options.take_over))
 
 
-def _again(given: Namespace) -> dict[str, Any]:
-    from headtohead.building.rerunning import rerun
+def _again(options: Namespace) -> dict[str, Any]:
+    from headtohead.config.origins.from_run import rerun
 
-    return rerun(given.from_run, given.overrides, given.config_dir)
+    return rerun(options.from_run, options.overrides, options.config_dir)
 
 
 def _groups_and_fields() -> str:
-    """What can be set: groups with their choices, and the run's own fields with their comments."""
-    from headtohead.building.choices import choice_names, config_folder, groups
+    """List what can be set: groups with their choices, and the run's own fields with their comments."""
+    from headtohead.config.compose.choices import choice_names, config_folder, groups
 
     lines = ["groups (group=choice; h2h list GROUP explains each):"]
     lines += [f"  {group:<22}{', '.join(choice_names(group))}" for group in groups()]

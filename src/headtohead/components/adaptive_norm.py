@@ -11,7 +11,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from headtohead.components.contracts import Context, CostQuery, Costs, Norm, State
+from headtohead.components.block_parts import Norm
+from headtohead.components.component import Context, CostQuery, Costs, State
+from headtohead.components.precision import at_least_float32
 from headtohead.ranges import Positive, Width
 
 
@@ -41,7 +43,7 @@ class AdaptiveNorm(Norm):
         nn.init.normal_(self.reader, std=d_model**-0.5)
 
     def reset_parameters(self) -> None:
-        """The reader is drawn as all matrices are."""
+        """Reset gains and biases; the initialisation draws the reader as any other matrix."""
         nn.init.ones_(self.weight)
         for parameter in (self.bias, self.reader_bias, self.modulation):
             nn.init.zeros_(parameter)
@@ -54,7 +56,7 @@ class AdaptiveNorm(Norm):
         return self._modulated(normed, pooled(summary, context))
 
     def initial_state(self, batch_size: int, *, device: torch.device, dtype: torch.dtype) -> SummaryState:
-        exact = torch.promote_types(dtype, torch.float32)
+        exact = at_least_float32(dtype)
         return SummaryState(
             total=torch.zeros(batch_size, self.summary_width, device=device, dtype=exact),
             count=torch.zeros(batch_size, 1, device=device, dtype=torch.long),
@@ -72,18 +74,19 @@ class AdaptiveNorm(Norm):
         return self._modulated(normed, totals / counts.clamp(min=1)), after
 
     def _read(self, x: Float[Tensor, "B L D"]) -> tuple[Float[Tensor, "B L D"], Float[Tensor, "B L P"]]:
-        """The normalised tokens, and what each gives to the summary, in float32 at least."""
+        """Return the normalised tokens and their contributions to the summary, in float32 at least."""
         normed = F.layer_norm(x, (self.d_model,), eps=self.eps)
         summary = torch.tanh(F.linear(normed, self.reader, self.reader_bias))
-        return normed, summary.to(torch.promote_types(summary.dtype, torch.float32))
+        return normed, summary.to(at_least_float32(summary.dtype))
 
     def _modulated(self, normed: Float[Tensor, "B L D"], mean: Float[Tensor, "B M P"]) -> Float[Tensor, "B L D"]:
         gain, shift = F.linear(mean.to(normed.dtype), self.modulation).chunk(2, dim=-1)
         return normed * (self.weight + gain) + (self.bias + shift)
 
     def costs(self, query: CostQuery) -> Costs:
-        """Autograd keeps the input with its mean and spread, the normalised tokens, what each gives to the summary and
-        whether it counts, and of every mean itself, its count and its gains: one a token in causal stacks, else one."""
+        """Return the costs: autograd saves the input with its mean and spread, the normalised tokens, their
+        contributions and which of these count, and for every mean itself, its count and its gains: one per token in
+        causal stacks, else one."""
         n, d, p, element = query.length, self.d_model, self.summary_width, query.bytes_per_element
         num_means = n if query.causal else 1
         return Costs.of(
@@ -95,8 +98,8 @@ class AdaptiveNorm(Norm):
 
 
 def pooled(summary: Float[Tensor, "B L P"], context: Context) -> Float[Tensor, "B M P"]:
-    """For every token the mean over the real tokens that it may know of: of its document, and in causal stacks none
-    after it. One for all where all know the same."""
+    """Return for every token the mean over the real tokens that it may know: those of its document, and in causal
+    stacks none after it. One mean serves all tokens where all know the same."""
     real = _real(summary, context)
     if context.segments is not None:
         return _pooled_by_document(summary * real, real, context.segments, causal=context.causal)
@@ -106,7 +109,7 @@ def pooled(summary: Float[Tensor, "B L P"], context: Context) -> Float[Tensor, "
 
 
 def _real(summary: Float[Tensor, "B L P"], context: Context) -> Int[Tensor, "#B L 1"]:
-    """1 at real tokens, 0 at padding."""
+    """Return 1 at real tokens and 0 at padding."""
     if context.valid is None:
         return torch.ones(1, summary.shape[1], 1, dtype=torch.long, device=summary.device)
     return context.valid[..., None].long()
@@ -115,7 +118,8 @@ def _real(summary: Float[Tensor, "B L P"], context: Context) -> Int[Tensor, "#B 
 def _pooled_by_document(
     summary: Float[Tensor, "B L P"], real: Int[Tensor, "#B L 1"], segments: Int[Tensor, "B L"], *, causal: bool
 ) -> Float[Tensor, "B L P"]:
-    """By differences of running sums, in float64: those of a long row are far larger than a short document's own."""
+    """Pool by differences of running sums, in float64: those of a long row are far larger than a short document's
+    own."""
     totals, counts = summary.double().cumsum(1), real.expand(len(summary), -1, -1).cumsum(1)
     first, last = _borders(segments)
     upto = torch.arange(segments.shape[1], device=segments.device)[None].expand_as(segments) if causal else last
@@ -124,19 +128,19 @@ def _pooled_by_document(
 
 
 def _borders(segments: Int[Tensor, "B L"]) -> tuple[Int[Tensor, "B L"], Int[Tensor, "B L"]]:
-    """For every token the places of the first and the last token of its document, which lies in one piece."""
+    """Return for every token the positions of the first and the last token of its document, which is contiguous."""
     length = segments.shape[1]
-    places = torch.arange(length, device=segments.device).expand_as(segments)
+    positions = torch.arange(length, device=segments.device).expand_as(segments)
     changes: Bool[Tensor, "B L-1"] = segments[:, 1:] != segments[:, :-1]
-    first = torch.where(F.pad(changes, (1, 0), value=True), places, 0).cummax(1).values
-    last = torch.where(F.pad(changes, (0, 1), value=True), places, length - 1).flip(1).cummin(1).values.flip(1)
+    first = torch.where(F.pad(changes, (1, 0), value=True), positions, 0).cummax(1).values
+    last = torch.where(F.pad(changes, (0, 1), value=True), positions, length - 1).flip(1).cummin(1).values.flip(1)
     return first, last
 
 
 def _between(
     running: Float[Tensor, "B L P"] | Int[Tensor, "B L P"], first: Int[Tensor, "B L"], last: Int[Tensor, "B L"]
 ) -> Tensor:
-    """Sums from the first to the last place, both included, of what the running sums are of."""
+    """Return the sums of the summed values from the first to the last position, both included."""
     before = F.pad(running, (0, 0, 1, 0))
     wide = running.shape[-1]
     return running.gather(1, last[..., None].expand(-1, -1, wide)) - before.gather(

@@ -9,25 +9,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from headtohead.components.block_parts import FeedForward, ResidualScheme, Sublayer
 from headtohead.components.checkpointing import recompute
-from headtohead.components.contracts import (
-    Component,
-    Context,
-    CostQuery,
-    Costs,
-    CrossMixer,
-    FeedForward,
-    Mixer,
-    State,
-    Sublayer,
-    Wiring,
-)
+from headtohead.components.component import Component, Context, CostQuery, Costs, CrossMixer, Mixer, State
 from headtohead.components.feedforwards import NoFeedForward
 
 
 @dataclass
 class BlockState(State):
-    """What the mixer, the feed-forward and the wiring carry from one decoding step to the next."""
+    """The states of the mixer, the feed-forward and the residual scheme between decoding steps."""
 
     mixer: State = field(default_factory=State)
     feedforward: State = field(default_factory=State)
@@ -37,7 +27,9 @@ class BlockState(State):
 class Block(Component):
     """The sublayers in their order, handed to the wiring."""
 
-    def __init__(self, mixer: Mixer, cross: CrossMixer | None, feedforward: FeedForward, wiring: Wiring) -> None:
+    def __init__(
+        self, mixer: Mixer, cross: CrossMixer | None, feedforward: FeedForward, wiring: ResidualScheme
+    ) -> None:
         super().__init__()
         self.mixer, self.cross, self.feedforward, self.wiring = mixer, cross, feedforward, wiring
 
@@ -62,7 +54,7 @@ class Block(Component):
     def initial_state(
         self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype
     ) -> BlockState:
-        """An empty state with room for `max_length` tokens."""
+        """Return an empty state with room for `max_length` tokens."""
         return BlockState(
             mixer=self.mixer.initial_state(batch_size, max_length, device=device, dtype=dtype),
             feedforward=self.feedforward.initial_state(batch_size, device=device, dtype=dtype),
@@ -70,13 +62,13 @@ class Block(Component):
         )
 
     def read(self, context: Context) -> State:
-        """What the cross mixer reads of the memory, once for all steps."""
+        """Return what the cross mixer reads of the memory, once for all steps."""
         return State() if self.cross is None else self.cross.read(context)
 
     def step(
         self, x: Float[Tensor, "B L D"], state: BlockState, memory: State, context: Context
     ) -> tuple[Float[Tensor, "B L D"], BlockState]:
-        """The next tokens, given the state of all before and what the cross mixer read of its memory."""
+        """Process the next tokens, given the state of all before and what the cross mixer read of its memory."""
 
         def mix(h: Tensor) -> Tensor:
             y, state.mixer = self.mixer.step(h, state.mixer, context)
@@ -95,7 +87,7 @@ class Block(Component):
         return x, state
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, Costs]]:
-        """Each part's name and costs."""
+        """Yield each part's name and costs."""
         for name, part in self.named_children():
             assert isinstance(part, Component)
             yield name, part.costs(query)

@@ -1,5 +1,5 @@
-"""Which activations are thrown away in the forward pass and made again in the backward pass (Chen et al. 2016,
-https://arxiv.org/abs/1604.06174)."""
+"""Activation checkpointing discards activations in the forward pass and recomputes them in the backward pass (Chen et
+al. 2016, https://arxiv.org/abs/1604.06174)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _recomputing: ContextVar[bool] = ContextVar("recomputing", default=False)
 
 @dataclass(frozen=True)
 class Checkpointing:
-    """none: keep all; full: recompute every block; every_k: every k-th block; attention: the mixers alone."""
+    """The policy. none: save everything; full: recompute every block; every_k: every k-th block; attention: the mixers
+    alone."""
 
     kind: Literal["none", "full", "every_k", "attention"] = "none"
     every: Every = 2
@@ -37,7 +38,7 @@ class Checkpointing:
 
 
 def is_recomputing() -> bool:
-    """True inside the second forward pass: what has an effect beyond its output must not have it twice."""
+    """Return whether this is the second forward pass, where side effects must not happen again."""
     # A compiled graph cannot read the mark; the stack refuses what would need it there.
     return not torch.compiler.is_compiling() and _recomputing.get()
 
@@ -56,7 +57,7 @@ def _contexts() -> tuple[Any, Any]:
 
 
 def recompute(function: Callable[..., Tensor], *inputs: Any) -> Tensor:
-    """function(*inputs), made again in the backward pass."""
+    """Return function(*inputs), recomputed in the backward pass."""
     if torch.compiler.is_compiling():
         y: Tensor = checkpoint(function, *inputs, use_reentrant=False)
     else:

@@ -1,4 +1,4 @@
-"""Convolutions over images and over texts, which know how large the images are that they get, and so what they cost."""
+"""Convolutions over images and over texts know the size of their input images, and so their costs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from headtohead.components.contracts import Component, Context, CostQuery, Costs, Grid, NormFactory
+from headtohead.components.block_parts import NormFactory
+from headtohead.components.component import Component, Context, CostQuery, Costs, Grid
 from headtohead.components.feedforwards import KEEPS_OWN_OUTPUT, Activation, activation_of
 from headtohead.errors import UsageError
 
 
 class ImageConvolution(Component):
-    """norm(conv(x)), with as many places as the input has, or by stride 2 half as many each way."""
+    """norm(conv(x)), with the resolution of the input, or with stride 2 half of it."""
 
     def __init__(
         self,
@@ -45,26 +46,27 @@ class ImageConvolution(Component):
         return output
 
     def costs(self, query: CostQuery) -> Costs:
-        """Per image, whatever the query's length; images need no gradient, so that backward costs one forward."""
-        places, places_before = self.grid[0] * self.grid[1], self.grid_before[0] * self.grid_before[1]
-        forward = 2 * self.conv.weight.numel() * places
-        kept = self.conv.in_channels * places_before * query.bytes_per_element
-        convolved = Costs.of(self.conv, forward_flops=forward, activation_bytes=kept)
+        """Return the costs per image, whatever the query's length; images need no gradient, so that backward costs one
+        forward."""
+        positions, positions_before = self.grid[0] * self.grid[1], self.grid_before[0] * self.grid_before[1]
+        forward = 2 * self.conv.weight.numel() * positions
+        saved = self.conv.in_channels * positions_before * query.bytes_per_element
+        convolved = Costs.of(self.conv, forward_flops=forward, activation_bytes=saved)
         if self.reads_images:
             convolved = replace(convolved, training_flops=2 * forward)
-        return convolved + replace(self.norm.costs(replace(query, length=places)), state_elements=0)
+        return convolved + replace(self.norm.costs(replace(query, length=positions)), state_elements=0)
 
 
 class ImageLayer(Component):
     """One layer of a network for images."""
 
     keeps_input: bool
-    """Whether its activation keeps what goes in for the backward pass; else it keeps what comes out."""
+    """Whether its activation saves its input for the backward pass; else it saves its output."""
 
     @property
     @abstractmethod
     def grid(self) -> Grid:
-        """Rows and columns of what comes out."""
+        """Return the rows and columns of the output."""
 
 
 class ConvolutionLayer(ImageLayer):
@@ -83,13 +85,13 @@ class ConvolutionLayer(ImageLayer):
         return self.act(self.convolution(x))
 
     def costs(self, query: CostQuery) -> Costs:
-        kept = num_elements(self.convolution) * query.bytes_per_element if self.keeps_input else 0
-        return self.convolution.costs(query) + Costs(activation_bytes=kept)
+        saved = num_elements(self.convolution) * query.bytes_per_element if self.keeps_input else 0
+        return self.convolution.costs(query) + Costs(activation_bytes=saved)
 
 
 class ResidualConvolutions(ImageLayer):
-    """act(x + conv(act(conv(x)))), each with its norm; where the shape changes, x goes through a convolution of one
-    place (He et al. 2016, https://arxiv.org/abs/1512.03385)."""
+    """act(x + conv(act(conv(x)))), each with its norm; where the shape changes, x goes through a 1 x 1 convolution (He
+    et al. 2016, https://arxiv.org/abs/1512.03385)."""
 
     def __init__(
         self,
@@ -120,9 +122,9 @@ class ResidualConvolutions(ImageLayer):
         return self.act(stream + self.second(self.act(self.first(x))))
 
     def costs(self, query: CostQuery) -> Costs:
-        """The shortcut reads the tensor that the first convolution keeps."""
-        kept = 2 * num_elements(self.second) * query.bytes_per_element if self.keeps_input else 0
-        costs = self.first.costs(query) + self.second.costs(query) + Costs(activation_bytes=kept)
+        """Return the costs; the shortcut reads the tensor that the first convolution saves."""
+        saved = 2 * num_elements(self.second) * query.bytes_per_element if self.keeps_input else 0
+        costs = self.first.costs(query) + self.second.costs(query) + Costs(activation_bytes=saved)
         if self.shortcut is None:
             return costs
         rows, columns = self.shortcut.grid_before
@@ -131,8 +133,8 @@ class ResidualConvolutions(ImageLayer):
 
 
 class TextConvolutions(Component):
-    """Convolutions of several widths side by side, each giving the most it finds in the text (Kim 2014,
-    https://arxiv.org/abs/1408.5882). Every window begins at a real token; beyond the end stands nothing."""
+    """Convolutions of several widths side by side, each max-pooled over the text (Kim 2014,
+    https://arxiv.org/abs/1408.5882). Every window begins at a real token; zeros follow the end."""
 
     def __init__(self, d_model: int, widths: tuple[int, ...], num_filters: int) -> None:
         super().__init__()
@@ -143,7 +145,7 @@ class TextConvolutions(Component):
 
     @property
     def width(self) -> int:
-        """Of what comes out."""
+        """Return the output width."""
         return len(self.widths) * self.num_filters
 
     def forward(self, x: Float[Tensor, "B L D"], valid: Bool[Tensor, "B L"] | None) -> Float[Tensor, "B E"]:
@@ -151,14 +153,15 @@ class TextConvolutions(Component):
             x = x * valid[..., None]
         most = []
         for width, convolution in zip(self.widths, self.convolutions, strict=True):
-            found = convolution(F.pad(x.mT, (0, width - 1)))
+            result = convolution(F.pad(x.mT, (0, width - 1)))
             if valid is not None:
-                found = found.masked_fill(~valid[:, None, :], float("-inf"))
-            most.append(found.max(-1).values)
+                result = result.masked_fill(~valid[:, None, :], float("-inf"))
+            most.append(result.max(-1).values)
         return F.relu(torch.cat(most, dim=-1))
 
     def costs(self, query: CostQuery) -> Costs:
-        """Autograd keeps the text, longer by a width less one for each, where the most was, and how much it was."""
+        """Return the costs: autograd saves, for each width, the text padded by the width less one, and the maxima with
+        their positions."""
         n, d, filters = query.length, self.d_model, self.num_filters
         texts = sum(n + width - 1 for width in self.widths) * d * query.bytes_per_element
         return Costs.of(
@@ -169,13 +172,13 @@ class TextConvolutions(Component):
 
 
 def num_elements(convolution: ImageConvolution) -> int:
-    """Numbers that come out for one image."""
+    """Return the number of output elements for one image."""
     return convolution.conv.out_channels * convolution.grid[0] * convolution.grid[1]
 
 
 def stages(d_model: int, num_layers: int, num_stages: int) -> Iterator[tuple[int, int]]:
-    """Width and stride of every layer: stages of about equal depth, the last as wide as the model, each before it half
-    as wide; each but the first begins by halving the image."""
+    """Yield the width and the stride of every layer: stages of about equal depth, the last as wide as the model, each
+    before it half as wide; every stage but the first begins by halving the image."""
     if num_stages < 1 or num_stages > num_layers:
         raise UsageError(
             f"model.num_stages={num_stages} must be at least 1 and at most model.num_layers={num_layers}, since a "

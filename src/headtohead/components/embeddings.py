@@ -1,4 +1,4 @@
-"""What turns tokens, segment numbers and images into vectors: one gather, or one product per patch."""
+"""Embeddings turn tokens, segment numbers and images into vectors: one gather, or one product per patch."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headtohead.components.contracts import Component, CostQuery, Costs
-from headtohead.components.linears import InputLinear
+from headtohead.components.component import Component, CostQuery, Costs
+from headtohead.components.linear_maps import InputLinear
 from headtohead.errors import UsageError
 
 
 class TokenEmbedding(Component):
-    """One vector per token id, times sqrt(d_model) on request (Vaswani et al. 2017, https://arxiv.org/abs/1706.03762)."""
+    """One vector per token id, times sqrt(d_model) on request (Vaswani et al. 2017,
+    https://arxiv.org/abs/1706.03762)."""
 
     def __init__(self, d_model: int, vocab_size: int, *, scale: bool = False) -> None:
         super().__init__()
@@ -32,11 +33,11 @@ class TokenEmbedding(Component):
         return vectors if self.factor == 1.0 else vectors * self.factor
 
     def example(self, batch_size: int, length: int, device: torch.device) -> Int[Tensor, "B L"]:
-        """Tokens of the right shape, from the global generator."""
+        """Return random tokens of the right shape, from the global generator."""
         return torch.randint(0, len(self.weight), (batch_size, length), device=device)
 
     def costs(self, query: CostQuery) -> Costs:
-        """Autograd keeps the indices."""
+        """Return the costs; autograd saves the indices."""
         return Costs.of(self, activation_bytes=8 * query.length)
 
 
@@ -55,12 +56,12 @@ class SegmentEmbedding(Component):
         return F.embedding(token_types, self.weight)
 
     def costs(self, query: CostQuery) -> Costs:
-        """Autograd keeps the indices."""
+        """Return the costs; autograd saves the indices."""
         return Costs.of(self, activation_bytes=8 * query.length)
 
 
 class ClassToken(Component):
-    """One learned vector before all others, for what is said of the whole sequence."""
+    """One learned vector before all others, which represents the whole sequence."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
@@ -109,7 +110,8 @@ class PatchEmbedding(Component):
         return y
 
     def costs(self, query: CostQuery) -> Costs:
-        """Per image, whatever the query's length; images need no gradient, so that backward costs one forward."""
+        """Return the costs per image, whatever the query's length; images need no gradient, so that backward costs one
+        forward."""
         d_model, num_inputs = self.projection.weight.shape
         parameters = d_model * num_inputs + d_model
         forward = 2 * num_inputs * d_model * self.num_patches

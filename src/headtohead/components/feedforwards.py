@@ -3,7 +3,8 @@ three with a gate (Shazeer 2020, https://arxiv.org/abs/2002.05202)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -11,14 +12,17 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.contracts import Context, CostQuery, Costs, Division, FeedForward
-from headtohead.components.linears import ResidualLinear
+from headtohead.components.block_parts import FeedForward
+from headtohead.components.component import Component, Context, CostQuery, Costs, Division, State
+from headtohead.components.linear_maps import InputLinear, ResidualLinear
+from headtohead.components.mixers.convolution.token_shift import previous, shifted
+from headtohead.components.sequence_ops.ragged_rows import find_document_starts
 from headtohead.errors import UsageError
 from headtohead.ranges import Multiple
 
 
 def squared_relu(x: Tensor) -> Tensor:
-    """So et al. 2021, https://arxiv.org/abs/2109.08668."""
+    """Return the squared ReLU (So et al. 2021, https://arxiv.org/abs/2109.08668)."""
     return F.relu(x).square()
 
 
@@ -42,23 +46,23 @@ KEEPS_OWN_OUTPUT = {"relu", "sigmoid", "tanh"}
 
 
 def in_few_shapes(act: Callable[[Tensor], Tensor], rows: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
-    """The activation of rows whose number differs from batch to batch. On a CPU torch keeps a kernel for each shape of
-    a GELU, a thousand of them, strewn over the heap so that it cannot shrink (a gigabyte and more), so numbers are
-    rounded up for it."""
+    """Activate rows whose number differs from batch to batch, with the number rounded up on a CPU: torch caches a
+    kernel for each shape of a GELU, a thousand of them, scattered over the heap so that it cannot shrink (a gigabyte
+    and more)."""
     if rows.device.type != "cpu":
         return act(rows)
     return act(F.pad(rows, (0, 0, 0, -len(rows) % _ROWS)))[: len(rows)]
 
 
 def activation_of(name: Activation) -> Callable[[Tensor], Tensor]:
-    """The function of this name, or what names there are."""
+    """Return the activation of this name, or raise an error with the names there are."""
     if name not in ACTIVATIONS:
         raise UsageError(f"activation={name} is unknown: choose one of {', '.join(sorted(ACTIVATIONS))}")
     return ACTIVATIONS[name]
 
 
 class DenseFeedForward(FeedForward):
-    """down(act(up(x))), or down(act(gate(x)) * up(x))."""
+    """A feed-forward down(act(up(x))), or gated: down(act(gate(x)) * up(x))."""
 
     no_width_rule = ""
 
@@ -114,7 +118,7 @@ class NoFeedForward(FeedForward):
         del d_model, dropout
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
-        """What is added to the stream: nothing. Blocks leave it out."""
+        """Return zeros, which add nothing to the stream; blocks leave this part out."""
         del context
         return torch.zeros_like(x)
 
@@ -124,7 +128,107 @@ class NoFeedForward(FeedForward):
 
 
 def inner_width(d_model: int, multiple: float, *, two_thirds: bool) -> int:
-    """multiple x width; times 2/3, to the nearest multiple of 8, so that a gated layer has as many parameters."""
+    """Return multiple x width; times 2/3, to the nearest multiple of 8, so that a gated layer has as many
+    parameters."""
     if two_thirds:
         return max(8, round(multiple * d_model * 2 / 3 / 8) * 8)
     return max(1, round(multiple * d_model))
+
+
+class DenseLayer(Component):
+    """act(W x + b)."""
+
+    def __init__(
+        self, num_inputs: int, num_outputs: int, *, activation: Activation, dropout: float, reads_images: bool = False
+    ) -> None:
+        super().__init__()
+        self.linear = (InputLinear if reads_images else nn.Linear)(num_inputs, num_outputs)
+        self.act = activation_of(activation)
+        self.activation, self.dropout, self.reads_images = activation, dropout, reads_images
+
+    def forward(self, x: Float[Tensor, "B E"]) -> Float[Tensor, "B D"]:
+        return F.dropout(self.act(self.linear(x)), self.dropout, self.training)
+
+    @property
+    def leaves_output(self) -> bool:
+        """Return whether autograd saves the output for this layer's sake; whatever reads it counts it."""
+        return self.activation in KEEPS_OWN_OUTPUT and self.dropout == 0
+
+    def costs(self, query: CostQuery) -> Costs:
+        """Return the costs. Images need no gradient, so that backward costs one forward; dropout saves its noise, and
+        passes on another tensor than the activation saves."""
+        num_outputs, num_inputs = self.linear.weight.shape
+        owns_output = self.activation in KEEPS_OWN_OUTPUT
+        tensors = (0 if owns_output else 1) + (0 if self.dropout == 0 else 1 + owns_output)
+        saved = num_inputs + tensors * num_outputs
+        forward = 2 * num_inputs * num_outputs * query.length
+        costs = Costs.of(self, forward_flops=forward, activation_bytes=saved * query.length * query.bytes_per_element)
+        return replace(costs, training_flops=2 * forward) if self.reads_images else costs
+
+
+# RWKV-4's feed-forward: squared ReLU of a token and its predecessor, behind a gate (Peng et al. 2023,
+# https://arxiv.org/abs/2305.13048); parameters are laid out as published.
+
+
+@dataclass
+class ChannelMixState(State):
+    """The token before."""
+
+    latest: Float[Tensor, "B D"] | None = None
+
+
+class RwkvChannelMix(FeedForward):
+    """sigmoid(W_r x') * W_v relu(W_k x'')^2, where x' and x'' hold a share of the token before."""
+
+    def __init__(self, d_model: int, *, dropout: float = 0.0, multiple: Multiple = 4.0) -> None:
+        super().__init__()
+        self.d_model, self.inner, self.dropout = d_model, inner_width(d_model, multiple, two_thirds=False), dropout
+        self.time_mix_key = nn.Parameter(torch.empty(1, 1, d_model))
+        self.time_mix_receptance = nn.Parameter(torch.empty(1, 1, d_model))
+        self.key = nn.Linear(d_model, self.inner, bias=False)
+        self.receptance = nn.Linear(d_model, d_model, bias=False)
+        self.value = ResidualLinear(self.inner, d_model, bias=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Start like a layer in the middle of the paper's stack: later channels look back less."""
+        position = torch.arange(self.d_model, device=self.time_mix_key.device) / self.d_model
+        with torch.no_grad():
+            self.time_mix_key.copy_(position**0.5)
+            self.time_mix_receptance.copy_(position**0.5)
+
+    def never_decayed(self) -> Iterator[Tensor]:
+        yield from (self.time_mix_key, self.time_mix_receptance)
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        return self.mix(x, previous(x, find_document_starts(context)))
+
+    def mix(self, x: Float[Tensor, "B L D"], before: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+        hidden = squared_relu(self.key(shifted(x, before, self.time_mix_key)))
+        gate = torch.sigmoid(self.receptance(shifted(x, before, self.time_mix_receptance)))
+        y: Tensor = gate * self.value(F.dropout(hidden, self.dropout) if self.training else hidden)
+        return y
+
+    def initial_state(self, batch_size: int, *, device: torch.device, dtype: torch.dtype) -> ChannelMixState:
+        return ChannelMixState(latest=torch.zeros(batch_size, self.d_model, device=device, dtype=dtype))
+
+    def step(
+        self, x: Float[Tensor, "B L D"], state: State, context: Context
+    ) -> tuple[Float[Tensor, "B L D"], ChannelMixState]:
+        assert isinstance(state, ChannelMixState), "a state comes from initial_state"
+        if context.valid is not None:
+            x = x.masked_fill(~context.valid[..., None], 0.0)
+        y = self.mix(x, previous(x, None, state.latest))
+        state.latest = x[:, -1]
+        state.length += x.shape[1]
+        return y, state
+
+    def costs(self, query: CostQuery) -> Costs:
+        n, d, inner = query.length, self.d_model, self.inner
+        saved = n * (6 * d + (2 if self.dropout == 0 else 3) * inner)
+        return Costs.of(
+            self,
+            forward_flops=4 * n * d * inner + 2 * n * d * d,
+            state_elements=d,
+            activation_bytes=saved * query.bytes_per_element,
+        )

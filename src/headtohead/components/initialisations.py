@@ -1,7 +1,7 @@
-"""How the parameters of a whole model start; each choice draws every parameter anew, from the global generator.
+"""Initialisations draw every parameter of a whole model anew, from the global generator.
 
-Matrices and tables are drawn here. What a component holds itself (gains of norms, biases by distance) starts as the
-component says in `reset_parameters`.
+Matrices and tables are drawn here. Parameters that a component holds itself (gains of norms, biases by distance) start
+as the component's `reset_parameters` sets them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from headtohead.components.block import Block
-from headtohead.components.contracts import Component
+from headtohead.components.component import Component
 from headtohead.components.embeddings import ClassToken, SegmentEmbedding, TokenEmbedding
-from headtohead.components.linears import ResidualLinear, ScoreLinear
-from headtohead.components.mixers import recurrence
-from headtohead.components.mixers.softmax_attention import SoftmaxAttention
-from headtohead.components.mixers.softmax_cross_attention import SoftmaxCrossAttention
+from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
+from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
+from headtohead.components.mixers.attention.softmax_cross_attention import SoftmaxCrossAttention
+from headtohead.components.mixers.recurrent import torch_recurrence
 from headtohead.components.stack import Stack
 from headtohead.errors import UsageError
 from headtohead.ranges import NotNegative
@@ -31,8 +31,8 @@ TABLES = (nn.Embedding, TokenEmbedding, SegmentEmbedding, ClassToken)
 
 @torch.no_grad()
 def gpt2(model: nn.Module, *, std: NotNegative = 0.02) -> None:
-    """Normal(0, std); matrices that end a branch are divided by the root of the number of branches, unless the wiring
-    brings a scale of its own (Radford et al. 2019, https://github.com/openai/gpt-2)."""
+    """Draw from Normal(0, std); matrices that end a branch are divided by the root of the number of branches, unless
+    the residual scheme brings a scale of its own (Radford et al. 2019, https://github.com/openai/gpt-2)."""
     _redraw(model, lambda weight: nn.init.normal_(weight, std=std), lambda weight: nn.init.normal_(weight, std=std))
     for stack in _of_type(model, Stack):
         num_branches = stack.num_layers * (3 if stack.has_cross else 2)
@@ -45,16 +45,16 @@ def gpt2(model: nn.Module, *, std: NotNegative = 0.02) -> None:
 
 @torch.no_grad()
 def xavier(model: nn.Module) -> None:
-    """Uniform by fan-in and fan-out (Glorot and Bengio 2010, https://proceedings.mlr.press/v9/glorot10a.html); tables
-    normal with variance 1/D."""
+    """Draw uniformly by fan-in and fan-out (Glorot and Bengio 2010, https://proceedings.mlr.press/v9/glorot10a.html);
+    tables are normal with variance 1/D."""
     _redraw(model, nn.init.xavier_uniform_, lambda weight: nn.init.normal_(weight, std=weight.shape[-1] ** -0.5))
     _scale_branches(model)
 
 
 @torch.no_grad()
 def he(model: nn.Module) -> None:
-    """Normal with variance 2/fan-in, which keeps the size of what passes through ReLUs (He et al. 2015,
-    https://arxiv.org/abs/1502.01852); tables normal with variance 1/D."""
+    """Draw normally with variance 2/fan-in, which preserves the size of what passes through ReLUs (He et al. 2015,
+    https://arxiv.org/abs/1502.01852); tables are normal with variance 1/D."""
     _redraw(
         model,
         lambda weight: nn.init.kaiming_normal_(weight, nonlinearity="relu"),
@@ -65,7 +65,7 @@ def he(model: nn.Module) -> None:
 
 @torch.no_grad()
 def t5(model: nn.Module) -> None:
-    """Normal with variance 1/fan-in; queries such that scores have variance 1 whatever their scale; tables with
+    """Draw normally with variance 1/fan-in; queries such that scores have variance 1 whatever their scale; tables with
     variance 1 (Raffel et al. 2020, https://arxiv.org/abs/1910.10683). A table tied to the head has variance 1/D
     instead: the same logits as T5's division by sqrt(D)."""
     # By module, each once: a table that source and target share has one holder.
@@ -85,7 +85,7 @@ def t5(model: nn.Module) -> None:
 
 
 def _redraw(model: nn.Module, matrix: Callable[[Tensor], object], table: Callable[[Tensor], object]) -> None:
-    """Every parameter once; one that its module cannot redraw is an error."""
+    """Draw every parameter once; one that its module cannot redraw is an error."""
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.Conv1d | nn.Conv2d):
             matrix(module.weight)
@@ -94,7 +94,7 @@ def _redraw(model: nn.Module, matrix: Callable[[Tensor], object], table: Callabl
         elif isinstance(module, TABLES):
             table(module.weight)
         elif isinstance(module, nn.RNNBase):
-            recurrence.start(module)
+            torch_recurrence.start(module)
         elif isinstance(module, Component):
             module.reset_parameters()
             for weight in module.own_matrices():
@@ -107,7 +107,7 @@ def _redraw(model: nn.Module, matrix: Callable[[Tensor], object], table: Callabl
 
 
 def _scale_branches(model: nn.Module) -> None:
-    """The gain that a wiring asks for, on all matrices of its branches but queries and keys."""
+    """Apply the residual scheme's gain to all matrices of its branches but queries and keys."""
     for block in _of_type(model, Block):
         if block.wiring.branch_gain != 1.0:
             for linear in _of_type(block, nn.Linear):

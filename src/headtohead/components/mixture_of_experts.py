@@ -1,4 +1,4 @@
-"""A feed-forward of many experts, of which every token meets a few (Shazeer et al. 2017,
+"""A feed-forward of many experts, of which every token uses a few (Shazeer et al. 2017,
 https://arxiv.org/abs/1701.06538), with the losses that keep them balanced (Fedus et al. 2021,
 https://arxiv.org/abs/2101.03961) and their scores small (Zoph et al. 2022, https://arxiv.org/abs/2202.08906)."""
 
@@ -13,33 +13,35 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from headtohead.components.auxiliary import Balance, HasAuxiliaryLoss, OneDevice
+from headtohead.components.block_parts import FeedForward
 from headtohead.components.checkpointing import is_recomputing
-from headtohead.components.contracts import Context, CostQuery, Costs, FeedForward
+from headtohead.components.component import Context, CostQuery, Costs
 from headtohead.components.feedforwards import Activation, DenseFeedForward
+from headtohead.components.precision import at_least_float32
+from headtohead.components.training_hooks import Balance, HasAuxiliaryLoss, OneDevice
 from headtohead.errors import UsageError
 from headtohead.ranges import Multiple, NotNegative, Positive, Width
 
 _SHOWN = 16
-"""More experts than these are told of by the largest and the smallest load."""
+"""The most experts whose loads are shown one by one; more are summarised by the largest and the smallest load."""
 
 
 @dataclass(frozen=True)
-class Routes:
-    """Which expert each token goes to, by choice: its first, its second ..."""
+class ExpertRoutes:
+    """The experts of each token in the order of choice: its first, its second ..."""
 
     experts: Int[Tensor, "N k"]
     weights: Float[Tensor, "N k"]
     scores: Float[Tensor, "N E"]
-    """What the router said."""
+    """The router's logits."""
 
 
 @dataclass(frozen=True)
 class Demand:
-    """How many routes lead to each expert, of all tokens over which shares and capacity are taken."""
+    """The number of routes to each expert, over all tokens that shares and capacity count."""
 
     counts: Int[Tensor, "k E"]
-    """By choice."""
+    """The counts by choice."""
     before: Int[Tensor, "k E"]
     """Those that find room before this device's first token."""
 
@@ -51,9 +53,9 @@ class Demand:
 class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
     """The sum of the chosen experts' outputs, each times its weight.
 
-    `capacity` limits how many tokens an expert takes in training, as a multiple of an equal share, and drops what is
-    beyond it: then a token's output depends on those before it in the batch. Evaluation drops nothing. `balance` says
-    of which tokens an expert's share is taken.
+    `capacity` limits how many tokens an expert takes in training, as a multiple of an equal share, and drops the rest:
+    then a token's output depends on those before it in the batch. Evaluation drops nothing. `balance` selects the
+    tokens over which an expert's share is computed.
     """
 
     no_width_rule = "its router needs rules of its own (https://arxiv.org/abs/2508.09752)"
@@ -107,32 +109,33 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         tokens = x.flatten(0, 1)
         routes = self.route(tokens)
-        kept = None
+        has_room = None
         if self.training:
-            wanted = self._wanted(routes, context)
-            demand = self._demanded(wanted)
-            kept = None if self.capacity is None else self._kept(wanted, demand)
+            requests = self._requests(routes, context)
+            demand = self._total_demand(requests)
+            has_room = None if self.capacity is None else self._within_capacity(requests, demand)
             self._note(routes, demand, context)
-        return self._mixed(tokens, routes, kept, context).view_as(x)
+        return self._mixed(tokens, routes, has_room, context).view_as(x)
 
-    def route(self, tokens: Float[Tensor, "N D"]) -> Routes:
-        """The likeliest experts of every token, weighted by their probabilities among all, or among the chosen."""
-        exact = torch.promote_types(tokens.dtype, torch.float32)
+    def route(self, tokens: Float[Tensor, "N D"]) -> ExpertRoutes:
+        """Return the likeliest experts of every token, weighted by their probabilities among all, or among the
+        chosen."""
+        exact = at_least_float32(tokens.dtype)
         with torch.autocast(tokens.device.type, enabled=False):  # small differences of scores decide
             scores = F.linear(tokens.to(exact), self.router.weight.to(exact))
         weights, experts = scores.softmax(-1).topk(self.experts_per_token, dim=-1)
         if self.renormalise:
             weights = weights / weights.sum(-1, keepdim=True)
-        return Routes(experts, weights, scores)
+        return ExpertRoutes(experts, weights, scores)
 
     def _mixed(
-        self, tokens: Float[Tensor, "N D"], routes: Routes, kept: Bool[Tensor, "N k"] | None, context: Context
+        self, tokens: Float[Tensor, "N D"], routes: ExpertRoutes, has_room: Bool[Tensor, "N k"] | None, context: Context
     ) -> Float[Tensor, "N D"]:
-        """Tokens sorted by expert, so that each expert is one product."""
+        """Sort tokens by expert, so that each expert is one product, and mix the outputs."""
         chosen, weights = routes.experts.flatten(), routes.weights.to(tokens.dtype).flatten()
         order = chosen.argsort(stable=True)
-        if kept is not None:
-            order = order[kept.flatten()[order]]
+        if has_room is not None:
+            order = order[has_room.flatten()[order]]
         counts = chosen[order].bincount(minlength=self.num_experts).tolist()
         token = order // self.experts_per_token
         parts = tokens[token].split(counts)
@@ -140,17 +143,17 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         outputs_by_route = torch.cat(outputs) * weights[order, None]
         return torch.zeros_like(tokens).index_add(0, token, outputs_by_route.to(tokens.dtype))
 
-    def _wanted(self, routes: Routes, context: Context) -> Int[Tensor, "k N E"]:
-        """1 where a token asks for an expert; padding asks for none."""
-        asked = F.one_hot(routes.experts.T, self.num_experts)
-        return asked if context.valid is None else asked * context.valid.flatten()[:, None]
+    def _requests(self, routes: ExpertRoutes, context: Context) -> Int[Tensor, "k N E"]:
+        """Return 1 where a token requests an expert; padding requests none."""
+        requests = F.one_hot(routes.experts.T, self.num_experts)
+        return requests if context.valid is None else requests * context.valid.flatten()[:, None]
 
-    def _demanded(self, wanted: Int[Tensor, "k N E"]) -> Demand:
-        """What all devices ask for; a pass that is made again need not ask them again."""
+    def _total_demand(self, requests: Int[Tensor, "k N E"]) -> Demand:
+        """Return the demand of all devices; a recomputed pass does not gather it again."""
         if is_recomputing() and self._demand is not None:
             return self._demand
         devices = self.devices if self.balance == "batch" else OneDevice()
-        by_device = devices.gathered(wanted.sum(1))
+        by_device = devices.gathered(requests.sum(1))
         counts = by_device.sum(0)
         # First choices before second ones, and then the order of tokens.
         before = counts.cumsum(0) - counts + by_device[: devices.rank].sum(0)
@@ -161,13 +164,13 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         assert self.capacity is not None
         return math.ceil(self.capacity * int(demand.counts.sum()) / self.num_experts)
 
-    def _kept(self, wanted: Int[Tensor, "k N E"], demand: Demand) -> Bool[Tensor, "N k"]:
-        """Which routes find room."""
-        place = wanted.cumsum(1) + demand.before[:, None]
-        return ((place <= self._room(demand)) * wanted).sum(-1).T.bool()
+    def _within_capacity(self, requests: Int[Tensor, "k N E"], demand: Demand) -> Bool[Tensor, "N k"]:
+        """Return a mask of the routes within capacity."""
+        position = requests.cumsum(1) + demand.before[:, None]
+        return ((position <= self._room(demand)) * requests).sum(-1).T.bool()
 
-    def _note(self, routes: Routes, demand: Demand, context: Context) -> None:
-        """Keeps the losses of this pass, and what there is to tell of it."""
+    def _note(self, routes: ExpertRoutes, demand: Demand, context: Context) -> None:
+        """Record the losses of this pass, and its figures."""
         scores = routes.scores if context.valid is None else routes.scores[context.valid.flatten()]
         loads, num_tokens = demand.by_expert, demand.counts[0].sum().clamp(min=1)
         shares = loads.to(scores.dtype) / (num_tokens * self.experts_per_token)
@@ -190,7 +193,8 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         return loss
 
     def take_figures(self) -> dict[str, float]:
-        """Every expert's share of the routes (1 / num_experts each when balanced), and the share that was dropped."""
+        """Return every expert's share of the routes (1 / num_experts each when balanced), and the share that was
+        dropped."""
         if self._loads is None or self._dropped is None:
             return {}
         total = max(1, int(self._loads.sum()))
@@ -204,7 +208,7 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         return figures
 
     def costs(self, query: CostQuery) -> Costs:
-        """A token's own: the router, and the experts that it meets."""
+        """Return a token's own costs: the router, and the experts that it visits."""
         n, k, width = query.length, self.experts_per_token, query.bytes_per_element
         one_expert = cast(DenseFeedForward, self.experts[0])
         met = one_expert.costs(replace(query, length=n * k))

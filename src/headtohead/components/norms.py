@@ -9,8 +9,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from headtohead.components.block_parts import Norm
 from headtohead.components.checkpointing import is_recomputing
-from headtohead.components.contracts import Component, Context, CostQuery, Costs, Norm
+from headtohead.components.component import Component, Context, CostQuery, Costs
+from headtohead.components.precision import at_least_float32
 from headtohead.ranges import Positive, Probability
 
 
@@ -37,13 +39,13 @@ class _RmsFunction(torch.autograd.Function):
 
 
 def _inverse_rms(x: Float[Tensor, "*any D"], eps: float) -> Float[Tensor, "*any 1"]:
-    exact = torch.promote_types(x.dtype, torch.float32)
+    exact = at_least_float32(x.dtype)
     y: Tensor = (torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=exact).square() / x.shape[-1] + eps).rsqrt()
     return y
 
 
 class RmsScale(Component):
-    """x / rms(x) * weight over the last axis, whatever stands before it."""
+    """x / rms(x) * weight over the last axis, whatever the other axes."""
 
     def __init__(self, width: int, *, eps: float = 1e-6) -> None:
         super().__init__()
@@ -162,8 +164,8 @@ class BatchNorm(Norm):
         return (x - mean) * (variance + self.eps).rsqrt() * self.weight + self.bias
 
     def costs(self, query: CostQuery) -> Costs:
-        kept = (query.length + 2) * self.d_model * query.bytes_per_element
-        return Costs.of(self, activation_bytes=kept)
+        saved = (query.length + 2) * self.d_model * query.bytes_per_element
+        return Costs.of(self, activation_bytes=saved)
 
 
 class DynamicTanh(Norm):
@@ -187,12 +189,12 @@ class DynamicTanh(Norm):
         return torch.tanh(self.alpha * x) * self.weight + self.bias
 
     def costs(self, query: CostQuery) -> Costs:
-        """Autograd keeps the input, for the gradient of a, and the tanh."""
+        """Return the costs; autograd saves the input, for the gradient of a, and the tanh."""
         return Costs.of(self, activation_bytes=2 * query.length * self.d_model * query.bytes_per_element)
 
 
 class NoNorm(Norm):
-    """Does nothing."""
+    """A norm that changes nothing."""
 
     no_width_rule = ""
 

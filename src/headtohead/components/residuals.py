@@ -12,20 +12,20 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.components.contracts import Context, CostQuery, Costs, Norm, NormFactory, State, Sublayer, Wiring
-from headtohead.components.dropping import Branch
+from headtohead.components.block_parts import Branch, Norm, NormFactory, ResidualScheme, Sublayer
+from headtohead.components.component import Context, CostQuery, Costs, State
 from headtohead.ranges import Real
 
 
 @dataclass
 class NormStates(State):
-    """What each norm of a wiring carries from one decoding step to the next."""
+    """The states of a residual scheme's norms between decoding steps."""
 
     norms: list[State] = field(default_factory=list)
 
 
-class NormedWiring(Wiring):
-    """What the wirings share: some norms, and what may be dropped of a branch."""
+class NormedResidual(ResidualScheme):
+    """The base of residual schemes: some norms, and dropout on the branches."""
 
     norms_per_sublayer: ClassVar[int] = 1
 
@@ -48,7 +48,7 @@ class NormedWiring(Wiring):
     def wire(
         self, x: Float[Tensor, "B L D"], norms: Sequence[Sublayer], sublayers: Sequence[Sublayer]
     ) -> Float[Tensor, "B L D"]:
-        """The equation; each norm and each sublayer is called once."""
+        """Compute the scheme's equation; each norm and each sublayer is called once."""
 
     def forward(
         self, x: Float[Tensor, "B L D"], sublayers: Sequence[Sublayer], context: Context
@@ -65,34 +65,34 @@ class NormedWiring(Wiring):
         assert isinstance(state, NormStates), "a state comes from initial_state"
         states = state.norms
 
-        def stepping(place: int, norm: Norm) -> Sublayer:
+        def stepping(position: int, norm: Norm) -> Sublayer:
             def normed(h: Tensor) -> Tensor:
-                y, states[place] = norm.step(h, states[place], context)
+                y, states[position] = norm.step(h, states[position], context)
                 return y
 
             return normed
 
-        norms = [stepping(place, norm) for place, norm in enumerate(cast(list[Norm], list(self.norms)))]
+        norms = [stepping(position, norm) for position, norm in enumerate(cast(list[Norm], list(self.norms)))]
         return self.wire(x, norms, sublayers), state
 
     def costs(self, query: CostQuery) -> Costs:
         parts = [self.drop, *cast(list[Norm], list(self.norms))]
         inner = sum((part.costs(query) for part in parts), Costs())
-        kept = self.kept_elements(query.length) * query.bytes_per_element
+        saved = self.saved_elements(query.length) * query.bytes_per_element
         return Costs.of(
             self,
             forward_flops=inner.forward_flops,
             state_elements=inner.state_elements,
-            activation_bytes=kept + inner.activation_bytes,
+            activation_bytes=saved + inner.activation_bytes,
         )
 
-    def kept_elements(self, length: int) -> int:
-        """Numbers that autograd keeps besides those of the norms and of dropout."""
+    def saved_elements(self, length: int) -> int:
+        """Count the elements that autograd saves besides those of the norms and of dropout."""
         del length
         return 0
 
 
-class Pre(NormedWiring):
+class Pre(NormedResidual):
     """x + f(norm(x)) (Xiong et al. 2020, https://arxiv.org/abs/2002.04745)."""
 
     no_width_rule = ""
@@ -106,7 +106,7 @@ class Pre(NormedWiring):
         return x
 
 
-class NoResidual(NormedWiring):
+class NoResidual(NormedResidual):
     """f(norm(x)): one sublayer after the other, as layers were stacked before residual streams; there is no branch to
     drop, so that drop path does nothing."""
 
@@ -135,7 +135,7 @@ class NoResidual(NormedWiring):
         return x
 
 
-class Post(NormedWiring):
+class Post(NormedResidual):
     """norm(x + f(x)) (Vaswani et al. 2017, https://arxiv.org/abs/1706.03762)."""
 
     no_width_rule = ""
@@ -149,7 +149,7 @@ class Post(NormedWiring):
         return x
 
 
-class Sandwich(NormedWiring):
+class Sandwich(NormedResidual):
     """x + norm(f(norm(x))) (Ding et al. 2021, https://arxiv.org/abs/2105.13290)."""
 
     no_width_rule = ""
@@ -165,7 +165,7 @@ class Sandwich(NormedWiring):
         return x
 
 
-class Parallel(NormedWiring):
+class Parallel(NormedResidual):
     """x + f(norm(x)) + g(norm(x)): all sublayers read the same stream through one norm, as in GPT-J and PaLM
     (Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311); without `shared_norm` each has its own (GPT-NeoX)."""
 
@@ -205,13 +205,13 @@ class Parallel(NormedWiring):
             x = x + self.drop(sublayer(h))
         return x
 
-    def kept_elements(self, length: int) -> int:
-        """The readers each count their input, and here it is one tensor: the norm's output, or that of the stream. One
-        that keeps something else (a token shift) makes this too little by as much."""
+    def saved_elements(self, length: int) -> int:
+        """Correct for the shared input: each reader counts its input, and here it is one tensor, the norm's output or
+        the stream. A reader that saves something else (a token shift) makes this too little by as much."""
         return -(self.num_sublayers - 1) * length * self.d_model
 
 
-class ReZero(NormedWiring):
+class ReZero(NormedResidual):
     """x + a f(x) with a learned number a that starts at 0, and no norm (Bachlechner et al. 2020,
     https://arxiv.org/abs/2003.04887)."""
 
@@ -249,12 +249,12 @@ class ReZero(NormedWiring):
             x = x + self.drop(gain * sublayer(x))
         return x
 
-    def kept_elements(self, length: int) -> int:
-        """The branches, which the gradient of their gains needs."""
+    def saved_elements(self, length: int) -> int:
+        """Count the branches, which the gradient of their gains needs."""
         return self.num_sublayers * length * self.d_model
 
 
-class LayerScale(NormedWiring):
+class LayerScale(NormedResidual):
     """x + a f(norm(x)) with a learned vector a that starts small (Touvron et al. 2021,
     https://arxiv.org/abs/2103.17239)."""
 
@@ -292,12 +292,12 @@ class LayerScale(NormedWiring):
             x = x + self.drop(gain * sublayer(norm(x)))
         return x
 
-    def kept_elements(self, length: int) -> int:
-        """The branches, which the gradient of their gains needs."""
+    def saved_elements(self, length: int) -> int:
+        """Count the branches, which the gradient of their gains needs."""
         return self.num_sublayers * length * self.d_model
 
 
-class DeepNorm(NormedWiring):
+class DeepNorm(NormedResidual):
     """norm(a x + f(x)) with a > 1 and branches that start small, both by depth (Wang et al. 2022,
     https://arxiv.org/abs/2203.00555).
 

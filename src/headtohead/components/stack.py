@@ -12,47 +12,43 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from headtohead.components import scores
 from headtohead.components.block import Block, BlockState
+from headtohead.components.block_parts import Norm
 from headtohead.components.checkpointing import Checkpointing, recompute
-from headtohead.components.contracts import (
+from headtohead.components.component import (
     Component,
     Context,
     CostQuery,
     Costs,
     CrossFactory,
-    FeedForwardFactory,
     Grid,
     Mixer,
     MixerFactory,
-    Norm,
-    NormFactory,
     Position,
-    PositionFactory,
     State,
-    WiringFactory,
 )
 from headtohead.components.feedforwards import NoFeedForward
-from headtohead.components.mixers.both_ways import both_ways
-from headtohead.components.mixers.identity import Identity
-from headtohead.components.mixers.preceded import preceded
-from headtohead.components.mixers.realigned import in_order, real_first
+from headtohead.components.mixers.bidirectional import bidirectional_mixer
+from headtohead.components.mixers.local_then_mixer import with_local_first
+from headtohead.components.sequence_ops import score_masks
+from headtohead.components.sequence_ops.ragged_rows import in_order, left_aligned
+from headtohead.components.stack_parts import StackOptions, StackParts, StackSize
 from headtohead.errors import UsageError
 
 
 def _directed(
     mixer: MixerFactory, *, d_model: int, num_heads: int, causal: bool, dropout: float, max_length: int | None
 ) -> Mixer:
-    """A mixer for this direction: where a recurrence is to see both sides, two of it."""
+    """Build a mixer for this direction: two recurrences where both sides are to be visible."""
     make = partial(mixer, d_model, num_heads=num_heads, causal=causal, dropout=dropout)
     if _class_of(mixer).needs_length:
         make = partial(make, max_length=max_length)
     made = make()
-    return both_ways(made, make()) if made.reads_one_way and not causal else made
+    return bidirectional_mixer(made, make()) if made.reads_one_way and not causal else made
 
 
 def _class_of(mixer: MixerFactory) -> type[Mixer]:
-    """What the factory makes; any other function than a class makes a mixer of no special needs."""
+    """Return the class that the factory builds; a plain function builds a mixer of no special needs."""
     made = mixer.func if isinstance(mixer, partial) else mixer
     return made if isinstance(made, type) else Mixer
 
@@ -75,51 +71,46 @@ class StackState(State):
     memories: list[State] = field(default_factory=list)
     """What the cross mixers read of the memory; empty before the first step."""
     valid: Bool[Tensor, "B M"] | None = None
-    """Which tokens were real, from the first step that says so."""
+    """Which tokens were real, from the first step with padding."""
     positions: Int[Tensor, "B M"] | None = None
-    """Where the tokens stood; kept where the position encoding biases scores."""
+    """The positions of the tokens; stored where the position encoding biases scores."""
 
 
 class Stack(Component):
-    """add positions, then blocks, then a final norm where the wiring needs one.
+    """Add positions, apply the blocks, then a final norm where the residual scheme needs one.
 
-    `mixers` holds one factory per layer, and `local` makes what precedes each. `embedding_norm` normalises the tokens
-    after positions were added (BERT, BLOOM); dropout follows. Drop path grows linearly from 0 at the first block to
-    `drop_path` at the last.
+    Dropout follows the norm after the embedding, or the embedding itself. Drop path grows linearly from 0 at the first
+    block to its rate at the last.
     """
 
     checkpointing: Checkpointing = Checkpointing()
 
     def __init__(
         self,
-        d_model: int,
+        size: StackSize,
+        parts: StackParts,
+        options: StackOptions = StackOptions(),
         *,
-        num_heads: int,
-        mixers: Sequence[MixerFactory],
-        position: PositionFactory,
-        norm: NormFactory,
-        residual: WiringFactory,
-        feedforward: FeedForwardFactory,
-        local: MixerFactory = Identity,
         cross: CrossFactory | None = None,
         causal: bool,
         max_length: int | None,
-        dropout: float = 0.0,
-        drop_path: float = 0.0,
         grid: Grid | None = None,
-        embedding_norm: bool = False,
     ) -> None:
         super().__init__()
+        d_model, num_heads, norm, dropout = size.d_model, size.num_heads, parts.norm, options.dropout
+        mixers = parts.by_layer(size.num_layers)
         assert mixers, "a stack has at least one layer"
         self.d_model, self.num_heads, self.num_layers = d_model, num_heads, len(mixers)
         self.causal, self.dropout = causal, dropout
-        place = partial(position, d_model, num_heads=num_heads, max_length=max_length, causal=causal, grid=grid)
-        self.positions = nn.ModuleList([place()])
+        make_position = partial(
+            parts.position, d_model, num_heads=num_heads, max_length=max_length, causal=causal, grid=grid
+        )
+        self.positions = nn.ModuleList([make_position()])
         self.shares_position = self.position.shared_by_layers
         if not self.shares_position:
-            self.positions.extend(place() for _ in mixers[1:])
-        self.embedding_norm = norm(d_model) if embedding_norm else None
-        wire = partial(residual, norm, d_model, num_layers=len(mixers), dropout=dropout)
+            self.positions.extend(make_position() for _ in mixers[1:])
+        self.embedding_norm = norm(d_model) if options.embedding_norm else None
+        wire = partial(parts.residual, norm, d_model, num_layers=len(mixers), dropout=dropout)
         self.blocks = nn.ModuleList()
         for layer, mixer in enumerate(mixers):
             make = partial(
@@ -130,12 +121,12 @@ class Stack(Component):
                 dropout=dropout,
                 max_length=max_length,
             )
-            mixing = preceded(make(local), make(mixer))
+            mixing = with_local_first(make(parts.local), make(mixer))
             crossing = None if cross is None else cross(d_model, num_heads=num_heads, dropout=dropout)
-            feeding = feedforward(d_model, dropout=dropout)
+            feeding = parts.feedforward(d_model, dropout=dropout)
             num_sublayers = 1 + (crossing is not None) + (not isinstance(feeding, NoFeedForward))
             depth = layer / max(1, len(mixers) - 1)
-            wiring = wire(num_sublayers=num_sublayers, drop_path=drop_path * depth)
+            wiring = wire(num_sublayers=num_sublayers, drop_path=options.drop_path * depth)
             self.blocks.append(Block(mixing, crossing, feeding, wiring))
         self.final_norm = norm(d_model) if self.layers[-1].wiring.needs_final_norm else None
         mixing_parts = [part for part in self.modules() if isinstance(part, Mixer)]
@@ -150,11 +141,11 @@ class Stack(Component):
 
     @property
     def position(self) -> Position:
-        """The encoding, or that of the first layer where each has its own."""
+        """Return the encoding, or that of the first layer where each has its own."""
         return cast(Position, next(iter(self.positions)))
 
-    def unreadable(self, length: int) -> str | None:
-        """Why rows of so many tokens are too long; None where they are not."""
+    def length_error(self, length: int) -> str | None:
+        """Return why rows of so many tokens are too long; None where they are not."""
         parts: list[Position | Mixer] = [self.position, *(part for part in self.modules() if isinstance(part, Mixer))]
         for part in parts:
             if part.max_length is not None and length > part.max_length:
@@ -162,19 +153,19 @@ class Stack(Component):
         return None
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
-        """Padding may stand anywhere: a row's real tokens are read as if they had come alone."""
+        """Process whole rows; padding may be anywhere, and a row's real tokens are read as if they stood alone."""
         if context.valid is None:
             return self._read(x, context)
-        rows = real_first(x, context.valid)
+        rows = left_aligned(x, context.valid)
         return rows.back(self._read(rows.x, in_order(context, rows.order)))
 
     def _read(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
         context = self._placed(context, 0, x.shape[1], x.device)
         x = self._embed(x, context)
         if self.shares_scores:
-            context = scores.fill(context, x, causal=self.causal)
+            context = score_masks.with_score_masks(context, x, causal=self.causal)
         elif self.reads_positions:
-            context = scores.with_scores(context, None, scores.compute_dtype(x))
+            context = score_masks.with_scores(context, None, score_masks.compute_dtype(x))
         policy = self._policy()
         for layer, block in enumerate(self.layers):
             own = self._of_layer(context, layer, x)
@@ -185,7 +176,7 @@ class Stack(Component):
         return x if self.final_norm is None else self.final_norm(x, context)
 
     def _policy(self) -> Checkpointing:
-        """What to make again in the backward pass; nothing where there will be none."""
+        """Return what to recompute in the backward pass; nothing where there will be none."""
         if not torch.is_grad_enabled():
             return Checkpointing()
         recomputes_norms = self.checkpointing.kind in ("full", "every_k")
@@ -221,18 +212,18 @@ class Stack(Component):
         return F.dropout(x, self.dropout) if self.training else x
 
     def _of_layer(self, context: Context, layer: int, x: Tensor) -> Context:
-        """The context itself, or one with the layer's own encoding."""
+        """Return the context itself, or one with the layer's own encoding."""
         if self.shares_position or not self.reads_positions:
             return context
         position = cast(Position, self.positions[layer])
         if not self.shares_scores:
             return context.with_encoding(position)
-        return scores.with_scores(context.with_encoding(position), context.allowed, scores.compute_dtype(x))
+        return score_masks.with_scores(context.with_encoding(position), context.allowed, score_masks.compute_dtype(x))
 
     def initial_state(
         self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype
     ) -> StackState:
-        """An empty state with room for `max_length` tokens."""
+        """Return an empty state with room for `max_length` tokens."""
         if not self.causal:
             raise UsageError("a bidirectional stack cannot decode step by step: use a causal one")
         table = torch.zeros(batch_size, max_length, dtype=torch.long, device=device)
@@ -248,7 +239,7 @@ class Stack(Component):
     def step(
         self, x: Float[Tensor, "B L D"], state: StackState, context: Context
     ) -> tuple[Float[Tensor, "B L D"], StackState]:
-        """The next tokens (a prompt, then one by one); `context` speaks of these tokens alone."""
+        """Process the next tokens (a prompt, then one by one); `context` describes these tokens alone."""
         if context.segments is not None:
             raise UsageError("segments cannot be decoded step by step: give each document a row of its own")
         context = self._placed(context, state.length, x.shape[1], x.device)
@@ -256,7 +247,7 @@ class Stack(Component):
         if self.shares_scores:
             context = self._scores_of_step(x, state, context)
         elif self.reads_positions:
-            context = scores.with_scores(context, None, scores.compute_dtype(x))
+            context = score_masks.with_scores(context, None, score_masks.compute_dtype(x))
         if self.has_cross and not state.memories:
             state.memories = [block.read(context) for block in self.layers]
         memories = state.memories or [State()] * self.num_layers
@@ -269,7 +260,7 @@ class Stack(Component):
         return x, state
 
     def _scores_of_step(self, x: Float[Tensor, "B L D"], state: StackState, context: Context) -> Context:
-        """Masks and biases of the new tokens over all tokens; none where causality alone decides."""
+        """Return the context with masks and biases of the new tokens over all tokens; none where causality suffices."""
         start, length = state.length, x.shape[1]
         end = start + length
         if context.valid is not None and state.valid is None:
@@ -283,15 +274,15 @@ class Stack(Component):
             keys = state.positions[:, :end]
         allowed = None
         if state.valid is not None or keys is not None:
-            allowed = scores.causal_mask(length, end, x.device)
+            allowed = score_masks.causal_mask(length, end, x.device)
         elif not self.position.rotates:
             return context
         if state.valid is not None and allowed is not None:
             allowed = allowed & state.valid[:, None, None, :end]
-        return scores.with_scores(replace(context, key_positions=keys), allowed, scores.compute_dtype(x))
+        return score_masks.with_scores(replace(context, key_positions=keys), allowed, score_masks.compute_dtype(x))
 
     def cost_rows(self, query: CostQuery) -> Iterator[tuple[str, str, Costs]]:
-        """Path, kind and costs of every part; their sum is the stack. What is recomputed keeps only its input."""
+        """Yield path, kind and costs of every part; their sum is the stack. Recomputed parts save only their input."""
         biased_heads = self.num_heads if self.position.biases_scores else 0
         query = replace(query, causal=self.causal, biased_heads=biased_heads, encoding=self.position)
         for index, position in enumerate(cast(list[Position], list(self.positions))):
@@ -316,8 +307,8 @@ class Stack(Component):
             yield "dropout", "activations", Costs(activation_bytes=stream)
         keeps_memory = policy.kind != "attention" and not all(map(policy.covers_block, range(self.num_layers)))
         if self.has_cross and keeps_memory:
-            kept = query.memory_length * self.d_model * query.bytes_per_element
-            yield "memory", "activations", Costs(activation_bytes=kept)
+            saved = query.memory_length * self.d_model * query.bytes_per_element
+            yield "memory", "activations", Costs(activation_bytes=saved)
 
     def costs(self, query: CostQuery) -> Costs:
         return sum((costs for _, _, costs in self.cost_rows(query)), Costs())

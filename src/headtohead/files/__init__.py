@@ -1,1 +1,1 @@
-"""How the package writes files so that no crash leaves half of one, and reads files that may be damaged."""
+"""The package writes files so that no crash leaves half of one, and reads files that may be damaged."""

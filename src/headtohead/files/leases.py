@@ -1,8 +1,8 @@
-"""Leases say who writes a run folder and who does which run of a study, among processes that share a folder alone.
+"""Leases determine who writes a run folder and who does which run of a study, among processes that share only a folder.
 
-A lease is a file, <name>.<number>, that its maker alone could create; the number is its token. A thread of the maker
+A lease is a file, <name>.<number>, which only one process can create; the number is its token. A thread of the holder
 touches it every few seconds. Whoever finds the last one dead creates the next number, and again only one can: no lease
-is ever removed, so none is lost in between. A holder checks before every write that no higher number is there.
+is ever removed, so none is lost in between. A holder checks before every write that no higher number exists.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from pathlib import Path
 from threading import Thread
 
 from headtohead.errors import UsageError
-from headtohead.files import disk
-from headtohead.files.disk import OutOfDisk, is_full
-from headtohead.files.liveness import Owner
+from headtohead.files import disk_operations
+from headtohead.files.disk_operations import OutOfDisk, is_full
+from headtohead.files.process_liveness import Owner
+from headtohead.files.safe_read import DamagedFile, parse_json, read_text
 
 STALE_SECONDS = 60.0
 """A process of another machine cannot be looked up: it counts as dead after this long without a sign of life."""
@@ -32,7 +33,7 @@ _GIVEN_BACK = "given back"
 
 
 class LeaseLostError(UsageError):
-    """Another process has taken over what this one was writing."""
+    """Another process has taken over the folder that this one was writing."""
 
 
 @dataclass(eq=False)
@@ -66,7 +67,7 @@ class Lease:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Nobody takes over between the check and the end of the write."""
+        """Let no other process take over between the check and the end of the write."""
         with _locked(self.path):
             self.check()
             yield
@@ -82,12 +83,12 @@ class Lease:
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a lease, as far as another process can tell."""
+    """The process that holds a lease, as far as another process can tell."""
 
     owner: Owner | None
-    """None where its first line is yet to be written."""
+    """The owner; None where its first line is yet to be written."""
     lives: bool | None
-    """None where it is a process of another machine."""
+    """Whether the process lives; None where it belongs to another machine."""
     beat: int
     """The last sign of life in nanoseconds of the holder's clock: it is compared with other beats alone."""
 
@@ -108,7 +109,8 @@ class Leases:
         self._seen: dict[Path, tuple[int, float]] = {}
 
     def take(self, name: str, *, guarded: Path | None = None, take_over: bool = False) -> Lease | None:
-        """None where another process holds the lease, or was quicker; take_over asks only who was quicker."""
+        """Take a lease, or return None if another process holds it or was quicker; take_over ignores a living
+        holder."""
         self.folder.mkdir(parents=True, exist_ok=True)
         last = self._last(name)
         if not last:
@@ -120,13 +122,10 @@ class Leases:
             return self._create(name, last + 1, guarded)
 
     def holder(self, name: str) -> Holder | None:
-        """None where the lease is free: never taken, given back, or of a process that is known to be dead."""
+        """Return the holder, or None where the lease is free: never taken, given back, or held by a process known to be
+        dead."""
         last = self._last(name)
         return _holder(_file(self.folder, name, last)) if last else None
-
-    def is_held(self, name: str) -> bool:
-        last = self._last(name)
-        return bool(last) and not self._is_free(_file(self.folder, name, last))
 
     def _create(self, name: str, number: int, guarded: Path | None) -> Lease | None:
         path = _file(self.folder, name, number)
@@ -135,7 +134,7 @@ class Leases:
         except FileExistsError:
             return None
         try:
-            disk.system.write(handle, json.dumps(asdict(Owner.this_process())).encode())
+            disk_operations.system.write(handle, json.dumps(asdict(Owner.this_process())).encode())
         except OSError as error:
             path.unlink(missing_ok=True)
             if is_full(error):
@@ -148,8 +147,8 @@ class Leases:
         return lease
 
     def _last(self, name: str) -> int:
-        found = (path for path in self.folder.glob(f"{name}.*") if path.stem == name)
-        numbers = [int(path.suffix[1:]) for path in found if path.suffix[1:].isdigit()]
+        results = (path for path in self.folder.glob(f"{name}.*") if path.stem == name)
+        numbers = [int(path.suffix[1:]) for path in results if path.suffix[1:].isdigit()]
         return max(numbers, default=0)
 
     def _is_free(self, path: Path) -> bool:
@@ -157,7 +156,8 @@ class Leases:
         return holder is None or (holder.lives is None and self._is_silent(path, holder.beat))
 
     def _is_silent(self, path: Path, beat: int) -> bool:
-        """By this machine's steady clock, from when it first saw the last beat: other clocks differ, or are set."""
+        """Return whether no beat has come for too long by this machine's monotonic clock, counted from when it first
+        saw the last beat: other machines' clocks differ, and clocks get set."""
         now = self._clock()
         known, since = self._seen.get(path, (None, now))
         if known != beat:
@@ -168,8 +168,8 @@ class Leases:
 
 @contextmanager
 def checked_write(path: Path) -> Iterator[None]:
-    """Around what makes a write visible, a rename or an append: raises LeaseLostError where this process has lost the
-    run folder that the path lies in."""
+    """Wrap whatever makes a write visible, a rename or an append; raise LeaseLostError if this process has lost the run
+    folder that contains the path."""
     leases = {lease.guarded: lease for lease in list(_HELD) if lease.guarded is not None}
     lease = next((leases[folder] for folder in path.absolute().parents if folder in leases), None)
     if lease is None:
@@ -213,7 +213,7 @@ os.register_at_fork(after_in_child=_forget)
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """The holder's writes and whoever takes over exclude each other, where the disk knows locks."""
+    """Exclude the holder's writes and a takeover from each other, on file systems that support locks."""
     try:
         file = path.open("r+b")
     except OSError:
@@ -248,13 +248,17 @@ def _holder(path: Path) -> Holder | None:
 
 def _owner_of(text: str) -> Owner | None:
     try:
-        return Owner(**json.loads(text))
+        return Owner(**parse_json(text, "its owner"))
     except (ValueError, TypeError):
         return None
 
 
 def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
+    """Parse a lease; text that is none names no owner."""
+    try:
+        return read_text(path)
+    except DamagedFile:
+        return ""
 
 
 def _file(folder: Path, name: str, number: int) -> Path:

@@ -1,4 +1,4 @@
-"""How a model writes: the likeliest token, a drawn one, or several texts side by side."""
+"""The ways in which a model writes: the likeliest token, a sampled one, or a beam search."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headtohead.ranges import Beams, Length, Positive, Real, Samples, Seed, Shar
 
 
 class StrategyError(UsageError):
-    """Settings that mean nothing, or not together; the message is for the user, one sentence."""
+    """Settings without meaning, or incompatible; the message is for the user, one sentence."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Strategy:
 
     @property
     def draws(self) -> bool:
-        """Whether tokens are drawn."""
+        """Return whether tokens are sampled."""
         if self.temperature is not None:
             return self.temperature > 0
         return self.top_k is not None or self.top_p is not None

@@ -1,4 +1,4 @@
-"""The metrics of this project, one file each; a file more is a metric more, and nothing else names them."""
+"""The metrics of this project, by what they judge: whatever a file defines is a metric, and no list names them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from functools import cache
 
-from headtohead.metrics.guessing import guessed
+from headtohead.metrics.foreign_metrics import guessed
 from headtohead.metrics.metric import Direction, Metric
 
 __all__ = ["Direction", "Metric", "guessed", "metric_named", "metrics", "own_metric"]
@@ -14,13 +14,13 @@ __all__ = ["Direction", "Metric", "guessed", "metric_named", "metrics", "own_met
 
 @cache
 def metrics() -> dict[str, Metric]:
-    """Return all metrics of this package by name, in the order of their files."""
-    found: dict[str, Metric] = {}
+    """Return all metrics of this package by name, in alphabetical order."""
+    by_name: dict[str, Metric] = {}
     for module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
         for value in vars(importlib.import_module(f"{__name__}.{module}")).values():
             if isinstance(value, Metric):
-                found.setdefault(value.name, value)
-    return found
+                by_name.setdefault(value.name, value)
+    return dict(sorted(by_name.items()))
 
 
 def own_metric(name: str) -> Metric | None:
@@ -29,5 +29,5 @@ def own_metric(name: str) -> Metric | None:
 
 
 def metric_named(name: str) -> Metric | None:
-    """Return the project's own metric of this name, else what the name of another program's tells."""
+    """Return the project's own metric of this name, else the guess for another program's."""
     return own_metric(name) or guessed(name)

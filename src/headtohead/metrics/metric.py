@@ -1,4 +1,4 @@
-"""What a metric is: which way is better, what values it can have, and what it is counted over."""
+"""A metric declares which direction is better, its range of values, and what it is counted over."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ Direction = Literal["min", "max"]
 
 @dataclass(frozen=True)
 class Metric:
-    """One quality that tasks measure; each has a file of its own in this package, and records keep it."""
+    """A metric that tasks compute; each stands in a file of this package, and records store it."""
 
     name: str
-    """As results have it; what is measured at several cutoffs has them behind it, recall@10."""
+    """The name in results; metrics at several cutoffs append the cutoff, recall@10."""
     direction: Direction | None
-    """None: a setting that stands among the results, of which neither more nor less is better."""
+    """The better direction; None for a setting among the results, of which neither more nor less is better."""
     best: float | None
     over: str
     """What it is a mean over, or is counted from: targets, tokens, bytes, rows ..."""
@@ -23,12 +23,12 @@ class Metric:
     high: float = 1.0
     """No value is outside."""
     chance: float | None = None
-    """What a model gets that knows nothing of inputs and of how often targets occur; None: the data decides, and the
-    task says it."""
+    """The value of a model that knows nothing of inputs and of how often targets occur; None: it depends on the data,
+    and the task computes it."""
     any_tokenizer: bool = False
     """Whether runs that read the same texts with different tokenizers may be compared by it."""
     title: str = field(default="", compare=False, metadata={"stored": False})
-    """How tables write it; empty: the name in words."""
+    """The name in tables; empty: the name in words."""
     headline: int | None = field(default=None, compare=False, metadata={"stored": False})
     """Its rank among those that are shown instead of the loss that a run was selected by."""
 
@@ -38,5 +38,5 @@ class Metric:
         return self.title or self.name.replace("_", " ")
 
     def is_better(self, value: float, other: float) -> bool:
-        """Whether the value is better than the other."""
+        """Return whether the value is better than the other."""
         return value < other if self.direction == "min" else value > other

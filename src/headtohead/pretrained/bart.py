@@ -6,28 +6,40 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.family import ALONE, READING, Accepted, Architectures, Hub, InexpressibleError, TwoSided
-from headtohead.pretrained.names import feedforward_width, flag, multiple, our_activation, their_activation
-from headtohead.pretrained.pieces import OffsetRows, Piece, Renamed, Reshaped, renamed
-from headtohead.pretrained.told import (
+from headtohead.pretrained.model_description import (
     Model,
-    attention_words,
-    block_words,
-    check_words,
+    attention_fields,
+    block_fields,
+    check_describable,
     depth,
-    side_words,
-    told,
+    described,
+    side_fields,
 )
+from headtohead.pretrained.model_family import (
+    ALONE,
+    READING,
+    Accepted,
+    Architectures,
+    EncoderDecoderFamily,
+    Hub,
+    InexpressibleError,
+    feedforward_width,
+    flag,
+    multiple,
+    our_activation,
+    their_activation,
+)
+from headtohead.pretrained.weight_mapping import OffsetRows, Renamed, Reshaped, WeightMapping, renamed
 
 _ATTENTION = (("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj"), ("output", "out_proj"))
 _SIDES = ("encoder", "decoder")
 _EPS = 1e-5
 _OFFSET = 2
-"""Rows of a table of places before that of the first token."""
+"""Rows of a position table before that of the first token."""
 
 
-class Bart(TwoSided):
-    """The transformer of 2017 with learned places and a norm after the embeddings; its logits have a bias."""
+class BartFamily(EncoderDecoderFamily):
+    """The transformer of 2017 with learned positions and a norm after the embeddings; its logits have a bias."""
 
     model_type = "bart"
     architectures: ClassVar[Architectures] = {
@@ -103,17 +115,17 @@ class Bart(TwoSided):
             "model.embedding_norm=true",
         ]
 
-    def embedding(self) -> Piece:
+    def embedding(self) -> WeightMapping:
         return Renamed("embedding.weight", "model.shared.weight")
 
-    def side(self, hub: Hub, side: str, ours: str) -> Iterator[Piece]:
+    def side(self, hub: Hub, side: str, ours: str) -> Iterator[WeightMapping]:
         there = f"model.{side}"
         yield OffsetRows(f"{ours}.positions.0.table.weight", f"{there}.embed_positions.weight", _OFFSET)
         yield from renamed(f"{ours}.embedding_norm", f"{there}.layernorm_embedding")
         for layer in range(hub[f"{side}_layers"]):
             yield from _block(f"{ours}.blocks.{layer}", f"{there}.layers.{layer}", side)
 
-    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
         if head == "language_model":
             size = hub["vocab_size"]
             yield Reshaped("head.bias", "final_logits_bias", (size,), (1, size))
@@ -126,10 +138,10 @@ class Bart(TwoSided):
     def hub_config(self, model: Model) -> dict[str, Any]:
         words = {
             "": ("EncoderDecoder",),
-            **block_words("Post"),
-            **attention_words(model),
-            **attention_words(model, "cross"),
-            **side_words(*_SIDES),
+            **block_fields("Post"),
+            **attention_fields(model),
+            **attention_fields(model, "cross"),
+            **side_fields(*_SIDES),
             "position": ("Learned",),
             "norm.eps": (_EPS,),
             "embedding_norm": (True,),
@@ -137,9 +149,9 @@ class Bart(TwoSided):
             "tie_weights": (True,),
             "head_bias": (True,),
             "scale_logits": (False,),
-            "max_target_length": (told(model, "max_length"),),
+            "max_target_length": (described(model, "max_length"),),
         }
-        check_words(model, self.model_type, words)
+        check_describable(model, self.model_type, words)
         return {
             "model_type": self.model_type,
             "vocab_size": model["vocab_size"],
@@ -148,7 +160,7 @@ class Bart(TwoSided):
             **{f"{side}_attention_heads": model["num_heads"] for side in _SIDES},
             **{f"{side}_ffn_dim": feedforward_width(model) for side in _SIDES},
             "max_position_embeddings": model["max_length"],
-            "activation_function": their_activation(told(model, "feedforward.activation")),
+            "activation_function": their_activation(described(model, "feedforward.activation")),
             "dropout": model["dropout"],
             "attention_dropout": model["dropout"],
             "scale_embedding": model["scale_embedding"],
@@ -156,8 +168,8 @@ class Bart(TwoSided):
         }
 
 
-def _block(ours: str, theirs: str, side: str) -> Iterator[Piece]:
-    """One block; the norms come in the order of the sublayers."""
+def _block(ours: str, theirs: str, side: str) -> Iterator[WeightMapping]:
+    """Yield the weights of one block; norms come in the order of the sublayers."""
     sublayers = [("mixer", "self_attn"), *([("cross", "encoder_attn")] if side == "decoder" else [])]
     for our_name, their_name in sublayers:
         for our_part, their_part in _ATTENTION:
@@ -165,5 +177,5 @@ def _block(ours: str, theirs: str, side: str) -> Iterator[Piece]:
     yield from renamed(f"{ours}.feedforward.up", f"{theirs}.fc1")
     yield from renamed(f"{ours}.feedforward.down", f"{theirs}.fc2")
     norms = [*(f"{their_name}_layer_norm" for _, their_name in sublayers), "final_layer_norm"]
-    for place, norm in enumerate(norms):
-        yield from renamed(f"{ours}.wiring.norms.{place}", f"{theirs}.{norm}")
+    for index, norm in enumerate(norms):
+        yield from renamed(f"{ours}.wiring.norms.{index}", f"{theirs}.{norm}")

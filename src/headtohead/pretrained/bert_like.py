@@ -1,15 +1,31 @@
-"""What BERT (Devlin et al. 2019, https://arxiv.org/abs/1810.04805) and its descendants have in common."""
+"""BERT (Devlin et al. 2019, https://arxiv.org/abs/1810.04805) and its descendants share this base."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.family import Accepted, Family, Hub
-from headtohead.pretrained.names import feedforward_width, multiple, our_activation, their_activation
-from headtohead.pretrained.pieces import OffsetRows, Piece, Renamed, renamed
-from headtohead.pretrained.told import Model, Words, attention_words, block_words, check_words, labels, told
+from headtohead.pretrained.model_description import (
+    Describable,
+    Model,
+    attention_fields,
+    block_fields,
+    check_describable,
+    described,
+    labels,
+)
+from headtohead.pretrained.model_family import (
+    Accepted,
+    Architectures,
+    Hub,
+    ModelFamily,
+    feedforward_width,
+    multiple,
+    our_activation,
+    their_activation,
+)
+from headtohead.pretrained.weight_mapping import OffsetRows, Renamed, WeightMapping, renamed
 
 LAYER = (
     ("mixer.query", "attention.self.query"),
@@ -24,8 +40,8 @@ LAYER = (
 """Our parts of a block and theirs; each has a weight and a bias."""
 
 
-class BertLike(Family):
-    """An encoder with norms after each sum and after the embeddings, learned places, and sentences of two kinds."""
+class BertLike(ModelFamily):
+    """An encoder with norms after each sum and after the embeddings, learned positions, and sentences of two kinds."""
 
     buffers = (r".*embeddings\.(position_ids|token_type_ids)",)
     defaults: ClassVar[Hub] = {
@@ -44,18 +60,18 @@ class BertLike(Family):
     more_of_a_layer: ClassVar[tuple[tuple[str, str], ...]] = ()
     """What a descendant adds to a block, each with a weight and a bias."""
 
-    def first_place(self, hub: Hub) -> int:
-        """The row of the table of places that the first token has."""
+    def first_position(self, hub: Hub) -> int:
+        """Return the row of the position table that the first token uses."""
         del hub
         return 0
 
     def mixing(self, hub: Hub, head: HeadName) -> list[str]:
-        """The mixer, and what there is to say of it."""
+        """Return the overrides for the mixer."""
         del hub, head
         return ["model/mixer=softmax_attention"]
 
     def heading(self, hub: Hub) -> list[str]:
-        """What the heads are made of, besides linear maps."""
+        """Return the overrides for the heads besides their linear maps."""
         return [f"model.head_activation={our_activation(hub['hidden_act'])}", "model.pooler=tanh"]
 
     def overrides(self, hub: Hub, head: HeadName) -> list[str]:
@@ -71,7 +87,7 @@ class BertLike(Family):
             f"model.num_layers={hub['num_hidden_layers']}",
             f"model.num_heads={hub['num_attention_heads']}",
             f"model.vocab_size={hub['vocab_size']}",
-            f"model.max_length={hub['max_position_embeddings'] - self.first_place(hub)}",
+            f"model.max_length={hub['max_position_embeddings'] - self.first_position(hub)}",
             f"model.num_segments={hub['type_vocab_size']}",
             f"model.norm.eps={hub['layer_norm_eps']}",
             multiple(hub["intermediate_size"], width),
@@ -83,10 +99,12 @@ class BertLike(Family):
             *self.heading(hub),
         ]
 
-    def pieces(self, hub: Hub) -> Iterator[Piece]:
+    def pieces(self, hub: Hub) -> Iterator[WeightMapping]:
         there = f"{self.prefix}embeddings"
         yield Renamed("embedding.weight", f"{there}.word_embeddings.weight")
-        yield OffsetRows("stack.positions.0.table.weight", f"{there}.position_embeddings.weight", self.first_place(hub))
+        yield OffsetRows(
+            "stack.positions.0.table.weight", f"{there}.position_embeddings.weight", self.first_position(hub)
+        )
         if hub["type_vocab_size"]:
             yield Renamed("segment_embedding.weight", f"{there}.token_type_embeddings.weight")
         yield from renamed("stack.embedding_norm", f"{there}.LayerNorm")
@@ -96,8 +114,8 @@ class BertLike(Family):
                 yield from renamed(f"{ours}.{our_name}", f"{theirs}.{their_name}")
 
     def hub_config(self, model: Model) -> dict[str, Any]:
-        check_words(model, self.model_type, {**self.words(model), **self.mixer_words(model)})
-        activation = their_activation(told(model, "feedforward.activation"))
+        check_describable(model, self.model_type, {**self.words(model), **self.mixer_words(model)})
+        activation = their_activation(described(model, "feedforward.activation"))
         return {
             "model_type": self.model_type,
             "vocab_size": model["vocab_size"],
@@ -108,18 +126,18 @@ class BertLike(Family):
             "hidden_act": activation,
             "hidden_dropout_prob": model["dropout"],
             "attention_probs_dropout_prob": model["dropout"],
-            "max_position_embeddings": model["max_length"] + self.first_place(self.defaults),
+            "max_position_embeddings": model["max_length"] + self.first_position(self.defaults),
             "type_vocab_size": model["num_segments"],
-            "layer_norm_eps": told(model, "norm.eps"),
+            "layer_norm_eps": described(model, "norm.eps"),
             **labels(model),
         }
 
-    def words(self, model: Model) -> Words:
-        """What this form can say, the mixer left out."""
-        activation = told(model, "feedforward.activation")
+    def words(self, model: Model) -> Describable:
+        """Return what this format can express, the mixer left out."""
+        activation = described(model, "feedforward.activation")
         return {
             "": ("EncoderOnly",),
-            **block_words("Post"),
+            **block_fields("Post"),
             "position": ("Learned",),
             "embedding_norm": (True,),
             "scale_embedding": (False,),
@@ -130,6 +148,112 @@ class BertLike(Family):
             "head_activation": (activation,),
         }
 
-    def mixer_words(self, model: Model) -> Words:
-        """What this form can say of the mixer."""
-        return attention_words(model)
+    def mixer_words(self, model: Model) -> Describable:
+        """Return what this format can express about the mixer."""
+        return attention_fields(model)
+
+
+# BERT (Devlin et al. 2019, https://arxiv.org/abs/1810.04805).
+
+
+class BertFamily(BertLike):
+    """Its pooler belongs to its body there, and to the head that reads it here."""
+
+    model_type = "bert"
+    architectures: ClassVar[Architectures] = {
+        "BertForMaskedLM": "masked_language_model",
+        "BertForPreTraining": "masked_language_model_and_pair",
+        "BertForSequenceClassification": "classifier",
+        "BertForTokenClassification": "tagger",
+        "BertForQuestionAnswering": "span",
+        "BertForNextSentencePrediction": None,
+        "BertForMultipleChoice": None,
+        "BertModel": None,
+    }
+    prefix = "bert."
+    heads = ("cls.", "classifier.", "qa_outputs.", "bert.pooler.")
+
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
+        del hub
+        if head in ("masked_language_model", "masked_language_model_and_pair"):
+            there = "cls.predictions"
+            yield from renamed("head.dense", f"{there}.transform.dense")
+            yield from renamed("head.norm", f"{there}.transform.LayerNorm")
+            yield Renamed("head.bias", f"{there}.bias")
+        if head == "masked_language_model_and_pair":
+            yield from renamed("head.pooler", "bert.pooler.dense")
+            yield from renamed("head.pair", "cls.seq_relationship")
+        elif head == "classifier":
+            yield from renamed("head.pooler.dense", "bert.pooler.dense")
+            yield from renamed("head.linear", "classifier")
+        elif head == "tagger":
+            yield from renamed("head.linear", "classifier")
+        elif head == "span":
+            yield from renamed("head.linear", "qa_outputs")
+
+    def tied(self, hub: Hub) -> Mapping[str, str]:
+        del hub
+        return {
+            "cls.predictions.decoder.bias": "cls.predictions.bias",
+            "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+        }
+
+
+# RoBERTa (Liu et al. 2019, https://arxiv.org/abs/1907.11692).
+
+
+class RobertaLike(BertLike):
+    """Places are counted from the one after padding's; the masked head is one module, and so is the classifier."""
+
+    def first_position(self, hub: Hub) -> int:
+        """Skip the row of padding, which no token that counts ever uses."""
+        return int(hub["pad_token_id"]) + 1
+
+    def heading(self, hub: Hub) -> list[str]:
+        """Return the overrides for the heads: the masked head has an exact GELU whatever the layers have."""
+        del hub
+        return ["model.head_activation=gelu", "model.pooler=tanh"]
+
+    def hub_config(self, model: Model) -> dict[str, Any]:
+        return {**super().hub_config(model), "pad_token_id": self.defaults["pad_token_id"]}
+
+    def words(self, model: Model) -> Describable:
+        return {**super().words(model), "head_activation": ("gelu",)}
+
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
+        del hub
+        if head == "masked_language_model":
+            yield from renamed("head.dense", "lm_head.dense")
+            yield from renamed("head.norm", "lm_head.layer_norm")
+            yield Renamed("head.bias", "lm_head.bias")
+        elif head == "classifier":
+            yield from renamed("head.pooler.dense", "classifier.dense")
+            yield from renamed("head.linear", "classifier.out_proj")
+        elif head == "tagger":
+            yield from renamed("head.linear", "classifier")
+        elif head == "span":
+            yield from renamed("head.linear", "qa_outputs")
+
+    def tied(self, hub: Hub) -> Mapping[str, str]:
+        del hub
+        return {
+            "lm_head.decoder.bias": "lm_head.bias",
+            "lm_head.decoder.weight": f"{self.prefix}embeddings.word_embeddings.weight",
+        }
+
+
+class RobertaFamily(RobertaLike):
+    """RoBERTa has one kind of sentence, and no pooler in what was published."""
+
+    model_type = "roberta"
+    architectures: ClassVar[Architectures] = {
+        "RobertaForMaskedLM": "masked_language_model",
+        "RobertaForSequenceClassification": "classifier",
+        "RobertaForTokenClassification": "tagger",
+        "RobertaForQuestionAnswering": "span",
+        "RobertaForMultipleChoice": None,
+        "RobertaModel": None,
+    }
+    prefix = "roberta."
+    heads = ("lm_head.", "classifier.", "qa_outputs.", "roberta.pooler.")
+    defaults: ClassVar[Hub] = {**BertLike.defaults, "pad_token_id": 1}

@@ -7,21 +7,20 @@ from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
 from headtohead.pretrained.bert_like import BertLike
-from headtohead.pretrained.family import Accepted, Architectures, Hub
-from headtohead.pretrained.names import flag, our_activation
-from headtohead.pretrained.pieces import Piece, Renamed, renamed
-from headtohead.pretrained.told import Model, Words, attention_words, told
+from headtohead.pretrained.model_description import Describable, Model, attention_fields, described
+from headtohead.pretrained.model_family import Accepted, Architectures, Hub, flag, our_activation
+from headtohead.pretrained.weight_mapping import Renamed, WeightMapping, renamed
 
 _SPARSE, _FULL = "block_sparse", "original_full"
 
 
-class BigBird(BertLike):
-    """BERT whose blocks of tokens look at their neighbours, at the first and the last block and at random ones.
+class BigBirdFamily(BertLike):
+    """BERT whose blocks of tokens attend to their neighbours, to the first and the last block and to random ones.
 
     Given the same random blocks it is equal to the reference; three things differ by design. The reference draws the
     blocks for each head, and in evaluation puts block 0 in place of all of them; ours are drawn once for each layer and
-    stay. Its last block is that of the padded row, ours that of each row's own tokens. Rows of at most (5 + 2 x random)
-    blocks it reads with full attention, ours where config.json says attention_type=original_full.
+    stay. Its last block is that of the padded row, ours that of each row's own tokens. It reads rows of at most (5 + 2
+    x random) blocks with full attention, ours does so where config.json has attention_type=original_full.
     """
 
     model_type = "big_bird"
@@ -66,7 +65,8 @@ class BigBird(BertLike):
             )
 
     def heading(self, hub: Hub) -> list[str]:
-        """The classifier has the activation of the layers; what judges pairs has a tanh, as BERT's."""
+        """Return the overrides for the heads: the classifier has the layers' activation; the pair classifier has a
+        tanh, as in BERT."""
         activation = our_activation(hub["hidden_act"])
         return [
             f"model.head_activation={activation}",
@@ -74,7 +74,7 @@ class BigBird(BertLike):
             f"model.scale_embedding={flag(hub['rescale_embeddings'])}",
         ]
 
-    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
         del hub
         if head in ("masked_language_model", "masked_language_model_and_pair"):
             there = "cls.predictions"
@@ -99,18 +99,21 @@ class BigBird(BertLike):
 
     def hub_config(self, model: Model) -> dict[str, Any]:
         own = {**super().hub_config(model), "rescale_embeddings": model["scale_embedding"], "sep_token_id": None}
-        if told(model, "mixer") != "BigBird":
+        if described(model, "mixer") != "BigBird":
             return {**own, "attention_type": _FULL}
-        blocks = {"block_size": told(model, "mixer.block_size"), "num_random_blocks": told(model, "mixer.num_random")}
+        blocks = {
+            "block_size": described(model, "mixer.block_size"),
+            "num_random_blocks": described(model, "mixer.num_random"),
+        }
         return {**own, "attention_type": _SPARSE, **blocks}
 
-    def words(self, model: Model) -> Words:
-        activation = told(model, "feedforward.activation")
+    def words(self, model: Model) -> Describable:
+        activation = described(model, "feedforward.activation")
         return {**super().words(model), "pooler": (activation,), "scale_embedding": (True, False)}
 
-    def mixer_words(self, model: Model) -> Words:
-        if told(model, "mixer") != "BigBird":
-            return attention_words(model)
+    def mixer_words(self, model: Model) -> Describable:
+        if described(model, "mixer") != "BigBird":
+            return attention_fields(model)
         return {
             "mixer": ("BigBird",),
             "mixer.bias": (True,),

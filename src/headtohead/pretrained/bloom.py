@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.family import Accepted, Architectures, Family, Hub, InexpressibleError
-from headtohead.pretrained.names import flag
-from headtohead.pretrained.pieces import FusedByHead, Piece, Renamed, renamed
+from headtohead.pretrained.model_family import Accepted, Architectures, Hub, InexpressibleError, ModelFamily, flag
+from headtohead.pretrained.weight_mapping import FusedByHead, Renamed, WeightMapping, renamed
 
 
-class Bloom(Family):
+class BloomFamily(ModelFamily):
     """Scores that fall with distance, a norm after the embedding, the tanh form of GELU.
 
     Its own code rounds the constant of that form, sqrt(2 / pi), to eight digits; ours is exact.
@@ -50,7 +49,7 @@ class Bloom(Family):
     }
 
     def complete(self, config: Mapping[str, Any]) -> Hub:
-        """Slices as in its training leave out biases in the reference, so that they are refused."""
+        """Complete the configuration; refuse tensor-parallel slices, for which the reference drops biases."""
         hub = super().complete(config)
         if hub.get("slow_but_exact") and hub.get("pretraining_tp", 1) != 1:
             raise InexpressibleError(
@@ -78,7 +77,7 @@ class Bloom(Family):
             f"model.tie_weights={flag(hub['tie_word_embeddings'])}",
         ]
 
-    def pieces(self, hub: Hub) -> Iterator[Piece]:
+    def pieces(self, hub: Hub) -> Iterator[WeightMapping]:
         yield Renamed("embedding.weight", "transformer.word_embeddings.weight")
         yield from renamed("stack.embedding_norm", "transformer.word_embeddings_layernorm")
         for layer in range(hub["n_layer"]):
@@ -93,7 +92,7 @@ class Bloom(Family):
             yield from renamed(f"{ours}.feedforward.down", f"{theirs}.mlp.dense_4h_to_h")
         yield from renamed("stack.final_norm", "transformer.ln_f")
 
-    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
         if head == "language_model" and not hub["tie_word_embeddings"]:
             yield Renamed("head.weight", "lm_head.weight")
 

@@ -1,38 +1,58 @@
-"""The families that are known, by what config.json calls them."""
+"""The supported families, by the name of config.json."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from headtohead.pretrained.bart import Bart
-from headtohead.pretrained.bert import Bert
-from headtohead.pretrained.big_bird import BigBird
-from headtohead.pretrained.bloom import Bloom
-from headtohead.pretrained.family import Family, InexpressibleError
-from headtohead.pretrained.gpt2 import Gpt2
-from headtohead.pretrained.gpt_neox import GptNeoX
-from headtohead.pretrained.gptj import GptJ
-from headtohead.pretrained.llama import Llama, Qwen2, Qwen3
-from headtohead.pretrained.longformer import Longformer
-from headtohead.pretrained.mamba import Mamba
-from headtohead.pretrained.mamba2 import Mamba2
-from headtohead.pretrained.mistral import Mistral, Mixtral
-from headtohead.pretrained.mpt import Mpt
-from headtohead.pretrained.roberta import Roberta
-from headtohead.pretrained.rwkv import Rwkv
-from headtohead.pretrained.t5 import T5
-from headtohead.pretrained.vit import Vit
+from headtohead.pretrained.bart import BartFamily
+from headtohead.pretrained.bert_like import BertFamily, RobertaFamily
+from headtohead.pretrained.big_bird import BigBirdFamily
+from headtohead.pretrained.bloom import BloomFamily
+from headtohead.pretrained.gpt2 import Gpt2Family
+from headtohead.pretrained.gpt_neox import GptNeoXFamily
+from headtohead.pretrained.gptj import GptJFamily
+from headtohead.pretrained.llama import LlamaFamily, Qwen2Family, Qwen3Family
+from headtohead.pretrained.longformer import LongformerFamily
+from headtohead.pretrained.mamba import Mamba2Family, MambaFamily
+from headtohead.pretrained.mistral import MistralFamily, MixtralFamily
+from headtohead.pretrained.model_family import InexpressibleError, ModelFamily
+from headtohead.pretrained.mpt import MptFamily
+from headtohead.pretrained.rwkv import RwkvFamily
+from headtohead.pretrained.t5 import T5Family
+from headtohead.pretrained.vit import VitFamily
 
-FAMILIES: tuple[Family, ...] = (
-    Gpt2(), Llama(), Mistral(), Mixtral(), Qwen2(), Qwen3(), GptNeoX(), GptJ(), Bloom(), Mpt(), Bert(), Roberta(),
-    Longformer(), BigBird(), T5(), Bart(), Vit(), Mamba(), Mamba2(), Rwkv(),
-)  # fmt: skip
-"""In the order in which a model of ours is offered to them."""
+FAMILIES: tuple[ModelFamily, ...] = (
+    Gpt2Family(),
+    LlamaFamily(),
+    MistralFamily(),
+    MixtralFamily(),
+    Qwen2Family(),
+    Qwen3Family(),
+    GptNeoXFamily(),
+    GptJFamily(),
+    BloomFamily(),
+    MptFamily(),
+    BertFamily(),
+    RobertaFamily(),
+    LongformerFamily(),
+    BigBirdFamily(),
+    T5Family(),
+    BartFamily(),
+    VitFamily(),
+    MambaFamily(),
+    Mamba2Family(),
+    RwkvFamily(),
+)
+"""The families in the order in which a model of ours is offered to them."""
 
 
-def family_of(config: Mapping[str, Any]) -> Family:
-    """That of a config.json; raises InexpressibleError where it is none of ours."""
+def family_of(config: Mapping[str, Any]) -> ModelFamily:
+    """Return the family of a config.json; raise InexpressibleError where it is none of ours."""
     kind = config.get("model_type")
     for family in FAMILIES:
         if family.model_type == kind:
@@ -41,3 +61,40 @@ def family_of(config: Mapping[str, Any]) -> Family:
     raise InexpressibleError(
         f"its config.json has model_type={kind}, and we know {known}: choose a checkpoint of these"
     )
+
+
+FILE = Path(__file__).with_name("evidence.json")
+
+
+@dataclass(frozen=True)
+class ParityEvidence:
+    """The comparisons of one family with its reference, all in 32 bits."""
+
+    models: int
+    """Configurations compared with the same weights."""
+    logits: float
+    """The largest difference of a logit."""
+    gradients: float
+    """The largest difference of a gradient, relative to the largest entry of its tensor above 1."""
+    changes: int
+    """Single changes of a checkpoint's fields and tensors that were tried."""
+    equal: int
+    """Those of them after which both sides gave the same logits."""
+    refused: int
+    """Those that ours or the reference refused."""
+    announced: int
+    """The differences that change the logits, as a line at load announces."""
+
+    def __str__(self) -> str:
+        announced = f", {self.announced} different as a line at load says" if self.announced else ""
+        return (
+            f"compared: {self.models} models, logits within {self.logits:.1e}, gradients within {self.gradients:.1e}; "
+            f"{self.changes} changed checkpoints: {self.equal} equal, {self.refused} refused{announced}"
+        )
+
+
+@cache
+def parity_evidence() -> dict[str, ParityEvidence]:
+    """Return what was compared with the reference, by model_type."""
+    evidence = json.loads(FILE.read_text(encoding="utf-8"))
+    return {kind: ParityEvidence(**figures) for kind, figures in evidence.items()}

@@ -7,12 +7,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.family import Accepted, Architectures, Family, Hub
-from headtohead.pretrained.names import feedforward_width, flag, multiple, our_activation, their_activation
-from headtohead.pretrained.pieces import FusedInBlocks, Piece, Renamed, Transposed
+from headtohead.pretrained.model_family import (
+    Accepted,
+    Architectures,
+    Hub,
+    ModelFamily,
+    feedforward_width,
+    flag,
+    multiple,
+    our_activation,
+    their_activation,
+)
+from headtohead.pretrained.weight_mapping import FusedInBlocks, Renamed, Transposed, WeightMapping
 
 
-class Gpt2(Family):
+class Gpt2Family(ModelFamily):
     """Matrices have inputs as rows; queries, keys and values are one matrix, block by block."""
 
     model_type = "gpt2"
@@ -76,14 +85,14 @@ class Gpt2(Family):
             f"model.tie_weights={flag(hub['tie_word_embeddings'])}",
         ]
 
-    def pieces(self, hub: Hub) -> Iterator[Piece]:
+    def pieces(self, hub: Hub) -> Iterator[WeightMapping]:
         yield Renamed("embedding.weight", "transformer.wte.weight")
         yield Renamed("stack.positions.0.table.weight", "transformer.wpe.weight")
         for layer in range(hub["n_layer"]):
             ours, theirs = f"stack.blocks.{layer}", f"transformer.h.{layer}"
-            for place, norm in enumerate(("ln_1", "ln_2")):
+            for index, norm in enumerate(("ln_1", "ln_2")):
                 for kind in ("weight", "bias"):
-                    yield Renamed(f"{ours}.wiring.norms.{place}.{kind}", f"{theirs}.{norm}.{kind}")
+                    yield Renamed(f"{ours}.wiring.norms.{index}.{kind}", f"{theirs}.{norm}.{kind}")
             for kind in ("weight", "bias"):
                 fused = tuple(f"{ours}.mixer.{name}.{kind}" for name in ("query", "key", "value"))
                 yield FusedInBlocks(fused, f"{theirs}.attn.c_attn.{kind}", transposed=True)
@@ -97,7 +106,7 @@ class Gpt2(Family):
         for kind in ("weight", "bias"):
             yield Renamed(f"stack.final_norm.{kind}", f"transformer.ln_f.{kind}")
 
-    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
         if head == "language_model" and not hub["tie_word_embeddings"]:
             yield Renamed("head.weight", "lm_head.weight")
 

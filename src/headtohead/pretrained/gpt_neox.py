@@ -6,14 +6,24 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.family import Accepted, Architectures, Family, Hub, choice
-from headtohead.pretrained.names import feedforward_width, flag, multiple, our_activation, their_activation
-from headtohead.pretrained.pieces import FusedByHead, Piece, Renamed, renamed
-from headtohead.pretrained.rotary import rope_parameters, rotary_differences, rotary_overrides
+from headtohead.pretrained.model_family import (
+    Accepted,
+    Architectures,
+    Hub,
+    ModelFamily,
+    choice,
+    feedforward_width,
+    flag,
+    multiple,
+    our_activation,
+    their_activation,
+)
+from headtohead.pretrained.rotary_config import rope_parameters, rotary_differences, rotary_overrides
+from headtohead.pretrained.weight_mapping import FusedByHead, Renamed, WeightMapping, renamed
 
 
-class GptNeoX(Family):
-    """Both sublayers read the same stream, each through a norm of its own; a part of each head turns."""
+class GptNeoXFamily(ModelFamily):
+    """Both sublayers read the same stream, each through a norm of its own; a part of each head is rotated."""
 
     model_type = "gpt_neox"
     architectures: ClassVar[Architectures] = {
@@ -48,8 +58,8 @@ class GptNeoX(Family):
         del head
         width, heads = hub["hidden_size"], hub["num_attention_heads"]
         of_head = width // heads
-        told = hub.get("rope_scaling") or hub.get("rope_parameters") or {}
-        turned = int(of_head * told.get("partial_rotary_factor", hub["rotary_pct"]))
+        rope = hub.get("rope_scaling") or hub.get("rope_parameters") or {}
+        turned = int(of_head * rope.get("partial_rotary_factor", hub["rotary_pct"]))
         parallel = ["model/residual=parallel", "model.residual.shared_norm=false"]
         return [
             "model=decoder_only",
@@ -73,7 +83,7 @@ class GptNeoX(Family):
         del head
         return rotary_differences(hub, hub["rotary_emb_base"])
 
-    def pieces(self, hub: Hub) -> Iterator[Piece]:
+    def pieces(self, hub: Hub) -> Iterator[WeightMapping]:
         yield Renamed("embedding.weight", "gpt_neox.embed_in.weight")
         kinds = ("weight", "bias") if hub["attention_bias"] else ("weight",)
         for layer in range(hub["num_hidden_layers"]):
@@ -88,7 +98,7 @@ class GptNeoX(Family):
             yield from renamed(f"{ours}.feedforward.down", f"{theirs}.mlp.dense_4h_to_h")
         yield from renamed("stack.final_norm", "gpt_neox.final_layer_norm")
 
-    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
         if head == "language_model" and not hub["tie_word_embeddings"]:
             yield Renamed("head.weight", "embed_out.weight")
 

@@ -6,14 +6,22 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.family import Accepted, Architectures, Family, Hub
-from headtohead.pretrained.names import feedforward_width, multiple, our_activation, their_activation
-from headtohead.pretrained.pieces import Piece, Renamed, renamed
-from headtohead.pretrained.rotary import rotary_overrides
+from headtohead.pretrained.model_family import (
+    Accepted,
+    Architectures,
+    Hub,
+    ModelFamily,
+    feedforward_width,
+    multiple,
+    our_activation,
+    their_activation,
+)
+from headtohead.pretrained.rotary_config import rotary_overrides
+from headtohead.pretrained.weight_mapping import Renamed, WeightMapping, renamed
 
 
-class GptJ(Family):
-    """Both sublayers read the stream through one norm; neighbouring channels turn as pairs; the head has a bias."""
+class GptJFamily(ModelFamily):
+    """Both sublayers read the stream through one norm; neighbouring channels rotate as pairs; the head has a bias."""
 
     model_type = "gptj"
     architectures: ClassVar[Architectures] = {
@@ -74,7 +82,7 @@ class GptJ(Family):
             *(["model.head_bias=true"] if head == "language_model" else []),
         ]
 
-    def pieces(self, hub: Hub) -> Iterator[Piece]:
+    def pieces(self, hub: Hub) -> Iterator[WeightMapping]:
         yield Renamed("embedding.weight", "transformer.wte.weight")
         for layer in range(hub["n_layer"]):
             ours, theirs = f"stack.blocks.{layer}", f"transformer.h.{layer}"
@@ -85,7 +93,7 @@ class GptJ(Family):
             yield from renamed(f"{ours}.feedforward.down", f"{theirs}.mlp.fc_out")
         yield from renamed("stack.final_norm", "transformer.ln_f")
 
-    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
         del hub
         if head == "language_model":
             yield from renamed("head", "lm_head")

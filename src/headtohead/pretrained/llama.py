@@ -8,13 +8,22 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.family import Accepted, Architectures, Family, Hub
-from headtohead.pretrained.names import feedforward_width, flag, multiple, our_activation, their_activation
-from headtohead.pretrained.pieces import Piece, Renamed, renamed
-from headtohead.pretrained.rotary import rope_parameters, rotary_differences, rotary_overrides
+from headtohead.pretrained.model_family import (
+    Accepted,
+    Architectures,
+    Hub,
+    ModelFamily,
+    feedforward_width,
+    flag,
+    multiple,
+    our_activation,
+    their_activation,
+)
+from headtohead.pretrained.rotary_config import rope_parameters, rotary_differences, rotary_overrides
+from headtohead.pretrained.weight_mapping import Renamed, WeightMapping, renamed
 
 
-class Llama(Family):
+class LlamaFamily(ModelFamily):
     """Root-mean-square norms before each sublayer, rotary positions, a gated feed-forward, grouped heads."""
 
     model_type = "llama"
@@ -75,25 +84,25 @@ class Llama(Family):
         ]
 
     def mixer_overrides(self, hub: Hub) -> list[str]:
-        """The mixer, but for what all have."""
+        """Return the overrides of the mixer, without those that all families share."""
         return ["model/mixer=softmax_attention", f"model.mixer.bias={flag(hub['attention_bias'])}"]
 
     def biased(self, hub: Hub) -> tuple[str, ...]:
-        """Which of the mixer's linear maps have a bias."""
+        """Return which of the mixer's linear maps have a bias."""
         return ("query", "key", "value", "output") if hub["attention_bias"] else ()
 
     def differences(self, hub: Hub, head: HeadName) -> Iterator[str]:
         del head
         return rotary_differences(hub, self.default_base)
 
-    def pieces(self, hub: Hub) -> Iterator[Piece]:
+    def pieces(self, hub: Hub) -> Iterator[WeightMapping]:
         yield Renamed("embedding.weight", "model.embed_tokens.weight")
         for layer in range(hub["num_hidden_layers"]):
             yield from self.block(hub, f"stack.blocks.{layer}", f"model.layers.{layer}")
         yield Renamed("stack.final_norm.scale.weight", "model.norm.weight")
 
-    def block(self, hub: Hub, ours: str, theirs: str) -> Iterator[Piece]:
-        """The weights of one layer."""
+    def block(self, hub: Hub, ours: str, theirs: str) -> Iterator[WeightMapping]:
+        """Yield the weights of one layer."""
         yield Renamed(f"{ours}.wiring.norms.0.scale.weight", f"{theirs}.input_layernorm.weight")
         yield Renamed(f"{ours}.wiring.norms.1.scale.weight", f"{theirs}.post_attention_layernorm.weight")
         for name in ("query", "key", "value", "output"):
@@ -101,13 +110,13 @@ class Llama(Family):
             yield from renamed(f"{ours}.mixer.{name}", f"{theirs}.self_attn.{name[0]}_proj", kinds)
         yield from self.feedforward(hub, ours, theirs)
 
-    def feedforward(self, hub: Hub, ours: str, theirs: str) -> Iterator[Piece]:
-        """The weights of its feed-forward."""
+    def feedforward(self, hub: Hub, ours: str, theirs: str) -> Iterator[WeightMapping]:
+        """Yield the weights of a layer's feed-forward."""
         for name in ("gate", "up", "down"):
             kinds = ("weight", "bias") if hub["mlp_bias"] else ("weight",)
             yield from renamed(f"{ours}.feedforward.{name}", f"{theirs}.mlp.{name}_proj", kinds)
 
-    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
         if head == "language_model" and not hub["tie_word_embeddings"]:
             yield Renamed("head.weight", "lm_head.weight")
 
@@ -137,7 +146,7 @@ class Llama(Family):
         }
 
 
-class Qwen2(Llama):
+class Qwen2Family(LlamaFamily):
     """Queries, keys and values with a bias, the output without."""
 
     model_type = "qwen2"
@@ -164,8 +173,8 @@ class Qwen2(Llama):
         return {**config, "use_sliding_window": False}
 
 
-class Qwen3(Llama):
-    """Queries and keys are normed head by head; a head's width is given by itself."""
+class Qwen3Family(LlamaFamily):
+    """Qwen3 normalises queries and keys head by head, and sets a head's width independently."""
 
     model_type = "qwen3"
     architectures: ClassVar[Architectures] = {
@@ -176,13 +185,13 @@ class Qwen3(Llama):
         "Qwen3ForQuestionAnswering": None,
     }
     accepts: ClassVar[Accepted] = {"use_sliding_window": (False,), "is_causal": (True,)}
-    defaults: ClassVar[Hub] = {**Llama.defaults, "head_dim": 128}
+    defaults: ClassVar[Hub] = {**LlamaFamily.defaults, "head_dim": 128}
 
     def mixer_overrides(self, hub: Hub) -> list[str]:
         normed = ["model.mixer.qk_norm=true", f"model.mixer.qk_norm_eps={hub['rms_norm_eps']}"]
         return [*super().mixer_overrides(hub), *normed]
 
-    def block(self, hub: Hub, ours: str, theirs: str) -> Iterator[Piece]:
+    def block(self, hub: Hub, ours: str, theirs: str) -> Iterator[WeightMapping]:
         yield from super().block(hub, ours, theirs)
         for name in ("query", "key"):
             yield Renamed(f"{ours}.mixer.{name}_norm.weight", f"{theirs}.self_attn.{name[0]}_norm.weight")

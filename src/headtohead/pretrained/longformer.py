@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.family import Accepted, Architectures, Hub, InexpressibleError
-from headtohead.pretrained.roberta import Roberta, RobertaLike
-from headtohead.pretrained.told import Model, Words, told
+from headtohead.pretrained.bert_like import RobertaFamily, RobertaLike
+from headtohead.pretrained.model_description import Describable, Model, described
+from headtohead.pretrained.model_family import Accepted, Architectures, Hub, InexpressibleError
 
 
-class Longformer(RobertaLike):
+class LongformerFamily(RobertaLike):
     """RoBERTa with windows; the first token is global, as the reference makes it for a classifier.
 
-    For hidden tokens the reference makes none global unless it is told to, which leaves the projections of global
-    tokens idle; for questions it makes all tokens of the question global, so that its head for answers is not ours.
+    For hidden tokens the reference makes none global by default, which leaves the projections of global tokens idle;
+    for questions it makes all tokens of the question global, so that its head for answers is not ours.
     """
 
     model_type = "longformer"
@@ -29,14 +29,14 @@ class Longformer(RobertaLike):
     }
     prefix = "longformer."
     heads = ("lm_head.", "classifier.", "qa_outputs.", "longformer.pooler.")
-    defaults: ClassVar[Hub] = {**Roberta.defaults, "attention_window": 512}
+    defaults: ClassVar[Hub] = {**RobertaFamily.defaults, "attention_window": 512}
     accepts: ClassVar[Accepted] = {**RobertaLike.accepts, "attention_mode": ("longformer",)}
     more_of_a_layer: ClassVar[tuple[tuple[str, str], ...]] = tuple(
         (f"mixer.global_{name}", f"attention.self.{name}_global") for name in ("query", "key", "value")
     )
 
     def mixing(self, hub: Hub, head: HeadName) -> list[str]:
-        """Their window counts both sides."""
+        """Return the overrides of the mixer; the hub's window counts both sides."""
         del head
         windows = hub["attention_window"]
         if not isinstance(windows, int):
@@ -55,10 +55,10 @@ class Longformer(RobertaLike):
 
     def hub_config(self, model: Model) -> dict[str, Any]:
         config = super().hub_config(model)
-        window = 2 * told(model, "mixer.window")
+        window = 2 * described(model, "mixer.window")
         return {**config, "attention_window": [window] * model["num_layers"], "sep_token_id": 2}
 
-    def mixer_words(self, model: Model) -> Words:
+    def mixer_words(self, model: Model) -> Describable:
         del model
         return {
             "mixer": ("Longformer",),

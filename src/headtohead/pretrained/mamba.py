@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.family import Accepted, Architectures, Family, Hub, InexpressibleError
-from headtohead.pretrained.names import flag
-from headtohead.pretrained.pieces import Piece, Renamed
-from headtohead.pretrained.told import check_words
+from headtohead.pretrained.model_description import check_describable
+from headtohead.pretrained.model_family import Accepted, Architectures, Hub, InexpressibleError, ModelFamily, flag
+from headtohead.pretrained.weight_mapping import Renamed, WeightMapping
 
 
-class StateSpaces(Family):
-    """What Mamba and Mamba-2 share: root-mean-square norms, no positions, a head tied to the embedding."""
+class StateSpaces(ModelFamily):
+    """The base of Mamba and Mamba-2: root-mean-square norms, no positions, a head tied to the embedding."""
 
     prefix = "backbone."
     heads = ("lm_head.",)
@@ -22,7 +21,7 @@ class StateSpaces(Family):
     mixer: ClassVar[str]
     """Its name in ours."""
     weights: ClassVar[tuple[str, ...]]
-    """Of a mixer; both sides call them the same. Biases that config.json decides on are not among them."""
+    """The weights of a mixer; both sides use the same names. Biases that config.json decides on are not among them."""
     parts: ClassVar[Mapping[str, str]] = {
         "position": "NoPosition",
         "norm": "RmsNorm",
@@ -62,9 +61,9 @@ class StateSpaces(Family):
 
     @abstractmethod
     def mixer_overrides(self, hub: Hub) -> list[str]:
-        """What only one of the two has."""
+        """Return the mixer overrides that only one of the two has."""
 
-    def pieces(self, hub: Hub) -> Iterator[Piece]:
+    def pieces(self, hub: Hub) -> Iterator[WeightMapping]:
         biases = ["in_proj.bias", "out_proj.bias"] if hub["use_bias"] else []
         biases += ["conv1d.bias"] if hub["use_conv_bias"] else []
         yield Renamed("embedding.weight", "backbone.embeddings.weight")
@@ -75,7 +74,7 @@ class StateSpaces(Family):
                 yield Renamed(f"{ours}.mixer.{name}", f"{theirs}.mixer.{name}")
         yield Renamed("stack.final_norm.scale.weight", "backbone.norm_f.weight")
 
-    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
         if head == "language_model" and not hub["tie_word_embeddings"]:
             yield Renamed("head.weight", "lm_head.weight")
 
@@ -85,7 +84,7 @@ class StateSpaces(Family):
     def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
         self.check_parts(model)
         words = {"pattern": (None,), "local": (None, "Identity"), "embedding_norm": (False,), "head_bias": (False,)}
-        check_words(model, self.model_type, {**words, "scale_embedding": (False,)})
+        check_describable(model, self.model_type, {**words, "scale_embedding": (False,)})
         mixer = model["mixer"]
         if mixer["expand"] != int(mixer["expand"]):
             raise InexpressibleError(
@@ -109,7 +108,7 @@ class StateSpaces(Family):
         }
 
 
-class Mamba(StateSpaces):
+class MambaFamily(StateSpaces):
     """Every channel chooses its step size."""
 
     model_type = "mamba"
@@ -142,3 +141,54 @@ class Mamba(StateSpaces):
 
     def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
         return {**super().hub_config(model), "time_step_rank": model["mixer"]["rank"] or "auto"}
+
+
+# Mamba-2 (Dao and Gu 2024, https://arxiv.org/abs/2405.21060): the same blocks, with one decay per head.
+
+
+UNBOUNDED = float("inf")
+
+
+class Mamba2Family(StateSpaces):
+    """Heads choose step sizes, and the output is normed before its last map."""
+
+    model_type = "mamba2"
+    architectures: ClassVar[Architectures] = {"Mamba2ForCausalLM": "language_model", "Mamba2Model": None}
+    mixer = "mamba2"
+    weights = ("in_proj.weight", "conv1d.weight", "dt_bias", "A_log", "D", "norm.weight", "out_proj.weight")
+    defaults: ClassVar[Hub] = {
+        "num_heads": 128,
+        "head_dim": 64,
+        "n_groups": 8,
+        "state_size": 128,
+        "expand": 2,
+        "conv_kernel": 4,
+        "use_bias": False,
+        "use_conv_bias": True,
+        "layer_norm_epsilon": 1e-5,
+        "tie_word_embeddings": False,
+    }
+    accepts: ClassVar[Accepted] = {
+        "hidden_act": ("silu", "swish"),
+        "time_step_limit": ([0.0, UNBOUNDED], (0.0, UNBOUNDED), [0.0, {"__float__": "Infinity"}]),
+    }
+    parts: ClassVar[Mapping[str, str]] = {**StateSpaces.parts, "mixer": "Mamba2"}
+
+    def mixer_overrides(self, hub: Hub) -> list[str]:
+        return [
+            f"model.num_heads={hub['num_heads']}",
+            f"model.mixer.head_width={hub['head_dim']}",
+            f"model.mixer.num_groups={hub['n_groups']}",
+            f"model.mixer.eps={hub['layer_norm_epsilon']}",
+        ]
+
+    def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
+        config, mixer = super().hub_config(model), model["mixer"]
+        if mixer["eps"] != model["norm"]["eps"]:
+            raise InexpressibleError(
+                f"model.mixer.eps={mixer['eps']} and model.norm.eps={model['norm']['eps']} differ, and mamba2 has one "
+                "for both: keep our own form, or train with the same"
+            )
+        width = int(mixer["expand"] * model["d_model"])
+        of_head = mixer["head_width"] or width // model["num_heads"]
+        return {**config, "num_heads": width // of_head, "head_dim": of_head, "n_groups": mixer["num_groups"]}

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.family import Architectures, Hub, choice
-from headtohead.pretrained.llama import Llama
-from headtohead.pretrained.pieces import Piece, Renamed
+from headtohead.pretrained.llama import LlamaFamily
+from headtohead.pretrained.model_family import Architectures, Hub, choice
+from headtohead.pretrained.weight_mapping import Renamed, WeightMapping
 
 
-class Mistral(Llama):
-    """Llama without biases, whose tokens look back within a window where there is one."""
+class MistralFamily(LlamaFamily):
+    """Llama without biases, whose tokens attend within a window where there is one."""
 
     model_type = "mistral"
     architectures: ClassVar[Architectures] = {
@@ -22,10 +22,10 @@ class Mistral(Llama):
         "MistralForTokenClassification": None,
         "MistralForQuestionAnswering": None,
     }
-    defaults: ClassVar[Hub] = {**Llama.defaults, "sliding_window": 4096}
+    defaults: ClassVar[Hub] = {**LlamaFamily.defaults, "sliding_window": 4096}
 
     def complete(self, config: Mapping[str, Any]) -> Hub:
-        """There is no field for biases, since there are none."""
+        """Complete the configuration: there is no field for biases, since there are none."""
         return {**super().complete(config), "attention_bias": False, "mlp_bias": False}
 
     def mixer_overrides(self, hub: Hub) -> list[str]:
@@ -44,7 +44,7 @@ class Mistral(Llama):
         return {**config, "sliding_window": model["mixer"].get("window")}
 
 
-class Mixtral(Mistral):
+class MixtralFamily(MistralFamily):
     """Mistral with experts, of which every token meets a few."""
 
     model_type = "mixtral"
@@ -56,7 +56,7 @@ class Mixtral(Mistral):
         "MixtralForQuestionAnswering": None,
     }
     defaults: ClassVar[Hub] = {
-        **Llama.defaults,
+        **LlamaFamily.defaults,
         "rms_norm_eps": 1e-5,
         "sliding_window": None,
         "num_local_experts": 8,
@@ -65,7 +65,7 @@ class Mixtral(Mistral):
     }
     default_base = 1e6
     feedforward_choice = "moe"
-    parts: ClassVar[Mapping[str, str]] = {**Llama.parts, "feedforward": "MixtureOfExperts"}
+    parts: ClassVar[Mapping[str, str]] = {**LlamaFamily.parts, "feedforward": "MixtureOfExperts"}
 
     def overrides(self, hub: Hub, head: HeadName) -> list[str]:
         return [
@@ -78,7 +78,7 @@ class Mixtral(Mistral):
             "model.feedforward.z_weight=0.0",
         ]
 
-    def feedforward(self, hub: Hub, ours: str, theirs: str) -> Iterator[Piece]:
+    def feedforward(self, hub: Hub, ours: str, theirs: str) -> Iterator[WeightMapping]:
         yield Renamed(f"{ours}.feedforward.router.weight", f"{theirs}.block_sparse_moe.gate.weight")
         for expert in range(hub["num_local_experts"]):
             for our_name, their_name in (("gate", "w1"), ("up", "w3"), ("down", "w2")):

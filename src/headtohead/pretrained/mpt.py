@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.family import Accepted, Architectures, Family, Hub, InexpressibleError
-from headtohead.pretrained.names import flag
-from headtohead.pretrained.pieces import FusedInBlocks, Piece, Renamed
+from headtohead.pretrained.model_family import Accepted, Architectures, Hub, InexpressibleError, ModelFamily, flag
+from headtohead.pretrained.weight_mapping import FusedInBlocks, Renamed, WeightMapping
 
 _ATTENTION = {
     "attn_type": ("multihead_attention",),
@@ -21,7 +20,7 @@ _ATTENTION = {
 """Fields of `attn_config` with the values that we can express."""
 
 
-class Mpt(Family):
+class MptFamily(ModelFamily):
     """Scores that fall with distance, and no bias anywhere."""
 
     model_type = "mpt"
@@ -94,10 +93,10 @@ class Mpt(Family):
 
     def differences(self, hub: Hub, head: HeadName) -> Iterator[str]:
         del head
-        if (told := hub["attn_config"].get("alibi_bias_max", 8)) != 8:
-            yield f"its alibi_bias_max={told} is honoured here, and transformers takes it for 8"
+        if (bias_max := hub["attn_config"].get("alibi_bias_max", 8)) != 8:
+            yield f"its alibi_bias_max={bias_max} is honoured here, and transformers takes it for 8"
 
-    def pieces(self, hub: Hub) -> Iterator[Piece]:
+    def pieces(self, hub: Hub) -> Iterator[WeightMapping]:
         yield Renamed("embedding.weight", "transformer.wte.weight")
         for layer in range(hub["n_layers"]):
             ours, theirs = f"stack.blocks.{layer}", f"transformer.blocks.{layer}"
@@ -110,7 +109,7 @@ class Mpt(Family):
             yield Renamed(f"{ours}.feedforward.down.weight", f"{theirs}.ffn.down_proj.weight")
         yield Renamed("stack.final_norm.weight", "transformer.norm_f.weight")
 
-    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
         if head == "language_model" and not hub["tie_word_embeddings"]:
             yield Renamed("head.weight", "lm_head.weight")
 

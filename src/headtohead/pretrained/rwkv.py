@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.family import Accepted, Architectures, Family, Hub
-from headtohead.pretrained.names import flag, multiple
-from headtohead.pretrained.pieces import Piece, Renamed, renamed
-from headtohead.pretrained.told import check_words
+from headtohead.pretrained.model_description import check_describable
+from headtohead.pretrained.model_family import Accepted, Architectures, Hub, ModelFamily, flag, multiple
+from headtohead.pretrained.weight_mapping import Renamed, WeightMapping, renamed
 
 TIME_MIXING = (
     "time_decay", "time_first", "time_mix_key", "time_mix_value", "time_mix_receptance", "key.weight", "value.weight",
@@ -18,10 +17,10 @@ TIME_MIXING = (
 )  # fmt: skip
 CHANNEL_MIXING = ("time_mix_key", "time_mix_receptance", "key.weight", "receptance.weight", "value.weight")
 EPS = 1e-5
-"""Of the last norm, whatever config.json says of the others."""
+"""The epsilon of the last norm, whatever config.json has for the others."""
 
 
-class Rwkv(Family):
+class RwkvFamily(ModelFamily):
     """Layer norms, one of them after the embedding, and no positions."""
 
     model_type = "rwkv"
@@ -73,20 +72,20 @@ class Rwkv(Family):
             f"model.tie_weights={flag(hub['tie_word_embeddings'])}",
         ]
 
-    def pieces(self, hub: Hub) -> Iterator[Piece]:
+    def pieces(self, hub: Hub) -> Iterator[WeightMapping]:
         yield Renamed("embedding.weight", "rwkv.embeddings.weight")
         yield from renamed("stack.embedding_norm", "rwkv.blocks.0.pre_ln")
         for layer in range(hub["num_hidden_layers"]):
             ours, theirs = f"stack.blocks.{layer}", f"rwkv.blocks.{layer}"
-            for place in (0, 1):
-                yield from renamed(f"{ours}.wiring.norms.{place}", f"{theirs}.ln{place + 1}")
+            for index in (0, 1):
+                yield from renamed(f"{ours}.wiring.norms.{index}", f"{theirs}.ln{index + 1}")
             for name in TIME_MIXING:
                 yield Renamed(f"{ours}.mixer.{name}", f"{theirs}.attention.{name}")
             for name in CHANNEL_MIXING:
                 yield Renamed(f"{ours}.feedforward.{name}", f"{theirs}.feed_forward.{name}")
         yield from renamed("stack.final_norm", "rwkv.ln_out")
 
-    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
         if head == "language_model" and not hub["tie_word_embeddings"]:
             yield Renamed("head.weight", "head.weight")
 
@@ -96,7 +95,7 @@ class Rwkv(Family):
     def hub_config(self, model: Mapping[str, Any]) -> dict[str, Any]:
         self.check_parts(model)
         words = {"pattern": (None,), "local": (None, "Identity"), "embedding_norm": (True,), "head_bias": (False,)}
-        check_words(
+        check_describable(
             model, "rwkv", {**words, "scale_embedding": (False,), "norm.eps": (EPS,), "norm.bias": (None, True)}
         )
         width = model["d_model"]

@@ -7,23 +7,33 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.family import ALONE, READING, Architectures, Hub, TwoSided
-from headtohead.pretrained.names import feedforward_width, flag, multiple, our_activation, their_activation
-from headtohead.pretrained.pieces import Piece, Renamed
-from headtohead.pretrained.told import (
+from headtohead.pretrained.model_description import (
     Model,
-    attention_words,
-    block_words,
-    check_words,
+    attention_fields,
+    block_fields,
+    check_describable,
     depth,
-    side_words,
-    told,
+    described,
+    side_fields,
 )
+from headtohead.pretrained.model_family import (
+    ALONE,
+    READING,
+    Architectures,
+    EncoderDecoderFamily,
+    Hub,
+    feedforward_width,
+    flag,
+    multiple,
+    our_activation,
+    their_activation,
+)
+from headtohead.pretrained.weight_mapping import Renamed, WeightMapping
 
 _ATTENTION = (("query", "q"), ("key", "k"), ("value", "v"), ("output", "o"))
 
 
-class T5(TwoSided):
+class T5Family(EncoderDecoderFamily):
     """Scores are not divided by anything; every layer of a side adds the bias that the first one there holds."""
 
     model_type = "t5"
@@ -51,9 +61,10 @@ class T5(TwoSided):
     }
 
     def complete(self, config: Mapping[str, Any]) -> Hub:
-        """Complete it as the reference does: what is said of logits and of gates goes before what says it in passing.
+        """Complete the configuration as the reference does: explicit fields about logits and gates override implicit
+        ones.
 
-        Version 1.1 has a matrix of its own for the vocabulary, and so leaves the logits as they are.
+        Version 1.1 has a vocabulary matrix of its own, and so does not scale the logits.
         """
         hub = dict(super().complete(config))
         scaled = hub.get("scale_decoder_outputs", hub.get("tie_word_embeddings") is not False)
@@ -81,7 +92,7 @@ class T5(TwoSided):
             "model=encoder_decoder",
             "model/cross=softmax_attention",
             f"model.decoder.num_layers={hub['num_decoder_layers']}",
-            *(f"model.cross.{said}" for said in attention),
+            *(f"model.cross.{option}" for option in attention),
             "model.share_embeddings=true",
             f"model.tie_weights={flag(hub['tie_word_embeddings'])}",
             f"model.scale_logits={flag(hub['scale_decoder_outputs'])}",
@@ -97,7 +108,7 @@ class T5(TwoSided):
             f"model.num_layers={hub['num_layers']}",
             f"model.num_heads={hub['num_heads']}",
             f"model.vocab_size={hub['vocab_size']}",
-            *(f"model.mixer.{said}" for said in attention),
+            *(f"model.mixer.{option}" for option in attention),
             f"model.position.num_buckets={hub['relative_attention_num_buckets']}",
             f"model.position.max_distance={hub['relative_attention_max_distance']}",
             f"model.norm.eps={hub['layer_norm_epsilon']}",
@@ -109,17 +120,17 @@ class T5(TwoSided):
             "model.scale_embedding=false",
         ]
 
-    def embedding(self) -> Piece:
+    def embedding(self) -> WeightMapping:
         return Renamed("embedding.weight", "shared.weight")
 
-    def side(self, hub: Hub, side: str, ours: str) -> Iterator[Piece]:
+    def side(self, hub: Hub, side: str, ours: str) -> Iterator[WeightMapping]:
         first = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
         yield Renamed(f"{ours}.positions.0.table", first)
         for layer in range(hub["num_layers" if side == "encoder" else "num_decoder_layers"]):
             yield from _block(f"{ours}.blocks.{layer}", f"{side}.block.{layer}.layer", side, _activation(hub)[0])
         yield Renamed(f"{ours}.final_norm.scale.weight", f"{side}.final_layer_norm.weight")
 
-    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
         if head == "language_model" and not hub["tie_word_embeddings"]:
             yield Renamed("head.weight", "lm_head.weight")
 
@@ -131,18 +142,18 @@ class T5(TwoSided):
 
     def hub_config(self, model: Model) -> dict[str, Any]:
         heads, width = model["num_heads"], model["d_model"]
-        tied, gated = told(model, "tie_weights"), told(model, "feedforward.gated")
-        activation = told(model, "feedforward.activation")
-        plain = {part: attention_words(model, part, bias=False, scale=1.0) for part in ("mixer", "cross")}
-        head_width = told(model, "mixer.head_width") or width // heads
+        tied, gated = described(model, "tie_weights"), described(model, "feedforward.gated")
+        activation = described(model, "feedforward.activation")
+        plain = {part: attention_fields(model, part, bias=False, scale=1.0) for part in ("mixer", "cross")}
+        head_width = described(model, "mixer.head_width") or width // heads
         own = {f"{part}.head_width": (head_width, *((None,) if head_width * heads == width else ())) for part in plain}
         words = {
             "": ("EncoderDecoder",),
-            **block_words("Pre", norm="RmsNorm", bias=False, gated=(True, False)),
+            **block_fields("Pre", norm="RmsNorm", bias=False, gated=(True, False)),
             **plain["mixer"],
             **plain["cross"],
             **own,
-            **side_words("encoder", "decoder"),
+            **side_fields("encoder", "decoder"),
             "position": ("T5Bias",),
             "embedding_norm": (False,),
             "scale_embedding": (False,),
@@ -151,7 +162,7 @@ class T5(TwoSided):
             "scale_logits": (False, *((True,) if tied else ())),
             "feedforward.activation": ("gelu_tanh",) if gated else (activation,),
         }
-        check_words(model, self.model_type, words)
+        check_describable(model, self.model_type, words)
         return {
             "model_type": self.model_type,
             "vocab_size": model["vocab_size"],
@@ -161,10 +172,10 @@ class T5(TwoSided):
             "num_layers": depth(model, "encoder"),
             "num_decoder_layers": depth(model, "decoder"),
             "num_heads": heads,
-            "relative_attention_num_buckets": told(model, "position.num_buckets"),
-            "relative_attention_max_distance": told(model, "position.max_distance"),
+            "relative_attention_num_buckets": described(model, "position.num_buckets"),
+            "relative_attention_max_distance": described(model, "position.max_distance"),
             "dropout_rate": model["dropout"],
-            "layer_norm_epsilon": told(model, "norm.eps"),
+            "layer_norm_epsilon": described(model, "norm.eps"),
             "feed_forward_proj": "gated-gelu" if gated else their_activation(activation),
             "is_encoder_decoder": True,
             "tie_word_embeddings": tied,
@@ -172,25 +183,25 @@ class T5(TwoSided):
         }
 
 
-def _block(ours: str, theirs: str, side: str, gated: bool) -> Iterator[Piece]:
-    """One block, whose sublayers are numbered there."""
+def _block(ours: str, theirs: str, side: str, gated: bool) -> Iterator[WeightMapping]:
+    """Yield the weights of one block, whose sublayers are numbered there."""
     sublayers = [("mixer", "SelfAttention")]
     if side == "decoder":
         sublayers.append(("cross", "EncDecAttention"))
-    for place, (our_name, their_name) in enumerate(sublayers):
+    for index, (our_name, their_name) in enumerate(sublayers):
         for our_part, their_part in _ATTENTION:
-            yield Renamed(f"{ours}.{our_name}.{our_part}.weight", f"{theirs}.{place}.{their_name}.{their_part}.weight")
+            yield Renamed(f"{ours}.{our_name}.{our_part}.weight", f"{theirs}.{index}.{their_name}.{their_part}.weight")
     last = len(sublayers)
     maps = [("gate", "wi_0"), ("up", "wi_1")] if gated else [("up", "wi")]
     for our_part, their_part in (*maps, ("down", "wo")):
         yield Renamed(f"{ours}.feedforward.{our_part}.weight", f"{theirs}.{last}.DenseReluDense.{their_part}.weight")
-    for place in range(last + 1):
-        yield Renamed(f"{ours}.wiring.norms.{place}.scale.weight", f"{theirs}.{place}.layer_norm.weight")
+    for index in range(last + 1):
+        yield Renamed(f"{ours}.wiring.norms.{index}.scale.weight", f"{theirs}.{index}.layer_norm.weight")
 
 
 def _activation(hub: Hub) -> tuple[bool, str]:
-    """Whether there is a gate, and our name of the activation; `gated-gelu` means the form with a tanh."""
-    whole = hub["feed_forward_proj"]
-    kind, _, name = whole.rpartition("-")
-    named = "gelu_new" if whole == "gated-gelu" else name
+    """Return whether there is a gate, and our name of the activation; `gated-gelu` means the tanh approximation."""
+    projection = hub["feed_forward_proj"]
+    kind, _, name = projection.rpartition("-")
+    named = "gelu_new" if projection == "gated-gelu" else name
     return bool(hub.get("is_gated_act", kind == "gated")), our_activation(hub.get("dense_act_fn", named))

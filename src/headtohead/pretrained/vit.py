@@ -6,10 +6,26 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from headtohead.architectures.heads import HeadName
-from headtohead.pretrained.family import Architectures, Family, Hub, InexpressibleError
-from headtohead.pretrained.names import feedforward_width, flag, multiple, our_activation, their_activation
-from headtohead.pretrained.pieces import Piece, Renamed, Reshaped, renamed
-from headtohead.pretrained.told import Model, attention_words, block_words, check_words, labels, told
+from headtohead.pretrained.model_description import (
+    Model,
+    attention_fields,
+    block_fields,
+    check_describable,
+    described,
+    labels,
+)
+from headtohead.pretrained.model_family import (
+    Architectures,
+    Hub,
+    InexpressibleError,
+    ModelFamily,
+    feedforward_width,
+    flag,
+    multiple,
+    our_activation,
+    their_activation,
+)
+from headtohead.pretrained.weight_mapping import Renamed, Reshaped, WeightMapping, renamed
 
 _LAYER = (
     ("mixer.output", "attention.output.dense"),
@@ -20,8 +36,8 @@ _LAYER = (
 )
 
 
-class Vit(Family):
-    """Its convolution over patches is a linear map of each; its class token stands before them."""
+class VitFamily(ModelFamily):
+    """Its convolution over patches is a linear map of each; its class token precedes them."""
 
     model_type = "vit"
     architectures: ClassVar[Architectures] = {
@@ -66,17 +82,17 @@ class Vit(Family):
             "model.pooling=cls",
         ]
 
-    def pieces(self, hub: Hub) -> Iterator[Piece]:
+    def pieces(self, hub: Hub) -> Iterator[WeightMapping]:
         width, patch, channels = hub["hidden_size"], _side(hub["patch_size"]), hub["num_channels"]
         height, breadth = _pair(hub["image_size"])
-        num_places = (height // patch) * (breadth // patch) + 1
+        num_positions = (height // patch) * (breadth // patch) + 1
         there = "vit.embeddings"
         yield Reshaped("class_token.weight", f"{there}.cls_token", (width,), (1, 1, width))
         yield Reshaped(
             "stack.positions.0.table.weight",
             f"{there}.position_embeddings",
-            (num_places, width),
-            (1, num_places, width),
+            (num_positions, width),
+            (1, num_positions, width),
         )
         yield Reshaped(
             "patches.projection.weight",
@@ -94,23 +110,23 @@ class Vit(Family):
                 yield from renamed(f"{ours}.{our_name}", f"{theirs}.{their_name}")
         yield from renamed("stack.final_norm", "vit.layernorm")
 
-    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[Piece]:
+    def head_pieces(self, hub: Hub, head: HeadName) -> Iterator[WeightMapping]:
         del hub
         if head == "classifier":
             yield from renamed("head.linear", "classifier")
 
     def hub_config(self, model: Model) -> dict[str, Any]:
-        bias = told(model, "mixer.bias")
+        bias = described(model, "mixer.bias")
         words = {
             "": ("VisionTransformer",),
-            **block_words("Pre"),
-            **attention_words(model, bias=bias),
+            **block_fields("Pre"),
+            **attention_fields(model, bias=bias),
             "mixer.output_bias": (True, *((None,) if bias else ())),
             "position": ("Learned",),
             "embedding_norm": (False,),
             "pooling": ("cls",),
         }
-        check_words(model, self.model_type, words)
+        check_describable(model, self.model_type, words)
         channels, height, breadth = model["image_shape"]
         return {
             "model_type": self.model_type,
@@ -118,10 +134,10 @@ class Vit(Family):
             "num_hidden_layers": model["num_layers"],
             "num_attention_heads": model["num_heads"],
             "intermediate_size": feedforward_width(model),
-            "hidden_act": their_activation(told(model, "feedforward.activation")),
+            "hidden_act": their_activation(described(model, "feedforward.activation")),
             "hidden_dropout_prob": model["dropout"],
             "attention_probs_dropout_prob": model["dropout"],
-            "layer_norm_eps": told(model, "norm.eps"),
+            "layer_norm_eps": described(model, "norm.eps"),
             "image_size": height if height == breadth else [height, breadth],
             "patch_size": model["patch_size"],
             "num_channels": channels,
@@ -141,7 +157,7 @@ def _side(size: int | Sequence[int]) -> int:
 
 
 def _pair(size: int | Sequence[int]) -> tuple[int, int]:
-    """Height and width."""
+    """Return height and width."""
     height, width = (size, size) if isinstance(size, int | float) else size
     if any(type(side) is not int or side < 1 for side in (height, width)):
         raise InexpressibleError(

@@ -1,4 +1,5 @@
-"""All heads of a layer in one picture: a tile per head and sample, on one scale, tokens along the axes if asked."""
+"""All heads of a layer in one picture: a tile per head and sample, on one scale, with tokens along the axes on
+request."""
 
 from __future__ import annotations
 
@@ -8,15 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, ImageDraw
 
-from headtohead.probing.attention import AttentionMaps
-from headtohead.probing.colours import values_to_colours
-from headtohead.probing.labels import Labels
-from headtohead.probing.lettering import INK, PAPER, font, side_strip, text_width, top_strip
+from headtohead.probing.colour_table import values_to_colours
+from headtohead.probing.picture_text import INK, PAPER, Labels, font, side_strip, text_width, top_strip
+from headtohead.probing.recorded_attention import AttentionMaps
 
 LONGEST_LABELLED = 64
 """Tokens beyond which labels would be too many to read: they are left out."""
 _FORBIDDEN = (226, 226, 231)
-"""Where no query may look: not the colour of a small weight."""
+"""The colour of masked pairs: not that of a small weight."""
 _BORDER = (150, 150, 158)
 _WIDE = 1800
 """Pixels; tiles beyond go to the next line, unless there are so many that the page would be a tower."""
@@ -29,8 +29,8 @@ _SCALE_WIDTH = 96
 
 
 @dataclass(frozen=True)
-class Scale:
-    """What the darkest and the brightest colour stand for."""
+class ColourScale:
+    """The values of the darkest and the brightest colour."""
 
     low: float
     high: float
@@ -64,7 +64,8 @@ class _Layout:
 
     @property
     def columns(self) -> int:
-        """Samples stand side by side where the heads of several fit; else a sample takes lines of its own."""
+        """Return the number of columns: samples stand side by side where the heads of several fit, else each takes
+        lines of its own."""
         wide = max(_WIDE, math.isqrt(self.samples * self.heads * self.step_right * self.step_down) + self.step_right)
         fitting = max(1, (wide - _MARGIN) // self.step_right)
         if self.heads <= fitting:
@@ -73,10 +74,10 @@ class _Layout:
 
     @property
     def lines(self) -> int:
-        return max(self.place(self.samples - 1, head)[0] for head in range(self.heads)) + 1
+        return max(self.tile_position(self.samples - 1, head)[0] for head in range(self.heads)) + 1
 
-    def place(self, sample: int, head: int) -> tuple[int, int]:
-        """Line and column of a tile."""
+    def tile_position(self, sample: int, head: int) -> tuple[int, int]:
+        """Return the line and the column of a tile."""
         if self.heads <= self.columns:
             line, across = divmod(sample, self.columns // self.heads)
             return line, across * self.heads + head
@@ -85,9 +86,9 @@ class _Layout:
 
 
 def montage(maps: AttentionMaps, *, queries: Labels | None = None, keys: Labels | None = None) -> np.ndarray:
-    """Colours [height, width, 3], 8-bit. Cells where a query may not look are grey.
+    """Draw 8-bit colours [height, width, 3]; cells where a query may not attend are grey.
 
-    `queries` and `keys` hold a label per place for each sample; they are left out where there are too many.
+    `queries` and `keys` hold a label per position for each sample; they are left out where there are too many.
     """
     samples, heads, length, num_keys = maps.weights.shape
     sides: list[np.ndarray] = []
@@ -111,7 +112,7 @@ def montage(maps: AttentionMaps, *, queries: Labels | None = None, keys: Labels 
     page = np.full((_TOP + layout.lines * layout.step_down, width, 3), PAPER, dtype=np.uint8)
     captions = []
     for sample, head in np.ndindex(samples, heads):
-        line, column = layout.place(sample, head)
+        line, column = layout.tile_position(sample, head)
         y = _TOP + line * layout.step_down + _ABOVE_TILE + layout.above
         x = _MARGIN + column * layout.step_right + layout.left
         _fill(page, _colours(maps, sample, head, scale), y, x, cell)
@@ -122,8 +123,8 @@ def montage(maps: AttentionMaps, *, queries: Labels | None = None, keys: Labels 
     return _lettered(page, heading, captions, scale)
 
 
-def scale_of(maps: AttentionMaps) -> Scale:
-    """One for all heads; a twentieth of the queries may look somewhere more strongly than the brightest colour says.
+def scale_of(maps: AttentionMaps) -> ColourScale:
+    """Return one scale for all heads; a twentieth of the queries may exceed its brightest colour.
 
     The first queries of a causal map have few keys and so large weights, which would leave the rest in the dark.
     """
@@ -132,20 +133,20 @@ def scale_of(maps: AttentionMaps) -> Scale:
     known = strongest[np.isfinite(strongest)]
     low = min(0.0, float(np.nan_to_num(maps.weights.numpy()).min()))
     if not known.size:
-        return Scale(low, 1.0, clipped=False)
+        return ColourScale(low, 1.0, clipped=False)
     high, largest = float(np.quantile(known, 0.95)), float(known.max())
     clipped = largest > 1.1 * high
-    return Scale(low, high if clipped else largest, clipped=clipped)
+    return ColourScale(low, high if clipped else largest, clipped=clipped)
 
 
-def _colours(maps: AttentionMaps, sample: int, head: int, scale: Scale) -> np.ndarray:
+def _colours(maps: AttentionMaps, sample: int, head: int, scale: ColourScale) -> np.ndarray:
     colours = values_to_colours(maps.weights[sample, head].numpy(), low=scale.low, high=scale.high)
     colours[~maps.allowed[sample].numpy()] = _FORBIDDEN
     return colours
 
 
 def _fill(page: np.ndarray, colours: np.ndarray, y: int, x: int, cell: int) -> None:
-    """A tile with a thin border around it."""
+    """Draw a tile with a thin border around it."""
     tile = colours.repeat(cell, axis=0).repeat(cell, axis=1)
     height, width, _ = tile.shape
     page[y - 1 : y + height + 1, x - 1 : x + width + 1] = _BORDER
@@ -157,8 +158,8 @@ def _label(page: np.ndarray, side: np.ndarray, top: np.ndarray, y: int, x: int) 
     page[y - 1 - top.shape[0] : y - 1, x : x + top.shape[1]] = top
 
 
-def _lettered(page: np.ndarray, heading: str, captions: list[tuple[int, int, str]], scale: Scale) -> np.ndarray:
-    """The page with its heading, its scale and the numbers of the heads."""
+def _lettered(page: np.ndarray, heading: str, captions: list[tuple[int, int, str]], scale: ColourScale) -> np.ndarray:
+    """Draw the heading, the colour scale and the numbers of the heads onto the page."""
     picture = Image.fromarray(page)
     draw = ImageDraw.Draw(picture)
     draw.text((_MARGIN, _MARGIN), heading, fill=INK, font=font(_HEADING))
@@ -185,6 +186,6 @@ def _heading(maps: AttentionMaps) -> str:
     return f"{maps.name}  ({kind})"
 
 
-def _heading_width(heading: str, scale: Scale) -> int:
+def _heading_width(heading: str, scale: ColourScale) -> int:
     numbers = text_width("".join(scale.ends), _CAPTION)
     return 2 * _MARGIN + text_width(heading, _HEADING) + numbers + _SCALE_WIDTH + 36

@@ -1,4 +1,5 @@
-"""Predict the next token: loss, perplexity, bits per byte, token accuracy, and, where data asks, whole answers."""
+"""Predict the next token: loss, perplexity, bits per byte, token accuracy, and, where the data has them, whole
+answers."""
 
 from __future__ import annotations
 
@@ -11,24 +12,20 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from headtohead.architectures.contracts import Architecture
-from headtohead.data.batch import IGNORED, Batch
-from headtohead.data.contracts import DataSpec
+from headtohead.architectures.architecture import Architecture
+from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
-from headtohead.metrics.bits_per_byte import BITS_PER_BYTE
-from headtohead.metrics.exact_match import EXACT_MATCH
-from headtohead.metrics.last_accuracy import LAST_ACCURACY
-from headtohead.metrics.loss import LOSS
+from headtohead.metrics.answers import EXACT_MATCH
+from headtohead.metrics.language_modelling import BITS_PER_BYTE, LAST_ACCURACY, LOSS, PERPLEXITY, TOKEN_ACCURACY
 from headtohead.metrics.metric import Metric
-from headtohead.metrics.perplexity import PERPLEXITY
-from headtohead.metrics.token_accuracy import TOKEN_ACCURACY
 from headtohead.ranges import Probability
-from headtohead.tasks.class_labels import guess_from
-from headtohead.tasks.contracts import Decode, Task
-from headtohead.tasks.sums import PerStage, Sums
-from headtohead.tasks.token_prediction import TokenPrediction, placed, targets_of
-from headtohead.tasks.vocabulary import mean, perplexity
-from headtohead.tasks.writing import continuations
+from headtohead.tasks.class_metrics import baseline_guess_from
+from headtohead.tasks.metric_sums import MetricSums, PerStage
+from headtohead.tasks.task import Decode, Task
+from headtohead.tasks.token_prediction import TokenPrediction, at_target_positions, targets_of
+from headtohead.tasks.vocabulary_loss import mean, perplexity
+from headtohead.tasks.written_text import continuations
 
 _ALL, _LAST = "targets", "last"
 OF_ANSWERS = (EXACT_MATCH.name, LAST_ACCURACY.name)
@@ -36,12 +33,12 @@ OF_ANSWERS = (EXACT_MATCH.name, LAST_ACCURACY.name)
 
 class CausalLanguageModelling(TokenPrediction):
     """Rows of L + 1 tokens are read as L inputs and L targets; rows that bring their own targets, the answers, stay as
-    they are. Of these `exact_match` is the share with every answer right, `last_accuracy` that with the last one right.
-    """
+    they are. For these `exact_match` is the share with every answer right, `last_accuracy` that with the last one
+    right."""
 
     head = "language_model"
     counted_by: ClassVar[tuple[str, ...]] = (_ALL, _LAST)
-    families: ClassVar[tuple[str, ...]] = ("decoder_only", "recurrent", "external")
+    families: ClassVar[tuple[str, ...]] = ("decoder_only", "external")
     data_kinds: ClassVar[tuple[str, ...]] = ("language",)
     metrics: ClassVar[tuple[Metric, ...]] = (
         LOSS,
@@ -62,11 +59,11 @@ class CausalLanguageModelling(TokenPrediction):
     def __init__(self, label_smoothing: Probability = 0.0, monitor: str = "loss") -> None:
         super().__init__(label_smoothing, monitor)
         names = ("loss", "correct", "tokens", "bytes_loss", "bytes_tokens", "bytes", "exact", "last", "rows", "blind")
-        self.sums = PerStage(lambda: Sums(*names))
+        self.sums = PerStage(lambda: MetricSums(*names))
         self._tokens_per_byte: dict[str, float] = {}
         self._blind_rows: dict[str, float] = {}
         self.has_answers = False
-        """Whether the data says which targets count."""
+        """Whether the data determines which targets count."""
 
     def bind(self, spec: DataSpec) -> Task:
         if self.monitor in OF_ANSWERS and spec.num_scored is None:
@@ -114,9 +111,9 @@ class CausalLanguageModelling(TokenPrediction):
         by_row: dict[str, Tensor] = {}
         if self.has_answers:
             targets = targets_of(batch)
-            asked, right = targets != IGNORED, placed(scores.predicted, targets) == targets
-            last, answered = _last_of(asked), asked.any(1)
-            blind = (targets == int(self.in_train()[_ALL].argmax())) | ~asked
+            is_target, right = targets != IGNORED, at_target_positions(scores.predicted, targets) == targets
+            last, answered = _last_of(is_target), is_target.any(1)
+            blind = (targets == int(self.in_train()[_ALL].argmax())) | ~is_target
             by_row = {
                 "exact": answered & right.all(1),
                 "last": answered & right.gather(1, last).squeeze(1),
@@ -145,13 +142,14 @@ class CausalLanguageModelling(TokenPrediction):
         return results
 
     def chance(self) -> dict[str, float]:
-        """Every token alike."""
+        """Return the metrics of a uniform prediction over tokens."""
         size = self.spec.vocab_size
         return {LOSS.name: math.log(size), PERPLEXITY.name: float(size), TOKEN_ACCURACY.name: 1 / size}
 
     def baseline(self, spec: DataSpec) -> dict[str, float]:
-        """Every token alike; of answers the most frequent one always, each by itself in the longest row."""
-        any_answer = guess_from(spec.answer_shares, spec.vocab_size)
+        """Return the metrics of a uniform prediction; for answers, those of always naming the most frequent one, each
+        position on its own in the longest row."""
+        any_answer = baseline_guess_from(spec.answer_shares, spec.vocab_size)
         tokens = {
             "loss": any_answer.loss,
             "perplexity": math.exp(any_answer.loss),
@@ -159,7 +157,7 @@ class CausalLanguageModelling(TokenPrediction):
         }
         if spec.num_scored is None:
             return tokens
-        last_answer = guess_from(spec.last_answer_shares, spec.vocab_size)
+        last_answer = baseline_guess_from(spec.last_answer_shares, spec.vocab_size)
         return {
             **tokens,
             "exact_match": any_answer.accuracy**spec.num_scored,
@@ -167,47 +165,49 @@ class CausalLanguageModelling(TokenPrediction):
         }
 
     def measured_baseline(self, stage: Literal["validation", "test"]) -> dict[str, float]:
-        """The frequencies of the train split's targets for the loss, and the most frequent one always for all else."""
+        """Return the loss of the train split's target frequencies, and every other metric of always naming the most
+        frequent target."""
         if (guess := self.guess(stage)) is None:
             return {}
-        found = {
+        result = {
             LOSS.name: guess.loss,
             PERPLEXITY.name: perplexity(guess.loss),
             TOKEN_ACCURACY.name: guess.accuracy,
         }
         if stage in self._tokens_per_byte:
-            found[BITS_PER_BYTE.name] = guess.loss / math.log(2) * self._tokens_per_byte[stage]
+            result[BITS_PER_BYTE.name] = guess.loss / math.log(2) * self._tokens_per_byte[stage]
         if stage in self._blind_rows and (last := self.guess(stage, _LAST)) is not None:
-            found |= {EXACT_MATCH.name: self._blind_rows[stage], LAST_ACCURACY.name: last.accuracy}
-        return found
+            result |= {EXACT_MATCH.name: self._blind_rows[stage], LAST_ACCURACY.name: last.accuracy}
+        return result
 
     def counts(self, targets: Int[Tensor, "B L"]) -> dict[str, Tensor]:
-        """The last target of each row by itself too."""
-        asked = targets != IGNORED
-        last = targets.gather(1, _last_of(asked)).squeeze(1)[asked.any(1)]
+        """Count the last target of each row separately too."""
+        is_target = targets != IGNORED
+        last = targets.gather(1, _last_of(is_target)).squeeze(1)[is_target.any(1)]
         return {**super().counts(targets), _LAST: torch.bincount(last, minlength=self.spec.vocab_size)}
 
     def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
-        """Of data with answers these, beside what the model says; of plain text what the model goes on to write."""
+        """Return the answers beside the model's predictions where data has answers, else the model's continuations of
+        plain text."""
         if not self.has_answers:
             return continuations(model, batch, decode, eos_id=self.spec.eos_id)
         assert batch.tokens is not None, "rows with answers have tokens"
-        targets, said = targets_of(batch), self.predicted(model, batch)
+        targets, predicted = targets_of(batch), self.predicted(model, batch)
         samples = []
-        for tokens, answers, written in zip(batch.tokens, targets, said, strict=True):
-            asked = answers != IGNORED
-            texts = {"text": tokens, "answers": answers[asked], "said": written[asked]}
+        for tokens, answers, written in zip(batch.tokens, targets, predicted, strict=True):
+            is_target = answers != IGNORED
+            texts = {"text": tokens, "answers": answers[is_target], "said": written[is_target]}
             samples.append({name: decode(ids.tolist()) for name, ids in texts.items()})
         return samples
 
 
-def _last_of(asked: Bool[Tensor, "B L"]) -> Int[Tensor, "B 1"]:
-    """The place of each row's last target."""
-    return (asked * torch.arange(1, asked.shape[1] + 1, device=asked.device)).argmax(1, keepdim=True)
+def _last_of(is_target: Bool[Tensor, "B L"]) -> Int[Tensor, "B 1"]:
+    """Return the position of each row's last target."""
+    return (is_target * torch.arange(1, is_target.shape[1] + 1, device=is_target.device)).argmax(1, keepdim=True)
 
 
 def _with_a_next(valid: Bool[Tensor, "B L"]) -> Bool[Tensor, "B M"]:
-    """What only ends a row is not read, in the longest row as in all others; a row of one token keeps it."""
+    """Drop the final token of every row, which is a target but never an input; a row of one token retains it."""
     return torch.cat([valid[:, :1], valid[:, 2:]], dim=1)
 
 

@@ -1,8 +1,9 @@
-"""Cross-entropy of a vocabulary head over row chunks: gradients are made in the forward pass, logits are never whole.
+"""Cross-entropy of a vocabulary head over row chunks: gradients are made in the forward pass, and the logits never
+exist as a whole.
 
-The logits of one chunk at a time lie in a buffer that is reused, so that memory stays flat in the number of rows
-(as in Wijmans et al. 2024, https://arxiv.org/abs/2411.09009) and no matrix product writes into fresh pages, which
-would halve its rate on CPU.
+The logits of one chunk at a time are in a buffer that is reused, so that memory stays flat in the number of rows (as in
+Wijmans et al. 2024, https://arxiv.org/abs/2411.09009) and no matrix product writes into fresh pages, which would halve
+its rate on CPU.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from headtohead.data.batch import IGNORED
+from headtohead.data.batches.batch import IGNORED
 
 _ROWS_IN_FP16 = 4096
-"""At most so many rows in one product where numbers end at 65504: a weight's gradient is a sum over them."""
+"""The most rows in one product in float16, which ends at 65504: a weight's gradient is a sum over them."""
 CHUNK_ELEMENTS = {"cpu": 2**25, "cuda": 2**26}
 """Logits held at once: 128 MiB in float32, about 670 rows of GPT-2's vocabulary; more where kernels are wider. Of fewer
 rows products are slower (in bfloat16 by a third at 2^23), since each adds to the whole gradient of the weight."""
@@ -34,7 +35,7 @@ class Workspace:
     _buffers: dict[tuple[str, torch.device, torch.dtype], Tensor] = field(default_factory=dict, repr=False)
 
     def take(self, name: str, shape: tuple[int, ...], like: Tensor, dtype: torch.dtype) -> Tensor:
-        """A tensor of this shape with whatever lies in it."""
+        """Return an uninitialised tensor of this shape from the workspace."""
         numel = torch.Size(shape).numel()
         key = (name, like.device, dtype)
         buffer = self._buffers.get(key)
@@ -43,7 +44,7 @@ class Workspace:
         return buffer[:numel].view(shape)
 
     def chunk_rows(self, num_rows: int, vocab_size: int, device: torch.device) -> int:
-        """Rows per chunk, evened out so that the last chunk is no stub."""
+        """Return the number of rows per chunk, balanced so that the last chunk is not much smaller."""
         elements = self.chunk_elements or CHUNK_ELEMENTS.get(device.type, CHUNK_ELEMENTS["cpu"])
         most = max(1, elements // max(1, vocab_size))
         num_chunks = max(1, -(-num_rows // most))
@@ -60,7 +61,7 @@ class Scores:
     predicted: Int[Tensor, " N"]
     """The likeliest token of each row that was given."""
     losses: Float[Tensor, " N"]
-    """Of each of them; 0 where nothing counts."""
+    """The loss of each row; 0 where nothing counts."""
 
 
 def cross_entropy_sum(
@@ -72,7 +73,7 @@ def cross_entropy_sum(
     label_smoothing: float = 0.0,
     workspace: Workspace | None = None,
 ) -> Tensor:
-    """The sum over rows of F.cross_entropy(features @ weight.T + bias, targets); IGNORED rows count nothing."""
+    """Return the sum over rows of F.cross_entropy(features @ weight.T + bias, targets); IGNORED rows count nothing."""
     workspace = workspace or Workspace()
     y: Tensor = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
         features, weight, bias, targets, label_smoothing, workspace, torch.is_grad_enabled()
@@ -89,26 +90,26 @@ def score(
     *,
     workspace: Workspace | None = None,
 ) -> Scores:
-    """Loss and hits for evaluation, without gradients."""
+    """Return loss and predictions for evaluation, without gradients."""
     workspace = workspace or Workspace()
-    chunks = _Chunks(features, weight, bias, targets, workspace)
+    chunks = _RowChunks(features, weight, bias, targets, workspace)
     loss = torch.zeros((), dtype=torch.float64, device=features.device)
     predicted = torch.zeros(len(features), dtype=torch.int64, device=features.device)
     losses = torch.zeros(len(features), dtype=torch.float32, device=features.device)
     with torch.autocast(features.device.type, enabled=False):
         for start, stop in chunks.bounds():
             logits = chunks.logits(start, stop)
-            kept, wanted = chunks.kept[start:stop], chunks.targets[start:stop]
+            counts, true = chunks.is_scored[start:stop], chunks.targets[start:stop]
             predicted[start:stop] = logits.argmax(1)
-            picked = logits.gather(1, wanted).squeeze(1)
-            each = (probabilities_(logits) - picked) * kept
+            picked = logits.gather(1, true).squeeze(1)
+            each = (probabilities_(logits) - picked) * counts
             losses[start:stop] = each
             loss += each.sum(dtype=torch.float64)
-    correct = ((predicted == chunks.targets.squeeze(1)) & chunks.kept).sum()
-    return Scores(loss=loss, correct=correct, count=chunks.kept.sum(), predicted=predicted, losses=losses)
+    correct = ((predicted == chunks.targets.squeeze(1)) & chunks.is_scored).sum()
+    return Scores(loss=loss, correct=correct, count=chunks.is_scored.sum(), predicted=predicted, losses=losses)
 
 
-class _Chunks:
+class _RowChunks:
     """The rows of one call, cast for their matrix products, and the buffers they share."""
 
     def __init__(
@@ -120,10 +121,10 @@ class _Chunks:
         self.features = features.to(self.dtype)
         self.weight = weight if weight.dtype == self.dtype else self.buffer("weight", weight.shape).copy_(weight)
         self.bias = None if bias is None else bias.to(self.dtype)
-        self.kept = targets != IGNORED
+        self.is_scored = targets != IGNORED
         # To ask an accelerator would mean to wait for it.
-        self.any_ignored = targets.device.type != "cpu" or not bool(self.kept.all())
-        self.targets = torch.where(self.kept, targets, 0).unsqueeze(1)
+        self.any_ignored = targets.device.type != "cpu" or not bool(self.is_scored.all())
+        self.targets = torch.where(self.is_scored, targets, 0).unsqueeze(1)
         rows = workspace.chunk_rows(len(features), len(weight), features.device)
         self.rows = min(rows, _ROWS_IN_FP16) if self.dtype == torch.float16 else rows
 
@@ -135,7 +136,7 @@ class _Chunks:
         return [(start, min(start + self.rows, num_rows)) for start in range(0, num_rows, max(1, self.rows))]
 
     def logits(self, start: int, stop: int) -> Tensor:
-        """The chunk's logits in the dtype of sums; the next chunk overwrites them."""
+        """Return the chunk's logits in the dtype of sums; the next chunk overwrites them."""
         shape = (stop - start, len(self.weight))
         product = self.buffer("product", shape)
         torch.mm(self.features[start:stop], self.weight.T, out=product)
@@ -145,7 +146,7 @@ class _Chunks:
 
 
 def probabilities_(logits: Float[Tensor, "N V"]) -> Float[Tensor, " N"]:
-    """Each row's log-sum-exp; `logits` become probabilities in place.
+    """Return each row's log-sum-exp; `logits` become probabilities in place.
 
     The largest probability is exp(largest logit - log-sum-exp) and never small, so its logarithm gives the sum back.
     """
@@ -167,16 +168,16 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         grad_enabled: bool,
     ) -> Tensor:
         needs = [grad_enabled and need for need in ctx.needs_input_grad[:3]]
-        chunks = _Chunks(features, weight, bias, targets, workspace)  # autocast says in which format it multiplies
+        chunks = _RowChunks(features, weight, bias, targets, workspace)  # autocast says in which format it multiplies
         with torch.autocast(features.device.type, enabled=False):
             gradients = _Gradients(chunks, needs)
             losses = torch.zeros(len(features), dtype=chunks.sum_dtype, device=features.device)
             for start, stop in chunks.bounds():
                 scores = chunks.logits(start, stop)
-                wanted = (1 - smoothing) * scores.gather(1, chunks.targets[start:stop]).squeeze(1)
+                true_logits = (1 - smoothing) * scores.gather(1, chunks.targets[start:stop]).squeeze(1)
                 if smoothing:
-                    wanted += smoothing * scores.mean(1)
-                losses[start:stop] = (probabilities_(scores) - wanted) * chunks.kept[start:stop]
+                    true_logits += smoothing * scores.mean(1)
+                losses[start:stop] = (probabilities_(scores) - true_logits) * chunks.is_scored[start:stop]
                 if any(needs):
                     gradients.add(start, stop, _logit_gradient_(scores, chunks, start, stop, smoothing))
         ctx.save_for_backward(*gradients.tensors)
@@ -194,22 +195,23 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         return (*scaled, None, None, None, None)
 
 
-def _logit_gradient_(probabilities: Tensor, chunks: _Chunks, start: int, stop: int, smoothing: float) -> Tensor:
-    """softmax - target distribution, made in place, in the dtype of the products; zero in rows that do not count."""
-    targets, kept = chunks.targets[start:stop], chunks.kept[start:stop].unsqueeze(1).to(probabilities.dtype)
+def _logit_gradient_(probabilities: Tensor, chunks: _RowChunks, start: int, stop: int, smoothing: float) -> Tensor:
+    """Return softmax - target distribution, made in place, in the dtype of the products; zero in rows that do not
+    count."""
+    targets, counts = chunks.targets[start:stop], chunks.is_scored[start:stop].unsqueeze(1).to(probabilities.dtype)
     gradient = probabilities
     if smoothing:
         gradient -= smoothing / gradient.shape[1]
-    gradient.scatter_add_(1, targets, torch.full_like(kept, smoothing - 1))
+    gradient.scatter_add_(1, targets, torch.full_like(counts, smoothing - 1))
     if chunks.any_ignored:
-        gradient *= kept
+        gradient *= counts
     return gradient if chunks.dtype == chunks.sum_dtype else chunks.buffer("product", gradient.shape).copy_(gradient)
 
 
 class _Gradients:
     """Sums of the gradients by features, weight and bias over the chunks, as far as they are needed."""
 
-    def __init__(self, chunks: _Chunks, needs: list[bool]) -> None:
+    def __init__(self, chunks: _RowChunks, needs: list[bool]) -> None:
         self.chunks = chunks
         empty, dtype = not len(chunks.features), chunks.sum_dtype
         self.features = torch.empty_like(chunks.features) if needs[0] else None
@@ -245,7 +247,7 @@ class _Gradients:
 
 
 def _product_dtype(features: Tensor, weight: Tensor) -> torch.dtype:
-    """What a linear layer would compute in here: autocast's choice, which leaves float64 alone."""
+    """Return the dtype that a linear layer would compute in here: autocast's choice, which leaves float64 alone."""
     dtype = torch.promote_types(features.dtype, weight.dtype)
     kind = features.device.type
     if dtype != torch.float64 and torch.is_autocast_enabled(kind):

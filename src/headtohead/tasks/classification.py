@@ -11,51 +11,45 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torchmetrics.classification import MulticlassConfusionMatrix
 
-from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.heads import HeadName
-from headtohead.data.batch import IGNORED, Batch
-from headtohead.data.contracts import DataSpec
+from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
-from headtohead.metrics.accuracy import ACCURACY
-from headtohead.metrics.f1_second_class import F1_SECOND_CLASS
-from headtohead.metrics.loss import LOSS
+from headtohead.metrics.labels import ACCURACY, F1_SECOND_CLASS, PRECISION_MACRO, RECALL_MACRO
+from headtohead.metrics.language_modelling import LOSS
 from headtohead.metrics.metric import Metric
-from headtohead.metrics.precision_macro import PRECISION_MACRO
-from headtohead.metrics.recall_macro import RECALL_MACRO
 from headtohead.ranges import Probability
-from headtohead.tasks.class_labels import (
+from headtohead.tasks.class_metrics import (
+    OF_CLASSES,
     class_loss,
     class_name,
     class_names,
+    figures_of,
     guessed_classes,
     losses_of_rows,
     soft_class_loss,
     wide,
 )
-from headtohead.tasks.confusion import OF_CLASSES, figures_of
-from headtohead.tasks.contracts import Decode, Loss, Task
-from headtohead.tasks.monitoring import direction_of
-from headtohead.tasks.reading import row_text
-from headtohead.tasks.sums import PerStage, Sums
-from headtohead.tasks.tables import Cell, Table
-from headtohead.tasks.vocabulary import checked_smoothing, mean
+from headtohead.tasks.metric_sums import Cell, MetricSums, MetricTable, PerStage
+from headtohead.tasks.task import Decode, Loss, Task, direction_of, row_text
+from headtohead.tasks.vocabulary_loss import checked_smoothing, mean
 
 OF_TWO = F1_SECOND_CLASS.name
 OF_A_CLASS = ("class", "precision", "recall", "f1", "rows")
 
 
 class Classification(Task):
-    """`accuracy` is the share of right samples; those called macro are means over classes, so that rare ones count too.
+    """`accuracy` is the share of right samples; macro averages are means over classes, so that rare ones count too.
 
-    `matthews` is the correlation of what is said with what is true (Matthews 1975), as published for CoLA; of two
-    classes, `f1_second_class` is the F1 of finding the second, as published for MRPC and QQP.
+    `matthews` is the correlation of predicted with true classes (Matthews 1975), as published for CoLA; of two classes,
+    `f1_second_class` is the F1 of detecting the second, as published for MRPC and QQP.
     """
 
     head: ClassVar[HeadName] = "classifier"
     families: ClassVar[tuple[str, ...]] = (
         "encoder_only",
         "decoder_only",
-        "recurrent",
         "text_cnn",
         "bag_of_words",
         "mlp",
@@ -73,7 +67,7 @@ class Classification(Task):
         super().__init__()
         self.label_smoothing = checked_smoothing(label_smoothing)
         self.monitor, self.direction = monitor, direction_of(monitor, self.metrics)
-        self.sums = PerStage(lambda: Sums("loss", "samples"))
+        self.sums = PerStage(lambda: MetricSums("loss", "samples"))
         self._confusion: dict[str, list[list[int]]] = {}
 
     def bind(self, spec: DataSpec) -> Task:
@@ -82,9 +76,9 @@ class Classification(Task):
                 f"task.monitor={OF_TWO} judges two classes, and this data has {spec.num_classes}: choose f1_macro."
             )
         if spec.num_classes < 2:
-            told = f" ({', '.join(spec.class_names)})" if spec.class_names else ""
+            names = f" ({', '.join(spec.class_names)})" if spec.class_names else ""
             raise UsageError(
-                f"the data has {spec.num_classes} classes{told}: classification needs at least 2; give rows of "
+                f"the data has {spec.num_classes} classes{names}: classification needs at least 2; give rows of "
                 "another, or the column that holds the classes, data.label_column."
             )
         self.scores = PerStage(lambda: MulticlassConfusionMatrix(spec.num_classes, validate_args=False))
@@ -113,8 +107,8 @@ class Classification(Task):
         self.count(stage, logits[scored].argmax(1), labels[scored])
 
     def keep_rows(self, stage: str, logits: Float[Tensor, "B C"], labels: Int[Tensor, " B"], batch: Batch) -> None:
-        """Loss and hit of each row of a test."""
-        if stage == "test" and self.rows.wanted:
+        """Record the loss and the hit of each row of a test."""
+        if stage == "test" and self.rows.enabled:
             scored = labels != IGNORED
             right = scored & (logits.argmax(1) == labels)
             self.rows.add(batch.rows, loss=losses_of_rows(logits, labels), correct=right, samples=scored)
@@ -122,7 +116,7 @@ class Classification(Task):
     def count(
         self, stage: Literal["validation", "test"], predicted: Int[Tensor, " N"], labels: Int[Tensor, " N"]
     ) -> None:
-        """What was said of samples, and what is true of them."""
+        """Count predicted against true labels."""
         self.scores.add(stage, predicted, labels)
 
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
@@ -132,23 +126,24 @@ class Classification(Task):
         return {LOSS.name: loss, **figures_of(confusion)}
 
     def chance(self) -> dict[str, float]:
-        """Every class alike."""
+        """Return the metrics of a uniform guess over the classes."""
         share = 1 / self.spec.num_classes
         alike = dict.fromkeys((ACCURACY.name, PRECISION_MACRO.name, RECALL_MACRO.name), share)
         return {LOSS.name: math.log(self.spec.num_classes), **alike}
 
     def baseline(self, spec: DataSpec) -> dict[str, float]:
-        """The largest class named always, so that nothing is found of the others; chance where no shares are known."""
+        """Return the metrics of always naming the largest class; chance where no shares are known."""
         return guessed_classes(spec, spec.class_shares or [1.0] * spec.num_classes)
 
     def measured_baseline(self, stage: Literal["validation", "test"]) -> dict[str, float]:
-        """The class that is the largest of the train split named always, among the labels of the stage."""
+        """Return the metrics of always naming the train split's largest class on the stage's labels."""
         if stage not in self._confusion:
             return {}
         return guessed_classes(self.spec, [sum(row) for row in self._confusion[stage]])
 
-    def tables(self, stage: Literal["validation", "test"]) -> dict[str, Table]:
-        """True classes below each other, predicted ones side by side."""
+    def tables(self, stage: Literal["validation", "test"]) -> dict[str, MetricTable]:
+        """Return the confusion matrix, true classes as rows and predicted ones as columns, and the metrics of each
+        class."""
         if stage not in self._confusion:
             return {}
         names = class_names(self.spec)
@@ -156,8 +151,8 @@ class Classification(Task):
             (name, *counts) for name, counts in zip(names, self._confusion[stage], strict=True)
         ]
         return {
-            "confusion_matrix": Table(("true, predicted", *names), tuple(rows), is_matrix=True),
-            "per_class": Table(OF_A_CLASS, tuple(_of_each_class(names, self._confusion[stage]))),
+            "confusion_matrix": MetricTable(("true, predicted", *names), tuple(rows), is_matrix=True),
+            "per_class": MetricTable(OF_A_CLASS, tuple(_of_each_class(names, self._confusion[stage]))),
         }
 
     def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
@@ -182,11 +177,11 @@ class ImageClassification(Classification):
 
 
 def _of_each_class(names: Sequence[str], confusion: Sequence[Sequence[int]]) -> Iterator[tuple[Cell, ...]]:
-    """0 where a class is never said, or never true."""
-    for place, name in enumerate(names):
-        right, true, said = confusion[place][place], sum(confusion[place]), sum(row[place] for row in confusion)
-        precision, recall = right / max(said, 1), right / max(true, 1)
-        yield name, precision, recall, 2 * right / max(said + true, 1), true
+    """Yield name, precision, recall, F1 and count of each class; 0 where a class is never predicted or never true."""
+    for index, name in enumerate(names):
+        right, true, predicted = confusion[index][index], sum(confusion[index]), sum(row[index] for row in confusion)
+        precision, recall = right / max(predicted, 1), right / max(true, 1)
+        yield name, precision, recall, 2 * right / max(predicted + true, 1), true
 
 
 def _labels(batch: Batch) -> Tensor:
@@ -195,7 +190,7 @@ def _labels(batch: Batch) -> Tensor:
 
 
 def _shown(batch: Batch, row: int, decode: Decode) -> dict[str, str]:
-    """A text as it is, an image by its number in the split."""
+    """Return a text as it is, and an image as its row number in the split."""
     if batch.tokens is None:
         return {"row": str(int(batch.rows[row]))}
     return {"text": row_text(batch.tokens, batch, row, decode)}

@@ -12,22 +12,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.heads import HeadName
-from headtohead.data.batch import IGNORED, Batch
-from headtohead.data.contracts import DataSpec
-from headtohead.data.randomness import uniform
+from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.data.batches.row_order import uniform
+from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
-from headtohead.metrics.loss import LOSS
-from headtohead.metrics.masked_accuracy import MASKED_ACCURACY
+from headtohead.metrics.language_modelling import LOSS, MASKED_ACCURACY, PERPLEXITY
 from headtohead.metrics.metric import Metric
-from headtohead.metrics.perplexity import PERPLEXITY
 from headtohead.ranges import Probability, Share
-from headtohead.tasks.contracts import Decode
-from headtohead.tasks.reading import row_text
-from headtohead.tasks.sums import PerStage, Sums
+from headtohead.tasks.metric_sums import MetricSums, PerStage
+from headtohead.tasks.task import Decode, row_text
 from headtohead.tasks.token_prediction import TokenPrediction, targets_of
-from headtohead.tasks.vocabulary import mean, perplexity
+from headtohead.tasks.vocabulary_loss import mean, perplexity
 
 # Independent uses of the same row's random numbers.
 CHOOSE, CORRUPT, REPLACE = 101, 102, 103
@@ -35,10 +32,11 @@ MASK_SHARE, RANDOM_SHARE = 0.8, 0.1
 
 
 class MaskedLanguageModelling(TokenPrediction):
-    """Which tokens are hidden follows from (seed, epoch, row) alone; special tokens and padding never are."""
+    """Predict hidden tokens: (seed, epoch, row) alone determines which are hidden; special tokens and padding never
+    are."""
 
     head: ClassVar[HeadName] = "masked_language_model"
-    families: ClassVar[tuple[str, ...]] = ("encoder_only", "recurrent", "external")
+    families: ClassVar[tuple[str, ...]] = ("encoder_only", "decoder_only", "external")
     data_kinds: ClassVar[tuple[str, ...]] = ("language", "labelled_text")
     metrics: ClassVar[tuple[Metric, ...]] = (LOSS, PERPLEXITY, MASKED_ACCURACY)
     few_are_scored = True
@@ -52,7 +50,7 @@ class MaskedLanguageModelling(TokenPrediction):
         if not 0 < mask_rate <= 1:
             raise UsageError(f"task.mask_rate={mask_rate} must be above 0 and at most 1.")
         self.mask_rate = mask_rate
-        self.sums = PerStage(lambda: Sums("loss", "correct", "tokens"))
+        self.sums = PerStage(lambda: MetricSums("loss", "correct", "tokens"))
 
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
         if batch.tokens is None:
@@ -82,7 +80,7 @@ class MaskedLanguageModelling(TokenPrediction):
         return replace(batch, tokens=corrupted, original_tokens=None, targets=targets, num_bytes=None)
 
     def num_scored(self, length: int) -> int:
-        """On average."""
+        """Return the expected number of hidden tokens in a row of this length."""
         return max(1, round(self.mask_rate * length))
 
     @torch.no_grad()
@@ -112,17 +110,18 @@ class MaskedLanguageModelling(TokenPrediction):
         }
 
     def baseline(self, spec: DataSpec) -> dict[str, float]:
-        """Every token alike."""
+        """Return the metrics of a uniform prediction over tokens."""
         size = spec.vocab_size
         return {"loss": math.log(size), "perplexity": float(size), "masked_accuracy": 1 / size}
 
     def chance(self) -> dict[str, float]:
-        """Every token alike."""
+        """Return the metrics of a uniform prediction over tokens."""
         size = self.spec.vocab_size
         return {LOSS.name: math.log(size), PERPLEXITY.name: float(size), MASKED_ACCURACY.name: 1 / size}
 
     def measured_baseline(self, stage: Literal["validation", "test"]) -> dict[str, float]:
-        """The frequencies of the train split's tokens, and the most frequent one always."""
+        """Return the loss of the train split's token frequencies, and the accuracy of always naming its most frequent
+        token."""
         if (guess := self.guess(stage)) is None:
             return {}
         return {
@@ -132,7 +131,7 @@ class MaskedLanguageModelling(TokenPrediction):
         }
 
     def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
-        """What was hidden, what the model puts there, and what was there."""
+        """Return each text with its masks, as the model fills it, and as it was."""
         assert batch.tokens is not None, "view checks the tokens"
         targets = targets_of(batch)
         chosen = targets != IGNORED

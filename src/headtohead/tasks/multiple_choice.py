@@ -11,21 +11,20 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.heads import HeadName
-from headtohead.data.batch import IGNORED, Batch
-from headtohead.data.contracts import DataSpec
+from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
-from headtohead.generation.scoring import choice_likelihoods
+from headtohead.generation.likelihoods import choice_likelihoods
 from headtohead.ranges import Amount, Seed
 from headtohead.tasks.chunked_cross_entropy import Workspace
-from headtohead.tasks.class_labels import class_loss, class_name
+from headtohead.tasks.class_metrics import class_loss, class_name
 from headtohead.tasks.classification import Classification
-from headtohead.tasks.contracts import Decode, Loss, Task
-from headtohead.tasks.examples import Example, drawn_examples
-from headtohead.tasks.prompting import CONTENT_FREE, Template, texts_of
+from headtohead.tasks.prompt_templates import CONTENT_FREE, Example, Template, drawn_examples, texts_of
+from headtohead.tasks.task import Decode, Loss, Task
 from headtohead.tasks.token_prediction import targets_of
-from headtohead.tasks.vocabulary import loss_of_rows, scored_rows, vocabulary_head
+from headtohead.tasks.vocabulary_loss import loss_of_rows, scored_rows, vocabulary_head
 
 Normalisation = Literal["none", "tokens", "bytes"]
 _ROOM_FOR_OTHER_SPELLING = 8
@@ -33,11 +32,15 @@ _ROOM_FOR_OTHER_SPELLING = 8
 
 
 class MultipleChoice(Classification):
-    """With trainer.max_steps=0 nothing is trained: zero-shot without examples, few-shot with them. Trained, the word of
-    the true class is learned, and measured like any classifier: `loss` is that of the shares of the choices."""
+    """Choose the likeliest class word after a prompt.
+
+    With trainer.max_steps=0 nothing is trained: zero-shot without examples, few-shot with them. Otherwise training
+    learns the word of the true class, and metrics are those of any classifier: `loss` is that of the shares of the
+    choices.
+    """
 
     head: ClassVar[HeadName] = "language_model"
-    families: ClassVar[tuple[str, ...]] = ("decoder_only", "recurrent", "external")
+    families: ClassVar[tuple[str, ...]] = ("decoder_only", "external")
     data_kinds: ClassVar[tuple[str, ...]] = ("labelled_text",)
     measured_as: ClassVar[str | None] = "Classification"
 
@@ -73,7 +76,7 @@ class MultipleChoice(Classification):
         self._check_choices()
         examples = drawn_examples(spec, self.shots, self.example_seed)
         self.shared = self._beginning(examples.shown)
-        """What all prompts begin with, but those of the examples themselves: the start token, and the examples."""
+        """The prefix of all prompts, except those of the examples themselves: the start token, and the examples."""
         self._own = {example.row: self._beginning(examples.without(example.row)) for example in examples.shown}
         self._content_free = (
             [self._context((text,) * spec.num_texts) for text in CONTENT_FREE] if self.calibrate else []
@@ -81,11 +84,12 @@ class MultipleChoice(Classification):
         return self
 
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
-        """Prompts with the word of the true class, whose tokens are the targets; the classes are the labels."""
+        """Return prompts that end in the true class's word, whose tokens are the targets; the classes are the
+        labels."""
         return self._prompts(super().view(batch, seed=seed, epoch=epoch), [self.shared] * batch.num_samples)
 
     def view_to_learn(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
-        """No row is an example in its own prompt, where its answer could be read."""
+        """Build training prompts in which no row is an example for itself, where its answer could be read."""
         beginnings = [self._own.get(row, self.shared) for row in batch.rows.tolist()]
         return self._prompts(super().view(batch, seed=seed, epoch=epoch), beginnings)
 
@@ -127,25 +131,26 @@ class MultipleChoice(Classification):
         self.count(stage, scores.argmax(1), labels)
 
     def choice_scores(self, model: Architecture, batch: Batch) -> Float[Tensor, "B C"]:
-        """Of a batch that `view` has made: log-likelihoods, by length and calibrated as asked."""
+        """Return the log-likelihoods of the choices for a batch made by `view`, normalised by length and calibrated as
+        configured."""
         beginnings, contexts = zip(*self._split_prompts(batch), strict=True)
         scores: Tensor | None = None
         for shared in self._beginnings():
             rows = [row for row, beginning in enumerate(beginnings) if beginning == shared]
             if rows:
-                found = self._scores_after(model, shared, [contexts[row] for row in rows], len(contexts))
-                scores = found.new_empty(len(contexts), found.shape[1]) if scores is None else scores
-                scores[rows] = found
+                result = self._scores_after(model, shared, [contexts[row] for row in rows], len(contexts))
+                scores = result.new_empty(len(contexts), result.shape[1]) if scores is None else scores
+                scores[rows] = result
         assert scores is not None, "a batch has rows"
         return scores
 
     def _scores_after(
         self, model: Architecture, shared: list[int], contexts: Sequence[list[int]], batch_size: int
     ) -> Float[Tensor, "N C"]:
-        found = choice_likelihoods(
+        result = choice_likelihoods(
             model, [*contexts, *self._content_free], self.choices, shared=shared, batch_size=batch_size
         )
-        scores = found / torch.tensor(self._lengths(), dtype=found.dtype)
+        scores = result / torch.tensor(self._lengths(), dtype=result.dtype)
         if not self.calibrate:
             return scores
         usual = scores[len(contexts) :].softmax(-1).mean(0)
@@ -177,20 +182,20 @@ class MultipleChoice(Classification):
         return [self.spec.bos_id, *(self.spec.encode(shown) if shown else ())]
 
     def _beginnings(self) -> list[list[int]]:
-        """All that a prompt can begin with, the longest first."""
-        found = [self.shared, *(own for own in self._own.values() if own != self.shared)]
-        return sorted(found, key=len, reverse=True)
+        """Return all prefixes that a prompt can have, the longest first."""
+        result = [self.shared, *(own for own in self._own.values() if own != self.shared)]
+        return sorted(result, key=len, reverse=True)
 
     def _split_prompts(self, batch: Batch) -> list[tuple[list[int], list[int]]]:
-        """What each prompt begins with, and what it goes on with, without the word."""
+        """Return each prompt's prefix and its continuation without the class's word."""
         assert batch.tokens is not None, "view makes them"
         ends = ((targets_of(batch) != IGNORED).int().argmax(1) + 1).tolist()
-        found = []
+        result = []
         for row, end in enumerate(ends):
             prompt = batch.tokens[row, :end].tolist()
             beginning = next(one for one in self._beginnings() if prompt[: len(one)] == one)
-            found.append((beginning, prompt[len(beginning) :]))
-        return found
+            result.append((beginning, prompt[len(beginning) :]))
+        return result
 
     def _lengths(self) -> Sequence[int]:
         if self.normalisation == "tokens":

@@ -1,4 +1,4 @@
-"""Restore hidden tokens, and say whether the second sentence follows the first: BERT's two objectives together
+"""Restore hidden tokens, and predict whether the second sentence follows the first: BERT's two objectives together
 (Devlin et al. 2019, https://arxiv.org/abs/1810.04805, section 3.1)."""
 
 from __future__ import annotations
@@ -13,35 +13,34 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.heads import HeadName
 from headtohead.architectures.vocabulary_heads import MaskedLanguageModelAndPair
-from headtohead.data.batch import IGNORED, Batch
-from headtohead.data.contracts import DataSpec
+from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
-from headtohead.metrics.accuracy import ACCURACY
-from headtohead.metrics.loss import LOSS
+from headtohead.metrics.labels import ACCURACY
+from headtohead.metrics.language_modelling import LOSS, NEXT_SENTENCE_ACCURACY
 from headtohead.metrics.metric import Metric
-from headtohead.metrics.next_sentence_accuracy import NEXT_SENTENCE_ACCURACY
 from headtohead.ranges import Probability, Share
-from headtohead.tasks.class_labels import class_name, guess, guessed_classes, wide
-from headtohead.tasks.contracts import Decode, Loss, Task
+from headtohead.tasks.class_metrics import baseline_guess, class_name, guessed_classes, wide
 from headtohead.tasks.masked_lm import MaskedLanguageModelling
-from headtohead.tasks.sums import PerStage, Sums
+from headtohead.tasks.metric_sums import MetricSums, PerStage
+from headtohead.tasks.task import Decode, Loss, Task
 from headtohead.tasks.token_prediction import targets_of
-from headtohead.tasks.vocabulary import mean
+from headtohead.tasks.vocabulary_loss import mean
 
 _SUCH_AS = "data=pair_grammar data.relation=next"
 
 
 class MaskedLanguageModellingWithNextSentence(MaskedLanguageModelling):
-    """Both losses count alike: `loss` is the mean over hidden tokens plus the mean over pairs.
+    """Both losses weigh the same: `loss` is the mean over hidden tokens plus the mean over pairs.
 
-    In training, where all is a sum over hidden tokens, a pair weighs as many of these as its row has on average.
+    A training loss sums over hidden tokens, so that a pair weighs as many of these as its row has on average.
     """
 
     head: ClassVar[HeadName] = "masked_language_model_and_pair"
-    families: ClassVar[tuple[str, ...]] = ("encoder_only", "recurrent")
+    families: ClassVar[tuple[str, ...]] = ("encoder_only", "decoder_only")
     data_kinds: ClassVar[tuple[str, ...]] = ("labelled_text",)
     metrics: ClassVar[tuple[Metric, ...]] = (*MaskedLanguageModelling.metrics, NEXT_SENTENCE_ACCURACY)
     row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {"masked_accuracy": ("correct", "tokens")}
@@ -49,7 +48,7 @@ class MaskedLanguageModellingWithNextSentence(MaskedLanguageModelling):
     def __init__(self, mask_rate: Share = 0.15, label_smoothing: Probability = 0.0, monitor: str = "loss") -> None:
         super().__init__(mask_rate, label_smoothing, monitor)
         self._kinds: dict[str, tuple[float, float]] = {}
-        self.pair_sums = PerStage(lambda: Sums("loss", "correct", "pairs", "seconds"))
+        self.pair_sums = PerStage(lambda: MetricSums("loss", "correct", "pairs", "seconds"))
 
     def bind(self, spec: DataSpec) -> Task:
         if spec.num_texts != 2:
@@ -97,17 +96,18 @@ class MaskedLanguageModellingWithNextSentence(MaskedLanguageModelling):
         }
 
     def baseline(self, spec: DataSpec) -> dict[str, float]:
-        """Every token alike, and the more frequent kind of pair."""
-        tokens, pairs = super().baseline(spec), guess(spec)
+        """Return the metrics of a uniform prediction over tokens, and of always naming the more frequent kind of
+        pair."""
+        tokens, pairs = super().baseline(spec), baseline_guess(spec)
         return {**tokens, "loss": tokens["loss"] + pairs.loss, "next_sentence_accuracy": pairs.accuracy}
 
     def chance(self) -> dict[str, float]:
-        """Every token and either kind of pair alike."""
+        """Return the metrics of a uniform guess over tokens and over the two kinds of pairs."""
         tokens = super().chance()
         return {**tokens, LOSS.name: tokens[LOSS.name] + math.log(2), NEXT_SENTENCE_ACCURACY.name: 0.5}
 
     def measured_baseline(self, stage: Literal["validation", "test"]) -> dict[str, float]:
-        """What the train split's tokens and kinds of pairs tell, together."""
+        """Return the metrics of a guess from the train split's frequencies of tokens and kinds of pairs."""
         if stage not in self._kinds:
             return {}
         tokens, pairs = super().measured_baseline(stage), guessed_classes(self.spec, self._kinds[stage])
@@ -117,14 +117,14 @@ class MaskedLanguageModellingWithNextSentence(MaskedLanguageModelling):
     def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
         samples, labels = super().samples(model, batch, decode), _labels(batch)
         with torch.no_grad():
-            said = self._pair_logits(model, model.features(**batch.inputs()), batch).argmax(1)
+            predicted = self._pair_logits(model, model.features(**batch.inputs()), batch).argmax(1)
         return [
             {**sample, "pair": class_name(self.spec, label), "said of the pair": class_name(self.spec, predicted)}
-            for sample, label, predicted in zip(samples, labels.tolist(), said.tolist(), strict=True)
+            for sample, label, predicted in zip(samples, labels.tolist(), predicted.tolist(), strict=True)
         ]
 
     def _expected(self, batch: Batch) -> Float[Tensor, " B"]:
-        """How many tokens of each row are hidden on average."""
+        """Return the expected number of hidden tokens in each row."""
         assert batch.tokens is not None, "view checks the tokens"
         open_to_choice = ~self.spec.are_special(batch.tokens) | (targets_of(batch) != IGNORED)
         if batch.valid is not None:

@@ -1,5 +1,5 @@
-"""Write a target for a source: loss and token accuracy with the true prefix given, and without it how good the text is
-that the model writes by itself."""
+"""Write a target for a source: loss and token accuracy with teacher forcing, and the quality of the text that the model
+writes without it."""
 
 from __future__ import annotations
 
@@ -12,36 +12,31 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from headtohead.architectures.contracts import Architecture
-from headtohead.architectures.decoding import Decodes
+from headtohead.architectures.architecture import Architecture
+from headtohead.architectures.decoder import Decodes
 from headtohead.architectures.heads import HeadName
-from headtohead.data.batch import IGNORED, Batch
-from headtohead.data.contracts import DataSpec
+from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
-from headtohead.generation.loop import greedy
-from headtohead.metrics.exact_match import EXACT_MATCH
-from headtohead.metrics.loss import LOSS
+from headtohead.generation.decoding_loop import greedy
+from headtohead.metrics.answers import EXACT_MATCH
+from headtohead.metrics.language_modelling import LOSS, TOKEN_ACCURACY
 from headtohead.metrics.metric import Metric
-from headtohead.metrics.token_accuracy import TOKEN_ACCURACY
 from headtohead.ranges import Beams, Length, Probability, Real
-from headtohead.tasks.collecting import CollectedPerStage
-from headtohead.tasks.contracts import Decode, Task
-from headtohead.tasks.reading import row_text
-from headtohead.tasks.searching import Searching, searched
-from headtohead.tasks.sums import Arrays, PerStage, Sums
-from headtohead.tasks.text_measures.choosing import (
+from headtohead.tasks.metric_sums import Arrays, CollectedPerStage, MetricSums, PerStage
+from headtohead.tasks.task import Decode, Task, row_text
+from headtohead.tasks.text_measures.selection import (
     TEXT_METRICS,
     TextMetric,
     all_sums,
     check_named,
     measures_of,
-    told_of_row,
+    row_message,
 )
-from headtohead.tasks.text_measures.contracts import TextMeasure
+from headtohead.tasks.text_measures.text_measure import TextMeasure
 from headtohead.tasks.token_prediction import TokenPrediction, targets_of
-from headtohead.tasks.train_rows import train_batches
-from headtohead.tasks.vocabulary import mean
-from headtohead.tasks.writing import until
+from headtohead.tasks.vocabulary_loss import mean, train_batches
+from headtohead.tasks.written_text import BeamSearchOptions, beam_search_rows, until
 
 
 class SequenceToSequence(TokenPrediction):
@@ -71,9 +66,9 @@ class SequenceToSequence(TokenPrediction):
         super().__init__(label_smoothing, monitor)
         check_named(text_metrics)
         self.text_metrics = text_metrics
-        self.searching = Searching(beams, length_penalty, max_new_tokens)
+        self.searching = BeamSearchOptions(beams, length_penalty, max_new_tokens)
         self.measures: list[TextMeasure] = []
-        self.sums = PerStage(lambda: Sums("loss", "correct", "tokens", "matches", "samples", "blind"))
+        self.sums = PerStage(lambda: MetricSums("loss", "correct", "tokens", "matches", "samples", "blind"))
         self.seen = CollectedPerStage()
         self._written: dict[str, list[tuple[int, str, str]]] = {}
         self._blind: dict[str, dict[str, float]] = {}
@@ -93,7 +88,7 @@ class SequenceToSequence(TokenPrediction):
         return super().bind(spec)
 
     def measured_how(self) -> str:
-        return ", ".join(filter(None, (super().measured_how(), self.searching.told())))
+        return ", ".join(filter(None, (super().measured_how(), self.searching.description())))
 
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
         del seed, epoch
@@ -141,17 +136,17 @@ class SequenceToSequence(TokenPrediction):
             "exact_match": sums["matches"] / sums["samples"],
         }
         if self.measures:
-            found = self.text_sums.read(stage)
+            result = self.text_sums.read(stage)
             for measure in self.measures:
-                results |= measure.figures(found)
+                results |= measure.figures(result)
         self._written[stage] = self.seen.items(stage)
         self._blind[stage] = self._blind_texts(stage, sums["blind"] / sums["samples"])
         return results
 
     def _blind_texts(self, stage: Literal["validation", "test"], matches: float) -> dict[str, float]:
         """Return the figures of the usual target written always."""
-        found = self.blind_sums.read(stage) if self.measures and self.usual_target() else None
-        texts = [one.baseline(self.spec) if found is None else one.figures(found) for one in self.measures]
+        result = self.blind_sums.read(stage) if self.measures and self.usual_target() else None
+        texts = [one.baseline(self.spec) if result is None else one.figures(result) for one in self.measures]
         return {EXACT_MATCH.name: matches, **{name: value for figures in texts for name, value in figures.items()}}
 
     def usual_target(self) -> tuple[int, ...]:
@@ -164,32 +159,31 @@ class SequenceToSequence(TokenPrediction):
         return self._usual
 
     def measured_baseline(self, stage: Literal["validation", "test"]) -> dict[str, float]:
-        """The frequencies of the train split's tokens for the loss, the most frequent one always for their accuracy,
-        and of whole texts the usual target, or none."""
+        """Return the loss of the train split's token frequencies, the accuracy of always naming its most frequent
+        token, and the text metrics of always writing its usual target, or nothing."""
         if (guess := self.guess(stage)) is None:
             return {}
         return {LOSS.name: guess.loss, TOKEN_ACCURACY.name: guess.accuracy, **self._blind[stage]}
 
     def chance(self) -> dict[str, float]:
-        """Every token alike."""
+        """Return the metrics of a uniform prediction over tokens."""
         return {LOSS.name: math.log(self.spec.vocab_size), TOKEN_ACCURACY.name: 1 / self.spec.vocab_size}
 
     def files(self, stage: Literal["validation", "test"]) -> Mapping[str, Any]:
-        """Every text of the test as it was measured, by its row, beside the one that was wanted."""
+        """Return every text of the test as it was measured, by its row, beside its target."""
         rows = sorted(self._written.get(stage, []))
         texts = {str(row): {"truth": truth, "written": text} for row, truth, text in rows}
         return {"written": texts} if texts else {}
 
     def baseline(self, spec: DataSpec) -> dict[str, float]:
-        """Every token alike, with which hardly any target is ever written."""
+        """Return the metrics of a uniform prediction over tokens, which hardly ever writes a target exactly."""
         baseline = {"loss": math.log(spec.vocab_size), "token_accuracy": 1 / spec.vocab_size, "exact_match": 0.0}
         for measure in self.measures:
             baseline |= measure.baseline(spec)
         return baseline
 
     def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
-        """Source, target, what the model writes by itself, as it wrote when it was measured last, and how good that
-        is."""
+        """Return source, target, the text that the model wrote when it was last measured, and that text's metrics."""
         assert batch.tokens is not None, "view checks the tokens"
         sources, truths = self.sources(batch), _truths(self.truth(batch), decode)
         written = self.written(model, batch)
@@ -199,21 +193,21 @@ class SequenceToSequence(TokenPrediction):
                 "source": row_text(batch.tokens, sources, row, decode),
                 "truth": truths[row],
                 "written": decode(until(ids, self.spec.eos_id)),
-                **told_of_row(self.measures, texts[row], truths[row]),
+                **row_message(self.measures, texts[row], truths[row]),
             }
             for row, ids in enumerate(written.tolist())
         ]
 
     def truth(self, batch: Batch) -> Int[Tensor, "B T"]:
-        """What is to be written, each row from its first token on."""
+        """Return the target tokens, each row from its first token on."""
         return targets_of(batch)
 
     def sources(self, batch: Batch) -> Batch:
-        """The batch with what of `tokens` is the source marked as valid."""
+        """Return the batch with `valid` restricted to the source tokens."""
         return batch
 
     def written(self, model: Architecture, batch: Batch) -> Int[Tensor, "B T"]:
-        """As many tokens as any target may have, the end of a shorter output repeated."""
+        """Return as many tokens as any target may have; a shorter output repeats its end token."""
         assert batch.tokens is not None, "view checks the tokens"
         if not isinstance(model, Decodes) or not model.reads_source:
             raise UsageError(
@@ -224,23 +218,24 @@ class SequenceToSequence(TokenPrediction):
     def decoded(
         self, model: Decodes, tokens: Int[Tensor, "B L"], valid: Tensor | None, *, longest: int
     ) -> Int[Tensor, "B T"]:
-        """Greedily, or in a test by a search. `longest` is that of the targets at hand: enough to tell whether they
-        are met, but too much told where texts are measured, or compete with those that had no room to end."""
+        """Decode greedily, or in a test by beam search. `longest` is the length of the targets at hand: enough to
+        decide whether they are matched, but too short where texts are measured, or compete with those that had no room
+        to end."""
         searches = self._stage == "test" and self.searching.beams > 1
         length = max(longest, self.spec.max_target_length) if self.measures or searches else longest
         length = self.searching.length(length)
         if searches:
-            return searched(model, tokens, valid, self.searching, length=length, spec=self.spec)
+            return beam_search_rows(model, tokens, valid, self.searching, length=length, spec=self.spec)
         return greedy(model, tokens, valid, max_length=length, bos_id=self.spec.bos_id, eos_id=self.spec.eos_id)
 
     def _texts(self, written: Int[Tensor, "B T"], decode: Decode) -> list[str]:
-        """Without tokens that stand for no text, so that one that is unknown never meets another."""
+        """Decode texts without the special tokens, so that one unknown token never matches another."""
         written = written.cpu()
         special = self.spec.are_special(written).tolist()
         texts = []
         for ids, no_text in zip(written.tolist(), special, strict=True):
-            kept = zip(until(ids, self.spec.eos_id), no_text, strict=False)
-            texts.append(decode([token for token, none in kept if not none]))
+            pairs = zip(until(ids, self.spec.eos_id), no_text, strict=False)
+            texts.append(decode([token for token, none in pairs if not none]))
         return texts
 
 
@@ -249,6 +244,6 @@ def _truths(truth: Int[Tensor, "B T"], decode: Decode) -> list[str]:
 
 
 def _as_long(written: Int[Tensor, "B T"], truth: Int[Tensor, "B M"]) -> Int[Tensor, "B M"]:
-    """Cut, or filled with what no target holds."""
+    """Truncate to this length, or pad with a token that no target contains."""
     missing = truth.shape[1] - written.shape[1]
     return torch.nn.functional.pad(written, (0, missing), value=IGNORED)

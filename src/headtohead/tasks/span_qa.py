@@ -1,5 +1,6 @@
 """Find the answer to a question in a text: its first and last token (Rajpurkar et al. 2016,
-https://arxiv.org/abs/1606.05250), or that the text has none (Rajpurkar et al. 2018, https://arxiv.org/abs/1806.03822)."""
+https://arxiv.org/abs/1606.05250), or that the text has none (Rajpurkar et al. 2018,
+https://arxiv.org/abs/1806.03822)."""
 
 from __future__ import annotations
 
@@ -11,30 +12,28 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.heads import Span
-from headtohead.data.asked import Asked
-from headtohead.data.batch import Batch
-from headtohead.data.contracts import DataSpec
+from headtohead.data.batches.batch import Batch, QuestionText
+from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
-from headtohead.metrics.exact_match import OF_QUESTIONS
-from headtohead.metrics.f1 import F1
-from headtohead.metrics.has_answer_exact_match import HAS_ANSWER_EXACT_MATCH
-from headtohead.metrics.has_answer_f1 import HAS_ANSWER_F1
-from headtohead.metrics.loss import LOSS
+from headtohead.metrics.answers import (
+    EXACT_MATCH_OF_QUESTIONS,
+    F1,
+    HAS_ANSWER_EXACT_MATCH,
+    HAS_ANSWER_F1,
+    NO_ANSWER_ACCURACY,
+    NO_ANSWER_THRESHOLD,
+)
+from headtohead.metrics.language_modelling import LOSS
 from headtohead.metrics.metric import Metric
-from headtohead.metrics.no_answer_accuracy import NO_ANSWER_ACCURACY
-from headtohead.metrics.no_answer_threshold import NO_ANSWER_THRESHOLD
 from headtohead.ranges import Count, Length
-from headtohead.tasks.answering import Answered, Candidate, Seen, best_of, joined
-from headtohead.tasks.class_labels import class_loss, wide
-from headtohead.tasks.collecting import CollectedPerStage
-from headtohead.tasks.contracts import Decode, Loss, Task
-from headtohead.tasks.monitoring import direction_of
-from headtohead.tasks.spans import top_spans
-from headtohead.tasks.sums import PerStage, Sums
+from headtohead.tasks.class_metrics import class_loss, wide
+from headtohead.tasks.metric_sums import CollectedPerStage, MetricSums, PerStage
+from headtohead.tasks.span_answers import AnsweredQuestions, Candidate, SpanScores, best_of, joined_windows, top_spans
+from headtohead.tasks.task import Decode, Loss, Task, direction_of
 from headtohead.tasks.token_prediction import targets_of
-from headtohead.tasks.vocabulary import mean
+from headtohead.tasks.vocabulary_loss import mean
 
 THRESHOLD = NO_ANSWER_THRESHOLD.name
 NO_ANSWER = "(no answer)"
@@ -49,11 +48,11 @@ class SpanQuestionAnswering(Task):
     """
 
     head = "span"
-    families: ClassVar[tuple[str, ...]] = ("encoder_only", "decoder_only", "recurrent")
+    families: ClassVar[tuple[str, ...]] = ("encoder_only", "decoder_only")
     data_kinds: ClassVar[tuple[str, ...]] = ("questions",)
     metrics: ClassVar[tuple[Metric, ...]] = (
         LOSS,
-        OF_QUESTIONS,
+        EXACT_MATCH_OF_QUESTIONS,
         F1,
         HAS_ANSWER_EXACT_MATCH,
         HAS_ANSWER_F1,
@@ -74,13 +73,13 @@ class SpanQuestionAnswering(Task):
             if value < 1:
                 raise UsageError(f"task.{name}={value} must be at least 1 {what}.")
         self.max_answer_length, self.num_candidates = max_answer_length, num_candidates
-        self.monitor, self.direction = monitor, direction_of(monitor, (LOSS, OF_QUESTIONS, F1))
-        self.sums = PerStage(lambda: Sums("loss", "ends", "places", "windows"))
+        self.monitor, self.direction = monitor, direction_of(monitor, (LOSS, EXACT_MATCH_OF_QUESTIONS, F1))
+        self.sums = PerStage(lambda: MetricSums("loss", "ends", "places", "windows"))
         self.seen = CollectedPerStage()
         self.threshold = 0.0
         """Odds of no answer above which none is given."""
-        self._found: dict[str, Answered] = {}
-        self._places: dict[str, float] = {}
+        self._results: dict[str, AnsweredQuestions] = {}
+        self._uniform_loss: dict[str, float] = {}
 
     def view(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
         del seed, epoch
@@ -88,12 +87,12 @@ class SpanQuestionAnswering(Task):
             raise UsageError(
                 "task=span_qa reads questions with the place of the answer: choose data of kind questions."
             )
-        if batch.asked is None:
-            raise UsageError("task=span_qa compares texts, and these rows bring none: give Batch.asked.")
+        if batch.questions is None:
+            raise UsageError("task=span_qa compares texts, and these rows bring none: give Batch.questions.")
         return batch
 
     def num_scored(self, length: int) -> int:
-        """Whatever the answer, every place might be its end."""
+        """Return the number of positions, since any might be the end of the answer."""
         return length
 
     def loss(self, model: Architecture, batch: Batch) -> Loss:
@@ -102,12 +101,12 @@ class SpanQuestionAnswering(Task):
     @torch.no_grad()
     def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:
         logits = self._logits(model, batch)
-        loss, places = _loss_of(logits, batch), _context(batch).sum(1) + 1
+        loss, indices = _loss_of(logits, batch), _context(batch).sum(1) + 1
         self.sums.add(
             stage,
             loss=loss.total,
             ends=loss.count,
-            places=places.double().log().sum(),
+            places=indices.double().log().sum(),
             windows=float(batch.num_samples),
         )
         self.seen.add(stage, *self._seen(logits, batch))
@@ -115,21 +114,23 @@ class SpanQuestionAnswering(Task):
     def results(self, stage: Literal["validation", "test"]) -> dict[str, float]:
         sums, windows = self.sums.read(stage), self.seen.items(stage)
         loss = mean(sums["loss"], sums["ends"], "question")
-        found = Answered(joined(windows, self.num_candidates), may_say_nothing=self.spec.has_unanswerable)
+        result = AnsweredQuestions(
+            joined_windows(windows, self.num_candidates), may_say_nothing=self.spec.has_unanswerable
+        )
         if stage == "validation" and self.spec.has_unanswerable:
-            self.threshold = found.threshold()
-        metrics = found.metrics(self.threshold)
-        self._found[stage], self._places[stage] = found, sums["places"] / sums["windows"]
-        if stage == "test" and self.rows.wanted:
-            self._keep_questions(found)
-        told = {THRESHOLD: self.threshold} if self.spec.has_unanswerable else {}
-        return {"loss": loss, **metrics, **told}
+            self.threshold = result.threshold()
+        metrics = result.metrics(self.threshold)
+        self._results[stage], self._uniform_loss[stage] = result, sums["places"] / sums["windows"]
+        if stage == "test" and self.rows.enabled:
+            self._keep_questions(result)
+        threshold = {THRESHOLD: self.threshold} if self.spec.has_unanswerable else {}
+        return {"loss": loss, **metrics, **threshold}
 
-    def _keep_questions(self, found: Answered) -> None:
-        """A row is a question, whatever the number of its windows."""
-        scores = found.scores(self.threshold)
+    def _keep_questions(self, result: AnsweredQuestions) -> None:
+        """Record one row per question, whatever the number of its windows."""
+        scores = result.scores(self.threshold)
         self.rows.add(
-            torch.tensor([question.number for question in found.questions]),
+            torch.tensor([question.number for question in result.questions]),
             exact=torch.tensor([score.exact_match for score in scores]),
             f1=torch.tensor([score.f1 for score in scores]),
             questions=torch.ones(len(scores)),
@@ -139,17 +140,17 @@ class SpanQuestionAnswering(Task):
         self.threshold = selected.get(THRESHOLD, 0.0)
 
     def baseline(self, spec: DataSpec) -> dict[str, float]:
-        """Every place alike, in the longest row; no answer is met by that."""
+        """Return the metrics of a uniform guess over the positions of the longest row, which finds no answer."""
         return {"loss": math.log(spec.max_length), "exact_match": 0.0, "f1": 0.0}
 
     def measured_baseline(self, stage: Literal["validation", "test"]) -> dict[str, float]:
-        """Every place of a row's own text alike for the loss; for F1 the whole context as the answer. Where some
-        questions have none: never to answer."""
-        return {"loss": self._places[stage], **self._found[stage].blind()} if stage in self._found else {}
+        """Return the loss of a uniform guess over each row's own text, and the F1 of the whole context as the answer;
+        where some questions have no answer, of never answering."""
+        return {"loss": self._uniform_loss[stage], **self._results[stage].blind()} if stage in self._results else {}
 
     def files(self, stage: Literal["validation", "test"]) -> Mapping[str, Any]:
-        """Predictions as SQuAD's scripts read them, the candidates behind them, the odds of no answer."""
-        return self._found[stage].files(self.threshold) if stage in self._found else {}
+        """Return predictions as SQuAD's scripts read them, the candidates behind them, and the odds of no answer."""
+        return self._results[stage].files(self.threshold) if stage in self._results else {}
 
     def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
         assert batch.tokens is not None, "view checks the tokens"
@@ -159,38 +160,45 @@ class SpanQuestionAnswering(Task):
         for row, (tokens, window) in enumerate(zip(batch.tokens, windows, strict=True)):
             real = torch.ones_like(context[row]) if batch.valid is None else batch.valid[row]
             before = (real & ~context[row]).nonzero().squeeze(1)[:-1]  # the last one is the end
-            asked = _asked(batch)[row]
+            question = _questions_of(batch)[row]
             odds = {"odds of no answer": f"{window.odds:.3f}"} if self.spec.has_unanswerable else {}
             samples.append(
                 {
                     "question": decode(tokens[before].tolist()).strip(),
                     "text": decode(tokens[context[row]].tolist()).strip(),
-                    "truth": _truth(asked, targets_of(batch)[row].tolist(), int(real.sum()) - 1),
+                    "truth": _truth(question, targets_of(batch)[row].tolist(), int(real.sum()) - 1),
                     "predicted": self._answer(window),
                     **odds,
                 }
             )
         return samples
 
-    def _answer(self, window: Seen) -> str:
+    def _answer(self, window: SpanScores) -> str:
         is_none = not window.candidates or (self.spec.has_unanswerable and window.odds > self.threshold)
         return NO_ANSWER if is_none else window.candidates[0].text
 
-    def _seen(self, logits: Float[Tensor, "B L 2"], batch: Batch) -> Iterator[Seen]:
-        """What each row says of its question."""
+    def _seen(self, logits: Float[Tensor, "B L 2"], batch: Batch) -> Iterator[SpanScores]:
+        """Yield the span scores of each row for its question."""
         context = _context(batch)
         sums, spans = top_spans(logits, context, max_length=self.max_answer_length, count=self.num_candidates)
         nothing = wide(logits)[torch.arange(len(logits), device=logits.device), _last(batch)].sum(1)
-        rows = zip(_asked(batch), sums.tolist(), spans.tolist(), nothing.tolist(), strict=True)
+        rows = zip(_questions_of(batch), sums.tolist(), spans.tolist(), nothing.tolist(), strict=True)
         return (
-            Seen(asked.number, asked.id, asked.context, asked.answers, self._candidates(asked, of_row, places), none)
-            for asked, of_row, places, none in rows
+            SpanScores(
+                question.number,
+                question.id,
+                question.context,
+                question.answers,
+                self._candidates(question, of_row, indices),
+                none,
+            )
+            for question, of_row, indices, none in rows
         )
 
-    def _candidates(self, asked: Asked, sums: list[float], spans: list[list[int]]) -> tuple[Candidate, ...]:
+    def _candidates(self, question: QuestionText, sums: list[float], spans: list[list[int]]) -> tuple[Candidate, ...]:
         pairs = zip(sums, spans, strict=True)
-        found = (Candidate(asked.text(*span), logit) for logit, span in pairs if logit > -math.inf)
-        return best_of(found, self.num_candidates)
+        result = (Candidate(question.text(*span), logit) for logit, span in pairs if logit > -math.inf)
+        return best_of(result, self.num_candidates)
 
     def _logits(self, model: Architecture, batch: Batch) -> Float[Tensor, "B L 2"]:
         if not isinstance(model.head, Span):
@@ -203,12 +211,12 @@ class SpanQuestionAnswering(Task):
 
 
 def _loss_of(logits: Float[Tensor, "B L 2"], batch: Batch) -> Loss:
-    """Each end by itself, among the places of the row."""
+    """Return the loss of both ends separately, each over the positions of the row."""
     return class_loss(logits.transpose(1, 2).flatten(0, 1), targets_of(batch).flatten())
 
 
 def _last(batch: Batch) -> Int[Tensor, " B"]:
-    """The place of each row's last token."""
+    """Return the position of each row's last token."""
     assert batch.tokens is not None, "view checks the tokens"
     if batch.valid is None:
         return torch.full_like(batch.rows, batch.tokens.shape[1] - 1)
@@ -216,18 +224,18 @@ def _last(batch: Batch) -> Int[Tensor, " B"]:
 
 
 def _context(batch: Batch) -> Bool[Tensor, "B L"]:
-    """Where an answer may lie."""
+    """Return a mask of the positions where an answer may lie."""
     assert batch.tokens is not None, "view checks the tokens"
-    places = torch.arange(batch.tokens.shape[1], device=batch.tokens.device)
-    before = places < _last(batch)[:, None]
+    indices = torch.arange(batch.tokens.shape[1], device=batch.tokens.device)
+    before = indices < _last(batch)[:, None]
     return before if batch.token_types is None else before & (batch.token_types == 1)
 
 
-def _asked(batch: Batch) -> tuple[Asked, ...]:
-    assert batch.asked is not None, "view checks it"
-    return batch.asked
+def _questions_of(batch: Batch) -> tuple[QuestionText, ...]:
+    assert batch.questions is not None, "view checks it"
+    return batch.questions
 
 
-def _truth(asked: Asked, span: list[int], end: int) -> str:
+def _truth(question: QuestionText, span: list[int], end: int) -> str:
     first, last = span
-    return NO_ANSWER if first == end else asked.text(first, last)
+    return NO_ANSWER if first == end else question.text(first, last)

@@ -11,28 +11,21 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headtohead.architectures.contracts import Architecture
+from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.heads import GivenLogits, Tagger
-from headtohead.data.batch import IGNORED, Batch
-from headtohead.data.contracts import DataSpec
+from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
-from headtohead.metrics.accuracy import ACCURACY
-from headtohead.metrics.entity_f1 import ENTITY_F1
-from headtohead.metrics.entity_precision import ENTITY_PRECISION
-from headtohead.metrics.entity_recall import ENTITY_RECALL
-from headtohead.metrics.loss import LOSS
+from headtohead.metrics.labels import ACCURACY, ENTITY_F1, ENTITY_PRECISION, ENTITY_RECALL
+from headtohead.metrics.language_modelling import LOSS, TOKEN_ACCURACY
 from headtohead.metrics.metric import Metric
-from headtohead.metrics.token_accuracy import TOKEN_ACCURACY
 from headtohead.ranges import Probability
-from headtohead.tasks.class_labels import class_loss, class_names, guess, guessed_classes, losses_of_rows
-from headtohead.tasks.contracts import Decode, Loss, Task
-from headtohead.tasks.entities import NOTHING, Scheme, rates
-from headtohead.tasks.monitoring import direction_of
-from headtohead.tasks.row_scores import summed_by_row
-from headtohead.tasks.sums import Arrays, PerStage
-from headtohead.tasks.tables import Table
-from headtohead.tasks.token_prediction import placed, targets_of
-from headtohead.tasks.vocabulary import checked_smoothing, mean, scored_rows
+from headtohead.tasks.bio_entities import NOTHING, Scheme, rates
+from headtohead.tasks.class_metrics import baseline_guess, class_loss, class_names, guessed_classes, losses_of_rows
+from headtohead.tasks.metric_sums import Arrays, MetricTable, PerStage, summed_by_row
+from headtohead.tasks.task import Decode, Loss, Task, direction_of
+from headtohead.tasks.token_prediction import at_target_positions, targets_of
+from headtohead.tasks.vocabulary_loss import checked_smoothing, mean, scored_rows
 
 NO_ENTITY = "O"
 
@@ -42,7 +35,7 @@ class Tagging(Task):
     are not tagged, which is wrong: their entities count as missed, and so does one that was cut in two."""
 
     head = "tagger"
-    families: ClassVar[tuple[str, ...]] = ("encoder_only", "decoder_only", "recurrent", "external")
+    families: ClassVar[tuple[str, ...]] = ("encoder_only", "decoder_only", "external")
     data_kinds: ClassVar[tuple[str, ...]] = ("tagged_text",)
     metrics: ClassVar[tuple[Metric, ...]] = (LOSS, TOKEN_ACCURACY, ENTITY_PRECISION, ENTITY_RECALL, ENTITY_F1)
     row_ratios: ClassVar[Mapping[str, tuple[str, str]]] = {
@@ -82,16 +75,19 @@ class Tagging(Task):
     def measure(self, stage: Literal["validation", "test"], model: Architecture, batch: Batch) -> None:
         logits, tags = self._scored(model, batch)
         predicted, loss = logits.argmax(1), class_loss(logits, tags)
-        true, guessed = _with_lost(batch, placed(predicted, targets_of(batch)))
+        true, guessed = _with_truncated(batch, at_target_positions(predicted, targets_of(batch)))
         counted = true != IGNORED
-        if stage == "test" and self.rows.wanted:
+        if stage == "test" and self.rows.enabled:
             targets = targets_of(batch)
-            hits, tokens = (placed(predicted, targets) == targets) & (targets != IGNORED), targets != IGNORED
+            hits, tokens = (
+                (at_target_positions(predicted, targets) == targets) & (targets != IGNORED),
+                targets != IGNORED,
+            )
             losses = summed_by_row(losses_of_rows(logits, tags), targets)
             self.rows.add(batch.rows, loss=losses, correct=hits.sum(1), tokens=tokens.sum(1), words=counted.sum(1))
         rows = counted.nonzero()[:, 0]
         usual = torch.where(guessed == NOTHING, guessed, self._usual_tag())
-        said, there, blind = (self.scheme.entities(of[counted], rows) for of in (guessed, true, usual))
+        predicted_entities, there, blind = (self.scheme.entities(of[counted], rows) for of in (guessed, true, usual))
         count = len(self.scheme.types)
         self.sums.add(
             stage,
@@ -99,8 +95,8 @@ class Tagging(Task):
             correct=(predicted == tags).sum(),
             tokens=loss.count,
             words=counted.sum(),
-            right=there.by_type(there.shared_with(said), count),
-            said=said.by_type(said.starts, count),
+            right=there.by_type(there.shared_with(predicted_entities), count),
+            said=predicted_entities.by_type(predicted_entities.starts, count),
             there=there.by_type(there.starts, count),
             blind_right=there.by_type(there.shared_with(blind), count),
             blind_said=blind.by_type(blind.starts, count),
@@ -119,18 +115,19 @@ class Tagging(Task):
         }
 
     def baseline(self, spec: DataSpec) -> dict[str, float]:
-        """The most frequent tag everywhere, commonly O: no entity is found."""
-        best = guess(spec)
+        """Return the metrics of the most frequent tag everywhere, commonly O, which finds no entity."""
+        best = baseline_guess(spec)
         return {"loss": best.loss, "token_accuracy": best.accuracy} | dict.fromkeys(
             ("entity_precision", "entity_recall", "entity_f1"), 0.0
         )
 
     def chance(self) -> dict[str, float]:
-        """Every tag alike."""
+        """Return the metrics of a uniform guess over tags."""
         return {LOSS.name: math.log(self.spec.num_classes), TOKEN_ACCURACY.name: 1 / self.spec.num_classes}
 
     def measured_baseline(self, stage: Literal["validation", "test"]) -> dict[str, float]:
-        """The tag that is the most frequent of the train split everywhere, and its frequencies for the loss."""
+        """Return the metrics of the train split's most frequent tag everywhere, with its tag frequencies for the
+        loss."""
         if stage not in self._sums:
             return {}
         sums = self._sums[stage]
@@ -146,35 +143,38 @@ class Tagging(Task):
         shares = self.spec.class_shares
         return shares.index(max(shares)) if shares else 0
 
-    def tables(self, stage: Literal["validation", "test"]) -> dict[str, Table]:
-        """Entities by type."""
+    def tables(self, stage: Literal["validation", "test"]) -> dict[str, MetricTable]:
+        """Return the entities by type."""
         if stage not in self._sums:
             return {}
         sums = self._sums[stage]
         counts = zip(self.scheme.types, sums["right"], sums["said"], sums["there"], strict=True)
-        rows = [(name, *rates(right, said, there), int(there), int(said)) for name, right, said, there in counts]
-        return {"entities": Table(("type", "precision", "recall", "f1", "entities", "predicted"), tuple(rows))}
+        rows = [
+            (name, *rates(right, predicted, there), int(there), int(predicted))
+            for name, right, predicted, there in counts
+        ]
+        return {"entities": MetricTable(("type", "precision", "recall", "f1", "entities", "predicted"), tuple(rows))}
 
     def samples(self, model: Architecture, batch: Batch, decode: Decode) -> list[dict[str, str]]:
-        """The text with the tag behind every word that is part of an entity."""
+        """Return the text with a tag behind every word that is part of an entity."""
         assert batch.tokens is not None, "view checks the tokens"
         targets, names = targets_of(batch), class_names(self.spec)
         with torch.no_grad():
-            predicted = placed(self._scored(model, batch)[0].argmax(1), targets)
+            predicted = at_target_positions(self._scored(model, batch)[0].argmax(1), targets)
         samples = []
         for row, tokens in enumerate(batch.tokens):
             words = _words(tokens, targets[row], decode)
             tags = {"truth": targets[row], "predicted": predicted[row]}
             samples.append(
                 {
-                    name: " ".join(_tagged(word, names[tag]) for word, tag in zip(words, _kept(of), strict=True))
+                    name: " ".join(_tagged(word, names[tag]) for word, tag in zip(words, _word_tags(of), strict=True))
                     for name, of in tags.items()
                 }
             )
         return samples
 
     def _scored(self, model: Architecture, batch: Batch) -> tuple[Float[Tensor, "N C"], Int[Tensor, " N"]]:
-        """Logits and tags of the words, row after row."""
+        """Return the logits and the tags of the words, row after row."""
         if not isinstance(model.head, Tagger | GivenLogits):
             raise UsageError(
                 f"head={type(model.head).__name__} makes no tags: build the model with the head that the task names."
@@ -183,21 +183,21 @@ class Tagging(Task):
         return model.head(rows), tags
 
 
-def _with_lost(batch: Batch, guessed: Int[Tensor, "B L"]) -> tuple[Int[Tensor, "B M"], Int[Tensor, "B M"]]:
-    """True and guessed tags of all words of each row, also of those that were cut off."""
+def _with_truncated(batch: Batch, guessed: Int[Tensor, "B L"]) -> tuple[Int[Tensor, "B M"], Int[Tensor, "B M"]]:
+    """Return the true and the predicted tags of all words of each row, including those that were truncated."""
     true, lost = targets_of(batch), batch.lost_tags
     if lost is None:
         return true, guessed
     return torch.cat([true, lost], dim=1), torch.cat([guessed, torch.full_like(lost, NOTHING)], dim=1)
 
 
-def _kept(tags: Int[Tensor, " L"]) -> list[int]:
-    kept: list[int] = tags[tags != IGNORED].tolist()
-    return kept
+def _word_tags(tags: Int[Tensor, " L"]) -> list[int]:
+    tags_of_words: list[int] = tags[tags != IGNORED].tolist()
+    return tags_of_words
 
 
 def _words(tokens: Int[Tensor, " L"], tags: Int[Tensor, " L"], decode: Decode) -> list[str]:
-    """Each from its first piece, which has the tag, to the next word's."""
+    """Return each word, from its first piece, which has the tag, to the next word's."""
     firsts = (tags != IGNORED).nonzero().squeeze(1).tolist()
     return [decode(tokens[first:after].tolist()).strip() for first, after in pairwise([*firsts, len(tokens)])]
 

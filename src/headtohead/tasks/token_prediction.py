@@ -1,4 +1,4 @@
-"""What tasks share whose targets are tokens of a vocabulary: causal, masked, sequence to sequence."""
+"""Tasks whose targets are tokens of a vocabulary share this base: causal, masked and sequence-to-sequence modelling."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headtohead.architectures.contracts import Architecture
-from headtohead.data.batch import IGNORED, Batch
-from headtohead.data.contracts import DataSpec
+from headtohead.architectures.architecture import Architecture
+from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.data.data_source import DataSpec
 from headtohead.tasks.chunked_cross_entropy import Scores, Workspace
-from headtohead.tasks.class_labels import Guess, token_guess
-from headtohead.tasks.contracts import Loss, Task
-from headtohead.tasks.monitoring import direction_of
-from headtohead.tasks.row_scores import summed_by_row
-from headtohead.tasks.sums import Arrays, PerStage
-from headtohead.tasks.train_rows import train_batches
-from headtohead.tasks.vocabulary import checked_smoothing, loss_of_rows, score_rows, scored_rows, vocabulary_head
+from headtohead.tasks.class_metrics import Guess, token_guess
+from headtohead.tasks.metric_sums import Arrays, PerStage, summed_by_row
+from headtohead.tasks.task import Loss, Task, direction_of
+from headtohead.tasks.vocabulary_loss import (
+    checked_smoothing,
+    loss_of_rows,
+    score_rows,
+    scored_rows,
+    train_batches,
+    vocabulary_head,
+)
 
 _TARGETS = "targets"
 
@@ -53,22 +57,22 @@ class TokenPrediction(Task):
         self.occurring.add(stage, **self.counts(targets_of(batch)))
 
     def read_targets(self, stage: Literal["validation", "test"]) -> None:
-        """Take over what was counted, from all devices."""
-        found = self.occurring.read(stage)
-        self._occurring[stage] = {name: np.array(found[name]) for name in self.counted_by}
+        """Take over the counts of all devices."""
+        result = self.occurring.read(stage)
+        self._occurring[stage] = {name: np.array(result[name]) for name in self.counted_by}
 
     def in_train(self) -> dict[str, np.ndarray]:
         """Return the same counts of the train split, looked up once; zeros where it cannot be read."""
         if self._in_train is None:
-            found = {name: np.zeros(self.spec.vocab_size) for name in self.counted_by}
+            result = {name: np.zeros(self.spec.vocab_size) for name in self.counted_by}
             for batch in train_batches(self.spec):
                 for name, count in self.counts(targets_of(self.view_to_learn(batch, seed=0, epoch=0))).items():
-                    found[name] += count.numpy()
-            self._in_train = found
+                    result[name] += count.numpy()
+            self._in_train = result
         return self._in_train
 
     def guess(self, stage: Literal["validation", "test"], name: str = _TARGETS) -> Guess | None:
-        """Return what one gets on the stage's last targets who knows those of the train split: their frequencies for
+        """Return the guess on the stage's last targets that knows only those of the train split: their frequencies for
         the loss, the most frequent one always for the accuracy. None before results."""
         if stage not in self._occurring:
             return None
@@ -89,14 +93,16 @@ class TokenPrediction(Task):
 
     @torch.no_grad()
     def predicted(self, model: Architecture, batch: Batch) -> Int[Tensor, "B L"]:
-        """The likeliest token wherever there is a target, IGNORED elsewhere."""
-        return placed(self.token_scores(model, model.features(**batch.inputs()), batch).predicted, targets_of(batch))
+        """Return the likeliest token wherever there is a target, and IGNORED elsewhere."""
+        return at_target_positions(
+            self.token_scores(model, model.features(**batch.inputs()), batch).predicted, targets_of(batch)
+        )
 
     def keep_rows(self, stage: str, scores: Scores, batch: Batch, **more: Tensor) -> None:
-        """Loss, hits and number of targets of each row of a test, and what else the task counts by row."""
-        if stage == "test" and self.rows.wanted:
+        """Record the loss, hits and number of targets of each row of a test, and what else the task counts per row."""
+        if stage == "test" and self.rows.enabled:
             targets = targets_of(batch)
-            right = (targets != IGNORED) & (placed(scores.predicted, targets) == targets)
+            right = (targets != IGNORED) & (at_target_positions(scores.predicted, targets) == targets)
             loss, tokens = summed_by_row(scores.losses, targets), (targets != IGNORED).sum(1)
             self.rows.add(batch.rows, loss=loss, correct=right.sum(1), tokens=tokens, **more)
 
@@ -109,9 +115,9 @@ def targets_of(batch: Batch) -> Tensor:
     return batch.targets
 
 
-def placed(values: Int[Tensor, " N"], targets: Int[Tensor, "B L"]) -> Int[Tensor, "B L"]:
-    """What `scored_rows` laid in a row, back where it came from; IGNORED where nothing counts."""
+def at_target_positions(values: Int[Tensor, " N"], targets: Int[Tensor, "B L"]) -> Int[Tensor, "B L"]:
+    """Put values that `scored_rows` flattened back to their positions; IGNORED where nothing counts."""
     counted = targets != IGNORED
-    whole = torch.full_like(targets, IGNORED)
-    whole[counted] = values if len(values) == counted.sum() else values.view(targets.shape)[counted]
-    return whole
+    placed = torch.full_like(targets, IGNORED)
+    placed[counted] = values if len(values) == counted.sum() else values.view(targets.shape)[counted]
+    return placed

@@ -1,0 +1,1 @@
+"""One run, trained with Lightning: the only package that imports it."""

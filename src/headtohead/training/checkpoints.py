@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from headtohead.errors import UsageError
-from headtohead.files.reading import DamagedFile
-from headtohead.files.writing import need_room, replace_file
-from headtohead.tracking.store import RunFolder
+from headtohead.files.atomic_write import need_room, replace_file
+from headtohead.files.safe_read import DamagedFile
+from headtohead.records.store import RunFolder
 
 LAST = "last.ckpt"
 BEST = "best.ckpt"
@@ -45,21 +45,21 @@ def save(content: Mapping[str, Any], path: Path) -> None:
 
 
 def _bytes_in(content: Any) -> int:
-    """Of the tensors in it, one that has several names once; the rest is small."""
-    held: dict[int, int] = {}
-    _weigh(content, held)
-    return sum(held.values())
+    """Return the size of the tensors in the checkpoint, each counted once under several names; the rest is small."""
+    storage_bytes: dict[int, int] = {}
+    _weigh(content, storage_bytes)
+    return sum(storage_bytes.values())
 
 
-def _weigh(content: Any, held: dict[int, int]) -> None:
+def _weigh(content: Any, storage_bytes: dict[int, int]) -> None:
     if isinstance(content, Tensor):
-        held[content.data_ptr()] = content.numel() * content.element_size()
+        storage_bytes[content.data_ptr()] = content.numel() * content.element_size()
     elif isinstance(content, Mapping):
         for item in content.values():
-            _weigh(item, held)
+            _weigh(item, storage_bytes)
     elif isinstance(content, list | tuple):
         for item in content:
-            _weigh(item, held)
+            _weigh(item, storage_bytes)
 
 
 def load(path: Path, *, lazily: bool = False) -> dict[str, Any]:
@@ -90,9 +90,9 @@ def _loaded(path: Path, *, lazily: bool) -> dict[str, Any]:
     content = _unpickled(path, lazily=lazily)
     for part in _PARTS.get(path.name, ()):
         if not isinstance(content, dict) or not isinstance(content.get(part), Mapping):
-            raise DamagedFile(path, f"is no checkpoint that a run wrote: it has no `{part}`")
+            raise DamagedFile(path, f"is not a run's checkpoint: it has no `{part}`")
     if path.name == LAST and not (isinstance(step := content["run"].get("step"), int) and step >= 0):
-        raise DamagedFile(path, "is no checkpoint that a run wrote: its `run` has no step")
+        raise DamagedFile(path, "is not a run's checkpoint: its `run` has no step")
     return content  # type: ignore[no-any-return]
 
 
@@ -105,11 +105,13 @@ def _unpickled(path: Path, *, lazily: bool) -> Any:
     except DamagedFile:
         raise
     except pickle.UnpicklingError:
-        raise DamagedFile(path, "holds something else than tensors and plain values, and none of it was run") from None
+        raise DamagedFile(
+            path, "contains something other than tensors and plain values; none of it was executed"
+        ) from None
     except OSError as error:
         raise DamagedFile(path, f"cannot be read ({error.strerror or _first_line(error)})") from None
     except Exception as error:  # torch has no kind of its own for a file that it cannot read
-        raise DamagedFile(path, f"is damaged, or no checkpoint ({_first_line(error)})") from None
+        raise DamagedFile(path, f"is damaged, or not a checkpoint ({_first_line(error)})") from None
 
 
 def _verify(path: Path) -> None:
@@ -117,7 +119,7 @@ def _verify(path: Path) -> None:
     with zipfile.ZipFile(path) as parts:
         if (damaged := parts.testzip()) is not None:
             part = damaged.partition("/")[2]
-            raise DamagedFile(path, f"is damaged: the bytes of {part} are not those that were written")
+            raise DamagedFile(path, f"is damaged: the bytes of {part} differ from those that were written")
 
 
 def _first_line(error: Exception) -> str:
@@ -135,7 +137,7 @@ def _way_out(path: Path) -> str:
         if other.name == BEST:
             return f"{beside}`h2h train --from-run {here} init_from={here}` starts a new run from its weights"
         return f"{beside}`h2h train resume_from={here}{_further(run)}` goes on from it and selects anew"
-    return f"put a copy of it back, or train the run again: `h2h train --from-run {here}`"
+    return f"restore it from a copy, or train the run again: `h2h train --from-run {here}`"
 
 
 def _further(run: Path) -> str:
@@ -157,7 +159,7 @@ def save_weights(
     head: str,
     class_names: Sequence[str] = (),
 ) -> None:
-    """The model alone, as it was evaluated, and what its head is for."""
+    """Save the model alone, as it was evaluated, and what its head is for."""
     content = {"model": dict(weights), "step": step, "metrics": dict(metrics)}
     save({**content, "head": head, "class_names": list(class_names)}, path)
 
@@ -177,8 +179,8 @@ def put_best(run: Path | str, model: nn.Module) -> None:
         put_weights(weights, model)
     except (RuntimeError, AttributeError, TypeError) as error:  # other names or shapes, or no tensors
         path = Path(run) / "checkpoints" / BEST
-        again = f"put the run's own back, or train it again: `h2h train --from-run {os.path.relpath(run)}`"
-        raise DamagedFile(path, "holds the weights of another model than the run's", again) from error
+        again = f"restore the run's own, or train it again: `h2h train --from-run {os.path.relpath(run)}`"
+        raise DamagedFile(path, "holds the weights of a model other than the run's", again) from error
 
 
 def put_weights(weights: Mapping[str, Tensor], model: nn.Module, *, strict: bool = True) -> None:

@@ -1,23 +1,24 @@
-"""What cannot be trained as it is asked for, refused in one sentence."""
+"""Refuse, in one sentence, runs that cannot be trained as configured."""
 
 from __future__ import annotations
 
 import torch
 from torch.distributed.fsdp import FSDPModule
 
-from headtohead.architectures.contracts import Architecture
-from headtohead.components.auxiliary import parts_with_losses
-from headtohead.components.contracts import Component, Norm
+from headtohead.architectures.architecture import Architecture
+from headtohead.components.block_parts import Norm
+from headtohead.components.component import Component
+from headtohead.components.training_hooks import parts_with_losses
 from headtohead.errors import UsageError
-from headtohead.training.parallelism import check_division
-from headtohead.training.parts import Parts, Settings
-from headtohead.training.precision import Precision
+from headtohead.training.loop.precision import Precision
+from headtohead.training.parallel.split_layers import check_division
+from headtohead.training.run_components import RunComponents, TrainerSettings
 
 
-def check_settings(parts: Parts) -> None:
+def check_settings(parts: RunComponents) -> None:
     settings = parts.settings
     if settings.max_steps < 0:
-        raise UsageError(f"trainer.max_steps={settings.max_steps}: give 1 or more, or 0 to measure weights as they are")
+        raise UsageError(f"trainer.max_steps={settings.max_steps}: give 1 or more, or 0 to evaluate without training")
     if settings.max_epochs is not None:
         raise UsageError(f"Settings(max_epochs={settings.max_epochs}) is for configurations: give max_steps")
     for name in ("devices", "num_nodes", "accumulate", "log_every", "validate_every", "tensor_parallel"):
@@ -40,7 +41,7 @@ def check_settings(parts: Parts) -> None:
         )
 
 
-def check_model(model: Architecture, settings: Settings, precision: Precision) -> None:
+def check_model(model: Architecture, settings: TrainerSettings, precision: Precision) -> None:
     """Batch statistics are of what one device sees at once, so that splitting a batch would change the result."""
     if settings.tensor_parallel > 1:
         check_division(model, settings.tensor_parallel)
@@ -78,7 +79,7 @@ def _check_one_format(model: Architecture) -> None:
             )
 
 
-def _check_devices(settings: Settings) -> None:
+def _check_devices(settings: TrainerSettings) -> None:
     devices = settings.devices * settings.num_nodes
     if devices % settings.tensor_parallel:
         raise UsageError(

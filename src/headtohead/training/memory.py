@@ -1,13 +1,66 @@
-"""The most memory that a run held at once: the allocator's count on a GPU, resident memory on a CPU."""
+"""The memory that this process may take: the machine's, a container's (cgroup v1 and v2) and the shell's limit."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import resource
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import torch
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_OWN_CGROUPS = Path("/proc/self/cgroup")
+_FILES = {2: ("memory.max", "memory.current"), 1: ("memory.limit_in_bytes", "memory.usage_in_bytes")}
+"""By the version of cgroups: the limit, and what all processes under it hold now."""
+
+
+def memory_limit(device: torch.device) -> int:
+    """Return the most bytes that there can be for this process, whatever others hold now."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    whole = psutil.virtual_memory().total + psutil.swap_memory().total
+    return min(whole, *(limit for limit, _ in _limits()))
+
+
+def free_memory(device: torch.device) -> int:
+    """Return the bytes that this process may still take now."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return min(psutil.virtual_memory().available, *(limit - used for limit, used in _limits()))
+
+
+def _limits() -> list[tuple[int, int]]:
+    """Return the allowed and the used bytes of every limit; few users limit the address space."""
+    soft = resource.getrlimit(resource.RLIMIT_AS)[0]
+    own = 2**63 if soft == resource.RLIM_INFINITY else soft
+    return [(own, psutil.Process().memory_info().vms if own < 2**63 else 0), *_of_cgroups()]
+
+
+def _of_cgroups() -> Iterator[tuple[int, int]]:
+    """Yield the group of this process and all above it; within a container the topmost is the container's."""
+    for line in _OWN_CGROUPS.read_text().splitlines() if _OWN_CGROUPS.is_file() else ():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        root = _CGROUPS / "memory" if controllers else _CGROUPS
+        limit, used = _FILES[1 if controllers else 2]
+        own = Path(path.lstrip("/"))
+        for group in (root / own, *(root / parent for parent in own.parents)):
+            if (result := _number(group / limit)) is not None:
+                yield result, _number(group / used) or 0
+
+
+def _number(file: Path) -> int | None:
+    """Return None where there is no such file, and where it says "max"."""
+    try:
+        text = file.read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None
+
 
 _RESET_PEAK = "5"
 """Written to clear_refs, this resets the kernel's high-water mark (proc(5))."""

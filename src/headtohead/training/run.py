@@ -11,42 +11,40 @@ from pathlib import Path
 import torch
 from pytorch_lightning import Trainer
 
+from headtohead.architectures.architecture import Architecture
 from headtohead.architectures.bag_of_words import BagOfWords
-from headtohead.architectures.contracts import Architecture
-from headtohead.components.kernels import kernels_in_use
+from headtohead.components.fast_kernels import kernels_in_use
 from headtohead.components.stack import Stack
-from headtohead.files.disk import OutOfDisk
+from headtohead.files.atomic_write import write_each
+from headtohead.files.disk_operations import OutOfDisk
 from headtohead.files.leases import LeaseLostError
-from headtohead.files.writing import write_each
-from headtohead.tracking.leaks import leak_sentence
-from headtohead.tracking.record import RunRecord, Status
-from headtohead.tracking.row_file import write_rows
-from headtohead.tracking.stages import TEST
+from headtohead.records.leaks import leak_sentence
+from headtohead.records.metrics_file import TEST
+from headtohead.records.record import RunRecord, Status
+from headtohead.records.row_sums import write_rows
+from headtohead.training.callbacks.attention_logger import AttentionLogger
+from headtohead.training.callbacks.checkpointer import Checkpointer
+from headtohead.training.callbacks.longer_tests import LongerTests, as_longer_stage
+from headtohead.training.callbacks.sample_logger import SampleLogger
+from headtohead.training.callbacks.step_logger import StepLogger
 from headtohead.training.checkpoints import BEST, LAST, drop, is_whole, load
 from headtohead.training.checks import check_model, check_settings
-from headtohead.training.compiling import CompilingReport, compile_features
-from headtohead.training.data_module import RunData, rows_to_learn, rows_to_validate
-from headtohead.training.devices import device_name, number_format, peak_flops, threads
-from headtohead.training.distributed import is_main_process, own_process_group
-from headtohead.training.keeper import Keeper
-from headtohead.training.longer_tests import LongerTests, under
+from headtohead.training.initial_weights import start_from
+from headtohead.training.loop.compiled_model import CompilingReport, compile_features
+from headtohead.training.loop.data_module import RunData, rows_to_learn, rows_to_validate
+from headtohead.training.loop.precision import Precision
+from headtohead.training.loop.run_state import RunState
+from headtohead.training.loop.seeds import seeds_of
+from headtohead.training.loop.throughput import ThroughputMeter
+from headtohead.training.loop.training_module import TrainingModule
 from headtohead.training.memory import PeakMemory
-from headtohead.training.meter import Meter
-from headtohead.training.module import TrainingModule
-from headtohead.training.outcomes import outcome_of
-from headtohead.training.parts import Parts
-from headtohead.training.peers import lost_process
-from headtohead.training.precision import Precision
-from headtohead.training.prober import Prober
-from headtohead.training.processes import take_part
-from headtohead.training.reporter import Reporter
-from headtohead.training.samples import Sampler
-from headtohead.training.seeds import seeds_of
-from headtohead.training.session import Session, folder_of
-from headtohead.training.signals import StopRequest
-from headtohead.training.solving import solve
-from headtohead.training.starting import start_from
-from headtohead.training.state import RunState
+from headtohead.training.parallel.devices import device_name, number_format, peak_flops, threads
+from headtohead.training.parallel.distributed import is_main_process, own_process_group
+from headtohead.training.parallel.processes import lost_process, take_part
+from headtohead.training.run_components import RunComponents
+from headtohead.training.run_outcome import StopRequest, outcome_of
+from headtohead.training.run_recorder import RunRecorder, folder_of
+from headtohead.training.sklearn_fit import fit_with_sklearn
 from headtohead.training.trainer import device_of, make_trainer, quiet_lightning
 
 WARM_UP_STEPS = 10
@@ -56,7 +54,7 @@ PREDICTIONS = "predictions"
 _log = logging.getLogger(__name__)
 
 
-def train(parts: Parts) -> RunRecord:
+def train(parts: RunComponents) -> RunRecord:
     """Train, select on validation, test once; returns the record, which is on disk too.
 
     A run that diverges, runs out of memory or is stopped returns as well: its record's status says so. Any other error
@@ -93,13 +91,13 @@ def train(parts: Parts) -> RunRecord:
 class Run:
     """The steps of `train`, and what they hand on to each other."""
 
-    def __init__(self, parts: Parts, stop: StopRequest) -> None:
+    def __init__(self, parts: RunComponents, stop: StopRequest) -> None:
         self.parts, self._stop = parts, stop
         self._device = device_of(parts.settings)
         self._precision = _possible(parts.precision, self._device)
-        self.session = session = Session.open(parts, self._device, self._precision.name)
-        self._meter = Meter(warm_up=min(WARM_UP_STEPS, parts.settings.max_steps // 2))
-        self._reporter = Reporter(session, self._meter, PeakMemory(self._device), peak_flops=self._peak_flops())
+        self.session = session = RunRecorder.open(parts, self._device, self._precision.name)
+        self._meter = ThroughputMeter(warm_up=min(WARM_UP_STEPS, parts.settings.max_steps // 2))
+        self._reporter = StepLogger(session, self._meter, PeakMemory(self._device), peak_flops=self._peak_flops())
         self._module: TrainingModule | None = None
         self._data: RunData | None = None
         self._trainer: Trainer | None = None
@@ -112,6 +110,7 @@ class Run:
         self._module = module = self._make_module(starts=checkpoint is None)
         if checkpoint is not None:
             module.state = self._state_in(checkpoint)
+        probers = self._probers()
         self._data = data = RunData(
             parts.data,
             parts.task,
@@ -127,41 +126,42 @@ class Run:
             callbacks=[
                 self._reporter,
                 *([CompilingReport()] if parts.settings.compile else []),
-                *self._probers(),
-                Sampler(self.session, self._meter, parts.data),  # before the keeper takes averaged weights back
-                Keeper(self.session, self._meter, self._stop),
+                *probers,
+                SampleLogger(self.session, self._meter, parts.data),  # before the keeper takes averaged weights back
+                Checkpointer(self.session, self._meter, self._stop, probers),
             ],
             folder=self.session.folder,
         )
-        if isinstance(module.model, BagOfWords):
-            self._solve(module, module.model)
-        if parts.settings.max_steps == 0 or isinstance(module.model, BagOfWords):
+        if not module.model.takes_steps:
+            self._solve(module)
+        if parts.settings.max_steps == 0 or not module.model.takes_steps:
             trainer.validate(module, datamodule=data, verbose=False)
-        elif module.state.step < parts.settings.max_steps:
+        elif not module.state.is_done(parts.settings):
             with self._stop.gentle(module.ask_to_stop):
                 trainer.fit(module, datamodule=data, ckpt_path=checkpoint)
 
-    def _solve(self, module: TrainingModule, model: BagOfWords) -> None:
+    def _solve(self, module: TrainingModule) -> None:
         """All rows are read once, whatever trainer.max_steps says; the strength is chosen by the rows of validation by
         which networks are selected."""
         task, started = self.parts.task, time.perf_counter()
         rows = rows_to_learn(self.parts.data, self.parts.settings, self.session.record.seeds.data_order)
         checked = rows_to_validate(self.parts.data, self.parts.settings)
-        solved = solve(model, rows, checked, monitor=task.monitor, direction=task.direction)
+        assert isinstance(module.model, BagOfWords), "of the models that take no steps this one can be solved"
+        solved = fit_with_sklearn(module.model, rows, checked, monitor=task.monitor, direction=task.direction)
         module.state.samples, module.state.tokens = solved.samples, solved.tokens
         module.state.seconds = time.perf_counter() - started
 
-    def _probers(self) -> list[Prober]:
-        """One, or none where none is wanted."""
+    def _probers(self) -> list[AttentionLogger]:
+        """Return one, or none where none is wanted."""
         parts = self.parts
-        wanted = parts.probe.is_on
-        return [Prober(self.session, self._meter, parts.probe, parts.data, parts.task)] if wanted else []
+        is_on = parts.probe.is_on
+        return [AttentionLogger(self.session, self._meter, parts.probe, parts.data, parts.task)] if is_on else []
 
     def test(self) -> None:
         """Once, with the weights that validation selected."""
         assert self._trainer is not None and self._module is not None
         baselines = self.session.record.baselines
-        baselines |= under("validation", self.parts.task.measured_baseline("validation"))
+        baselines |= as_longer_stage("validation", self.parts.task.measured_baseline("validation"))
         self.parts.task.settle(self._module.state.best_metrics)
         with self.parts.task.rows.collecting() as rows:
             self._trainer.test(self._module, datamodule=self._data, verbose=False)
@@ -181,10 +181,10 @@ class Run:
         self._log(longer)
 
     def _log(self, results: Mapping[str, Mapping[str, float]]) -> None:
-        """By stage."""
+        """Log the results by stage."""
         assert self._module is not None
         progress = self._module.state.progress(self._meter.seconds)
-        values = {f"{stage}/{name}": value for stage, found in results.items() for name, value in found.items()}
+        values = {f"{stage}/{name}": value for stage, metrics in results.items() for name, value in metrics.items()}
         if values:
             self.session.logger.write(progress, values)
 
@@ -197,14 +197,14 @@ class Run:
         try:
             session.end(status, reason)
         except OutOfDisk as full:
-            _log.error("%s; the record of this run still says that it runs", full.sentence("resume the run"))
+            _log.error("%s; the record of this run still says that it is running", full.sentence("resume the run"))
             session.record.status, session.record.reason = outcome_of(full, self.parts)
         if session.record.status == "finished":
             drop(session.checkpoints, keep=self.parts.settings.keep_checkpoints)
         session.leave()
 
     def _make_module(self, *, starts: bool) -> TrainingModule:
-        """With the weights it starts from; those of a run that goes on come with its checkpoint."""
+        """Build the module with the weights it starts from; a resumed run gets its weights with its checkpoint."""
         parts, seeds = self.parts, seeds_of(self.parts.identity.seed)
         torch.manual_seed(seeds.initialisation)
         model = parts.make_model().to(dtype=self._precision.of_weights)  # before any weights are loaded into it
@@ -215,7 +215,7 @@ class Run:
             if is_main_process():
                 _log.info("init_from=%s: %s", run, start)
         if (frozen := _num_frozen(model)) and is_main_process():
-            _log.info("finetuning.freeze=%s: %d weights stay as they are", parts.finetuning.freeze, frozen)
+            _log.info("finetuning.freeze=%s: %d weights are frozen", parts.finetuning.freeze, frozen)
         for module in model.modules():
             if isinstance(module, Stack):
                 module.checkpointing = parts.checkpointing
@@ -230,23 +230,25 @@ class Run:
         path = folder_of(run) / "checkpoints" / LAST
         if path.exists():
             return path
-        _log.info("%s was stopped before its first checkpoint: it starts again at step 0", run)
+        _log.info("%s was stopped before its first checkpoint: it restarts at step 0", run)
         return None
 
     def _state_in(self, checkpoint: Path) -> RunState:
-        """As it was saved; where the checkpoint that was selected is damaged, validations to come select another."""
+        """Return the saved state; if the selected checkpoint is damaged, later validations select another."""
         state, best = RunState(**load(checkpoint)["run"]), checkpoint.with_name(BEST)
         if state.best_step is None or state.step >= self.parts.settings.max_steps or is_whole(best):
             return state
-        _log.warning("%s of step %d is damaged or gone: the validations to come select another", best, state.best_step)
+        _log.warning(
+            "%s of step %d is damaged or missing: later validations will select another", best, state.best_step
+        )
         return replace(state, best_step=None, best_value=None, best_metrics={})
 
     def _peak_flops(self) -> float | None:
-        """Of all devices together, for the number format in use."""
+        """Return the peak rate of all devices together in the number format in use."""
         name, format_ = device_name(self._device), number_format(self._precision.name)
         peak = peak_flops(name, format_)
         if peak is None:
-            _log.info("no peak rate is known for %s in %s: utilisation (MFU) is left out", name, format_)
+            _log.info("no peak rate is known for %s in %s: utilisation (MFU) is not reported", name, format_)
             return None
         return peak * self.parts.settings.devices * self.parts.settings.num_nodes
 
@@ -258,7 +260,5 @@ def _num_frozen(model: Architecture) -> int:
 def _possible(precision: Precision, device: torch.device) -> Precision:
     possible = precision.on(device.type)
     if possible != precision:
-        _log.warning(
-            "precision=%s needs a GPU: this run takes %s, and its record says so", precision.name, possible.name
-        )
+        _log.warning("precision=%s needs a GPU: this run uses %s, as its record says", precision.name, possible.name)
     return possible

@@ -13,12 +13,12 @@ from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.strategies import Strategy
 
 from headtohead.training.checkpoints import AtomicCheckpoints
-from headtohead.training.devices import device_for
-from headtohead.training.logger import RunLogger
-from headtohead.training.parts import Settings
-from headtohead.training.precision import Precision
-from headtohead.training.processes import environments
-from headtohead.training.strategies import Copies, Spread
+from headtohead.training.loop.precision import Precision
+from headtohead.training.parallel.devices import device_for
+from headtohead.training.parallel.processes import environments
+from headtohead.training.parallel.strategies import ReplicatedStrategy, ShardedStrategy
+from headtohead.training.run_components import TrainerSettings
+from headtohead.training.run_logger import RunLogger
 
 _NOISE = (
     "The .*dataloader.* does not have many workers",
@@ -31,13 +31,13 @@ _NOISE = (
 _TALKERS = ("pytorch_lightning", "lightning_fabric", "lightning.pytorch", "lightning.fabric")
 
 
-def device_of(settings: Settings) -> torch.device:
+def device_of(settings: TrainerSettings) -> torch.device:
     """The kind of device that the run will use, before any trainer exists."""
     return device_for(settings.accelerator)
 
 
 def make_trainer(
-    settings: Settings, precision: Precision, *, logger: RunLogger, callbacks: Sequence[Callback], folder: Path
+    settings: TrainerSettings, precision: Precision, *, logger: RunLogger, callbacks: Sequence[Callback], folder: Path
 ) -> Trainer:
     """A trainer that neither shows, saves nor selects anything by itself; steps and stops are the callbacks' matter."""
     device = device_of(settings)
@@ -62,11 +62,11 @@ def make_trainer(
     )
 
 
-def _strategy(settings: Settings, backend: str) -> Strategy | str:
+def _strategy(settings: TrainerSettings, backend: str) -> Strategy | str:
     if settings.strategy == "ddp":
-        return Copies(process_group_backend=backend)
+        return ReplicatedStrategy(process_group_backend=backend)
     if settings.strategy == "model_parallel":
-        return Spread(
+        return ShardedStrategy(
             data_parallel_size=settings.num_replicas,
             tensor_parallel_size=settings.tensor_parallel,
             save_distributed_checkpoint=False,
@@ -77,7 +77,7 @@ def _strategy(settings: Settings, backend: str) -> Strategy | str:
 
 @contextmanager
 def quiet_lightning() -> Iterator[None]:
-    """No tips, banners and "GPU available" lines, no advice on loaders that are quick as they are."""
+    """Silence tips, banners, "GPU available" lines and advice on loaders that are fast enough."""
     talkers = [logging.getLogger(name) for name in _TALKERS]
     levels = [talker.level for talker in talkers]
     deterministic = torch.are_deterministic_algorithms_enabled()
@@ -85,8 +85,8 @@ def quiet_lightning() -> Iterator[None]:
         talker.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
-            for message in _NOISE:
-                warnings.filterwarnings("ignore", message=message)
+            for pattern in _NOISE:
+                warnings.filterwarnings("ignore", message=pattern)
             yield
     finally:
         torch.use_deterministic_algorithms(deterministic)

@@ -11,18 +11,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from headtohead.data.augmentation.contracts import Augmentation
-from headtohead.data.augmentation.dropping import TokenDropping
+from from_fields import from_fields
+from headtohead.data.augmentation.augmentation import Augmentation
 from headtohead.data.augmentation.pipeline import Augmentations
-from headtohead.data.augmentation.replacement import TokenReplacement
-from headtohead.data.augmentation.span_masking import SpanMasking
-from headtohead.data.batch import IGNORED, Batch
-from headtohead.data.generated.grammar_lm import GrammarCorpus
-from headtohead.data.language import Packing
-from headtohead.data.rows import document_places
+from headtohead.data.augmentation.token_noise import SpanMasking, TokenDropping, TokenReplacement
+from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.data.generated.english_grammar import GrammarCorpus
+from headtohead.data.row_formats.language_rows import Packing
+from headtohead.data.row_formats.token_rows import document_positions
 from headtohead.tasks.causal_lm import CausalLanguageModelling
-from headtohead.tasks.contracts import Task
 from headtohead.tasks.masked_lm import MaskedLanguageModelling
+from headtohead.tasks.task import Task
 
 PACKINGS: tuple[Packing, ...] = ("apart", "stream", "none")
 IN_PLACE: list[Callable[[], Augmentation]] = [lambda: TokenReplacement(0.2), lambda: SpanMasking(0.2)]
@@ -30,8 +29,8 @@ STEPS: list[Callable[[], Augmentation]] = [*IN_PLACE, lambda: TokenDropping(0.2)
 
 
 def corpus(packing: Packing) -> GrammarCorpus:
-    return GrammarCorpus(
-        num_train=200, num_validation=5, num_test=5, context_length=24, packing=packing, tokenizer="char"
+    return from_fields(
+        GrammarCorpus, num_train=200, num_validation=5, num_test=5, context_length=24, packing=packing, tokenizer="char"
     )
 
 
@@ -82,9 +81,9 @@ def test_a_corpus_with_tokens_left_out_is_a_corpus(packing: Packing) -> None:
         own = batch.tokens[row][after[row]]
         assert all(token in rest for token in own.tolist()), "a subsequence"
         if packing == "apart":
-            places = document_places(special.beginnings(own.numpy()[None]))
-            assert torch.equal(batch.segments[row][after[row]], places[0][0])
-            assert torch.equal(batch.positions[row][after[row]], places[1][0])
+            indices = document_positions(special.beginnings(own.numpy()[None]))
+            assert torch.equal(batch.segments[row][after[row]], indices[0][0])
+            assert torch.equal(batch.positions[row][after[row]], indices[1][0])
     seen = viewed(CausalLanguageModelling(), source, batch)
     scored = seen.targets != IGNORED
     assert torch.equal(seen.targets[scored], batch.tokens[:, 1:][scored]) and not (scored & ~after[:, 1:]).any()

@@ -1,4 +1,4 @@
-"""What augmentations make of a batch of images, against numpy and Pillow, and what does not change it."""
+"""Augmentations of image batches agree with numpy and Pillow, and do not depend on the batch."""
 
 from __future__ import annotations
 
@@ -12,18 +12,15 @@ from PIL import ImageOps
 from scipy import stats
 from torch import Tensor
 
-from headtohead.data.augmentation.contracts import Augmentation, Draws
-from headtohead.data.augmentation.images.base import ImageAugmentation
-from headtohead.data.augmentation.images.colours import ColourJitter
-from headtohead.data.augmentation.images.crops import RandomCrop, RandomResizedCrop
-from headtohead.data.augmentation.images.erasing import RandomErasing
-from headtohead.data.augmentation.images.flips import Flip
-from headtohead.data.augmentation.images.mixing import CutMix, Mixup
+from headtohead.data.augmentation.augmentation import Augmentation, Draws
+from headtohead.data.augmentation.images.crops_and_colours import ColourJitter, Flip, RandomCrop, RandomResizedCrop
+from headtohead.data.augmentation.images.image_augmentation import ImageAugmentation
+from headtohead.data.augmentation.images.image_mixing import CutMix, Mixup
 from headtohead.data.augmentation.images.rand_augment import CHANGES, STRONGEST, RandAugment
-from headtohead.data.batch import Batch
-from headtohead.data.contracts import DataError, DataSource, DataSpec, Split, SplitName
-from headtohead.data.pixels.noise import noise
-from headtohead.data.randomness import mix
+from headtohead.data.augmentation.images.random_erasing import RandomErasing, noise
+from headtohead.data.batches.batch import Batch
+from headtohead.data.batches.row_order import mix
+from headtohead.data.data_source import DataError, DataSource, DataSpec, Split, SplitName
 
 SHAPE = (3, 16, 20)
 MEAN, DEVIATION = (0.4, 0.5, 0.6), (0.2, 0.25, 0.3)
@@ -48,7 +45,7 @@ class Photographs(DataSource):
         self.shape = shape
 
     def prepare(self) -> None:
-        """There is nothing to do."""
+        """Do nothing."""
 
     def spec(self) -> DataSpec:
         channels = self.shape[0]
@@ -72,7 +69,7 @@ def numbers_along(values: tuple[float, ...]) -> Tensor:
 
 
 def batch_of(rows: list[int], shape: tuple[int, int, int] = SHAPE) -> Batch:
-    """Levels that follow from the row, as a model reads them."""
+    """Return images whose levels follow from the row, as a model reads them."""
     levels = np.stack([np.random.default_rng(row).integers(0, 256, shape) for row in rows])
     images = (torch.from_numpy(levels).float() / 255 - numbers_along(MEAN[: shape[0]])) / numbers_along(
         DEVIATION[: shape[0]]
@@ -81,7 +78,7 @@ def batch_of(rows: list[int], shape: tuple[int, int, int] = SHAPE) -> Batch:
 
 
 def levels_of(batch: Batch) -> Tensor:
-    """From what a model reads back to what a file holds."""
+    """Convert what a model reads to the levels of a file."""
     assert batch.images is not None
     channels = batch.images.shape[1]
     return (batch.images * numbers_along(DEVIATION[:channels]) + numbers_along(MEAN[:channels])) * 255
@@ -152,20 +149,20 @@ def test_half_the_images_are_mirrored() -> None:
 
 
 @pytest.mark.parametrize("border", ["black", "mirror"])
-def test_crops_are_parts_of_the_widened_image_and_all_places_come_up(border: str) -> None:
+def test_crops_are_parts_of_the_widened_image_and_all_positions_come_up(border: str) -> None:
     batch = batch_of(list(range(300)))
     before, after = levels_of(batch).round().numpy(), levels_of(changed(RandomCrop(2, border), batch)).round().numpy()
     edges = ((0, 0), (2, 2), (2, 2))
-    found = set()
+    result = set()
     for image, crop in zip(before, after, strict=True):
         wide = np.pad(image, edges) if border == "black" else np.pad(image, edges, mode="reflect")
-        places = [(y, x) for y in range(5) for x in range(5) if np.array_equal(wide[:, y : y + 16, x : x + 20], crop)]
-        assert len(places) == 1
-        found.add(places[0])
-    assert len(found) == 25
+        indices = [(y, x) for y in range(5) for x in range(5) if np.array_equal(wide[:, y : y + 16, x : x + 20], crop)]
+        assert len(indices) == 1
+        result.add(indices[0])
+    assert len(result) == 25
 
 
-def test_resized_crop_of_a_ramp_shows_part_of_it_within_the_area_and_shape_asked_for() -> None:
+def test_resized_crop_of_a_ramp_shows_part_of_it_within_the_area_and_shape_requested() -> None:
     size = 64
     ramp = torch.arange(size).float().expand(200, 3, size, size)
     batch = Batch(rows=torch.arange(200), images=torch.stack([ramp[:, 0], ramp[:, 0].mT, ramp[:, 2]], 1))
@@ -182,17 +179,18 @@ def test_resized_crop_of_a_ramp_shows_part_of_it_within_the_area_and_shape_asked
 
 def test_colours_change_one_after_another_as_pillow_would() -> None:
     from PIL import ImageEnhance
-    from test_pixels import levels, picture
+
+    from data.augmentation.test_pixels import levels, picture
 
     batch = batch_of(ROWS)
     augmentation = ColourJitter(0.3, 0.3, 0.3, hue=0.0)
-    found = levels_of(changed(augmentation, batch))
+    result = levels_of(changed(augmentation, batch))
     drawn = Draws(batch.rows.numpy(), 7, 2).uniform(4)
     for row, image in enumerate(levels_of(batch).round()):
         expected = picture(image)
         for place, enhance in enumerate((ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color)):
             expected = enhance(expected).enhance(0.7 + 0.6 * drawn[row, place])
-        assert float((found[row] - levels(expected)).abs().max()) < 5
+        assert float((result[row] - levels(expected)).abs().max()) < 5
 
 
 def test_rand_augment_has_the_fourteen_changes_of_the_paper() -> None:
@@ -201,7 +199,7 @@ def test_rand_augment_has_the_fourteen_changes_of_the_paper() -> None:
     chosen = (Draws(batch.rows.numpy(), 7, 2).uniform(2)[:, 0] * 14).astype(int)
     after = levels_of(changed(RandAugment(1, STRONGEST), batch)).round()
     before = levels_of(batch).round()
-    from test_pixels import one_by_one
+    from data.augmentation.test_pixels import one_by_one
 
     exact = {
         "identity": lambda image, _: image,
@@ -229,20 +227,20 @@ def test_magnitude_zero_changes_no_more_than_the_contrast_of_an_image() -> None:
             assert bool((kept | (images == 255) & (change(images, none) == moved)).all()), name
 
 
-def test_erased_rectangles_have_the_area_and_shape_asked_for() -> None:
+def test_erased_rectangles_have_the_area_and_shape_requested() -> None:
     batch = batch_of(list(range(300)), (3, 64, 64))
     after = levels_of(changed(RandomErasing(0.5, 0.1, 0.2, 2.0, "black"), batch)).round()
     black = ((after == 0) & (levels_of(batch).round() != 0)).any(1).numpy()
     erased = black.any((1, 2))
     assert 110 < erased.sum() < 190
-    places = set()
+    indices = set()
     for mask in black[erased]:
         rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
         height, width = np.ptp(rows) + 1, np.ptp(columns) + 1
         assert 0.09 < height * width / 64**2 < 0.21 and 0.45 < height / width < 2.2
         assert mask[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1].mean() > 0.98
-        places.add((int(rows[0]), int(columns[0])))
-    assert len(places) > 100
+        indices.add((int(rows[0]), int(columns[0])))
+    assert len(indices) > 100
 
 
 def test_erased_parts_hold_noise_of_all_levels_or_the_mean() -> None:
@@ -360,8 +358,8 @@ def test_senseless_numbers_are_refused(make: object, message: str) -> None:
 
 
 def test_soft_targets_cost_what_a_hand_computes() -> None:
-    from headtohead.data.batch import IGNORED
-    from headtohead.tasks.class_labels import class_loss, soft_class_loss
+    from headtohead.data.batches.batch import IGNORED
+    from headtohead.tasks.class_metrics import class_loss, soft_class_loss
 
     logits = torch.tensor([[2.0, 0.0, -1.0], [0.5, 0.5, 3.0], [1.0, 2.0, 3.0]])
     soft = torch.tensor([[0.7, 0.3, 0.0], [0.0, 0.25, 0.75], [1.0, 0.0, 0.0]])

@@ -5,22 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from small_texts import GivenSamples
 
-from headtohead.data.augmentation.pipeline import Augmentations
-from headtohead.data.augmentation.random_labels import RandomLabels
-from headtohead.data.batch import Batch
-from headtohead.data.contracts import DataError
-from headtohead.data.digits import Digits
-from headtohead.data.labelled import LabelledForm
-from headtohead.data.scored import ScoredForm
+from data.small_texts import GivenSamples
+from headtohead.data.augmentation.pipeline import Augmentations, RandomLabels
+from headtohead.data.batches.batch import Batch
+from headtohead.data.data_source import DataError
+from headtohead.data.row_formats.labelled_text import ClassFormat, ScoreFormat
+from headtohead.data.sources.digits import Digits
 
 TEXTS = [(f"text number {row}", "rare" if row % 4 == 0 else "frequent") for row in range(2000)]
 
 
 @pytest.fixture(scope="module")
 def texts() -> GivenSamples:
-    return GivenSamples(LabelledForm(), TEXTS, tokenizer="char")
+    return GivenSamples(ClassFormat(), TEXTS, tokenizer="char")
 
 
 def rows_of(source: GivenSamples | Digits, count: int = 1000) -> Batch:
@@ -49,7 +47,7 @@ def test_random_labels_follow_the_frequencies_and_say_nothing_of_the_row(texts: 
 
 @pytest.mark.parametrize(("rate", "changed"), [(0.0, 0.0), (0.5, 0.5 * 0.9), (1.0, 0.9)])
 def test_the_rate_says_how_many_labels_are_drawn(rate: float, changed: float) -> None:
-    """Of ten classes alike, a drawn label is another one nine times in ten."""
+    """A label drawn from ten equally likely classes differs nine times in ten."""
     digits = Digits()
     assert float((labels(digits, rate) != rows_of(digits).targets).double().mean()) == pytest.approx(changed, abs=0.07)
 
@@ -57,7 +55,7 @@ def test_the_rate_says_how_many_labels_are_drawn(rate: float, changed: float) ->
 def test_data_without_classes_and_rates_beyond_all_rows_are_refused() -> None:
     with pytest.raises(DataError, match="of kind scored_text"):
         Augmentations({"random_labels": RandomLabels()}).bind(
-            GivenSamples(ScoredForm(), [(f"text {row}", row / 10) for row in range(40)], tokenizer="char")
+            GivenSamples(ScoreFormat(), [(f"text {row}", row / 10) for row in range(40)], tokenizer="char")
         )
     with pytest.raises(DataError, match="from 0 to 1"):
         RandomLabels(1.5)

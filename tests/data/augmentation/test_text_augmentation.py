@@ -9,25 +9,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small_texts import GivenSamples
 
-from headtohead.data.augmentation.bpe_dropout import BpeDropout
-from headtohead.data.augmentation.contracts import Augmentation, Draws
-from headtohead.data.augmentation.dropping import TokenDropping
+from data.small_texts import GivenSamples
+from from_fields import from_fields
+from headtohead.data.augmentation.augmentation import Augmentation, Draws
 from headtohead.data.augmentation.pipeline import Augmentations
-from headtohead.data.augmentation.replacement import TokenReplacement
-from headtohead.data.augmentation.span_masking import SpanMasking
-from headtohead.data.augmentation.swapping import Swapping
-from headtohead.data.augmentation.synonyms import Synonyms
-from headtohead.data.batch import IGNORED, Batch
-from headtohead.data.contracts import DataError
-from headtohead.data.generated.grammar_lm import GrammarCorpus
+from headtohead.data.augmentation.text_rewriting import BpeDropout, Synonyms
+from headtohead.data.augmentation.token_noise import SpanMasking, Swapping, TokenDropping, TokenReplacement
+from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.data.data_source import DataError
+from headtohead.data.generated.english_grammar import GrammarCorpus
 from headtohead.data.generated.listops import ListOps
 from headtohead.data.generated.qa_grammar import QaGrammar
-from headtohead.data.labelled import LabelledForm
-from headtohead.data.pairs import PairForm
-from headtohead.data.tagged import TaggedForm
-from headtohead.data.texts import Form
+from headtohead.data.row_formats.labelled_text import ClassFormat
+from headtohead.data.row_formats.tagged import TagFormat
+from headtohead.data.row_formats.text_pairs import PairFormat
+from headtohead.data.row_formats.text_source import RowFormat
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 TEXTS = [("".join(LETTERS[(row + place) % 26] for place in range(100)), str(row % 2)) for row in range(40)]
@@ -46,7 +43,7 @@ def table(tmp_path: Path) -> Path:
     return file
 
 
-def source_of(form: Form, samples: list, tokenizer: str = "char") -> GivenSamples:  # type: ignore[type-arg]
+def source_of(form: RowFormat, samples: list, tokenizer: str = "char") -> GivenSamples:  # type: ignore[type-arg]
     return GivenSamples(form, samples, tokenizer=tokenizer)
 
 
@@ -60,7 +57,7 @@ def changed(step: Augmentation, source: GivenSamples, *, seed: int = 0, epoch: i
 
 
 def likely(count: int, trials: int, probability: float) -> bool:
-    """Within five standard deviations of a binomial count: wrong once in two million."""
+    """Return whether a binomial count is within five standard deviations: wrong once in two million."""
     return abs(count - trials * probability) < 5 * math.sqrt(trials * probability * (1 - probability))
 
 
@@ -78,7 +75,7 @@ STEPS: list[tuple[Callable[[], Augmentation], str]] = [
 def test_what_becomes_of_a_row_follows_from_seed_epoch_and_row_alone(
     make: Callable[[], Augmentation], tokenizer: str, form: str
 ) -> None:
-    samples = {"texts": (LabelledForm(), TEXTS), "two": (LabelledForm(), TWO), "pairs": (PairForm(), PAIRS)}[form]
+    samples = {"texts": (ClassFormat(), TEXTS), "two": (ClassFormat(), TWO), "pairs": (PairFormat(), PAIRS)}[form]
     source = source_of(*samples, tokenizer)
     steps = Augmentations({"step": make()}).bind(source)
     split = source.split("train")
@@ -96,7 +93,7 @@ def test_what_becomes_of_a_row_follows_from_seed_epoch_and_row_alone(
 @pytest.mark.parametrize(("make", "tokenizer"), STEPS)
 @pytest.mark.parametrize("form", ["texts", "two", "pairs"])
 def test_rows_keep_their_frame_and_their_labels(make: Callable[[], Augmentation], tokenizer: str, form: str) -> None:
-    samples = {"texts": (LabelledForm(), TEXTS), "two": (LabelledForm(), TWO), "pairs": (PairForm(), PAIRS)}[form]
+    samples = {"texts": (ClassFormat(), TEXTS), "two": (ClassFormat(), TWO), "pairs": (PairFormat(), PAIRS)}[form]
     source = source_of(*samples, tokenizer)
     before, after = rows_of(source), changed(make(), source)
     assert torch.equal(before.targets, after.targets) and torch.equal(before.rows, after.rows)
@@ -113,14 +110,14 @@ def test_rows_keep_their_frame_and_their_labels(make: Callable[[], Augmentation]
 
 
 def test_dropping_from_a_source_leaves_a_target_of_the_same_length_alone() -> None:
-    source = source_of(PairForm(), [(f"{row:02d}abc", f"{row:02d}xy") for row in range(30)])
+    source = source_of(PairFormat(), [(f"{row:02d}abc", f"{row:02d}xy") for row in range(30)])
     before, after = rows_of(source), changed(TokenDropping(0.3), source)
     assert before.targets.shape == before.tokens.shape and not after.valid.all()
     assert torch.equal(before.targets, after.targets)
 
 
 def test_tokens_are_dropped_at_the_rate_and_in_order() -> None:
-    source = source_of(LabelledForm(), TEXTS)
+    source = source_of(ClassFormat(), TEXTS)
     before, after = rows_of(source), changed(TokenDropping(0.2), source)
     assert likely(int(before.valid.sum() - after.valid.sum()), 40 * 100, 0.2)
     for row in range(40):
@@ -129,13 +126,13 @@ def test_tokens_are_dropped_at_the_rate_and_in_order() -> None:
 
 
 def test_never_all_of_a_text_is_dropped() -> None:
-    source = source_of(LabelledForm(), [("a", "0"), ("b", "1")] * 50)
+    source = source_of(ClassFormat(), [("a", "0"), ("b", "1")] * 50)
     after = changed(TokenDropping(0.95), source)
     assert (after.valid.sum(1) == 3).all()
 
 
 def test_tokens_are_masked_at_the_rate_in_spans_of_the_mean_length() -> None:
-    source = source_of(LabelledForm(), TEXTS * 5)
+    source = source_of(ClassFormat(), TEXTS * 5)
     masked = (changed(SpanMasking(0.15, 3.0), source).tokens == 3).numpy()[:, 1:-1]
     # Neighbours are not independent: the count of a chain varies (1 + r) / (1 - r) times as much as a binomial one.
     r = 1 - 1 / 3 - 0.15 / 0.85 / 3
@@ -154,7 +151,7 @@ def test_masks_too_many_for_short_spans_are_refused() -> None:
 
 
 def test_tokens_change_places_in_pairs_at_the_rate() -> None:
-    source = source_of(LabelledForm(), TEXTS)
+    source = source_of(ClassFormat(), TEXTS)
     before, after = rows_of(source).tokens.numpy(), changed(Swapping(0.2), source).tokens.numpy()
     assert np.array_equal(np.sort(before, axis=1), np.sort(after, axis=1))
     moved = int((before != after).sum())
@@ -164,7 +161,7 @@ def test_tokens_change_places_in_pairs_at_the_rate() -> None:
 
 
 def test_a_merge_is_left_out_at_the_rate() -> None:
-    source = source_of(LabelledForm(), [("ab " * 60 + "ab", "0"), ("ba", "1")], "bpe")
+    source = source_of(ClassFormat(), [("ab " * 60 + "ab", "0"), ("ba", "1")], "bpe")
     step = BpeDropout(0.25)
     step.bind(source)
     ids = [source.tokenizer.pieces.index(piece) for piece in (b"ab", b"a", b"b")]
@@ -176,7 +173,7 @@ def test_a_merge_is_left_out_at_the_rate() -> None:
 
 
 def test_with_no_merge_left_out_pieces_are_those_of_the_tokenizer() -> None:
-    source = source_of(LabelledForm(), [(source, "0") for source, _ in PAIRS] + [("Ünïcode 日本 🙂  it's", "1")], "bpe")
+    source = source_of(ClassFormat(), [(source, "0") for source, _ in PAIRS] + [("Ünïcode 日本 🙂  it's", "1")], "bpe")
     before, after = rows_of(source), changed(BpeDropout(0.0), source)
     assert torch.equal(before.tokens, after.tokens)
     often = changed(BpeDropout(0.5), source)
@@ -190,7 +187,7 @@ def test_with_no_merge_left_out_pieces_are_those_of_the_tokenizer() -> None:
 def test_dropout_of_merges_needs_merges() -> None:
     for tokenizer in ("char", "byte", "unigram", "wordpiece"):
         with pytest.raises(DataError, match=f"data.tokenizer={tokenizer} has none: use data.tokenizer=bpe"):
-            BpeDropout().bind(source_of(LabelledForm(), TEXTS[:4], tokenizer))
+            BpeDropout().bind(source_of(ClassFormat(), TEXTS[:4], tokenizer))
 
 
 def test_words_become_their_synonyms_at_the_rate(table: Path) -> None:
@@ -198,7 +195,7 @@ def test_words_become_their_synonyms_at_the_rate(table: Path) -> None:
         ("The queen saw the QUEEN; other words stay.", "0"),
         ("she sits, sits and theses stay" + " " * 30, "1"),
     ] * 200
-    source = source_of(LabelledForm(), samples, "byte")
+    source = source_of(ClassFormat(), samples, "byte")
     texts = [source.decode(row.tolist()) for row in changed(Synonyms(str(table), 0.3), source).tokens]
     first = " ".join(texts[0::2])
     replaced = {word: first.count(word) for word in ("ruler", "RULER", "A ", "One ", " a ", " one ")}
@@ -211,17 +208,17 @@ def test_words_become_their_synonyms_at_the_rate(table: Path) -> None:
 
 @pytest.mark.parametrize("tokenizer", ["char", "bpe"])
 def test_a_word_keeps_its_tag_whatever_becomes_of_its_pieces(tokenizer: str, table: Path) -> None:
-    source = source_of(TaggedForm(), SENTENCES, tokenizer)
+    source = source_of(TagFormat(), SENTENCES, tokenizer)
     names = source.spec().class_names
 
     def tagged(batch: Batch) -> list[list[tuple[str, str]]]:
-        found = []
+        result = []
         for tokens, tags, valid in zip(batch.tokens, batch.targets, batch.valid, strict=True):
-            firsts = [place for place, tag in enumerate(tags.tolist()) if tag != IGNORED]
+            firsts = [index for index, tag in enumerate(tags.tolist()) if tag != IGNORED]
             ends = [*firsts[1:], int(valid.sum()) - 1]
             words = [source.decode(tokens[a:b].tolist()).strip() for a, b in zip(firsts, ends, strict=True)]
-            found.append([(word, names[tags[place]]) for word, place in zip(words, firsts, strict=True)])
-        return found
+            result.append([(word, names[tags[index]]) for word, index in zip(words, firsts, strict=True)])
+        return result
 
     before = tagged(rows_of(source))
     assert before[0] == list(zip(*SENTENCES[0], strict=True))
@@ -238,7 +235,7 @@ def test_a_word_keeps_its_tag_whatever_becomes_of_its_pieces(tokenizer: str, tab
 
 
 def test_of_tagged_words_whole_ones_outside_of_entities_are_dropped_at_the_rate() -> None:
-    source = source_of(TaggedForm(), SENTENCES)
+    source = source_of(TagFormat(), SENTENCES)
     outside = source.spec().class_names.index("O")
     before, after = rows_of(source), changed(TokenDropping(0.3), source)
     kept, had = (int((batch.targets == outside).sum()) for batch in (after, before))
@@ -253,7 +250,7 @@ def test_of_tagged_words_whole_ones_outside_of_entities_are_dropped_at_the_rate(
 
 
 def test_answers_stay_in_sight_under_masks() -> None:
-    source = QaGrammar(num_train=200, num_validation=20, num_test=20, tokenizer="char")
+    source = from_fields(QaGrammar, num_train=200, num_validation=20, num_test=20, tokenizer="char")
     split = source.split("train")
     before = split.batch(np.arange(len(split)))
     after = Augmentations({"step": SpanMasking(0.5, 4.0)}).bind(source).in_loader(before, seed=0, epoch=0)
@@ -263,27 +260,27 @@ def test_answers_stay_in_sight_under_masks() -> None:
 
 
 def test_several_are_applied_in_turn_with_chances_of_their_own() -> None:
-    source = source_of(LabelledForm(), TEXTS)
+    source = source_of(ClassFormat(), TEXTS)
     steps = {"swapping": Swapping(0.3), "again": Swapping(0.3), "span_masking": SpanMasking(0.2)}
     both = Augmentations(steps).bind(source).in_loader(rows_of(source), seed=1, epoch=0)
     batch = rows_of(source)
-    for place, step in enumerate(steps.values()):
-        batch = step(batch, Draws(batch.rows.numpy(), 1, 0, place))
+    for index, step in enumerate(steps.values()):
+        batch = step(batch, Draws(batch.rows.numpy(), 1, 0, index))
     assert torch.equal(both.tokens, batch.tokens)
     first, second = (Swapping(0.3), Swapping(0.3))
     first.bind(source)
     second.bind(source)
     rows = rows_of(source)
-    draws = [step(rows, Draws(rows.rows.numpy(), 1, 0, place)).tokens for place, step in enumerate((first, second))]
+    draws = [step(rows, Draws(rows.rows.numpy(), 1, 0, index)).tokens for index, step in enumerate((first, second))]
     assert not torch.equal(*draws)
 
 
 def corpus() -> GrammarCorpus:
-    return GrammarCorpus(num_train=60, num_validation=5, num_test=5, context_length=8)
+    return from_fields(GrammarCorpus, num_train=60, num_validation=5, num_test=5, context_length=8)
 
 
 def questions() -> QaGrammar:
-    return QaGrammar(num_train=30, num_validation=5, num_test=5)
+    return from_fields(QaGrammar, num_train=30, num_validation=5, num_test=5)
 
 
 @pytest.mark.parametrize(
@@ -291,10 +288,10 @@ def questions() -> QaGrammar:
     [
         (Swapping(), corpus, "kind language: a token that comes too early would tell what is to be predicted"),
         (BpeDropout(), corpus, "kind language: the rows of a corpus are cut from it at lengths of their own"),
-        (TokenReplacement(), lambda: source_of(TaggedForm(), SENTENCES), "a tag belongs to its word"),
+        (TokenReplacement(), lambda: source_of(TagFormat(), SENTENCES), "a tag belongs to its word"),
         (TokenReplacement(), lambda: ListOps(num_train=20, num_validation=2, num_test=2), "decides its answer"),
         (TokenDropping(), questions, "kind questions: its answers are marked by their places"),
-        (Swapping(), lambda: source_of(TaggedForm(), SENTENCES), "kind tagged_text: a word's tag depends on the words"),
+        (Swapping(), lambda: source_of(TagFormat(), SENTENCES), "kind tagged_text: a word's tag depends on the words"),
         (Swapping(), lambda: ListOps(num_train=20, num_validation=2, num_test=2), "every token of this data decides"),
     ],
 )

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headtohead.data.batch import IGNORED
-from headtohead.data.contracts import SplitName
-from headtohead.data.generated.procedural import ProceduralSource
+from headtohead.data.batches.batch import IGNORED
+from headtohead.data.data_source import SplitName
+from headtohead.data.generated.procedural_source import ProceduralSource
 
 CLOSES = {"(": ")", "[": "]", "{": "}", "<": ">"}
 
 
 @dataclass(frozen=True)
 class Row:
-    """What a model reads, and what it is asked at each place ("" where nothing)."""
+    """The tokens that a model reads, and its target at each position ("" where there is none)."""
 
     read: list[str]
     asked: list[str]
@@ -37,8 +37,8 @@ def language_rows(source: ProceduralSource, name: SplitName) -> list[Row]:
 
 
 def asked_after(source: ProceduralSource, name: SplitName) -> list[tuple[list[str], list[str]]]:
-    """Prompts and answers of rows in which the answer stands after the prompt, its places checked."""
-    found = []
+    """Return prompts and answers of rows in which the answer follows the prompt, after checking its positions."""
+    result = []
     for row in language_rows(source, name):
         start = row.read.index(source.separator)
         prompt, answer = row.read[:start], row.asked[start:]
@@ -46,12 +46,12 @@ def asked_after(source: ProceduralSource, name: SplitName) -> list[tuple[list[st
         if source.form == "language":
             written = [source.separator, *answer[:-1]]
         assert row.read[start:] == written and row.asked[:start] == [""] * start and all(answer)
-        found.append((prompt, answer))
-    return found
+        result.append((prompt, answer))
+    return result
 
 
 def described(source: ProceduralSource, name: SplitName, answer: str) -> list[tuple[list[str], list[str]]]:
-    """Prompts and answers as `describe` shows them."""
+    """Return prompts and answers as `describe` shows them."""
     split = source.split(name)
     samples = source.describe(split.batch(np.arange(len(split))))
     prompt = "source" if source.form == "pairs" else "text"
@@ -69,7 +69,7 @@ def is_balanced(word: Sequence[str]) -> bool:
 
 
 def expected_closings(word: Sequence[str]) -> list[str]:
-    """For each place, the bracket that closes what is open after it."""
+    """Return, for each position, the bracket that closes the innermost open one."""
     stack: list[str] = []
     expected = []
     for bracket in word:
@@ -89,14 +89,14 @@ class Value:
 
 
 def listops_value(tokens: Sequence[str], start: int = 0, *, most: int = 99) -> Value:
-    """By recursion, from a digit or an operator on; checks the number of arguments."""
+    """Evaluate by recursion, from a digit or an operator on; check the number of arguments."""
     if tokens[start].isdigit():
         return Value(int(tokens[start]), start + 1, 0)
-    operator, place, numbers, depth = tokens[start], start + 1, [], 0
-    while tokens[place] != "]":
-        inner = listops_value(tokens, place, most=most)
+    operator, index, numbers, depth = tokens[start], start + 1, [], 0
+    while tokens[index] != "]":
+        inner = listops_value(tokens, index, most=most)
         numbers.append(inner.number)
-        place, depth = inner.end, max(depth, inner.depth)
+        index, depth = inner.end, max(depth, inner.depth)
     assert 2 <= len(numbers) <= most
     ordered = sorted(numbers)
     results = {
@@ -105,13 +105,13 @@ def listops_value(tokens: Sequence[str], start: int = 0, *, most: int = 99) -> V
         "[SM": sum(numbers) % 10,
         "[MED": math.floor((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2),
     }
-    return Value(results[operator], place + 1, depth + 1)
+    return Value(results[operator], index + 1, depth + 1)
 
 
 def product(first: str, second: str, *, modulus: int | None) -> str:
-    """Of two named elements: a sum, or one permutation after the other."""
+    """Multiply two named elements: a sum, or one permutation after the other."""
     if modulus is not None:
         return str((int(first) + int(second)) % modulus)
-    sends_first = {place + 1: int(image) for place, image in enumerate(first)}
-    sends_second = {place + 1: int(image) for place, image in enumerate(second)}
+    sends_first = {index + 1: int(image) for index, image in enumerate(first)}
+    sends_second = {index + 1: int(image) for index, image in enumerate(second)}
     return "".join(str(sends_second[sends_first[point]]) for point in sorted(sends_first))

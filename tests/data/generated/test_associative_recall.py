@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headtohead.data.batch import IGNORED
-from headtohead.data.contracts import SPLIT_NAMES, DataError, SplitName
-from headtohead.data.generated.associative_recall import AssociativeRecall, drawn_apart
+from headtohead.data.batches.batch import IGNORED
+from headtohead.data.data_source import SPLIT_NAMES, DataError, SplitName
+from headtohead.data.generated.associative_recall import AssociativeRecall, sample_without_replacement
 
 SIZES = {"num_train": 300, "num_validation": 20, "num_test": 20}
 
@@ -23,16 +23,16 @@ def rows_of(source: AssociativeRecall, name: SplitName = "train") -> tuple[np.nd
     ("length", "num_pairs", "vocab_size"), [(32, 8, 41), (33, 1, 7), (64, 16, 64), (40, 3, 300), (16, 4, 13)]
 )
 @pytest.mark.parametrize("name", SPLIT_NAMES)
-def test_every_key_is_asked_for_once_and_answered_with_its_value(
+def test_every_key_is_queried_once_and_answered_with_its_value(
     length: int, num_pairs: int, vocab_size: int, name: SplitName
 ) -> None:
     source = AssociativeRecall(**SIZES, length=length, num_pairs=num_pairs, vocab_size=vocab_size)
     for tokens, targets in zip(*rows_of(source, name), strict=True):
         values = {int(tokens[2 * pair]): int(tokens[2 * pair + 1]) for pair in range(num_pairs)}
-        asked = [place for place in range(length) if targets[place] != IGNORED]
+        asked = [index for index in range(length) if targets[index] != IGNORED]
         assert len(values) == num_pairs
-        assert sorted(int(tokens[place]) for place in asked) == sorted(values)
-        assert all(targets[place] == values[int(tokens[place])] for place in asked)
+        assert sorted(int(tokens[index]) for index in asked) == sorted(values)
+        assert all(targets[index] == values[int(tokens[index])] for index in asked)
         assert min(asked) >= 2 * num_pairs
         assert len(asked) == source.spec().num_scored
 
@@ -51,7 +51,7 @@ def test_values_alone_are_answers_and_share_these_alike() -> None:
         assert most > shares[0] >= shares[-1] > 0
 
 
-def test_keys_are_asked_for_at_distances_of_the_power_law() -> None:
+def test_keys_are_queried_at_distances_of_the_power_law() -> None:
     source = AssociativeRecall(**{**SIZES, "num_train": 20_000}, length=42, num_pairs=1, vocab_size=200, power=0.01)
     _, targets = rows_of(source)
     distances = ((targets != IGNORED).argmax(1) - 2) // 2
@@ -68,7 +68,7 @@ def test_power_of_one_asks_anywhere_alike() -> None:
 
 def test_weighted_draws_without_replacement_follow_one_another() -> None:
     weights = np.array([4.0, 2.0, 1.0, 1.0])
-    drawn = drawn_apart(100_000, 2, weights, np.random.default_rng(0))
+    drawn = sample_without_replacement(100_000, 2, weights, np.random.default_rng(0))
     first, second = np.bincount(drawn[:, 0]) / 1e5, np.bincount(drawn[drawn[:, 0] == 0, 1]) / (drawn[:, 0] == 0).sum()
     assert np.abs(first - weights / 8).max() < 0.01
     assert np.abs(second - np.array([0, 0.5, 0.25, 0.25])).max() < 0.01

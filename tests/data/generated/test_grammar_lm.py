@@ -9,14 +9,13 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from headtohead.data.contracts import SPLIT_NAMES, DataError
-from headtohead.data.generated.english import english_rules
-from headtohead.data.generated.grammar import Grammar, Rules
-from headtohead.data.generated.grammar_lm import GrammarCorpus
+from from_fields import from_fields
+from headtohead.data.data_source import SPLIT_NAMES, DataError
+from headtohead.data.generated.english_grammar import Grammar, GrammarCorpus, Rules, english_rules
 
 
 def derives(rules: Rules, sentence: list[str]) -> bool:
-    """Whether the first symbol becomes the sentence: every span by every rule, from the top."""
+    """Return whether the first symbol derives the sentence: every span by every rule, from the top."""
 
     @cache
     def symbol(name: str, start: int, stop: int) -> bool:
@@ -75,25 +74,27 @@ def test_word_frequencies_follow_from_the_seed() -> None:
     assert len({tuple(word for word, _ in words) for words in common}) == 3
 
 
-def test_documents_are_alike_in_no_two_places() -> None:
-    documents = GrammarCorpus(num_train=3_000, num_validation=200, num_test=200).samples()
+def test_documents_are_alike_in_no_two_positions() -> None:
+    documents = from_fields(GrammarCorpus, num_train=3_000, num_validation=200, num_test=200).samples()
     together = [text for name in SPLIT_NAMES for text in documents[name]]
     assert len(set(together)) == len(together) == 3_400
 
 
 def test_a_larger_train_split_leaves_validation_and_test_as_they_are() -> None:
-    small, large = (GrammarCorpus(num_train=size, num_validation=20, num_test=20).samples() for size in (50, 5_000))
+    small, large = (
+        from_fields(GrammarCorpus, num_train=size, num_validation=20, num_test=20).samples() for size in (50, 5_000)
+    )
     assert small["validation"] == large["validation"] and small["test"] == large["test"]
     assert large["train"][:50] == small["train"]
 
 
 def test_documents_have_one_to_max_sentences() -> None:
-    documents = list(islice(GrammarCorpus(max_sentences=3)._written(), 600))
+    documents = list(islice(from_fields(GrammarCorpus, max_sentences=3)._written(), 600))
     assert {text.count(".") for text in documents} == {1, 2, 3}
 
 
 def test_text_is_spaced_like_english() -> None:
-    text = next(GrammarCorpus()._written())
+    text = next(from_fields(GrammarCorpus)._written())
     assert text == text.strip() and text.endswith(".") and " ." not in text and " ," not in text and "  " not in text
 
 
@@ -106,15 +107,15 @@ def test_text_is_spaced_like_english() -> None:
 )
 def test_impossible_corpus_is_refused(chosen: dict[str, int], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        GrammarCorpus(**chosen)  # type: ignore[arg-type]
+        from_fields(GrammarCorpus, **chosen)  # type: ignore[arg-type]
 
 
 def test_more_samples_than_there_are_is_refused() -> None:
-    from headtohead.data.dealing import check_sizes, deal
+    from headtohead.data.splits.sample_splits import check_sizes, split_samples
 
     with pytest.raises(DataError, match=r"data=letters has only 3 different samples .* and 5 are asked for"):
-        deal("abcabcabc", check_sizes(3, 1, 1), source="letters")
-    assert deal("aabcde", check_sizes(2, 1, 2), source="letters") == {
+        split_samples("abcabcabc", check_sizes(3, 1, 1), source="letters")
+    assert split_samples("aabcde", check_sizes(2, 1, 2), source="letters") == {
         "train": ["d", "e"],
         "validation": ["c"],
         "test": ["a", "b"],

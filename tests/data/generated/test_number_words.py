@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headtohead.data.batch import IGNORED
-from headtohead.data.contracts import SPLIT_NAMES, DataError, SplitName
-from headtohead.data.generated.number_words import NumberWords, digit_groups, shared_out
-from headtohead.data.generated.numerals import LARGEST, in_words
+from from_fields import from_fields
+from headtohead.data.batches.batch import IGNORED
+from headtohead.data.data_source import SPLIT_NAMES, DataError, SplitName
+from headtohead.data.generated.number_words import LARGEST, NumberWords, digit_groups, in_words, shared_out
 
 ONES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 TEENS = ["ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
@@ -18,7 +18,7 @@ TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "nin
 
 
 def slowly(number: int) -> str:
-    """From the right to the left, digit by digit, as one learns it at school."""
+    """Spell a number digit by digit from the right, as one learns it at school."""
     if number < 10:
         return ONES[number]
     if number < 20:
@@ -60,7 +60,7 @@ def test_known_numbers(number: int, words: str) -> None:
 
 
 def decoded(source: NumberWords, name: SplitName) -> list[tuple[str, str]]:
-    """Pairs as a model meets them: the source, and what is to be written, up to its end."""
+    """Return pairs as a model meets them: the source, and the target up to its end."""
     split = source.split(name)
     batch = split.batch(np.arange(len(split)))
     assert batch.tokens is not None and batch.targets is not None and batch.decoder_tokens is not None
@@ -78,16 +78,18 @@ FEW = {"num_train": 300, "num_validation": 40, "num_test": 50}
 @pytest.mark.parametrize("tokenizer", ["char", "byte", "bpe"])
 @pytest.mark.parametrize("direction", ["to_words", "to_digits", "both"])
 def test_targets_are_right_answers(direction: Any, tokenizer: Any) -> None:
-    source = NumberWords(**FEW, direction=direction, tokenizer=tokenizer)
+    source = from_fields(NumberWords, **FEW, direction=direction, tokenizer=tokenizer)
     for name in SPLIT_NAMES:
         for given, written in decoded(source, name):
             number, words = (given, written) if given.isdigit() else (written, given)
             assert slowly(int(number)) == words
 
 
-def test_directions_are_as_asked_for() -> None:
+def test_directions_are_as_requested() -> None:
     shares = [
-        np.mean([given.isdigit() for given, _ in decoded(NumberWords(**FEW, direction=direction), "train")])
+        np.mean(
+            [given.isdigit() for given, _ in decoded(from_fields(NumberWords, **FEW, direction=direction), "train")]
+        )
         for direction in ("to_words", "to_digits", "both")
     ]
     assert shares[:2] == [1.0, 0.0] and 0.4 < shares[2] < 0.6
@@ -95,25 +97,25 @@ def test_directions_are_as_asked_for() -> None:
 
 @pytest.mark.parametrize("max_number", [450, 999, 999_999, LARGEST])
 def test_no_number_comes_twice(max_number: int) -> None:
-    source = NumberWords(**FEW, max_number=max_number)
+    source = from_fields(NumberWords, **FEW, max_number=max_number)
     numbers = [int(given) for name in SPLIT_NAMES for given, _ in decoded(source, name)]
     assert len(set(numbers)) == len(numbers) == 390 and max(numbers) <= max_number
 
 
-def test_all_numbers_can_be_asked_for() -> None:
-    source = NumberWords(num_train=80, num_validation=10, num_test=10, max_number=99)
+def test_all_numbers_can_be_drawn() -> None:
+    source = from_fields(NumberWords, num_train=80, num_validation=10, num_test=10, max_number=99)
     assert sorted(int(given) for name in SPLIT_NAMES for given, _ in decoded(source, name)) == list(range(100))
 
 
 def test_every_number_of_digits_is_as_common_as_it_can_be() -> None:
-    source = NumberWords(num_train=4_000, num_validation=50, num_test=50)
+    source = from_fields(NumberWords, num_train=4_000, num_validation=50, num_test=50)
     widths = np.bincount([len(given) for given, _ in decoded(source, "train")])[1:]
     assert widths[0] == 9 and widths[1] == 81
     assert widths[3:].max() - widths[3:].min() <= 1
     assert set(range(10)) - {int(given) for given, _ in decoded(source, "train")} != set(range(10))
 
 
-def test_shares_use_all_that_is_asked_for_and_no_more_than_there_is() -> None:
+def test_shares_use_all_that_is_requested_and_no_more_than_there_is() -> None:
     available = np.array([10, 90, 900, 9000])
     for size in (0, 3, 100, 395, 2000, 10_000):
         shares = shared_out(size, available)
@@ -127,9 +129,9 @@ def test_groups_of_digits_cover_all_numbers() -> None:
 
 
 def test_batches_of_like_length_can_be_switched_off() -> None:
-    lengths = NumberWords(**FEW).split("train").lengths()
+    lengths = from_fields(NumberWords, **FEW).split("train").lengths()
     assert lengths is not None and len(lengths) == 300
-    assert NumberWords(**FEW, bucket_by_length=False).split("train").lengths() is None
+    assert from_fields(NumberWords, **FEW, bucket_by_length=False).split("train").lengths() is None
 
 
 @pytest.mark.parametrize(
@@ -143,4 +145,4 @@ def test_batches_of_like_length_can_be_switched_off() -> None:
 )
 def test_impossible_pairs_are_refused(chosen: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        NumberWords(**chosen)
+        from_fields(NumberWords, **chosen)

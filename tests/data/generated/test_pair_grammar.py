@@ -7,9 +7,9 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from headtohead.data.contracts import DataError
-from headtohead.data.generated.claims import CONTRADICTION, ENTAILMENT, NEUTRAL, SCENES
-from headtohead.data.generated.pair_grammar import PairGrammar, Relation
+from from_fields import from_fields
+from headtohead.data.data_source import DataError
+from headtohead.data.generated.pair_grammar import CONTRADICTION, ENTAILMENT, NEUTRAL, SCENES, PairGrammar, Relation
 from headtohead.data.generated.stories import NEXT, PEOPLE, RANDOM, TOPICS
 
 PLACES = [place for _, places in SCENES for place in places.split(" / ")]
@@ -18,7 +18,7 @@ every_relation = pytest.mark.parametrize("relation", get_args(Relation))
 
 
 def relation_of(report: str, claim: str) -> str:
-    """From who is meant, and whether the place is that of the deed."""
+    """Derive the relation from the person meant, and whether the place belongs to the deed."""
     (pronoun,) = (pronoun for name, pronoun in PEOPLE if f" {name} " in f" {report} ")
     (places,) = (places for deeds, places in SCENES if any(f"{deed} ." in report for deed in deeds.split(" / ")))
     if f" {pronoun} was " not in f" {claim}":
@@ -28,7 +28,7 @@ def relation_of(report: str, claim: str) -> str:
 
 
 def follows(first: str, second: str) -> str:
-    """Whether the pronoun fits the name, and both sentences belong to one topic."""
+    """Return whether the pronoun fits the name, and both sentences belong to one topic."""
     (pronoun,) = (pronoun for name, pronoun in PEOPLE if f" {name} " in f" {first} ")
     (topic,) = (ends for begins, ends in TOPICS if any(f"{told} ." in first for told in begins.split(" / ")))
     fits = f" {pronoun} " in f" {second} " and any(f"{told} ." in second for told in topic.split(" / "))
@@ -36,7 +36,7 @@ def follows(first: str, second: str) -> str:
 
 
 def pairs(relation: Any, **sizes: int) -> dict[str, list[Pair]]:
-    return dict(PairGrammar(relation=relation, **sizes).samples())  # type: ignore[arg-type]
+    return dict(from_fields(PairGrammar, relation=relation, **sizes).samples())  # type: ignore[arg-type]
 
 
 @every_relation
@@ -55,7 +55,7 @@ def test_labels_are_equally_common(relation: Any) -> None:
 
 @pytest.mark.parametrize(("relation", "most"), [("entailment", 0.55), ("next", 0.64)])
 def test_bag_of_words_tells_little(relation: Any, most: float) -> None:
-    """A linear classifier on the words of both sentences, kept apart."""
+    """The baseline is a linear classifier on the words of both sentences, as separate features."""
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -71,16 +71,16 @@ def test_bag_of_words_tells_little(relation: Any, most: float) -> None:
 
 
 def test_every_place_is_claimed_with_every_label() -> None:
-    found = {(place, label) for _, claim, label in pairs("entailment")["train"] for place in PLACES if place in claim}
-    assert len(found) == 3 * len(PLACES)
+    result = {(place, label) for _, claim, label in pairs("entailment")["train"] for place in PLACES if place in claim}
+    assert len(result) == 3 * len(PLACES)
 
 
 def test_rows_are_pairs_with_token_types() -> None:
-    batch = PairGrammar(num_train=100, num_validation=5, num_test=5).split("train").batch(np.arange(50))
+    batch = from_fields(PairGrammar, num_train=100, num_validation=5, num_test=5).split("train").batch(np.arange(50))
     assert batch.token_types is not None and batch.targets is not None
     assert set(batch.token_types.unique().tolist()) == {0, 1} and set(batch.targets.tolist()) == {0, 1, 2}
 
 
 def test_unknown_relation_is_refused() -> None:
     with pytest.raises(DataError, match=r"data.relation=cousin is unknown: choose one of entailment, next"):
-        PairGrammar(relation="cousin")  # type: ignore[arg-type]
+        from_fields(PairGrammar, relation="cousin")  # type: ignore[arg-type]

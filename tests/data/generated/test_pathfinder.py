@@ -9,7 +9,7 @@ import pytest
 from scipy import ndimage
 from sklearn.linear_model import LogisticRegression
 
-from headtohead.data.contracts import SPLIT_NAMES, DataError, SplitName
+from headtohead.data.data_source import SPLIT_NAMES, DataError, SplitName
 from headtohead.data.generated.pathfinder import Pathfinder, PathfinderPixels
 
 NEIGHBOURS = np.ones((3, 3))
@@ -17,7 +17,7 @@ NEIGHBOURS = np.ones((3, 3))
 
 @cache
 def pictures(name: SplitName = "train", *, num_train: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Levels from 0 to 1, and classes."""
+    """Return levels from 0 to 1, and classes."""
     split = Pathfinder(num_train=num_train, num_validation=40, num_test=40, seed=seed).split(name)
     batch = split.batch(np.arange(len(split)))
     assert batch.images is not None and batch.targets is not None
@@ -25,14 +25,14 @@ def pictures(name: SplitName = "train", *, num_train: int = 300, seed: int = 0) 
 
 
 def dots_of(picture: np.ndarray) -> np.ndarray:
-    """Two masks: nothing but a dot is so bright."""
-    found, count = ndimage.label(picture > 0.72, NEIGHBOURS)
+    """Return two masks: only dots are this bright."""
+    result, count = ndimage.label(picture > 0.72, NEIGHBOURS)
     assert count == 2
-    return np.stack([found == 1, found == 2])
+    return np.stack([result == 1, result == 2])
 
 
 def simple_facts(picture: np.ndarray) -> list[float]:
-    """Where the dots are and how far apart, and how much ink there is where."""
+    """Return where the dots are and how far apart, and the amount of ink by region."""
     first, second = (np.array(ndimage.center_of_mass(dot)) for dot in dots_of(picture))
     distance = float(np.hypot(*(first - second)))
     near = sorted(float(np.minimum(place, 31 - place).min()) for place in (first, second))
@@ -50,12 +50,12 @@ def simple_facts(picture: np.ndarray) -> list[float]:
 
 
 def test_dots_are_joined_where_a_flood_from_one_reaches_the_other() -> None:
-    found, labels = [], pictures()[1]
+    result, labels = [], pictures()[1]
     for picture in pictures()[0]:
         pieces, _ = ndimage.label(picture > 0.08, NEIGHBOURS)
         first, second = (pieces[dot].max() for dot in dots_of(picture))
-        found.append(int(first == second))
-    assert found == labels.tolist()
+        result.append(int(first == second))
+    assert result == labels.tolist()
 
 
 def test_classes_are_balanced_in_every_split() -> None:
@@ -64,8 +64,9 @@ def test_classes_are_balanced_in_every_split() -> None:
         assert np.bincount(labels).tolist() == [len(labels) // 2] * 2
 
 
+@pytest.mark.slow
 def test_nothing_simple_tells_the_class() -> None:
-    """A regression on 300 pictures is as good as a coin on 300 others: within three deviations of one."""
+    """A regression on 300 pictures is no better than a coin on 300 others: within three deviations of it."""
     images, labels = pictures()
     others, expected = pictures(seed=1)
     facts, other_facts = (np.array([simple_facts(picture) for picture in some]) for some in (images, others))
@@ -79,7 +80,7 @@ def test_nothing_simple_tells_the_class() -> None:
 
 
 def test_every_picture_has_as_many_paths() -> None:
-    """Two long ones and the others, each a piece of its own: those who touch nobody."""
+    """Two long paths and the others are each a connected component, where they touch nothing."""
     counts = [ndimage.label(picture > 0.08, NEIGHBOURS)[1] for picture in pictures()[0]]
     assert np.bincount(counts).argmax() == 7 and np.mean(np.array(counts) == 7) > 0.9
 

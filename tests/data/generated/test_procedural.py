@@ -1,4 +1,4 @@
-"""What all procedural tasks share: splits, forms, lengths, refusals, speed."""
+"""All procedural tasks share splits, forms, lengths, refusals and speed."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ import numpy as np
 import pytest
 
 import headtohead as h2h
+from contracts.choices import kind_of
 from data.generated.slow_answers import language_rows
-from headtohead.building.build import build_data
-from headtohead.data.batch import IGNORED
-from headtohead.data.contracts import SPLIT_NAMES, DataError
+from headtohead.config.origins.from_weights import build_data
+from headtohead.data.batches.batch import IGNORED
+from headtohead.data.data_source import SPLIT_NAMES, DataError
 from headtohead.data.generated.dyck import Dyck
+from headtohead.data.generated.group_problems import ModularAddition, WordProblem
 from headtohead.data.generated.induction import Induction
 from headtohead.data.generated.listops import ListOps, longest_expression
-from headtohead.data.generated.modular_addition import ModularAddition
-from headtohead.data.generated.problems import keys_of
-from headtohead.data.generated.procedural import ProceduralSource
-from headtohead.data.generated.rewriting import Copy, Reverse, Sort
-from headtohead.data.generated.selective_copy import SelectiveCopy
-from headtohead.data.generated.word_problem import WordProblem
+from headtohead.data.generated.problem_forms import keys_of
+from headtohead.data.generated.procedural_source import ProceduralSource
+from headtohead.data.generated.string_rewriting import Copy, Reverse, SelectiveCopy, Sort
 
 FEW = {"num_train": 200, "num_validation": 30, "num_test": 40}
-Made = Callable[..., ProceduralSource]
+Made = partial[Any]
 SOURCES: dict[str, Made] = {
     "copy": partial(Copy, **FEW, length=9, min_length=4),
     "reverse": partial(Reverse, **FEW, length=9),
@@ -44,7 +43,7 @@ KINDS = {"language": "language", "slots": "language", "pairs": "pairs_of_text", 
 FORMS = [
     pytest.param(made, {} if name == "induction" else {"form": form}, id=f"{name}-{form}")
     for name, made in SOURCES.items()
-    for form in made.func.forms
+    for form in kind_of(made).forms
 ]
 every_form = pytest.mark.parametrize(("made", "form"), FORMS)
 
@@ -113,14 +112,14 @@ def test_a_larger_train_split_leaves_the_others_as_they_are(name: str) -> None:
 
 
 def test_short_prompts_are_in_the_train_split_too() -> None:
-    """Of the 30 prompts of up to four bits, those of the held-out splits are about a fifth."""
+    """About a fifth of the 30 prompts of up to four bits belongs to the held-out splits."""
     source = WordProblem(num_train=3_000, num_validation=200, num_test=200, length=14, min_length=1)
     short = [prompt for prompt in prompts_of(source, "train") if len(prompt) <= 4]
     assert len(short) >= 20
 
 
 @pytest.mark.parametrize("name", ["sort", "word_problem"])
-def test_test_rows_have_the_length_asked_for_and_the_spec_holds_it(name: str) -> None:
+def test_test_rows_have_the_length_requested_and_the_spec_holds_it(name: str) -> None:
     source = SOURCES[name](form="language")
     lengths = {split: {len(prompt) for prompt in prompts_of(source, split)} for split in SPLIT_NAMES}
     assert lengths == {"train": set(range(4, 10)), "validation": set(range(4, 10)), "test": {12}}
@@ -145,7 +144,7 @@ def test_longest_expressions_are_those_of_arguments_that_are_expressions() -> No
     assert (longest_expression(1, 5), longest_expression(2, 3)) == (7, len(word.split()))
 
 
-def test_keys_tell_prompts_apart_and_pay_no_heed_to_padding() -> None:
+def test_keys_distinguish_prompts_and_pay_no_heed_to_padding() -> None:
     prompts = np.array(list(itertools.product(range(5, 9), repeat=6)))
     assert len(np.unique(keys_of(prompts, 0))) == len(prompts)
     assert (keys_of(np.pad(prompts, ((0, 0), (0, 3))), 0) == keys_of(prompts, 0)).all()
@@ -214,7 +213,7 @@ def test_more_problems_than_there_are_is_refused(made: Callable[[], ProceduralSo
     ("name", "least"), [*((name, 20_000) for name in SOURCES if name != "listops"), ("listops", 2_000)]
 )
 def test_problems_are_drawn_by_the_thousand(name: str, least: int) -> None:
-    """Rows per second of processor time: a tenth of what they take on a slow machine, far above a loop over rows."""
+    """The limits are rows per second of processor time: a tenth of a slow machine's, far above a loop over rows."""
     source = SOURCES[name]() if name == "modular_addition" else SOURCES[name](num_train=5_000, min_length=8, length=24)
     started = time.process_time()
     made = len(source.problems("train"))

@@ -19,17 +19,14 @@ from data.generated.slow_answers import (
     listops_value,
     product,
 )
-from headtohead.data.contracts import SPLIT_NAMES, SplitName
+from headtohead.data.data_source import SPLIT_NAMES, SplitName
 from headtohead.data.generated.dyck import Dyck
-from headtohead.data.generated.groups import group_named
+from headtohead.data.generated.group_problems import ModularAddition, WordProblem, group_named
 from headtohead.data.generated.induction import Induction
 from headtohead.data.generated.listops import ListOps, evaluated
-from headtohead.data.generated.modular_addition import ModularAddition
-from headtohead.data.generated.problems import FIRST_ID, Span
-from headtohead.data.generated.procedural import ProceduralSource
-from headtohead.data.generated.rewriting import Copy, Reverse, Rewriting, Sort
-from headtohead.data.generated.selective_copy import SelectiveCopy
-from headtohead.data.generated.word_problem import WordProblem
+from headtohead.data.generated.problem_forms import FIRST_ID, AnswerSpan
+from headtohead.data.generated.procedural_source import ProceduralSource
+from headtohead.data.generated.string_rewriting import Copy, Reverse, Rewriting, SelectiveCopy, Sort
 
 FEW = {"num_train": 300, "num_validation": 40, "num_test": 40}
 VARYING = {"length": 12, "min_length": 6, "test_length": 20}
@@ -62,7 +59,7 @@ def test_selective_copies_are_the_prompts_without_their_blanks(form: WritingForm
         assert answer == [symbol for symbol in prompt if symbol != "."] and len(answer) == 4
 
 
-def test_selective_copies_hold_symbols_at_every_place_alike() -> None:
+def test_selective_copies_hold_symbols_at_every_position_alike() -> None:
     source = SelectiveCopy(num_train=8_000, length=10, num_copied=3)
     prompts = source.problems("train").prompts
     shares = (prompts != FIRST_ID + source.num_symbols).mean(0)
@@ -70,7 +67,7 @@ def test_selective_copies_hold_symbols_at_every_place_alike() -> None:
 
 
 @every_split
-def test_what_followed_the_trigger_is_asked_for_at_the_end(split: SplitName) -> None:
+def test_what_followed_the_trigger_is_the_target_at_the_end(split: SplitName) -> None:
     for row in language_rows(Induction(**FEW, **VARYING), split):
         first = row.read.index("trigger")
         assert row.read[-1] == "trigger" and row.read.count("trigger") == 2
@@ -78,7 +75,7 @@ def test_what_followed_the_trigger_is_asked_for_at_the_end(split: SplitName) -> 
 
 
 @every_split
-def test_second_time_of_a_repetition_is_asked_for_symbol_by_symbol(split: SplitName) -> None:
+def test_second_half_of_a_repetition_is_predicted_symbol_by_symbol(split: SplitName) -> None:
     for row in language_rows(Induction(**FEW, **VARYING, pattern="repeat"), split):
         period = len(row.read) // 2 + 1
         assert row.read[period:] == row.read[: len(row.read) - period]
@@ -126,23 +123,23 @@ def test_left_factor_of_a_product_acts_first() -> None:
 @pytest.mark.parametrize("form", ["language", "labelled"])
 def test_every_sum_is_in_one_split(form: Literal["language", "labelled"], pairs: Any) -> None:
     source = ModularAddition(form=form, modulus=23, pairs=pairs, train_fraction=0.6)
-    found: dict[tuple[int, int], SplitName] = {}
+    result: dict[tuple[int, int], SplitName] = {}
     for split in SPLIT_NAMES:
         rows = described(source, split, "label") if form == "labelled" else asked_after(source, split)
         for (first, plus, second), (answer,) in rows:
             assert plus == "+" and int(answer) == (int(first) + int(second)) % 23
-            assert (int(first), int(second)) not in found
-            found[int(first), int(second)] = split
-    assert len(found) == 23**2
-    num_train = sum(split == "train" for split in found.values())
+            assert (int(first), int(second)) not in result
+            result[int(first), int(second)] = split
+    assert len(result) == 23**2
+    num_train = sum(split == "train" for split in result.values())
     assert abs(num_train / 23**2 - 0.6) < 0.02
-    mirrored = sum(found[first, second] == found[second, first] for first, second in found)
+    mirrored = sum(result[first, second] == result[second, first] for first, second in result)
     assert (mirrored == 23**2) == (pairs == "unordered")
 
 
 @every_split
 @pytest.mark.parametrize(("num_types", "max_depth"), [(1, 6), (2, 3), (4, 2)])
-def test_closing_brackets_are_asked_for_and_nothing_else(num_types: int, max_depth: int, split: SplitName) -> None:
+def test_closing_brackets_are_the_only_targets(num_types: int, max_depth: int, split: SplitName) -> None:
     source = Dyck(**FEW, num_types=num_types, max_depth=max_depth, length=16, min_length=10, test_length=30)
     rows = language_rows(source, split)
     for row in rows:
@@ -158,7 +155,7 @@ def test_closing_brackets_are_asked_for_and_nothing_else(num_types: int, max_dep
 
 def test_bracket_words_of_a_length_are_equally_likely() -> None:
     source = Dyck(num_types=1, max_depth=3, length=8)
-    drawn = source.draw(26_000, Span(8, 8, 2), np.random.default_rng(0)).prompts
+    drawn = source.draw(26_000, AnswerSpan(8, 8, 2), np.random.default_rng(0)).prompts
     counts = Counter(map(bytes, drawn.astype(np.uint8)))
     # 14 words of four pairs of brackets, less the one that is four deep.
     assert len(counts) == 13

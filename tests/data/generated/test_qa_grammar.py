@@ -8,9 +8,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from headtohead.data.contracts import DataError
+from from_fields import from_fields
+from headtohead.data.data_source import DataError
 from headtohead.data.generated.qa_grammar import PEOPLE, PLACES, THINGS, QaGrammar
-from headtohead.data.questions import Question
+from headtohead.data.row_formats.questions import Question
 
 FACT = re.compile(
     r"(?:in (?P<before>.+?) , )?(?P<who>\w+) (?P<did>found|sold|lost|painted|hid) the (?P<what>\w+ \w+)"
@@ -19,12 +20,12 @@ FACT = re.compile(
 
 
 def facts_of(context: str) -> list[dict[str, str]]:
-    found = [match.groupdict() for match in FACT.finditer(context)]
-    return [{**fact, "where": fact["before"] or fact["after"]} for fact in found]
+    result = [match.groupdict() for match in FACT.finditer(context)]
+    return [{**fact, "where": fact["before"] or fact["after"]} for fact in result]
 
 
 def answer_of(question: str, context: str) -> str:
-    """From the parts of the one fact that the question names."""
+    """Find the answer in the one fact that the question names."""
     words = question.removesuffix(" ?")
     facts = [
         fact
@@ -37,7 +38,7 @@ def answer_of(question: str, context: str) -> str:
 
 @pytest.fixture(scope="module")
 def samples() -> list[Question]:
-    return list(QaGrammar(num_train=3_000, num_validation=10, num_test=10).samples()["train"])
+    return list(from_fields(QaGrammar, num_train=3_000, num_validation=10, num_test=10).samples()["train"])
 
 
 def test_answers_are_those_of_a_reader(samples: list[Question]) -> None:
@@ -60,7 +61,7 @@ def test_answers_stand_anywhere_and_have_one_to_three_words(samples: list[Questi
 
 
 def test_question_alone_does_not_tell_the_answer(samples: list[Question]) -> None:
-    """The most common answer to each question, chosen on the very questions it is measured on."""
+    """The baseline is the most common answer to each question, chosen on the very questions it is measured on."""
     answers: dict[str, Counter[str]] = {}
     for asked in samples:
         answers.setdefault(" ".join(asked.question.split()[:2]), Counter())[asked.answer] += 1
@@ -68,7 +69,7 @@ def test_question_alone_does_not_tell_the_answer(samples: list[Question]) -> Non
 
 
 def test_context_alone_does_not_tell_the_answer(samples: list[Question]) -> None:
-    """Even one who knows which kind of answer is wanted must choose among the facts."""
+    """Even one who knows the requested kind of answer must choose among the facts."""
     assert np.mean([1 / len(facts_of(asked.context)) for asked in samples]) < 0.43
 
 
@@ -79,7 +80,9 @@ def test_all_words_are_used(samples: list[Question]) -> None:
 
 def test_a_share_of_questions_joins_what_two_facts_tell_apart(samples: list[Question]) -> None:
     doubtful = list(
-        QaGrammar(num_train=3_000, num_validation=10, num_test=10, unanswerable_share=0.3).samples()["train"]
+        from_fields(QaGrammar, num_train=3_000, num_validation=10, num_test=10, unanswerable_share=0.3).samples()[
+            "train"
+        ]
     )
     without = [asked for asked in doubtful if asked.answer is None]
     assert 0.27 < len(without) / 3_000 < 0.33
@@ -105,10 +108,10 @@ def test_a_share_of_questions_joins_what_two_facts_tell_apart(samples: list[Ques
 
 def test_senseless_share_of_unanswerable_questions_is_refused() -> None:
     with pytest.raises(DataError, match=r"data\.unanswerable_share=1\.0 must be from 0 to less than 1"):
-        QaGrammar(unanswerable_share=1.0)
+        from_fields(QaGrammar, unanswerable_share=1.0)
 
 
 @pytest.mark.parametrize("max_facts", [1, 9])
 def test_senseless_number_of_facts_is_refused(max_facts: int) -> None:
     with pytest.raises(DataError, match=f"data.max_facts={max_facts} must be from 2, .* to 8"):
-        QaGrammar(max_facts=max_facts)
+        from_fields(QaGrammar, max_facts=max_facts)

@@ -9,9 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from headtohead.data.contracts import SPLIT_NAMES, DataError, SplitName
+from from_fields import from_fields
+from headtohead.data.data_source import SPLIT_NAMES, DataError, SplitName
 from headtohead.data.generated.sentence_grammar import SentenceGrammar
-from headtohead.data.labelled import Labelled, LabelledSource
+from headtohead.data.row_formats.labelled_text import Labelled, LabelledSource
+from headtohead.data.row_formats.text_source import BucketedRows
 
 GOOD = {"gripping", "strong", "superb", "elegant", "moving", "fine", "lively", "clear", "fresh", "deep"}
 BAD = {"dull", "weak", "awful", "clumsy", "boring", "poor", "lifeless", "confusing", "bland", "shallow"}
@@ -25,7 +27,7 @@ def verdict_of(clause: str) -> int:
 
 
 def label_of(sentence: str) -> int:
-    """The clause that decides, found by its conjunction."""
+    """Derive the label from the deciding clause, which the conjunction determines."""
     assert sentence.endswith(" .")
     sentence = sentence.removesuffix(" .")
     if sentence.startswith("although "):
@@ -45,13 +47,13 @@ def samples(source: SentenceGrammar, name: SplitName) -> list[Labelled]:
 
 @pytest.mark.parametrize("name", SPLIT_NAMES)
 def test_labels_are_those_of_a_reader(name: SplitName) -> None:
-    source = SentenceGrammar(num_train=3_000, num_validation=300, num_test=300)
+    source = from_fields(SentenceGrammar, num_train=3_000, num_validation=300, num_test=300)
     assert all(label == label_of(text) for text, label in samples(source, name))
 
 
 def test_no_word_tells_the_label() -> None:
-    """The best rule on one word, chosen on the very sentences it is measured on."""
-    train = samples(SentenceGrammar(), "train")
+    """The baseline is the best rule on one word, chosen on the very sentences it is measured on."""
+    train = samples(from_fields(SentenceGrammar), "train")
     counts = [Counter[str](), Counter[str]()]
     for text, label in train:
         counts[label].update(set(text.split()))
@@ -62,11 +64,11 @@ def test_no_word_tells_the_label() -> None:
 
 
 def test_counting_words_tells_little_about_sentences_of_two_clauses() -> None:
-    """A linear classifier on all words at once."""
+    """The baseline is a linear classifier on all words at once."""
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.linear_model import LogisticRegression
 
-    source = SentenceGrammar()
+    source = from_fields(SentenceGrammar)
     split = {
         name: [(text, label) for text, label in samples(source, name) if " , " in text] for name in ("train", "test")
     }  # type: ignore[arg-type]
@@ -79,12 +81,12 @@ def test_counting_words_tells_little_about_sentences_of_two_clauses() -> None:
 
 
 def test_both_labels_are_as_common() -> None:
-    labels = [label for _, label in samples(SentenceGrammar(), "train")]
+    labels = [label for _, label in samples(from_fields(SentenceGrammar), "train")]
     assert 0.48 < np.mean(labels) < 0.52
 
 
 def test_sentences_are_framed_so_that_first_and_last_can_be_pooled() -> None:
-    batch = SentenceGrammar(num_train=100).split("train").batch(np.arange(50))
+    batch = from_fields(SentenceGrammar, num_train=100).split("train").batch(np.arange(50))
     assert batch.tokens is not None and batch.valid is not None
     last = batch.valid.sum(1) - 1
     assert set(batch.tokens[:, 0].tolist()) == {1}
@@ -96,7 +98,7 @@ class Mislabelled(LabelledSource):
     class_names: ClassVar[tuple[str, ...]] = ("no", "yes")
 
     def __init__(self, label: int) -> None:
-        super().__init__(batch_size=2, tokenizer="char", vocab_size=None, bucket_by_length=True)
+        super().__init__(BucketedRows(batch_size=2, tokenizer="char"))
         self.label = label
 
     def samples(self) -> Mapping[SplitName, Sequence[Labelled]]:

@@ -9,16 +9,17 @@ import pytest
 from scipy import stats
 
 from data.small_texts import GivenSamples
-from headtohead.data.contracts import SPLIT_NAMES, DataError
-from headtohead.data.generated.similarity_grammar import PARTS, SimilarityGrammar
-from headtohead.data.scored import ScoredForm, ScoredPair
+from from_fields import from_fields
+from headtohead.data.data_source import SPLIT_NAMES, DataError
+from headtohead.data.generated.pair_grammar import PARTS, SimilarityGrammar
+from headtohead.data.row_formats.labelled_text import ScoredPair, ScoreFormat
 
 MEANING = {word: (part, place) for part, all_ in PARTS.items() for place, ways in enumerate(all_) for word in ways}
 
 
 @pytest.fixture(scope="module")
 def samples() -> list[ScoredPair]:
-    source = SimilarityGrammar(num_train=3000, num_validation=50, num_test=50)
+    source = from_fields(SimilarityGrammar, num_train=3000, num_validation=50, num_test=50)
     return [pair for name in SPLIT_NAMES for pair in source.samples()[name]]
 
 
@@ -51,7 +52,7 @@ PAIRS = [("it rained", "it was wet", 4.25), ("no", "it was a very wet day", 0.0)
 
 
 def test_scores_stand_beside_their_texts_to_the_last_digit() -> None:
-    source = GivenSamples(ScoredForm(), PAIRS)
+    source = GivenSamples(ScoreFormat(), PAIRS)
     batch = source.split("train").batch(np.arange(3))
     assert batch.targets is not None and batch.targets.tolist() == [4.25, 0.0, -1.5]
     assert batch.token_types is not None and batch.token_types[0].sum() == len("it was wet") + 1
@@ -62,11 +63,11 @@ def test_scores_stand_beside_their_texts_to_the_last_digit() -> None:
 
 
 def test_single_texts_have_scores_too_and_are_cut_to_the_length() -> None:
-    source = GivenSamples(ScoredForm(8), [("a good film", 7.0), ("bad", 2.0)])
+    source = GivenSamples(ScoreFormat(8), [("a good film", 7.0), ("bad", 2.0)])
     batch = source.split("train").batch(np.arange(2))
     assert batch.token_types is None and batch.tokens is not None and batch.tokens.shape == (2, 8)
 
 
 def test_empty_text_is_named_with_its_row() -> None:
     with pytest.raises(DataError, match=r"row 1 of the train split .*: its text is empty"):
-        GivenSamples(ScoredForm(), [("a", "b", 1.0), ("a", " ", 2.0)]).prepare()
+        GivenSamples(ScoreFormat(), [("a", "b", 1.0), ("a", " ", 2.0)]).prepare()

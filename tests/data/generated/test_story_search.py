@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from headtohead.data.contracts import DataError
-from headtohead.data.generated.stories import PEOPLE, TOPICS
-from headtohead.data.generated.story_search import story_search
+from headtohead.data.data_source import DataError
+from headtohead.data.generated.stories import PEOPLE, TOPICS, story_search
 
 
 def story_of(text: str, told: tuple[str, ...]) -> tuple[str, int]:
-    """Who, as he or she, and which topic, found by the words alone."""
+    """Return the person, as a name or pronoun, and the topic, found by the words alone."""
     [topic] = [number for number, ways in enumerate(told) if any(way in text for way in ways.split(" / "))]
     [who] = [name for name in (*dict(PEOPLE), "she", "he") if name in text.split()]
     return who, topic
@@ -23,18 +22,18 @@ BEGINNINGS, ENDS = zip(*TOPICS, strict=True)
 
 
 def test_a_paraphrase_tells_the_same_of_the_same_person() -> None:
-    found = story_search("paraphrases", num_queries=50)
-    documents = [story_of(text, BEGINNINGS) for text in found.documents]
-    for query, relevant in zip(found.queries, found.relevant, strict=True):
+    result = story_search("paraphrases", num_queries=50)
+    documents = [story_of(text, BEGINNINGS) for text in result.documents]
+    for query, relevant in zip(result.queries, result.relevant, strict=True):
         wanted = [number for number, story in enumerate(documents) if story == story_of(query, BEGINNINGS)]
         assert relevant == dict.fromkeys(wanted, 1) and len(wanted) == 6
-    assert len(set(found.documents)) == 192 and not set(found.queries) & set(found.documents)
+    assert len(set(result.documents)) == 192 and not set(result.queries) & set(result.documents)
 
 
 def test_a_continuation_fits_person_and_topic_in_other_words() -> None:
-    found = story_search("continuations", num_queries=50, per_story=4, seed=1)
-    documents = [story_of(text, ENDS) for text in found.documents]
-    for query, relevant in zip(found.queries, found.relevant, strict=True):
+    result = story_search("continuations", num_queries=50, per_story=4, seed=1)
+    documents = [story_of(text, ENDS) for text in result.documents]
+    for query, relevant in zip(result.queries, result.relevant, strict=True):
         name, topic = story_of(query, BEGINNINGS)
         assert relevant == {
             number: 2 if who == dict(PEOPLE)[name] else 1
@@ -45,14 +44,14 @@ def test_a_continuation_fits_person_and_topic_in_other_words() -> None:
 
 
 def test_files_are_those_of_beir(tmp_path: Path) -> None:
-    found = story_search("paraphrases", num_queries=3)
-    found.write(tmp_path / "set")
+    result = story_search("paraphrases", num_queries=3)
+    result.write(tmp_path / "set")
     corpus = [json.loads(line) for line in (tmp_path / "set" / "corpus.jsonl").read_text().splitlines()]
-    assert [row["text"] for row in corpus] == list(found.documents) and corpus[4]["_id"] == "d4"
+    assert [row["text"] for row in corpus] == list(result.documents) and corpus[4]["_id"] == "d4"
     head, *rows = (tmp_path / "set" / "qrels.tsv").read_text().splitlines()
     assert head.split("\t") == ["query-id", "corpus-id", "score"]
     assert {tuple(row.split("\t")) for row in rows} == {
-        (f"q{query}", f"d{document}", "1") for query, own in enumerate(found.relevant) for document in own
+        (f"q{query}", f"d{document}", "1") for query, own in enumerate(result.relevant) for document in own
     }
 
 

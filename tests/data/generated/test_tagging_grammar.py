@@ -8,14 +8,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from headtohead.data.contracts import SPLIT_NAMES, SplitName
+from from_fields import from_fields
+from headtohead.data.data_source import SPLIT_NAMES, SplitName
 from headtohead.data.generated.tagging_grammar import ENDINGS, NAMES, PATTERNS, TaggingGrammar
-from headtohead.data.tagged import Tagged
+from headtohead.data.row_formats.tagged import Tagged
 from headtohead.data.tokenizers import TokenizerName
 
 
 def tags_of(words: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Every way to read a sentence as one of the patterns: a slow matcher, word by word."""
+    """Return every way to read a sentence as one of the patterns: a slow matcher, word by word."""
 
     def read(rest: tuple[str, ...], pattern: tuple[str, ...]) -> list[tuple[str, ...]]:
         if not pattern:
@@ -36,7 +37,7 @@ def tags_of(words: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 @pytest.fixture(scope="module")
 def samples() -> dict[SplitName, list[Tagged]]:
-    return dict(TaggingGrammar(num_train=4_000, num_validation=300, num_test=600).samples())
+    return dict(from_fields(TaggingGrammar, num_train=4_000, num_validation=300, num_test=600).samples())
 
 
 def test_sentences_have_one_reading_and_it_is_theirs(samples: dict[SplitName, list[Tagged]]) -> None:
@@ -51,7 +52,7 @@ def test_every_inside_tag_follows_its_entity(samples: dict[SplitName, list[Tagge
 
 
 def test_no_name_tells_its_kind(samples: dict[SplitName, list[Tagged]]) -> None:
-    """The best guess for each name, chosen on the very sentences it is measured on."""
+    """The baseline is the best guess for each name, chosen on the very sentences it is measured on."""
     kinds: dict[str, Counter[str]] = defaultdict(Counter)
     for words, tags in samples["train"]:
         for word, tag in zip(words, tags, strict=True):
@@ -71,7 +72,7 @@ def test_common_words_are_names_too(samples: dict[SplitName, list[Tagged]]) -> N
 
 
 def test_a_tagger_that_sees_two_neighbours_on_each_side_errs_often(samples: dict[SplitName, list[Tagged]]) -> None:
-    """So a model must read further."""
+    """A model must therefore read further."""
     from sklearn.feature_extraction import DictVectorizer
     from sklearn.linear_model import LogisticRegression
 
@@ -94,7 +95,7 @@ def test_a_tagger_that_sees_two_neighbours_on_each_side_errs_often(samples: dict
 @pytest.mark.parametrize("tokenizer", ["char", "byte", "bpe"])
 @pytest.mark.parametrize("name", SPLIT_NAMES)
 def test_rows_say_what_the_samples_say(tokenizer: TokenizerName, name: SplitName) -> None:
-    source = TaggingGrammar(num_train=200, num_validation=20, num_test=20, tokenizer=tokenizer)
+    source = from_fields(TaggingGrammar, num_train=200, num_validation=20, num_test=20, tokenizer=tokenizer)
     described = source.describe(source.split(name).batch(np.arange(20)))
     for told, (words, tags) in zip(described, source.samples()[name], strict=False):
         assert told["text"] == " ".join(words)

@@ -12,11 +12,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-import headtohead.data.hub.images as hub_images
-from headtohead.building.build import build_data
-from headtohead.building.configuration import compose
-from headtohead.data.contracts import SPLIT_NAMES, DataError
-from headtohead.data.hub.images import HubImages
+import headtohead.data.sources.hub.hub_images as hub_images
+from from_fields import from_fields
+from headtohead.config.compose.composition import compose
+from headtohead.config.origins.from_weights import build_data
+from headtohead.data.data_source import SPLIT_NAMES, DataError
+from headtohead.data.sources.hub.hub_images import HubImages
 from hub_server import hub_of
 from published_sets.images import CIFAR100_COARSE, SETS, picture, write_pictures
 
@@ -44,11 +45,11 @@ def refusal(make: Callable[[], HubImages]) -> str:
 
 
 def test_pixels_are_those_of_the_files_with_mean_zero_and_deviation_one(tmp_path: Path) -> None:
-    source = HubImages(folder=str(two_kinds(tmp_path)), image_size=8, validation_split="share")
+    source = from_fields(HubImages, folder=str(two_kinds(tmp_path)), image_size=8, validation_split="share")
     spec, train = source.spec(), source.split("train")
-    places = np.sort(np.concatenate([train.batch(np.arange(len(train))).rows.numpy()]))
-    assert len(places) == 36 and [len(source.split(name)) for name in SPLIT_NAMES] == [36, 4, 12]
-    files = np.stack([picture((8, 8, 3), place % 2, place + 10_000 * len("test"), "PNG")[1] for place in range(12)])
+    indices = np.sort(np.concatenate([train.batch(np.arange(len(train))).rows.numpy()]))
+    assert len(indices) == 36 and [len(source.split(name)) for name in SPLIT_NAMES] == [36, 4, 12]
+    files = np.stack([picture((8, 8, 3), index % 2, index + 10_000 * len("test"), "PNG")[1] for index in range(12)])
     test = source.split("test").batch(np.arange(12))
     mean, deviation = np.array(spec.image_mean), np.array(spec.image_deviation)
     expected = ((files / 255 - mean) / deviation).transpose(0, 3, 1, 2)
@@ -61,7 +62,7 @@ def test_pixels_are_those_of_the_files_with_mean_zero_and_deviation_one(tmp_path
 
 
 def test_shares_of_the_train_images_are_alike_in_classes_and_apart(tmp_path: Path) -> None:
-    source = HubImages(folder=str(two_kinds(tmp_path)), image_size=8, test_split="share", test_share=0.25)
+    source = from_fields(HubImages, folder=str(two_kinds(tmp_path)), image_size=8, test_split="share", test_share=0.25)
     batches = [source.split(name).batch(np.arange(len(source.split(name)))) for name in SPLIT_NAMES]
     assert [batch.targets.bincount().tolist() for batch in batches if batch.targets is not None] == [
         [13, 13], [2, 2], [5, 5],
@@ -71,10 +72,12 @@ def test_shares_of_the_train_images_are_alike_in_classes_and_apart(tmp_path: Pat
 
 
 def test_pictures_of_any_size_are_scaled_and_cut_in_the_middle(tmp_path: Path) -> None:
-    source = HubImages(folder=str(two_kinds(tmp_path, shape=(20, 30, 3), form="JPEG", shards=3)), image_size=10)
+    source = from_fields(
+        HubImages, folder=str(two_kinds(tmp_path, shape=(20, 30, 3), form="JPEG", shards=3)), image_size=10
+    )
     images = source.split("test").batch(np.arange(12)).images
     assert images is not None and images.shape == (12, 3, 10, 10)
-    grey = HubImages(folder=str(tmp_path), image_size=10, colours="grey")
+    grey = from_fields(HubImages, folder=str(tmp_path), image_size=10, colours="grey")
     assert grey.spec().image_shape == (1, 10, 10)
 
 
@@ -89,9 +92,9 @@ def test_fine_and_coarse_labels_are_chosen_by_a_field(tmp_path: Path) -> None:
 
 def test_names_of_classes_follow_the_card_though_the_pictures_stay(tmp_path: Path) -> None:
     card = two_kinds(tmp_path) / "README.md"
-    assert HubImages(folder=str(tmp_path), image_size=8).spec().class_names == ("cat", "dog")
+    assert from_fields(HubImages, folder=str(tmp_path), image_size=8).spec().class_names == ("cat", "dog")
     card.write_text(card.read_text(encoding="utf-8").replace(": cat\n", ": wolf\n"), encoding="utf-8")
-    assert HubImages(folder=str(tmp_path), image_size=8).spec().class_names == ("wolf", "dog")
+    assert from_fields(HubImages, folder=str(tmp_path), image_size=8).spec().class_names == ("wolf", "dog")
 
 
 def test_pixels_are_tokens_line_by_line(tmp_path: Path) -> None:
@@ -100,8 +103,8 @@ def test_pixels_are_tokens_line_by_line(tmp_path: Path) -> None:
     spec, batch = source.spec(), source.split("test").batch(np.array([3, 0]))
     assert (spec.kind, spec.vocab_size, spec.max_length, spec.num_classes) == ("labelled_text", 261, 1024, 10)
     assert batch.tokens is not None and batch.targets is not None and batch.targets.tolist() == [3, 0]
-    for place, tokens in zip((3, 0), batch.tokens, strict=True):
-        red, green, blue = picture((32, 32, 3), place, place + 10_000 * len("test"), "PNG")[1].astype(float).T
+    for index, tokens in zip((3, 0), batch.tokens, strict=True):
+        red, green, blue = picture((32, 32, 3), index, index + 10_000 * len("test"), "PNG")[1].astype(float).T
         grey = (0.299 * red + 0.587 * green + 0.114 * blue).T.reshape(-1)
         assert np.abs(tokens.numpy() - 5 - grey).max() <= 1
     assert source.decode([0, 5, 260]) == "<pad> 0 255"
@@ -120,14 +123,14 @@ def test_set_comes_over_the_network_once(tmp_path: Path, monkeypatch: pytest.Mon
     assert first == again and first.class_names[:2] == ("airplane", "automobile")
 
 
-def test_hidden_labels_are_told(tmp_path: Path) -> None:
+def test_hidden_labels_are_reported(tmp_path: Path) -> None:
     two_kinds(tmp_path)
     file = tmp_path / "data" / "test-00000-of-00001.parquet"
     table = parquet.read_table(file)
     hidden = table.set_column(1, table.schema.field("label"), pa.array([-1] * len(table), pa.int64()))
     parquet.write_table(hidden, file)
-    said = refusal(lambda: HubImages(folder=str(tmp_path), image_size=8))
-    assert "the labels of its test split are not published" in said and "data.test_split=share" in said
+    message = refusal(lambda: from_fields(HubImages, folder=str(tmp_path), image_size=8))
+    assert "the labels of its test split are not published" in message and "data.test_split=share" in message
 
 
 def broken(table: pa.Table, row: int, content: bytes | None) -> pa.Table:
@@ -137,25 +140,27 @@ def broken(table: pa.Table, row: int, content: bytes | None) -> pa.Table:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [(b"no picture", "row 8 is not a whole image"), (None, "row 8 has no picture in it")]
+    ("content", "expected"), [(b"no picture", "row 8 is not a whole image"), (None, "row 8 has no picture in it")]
 )
-def test_picture_that_cannot_be_read_is_named_with_its_row(tmp_path: Path, content: bytes | None, said: str) -> None:
+def test_picture_that_cannot_be_read_is_named_with_its_row(
+    tmp_path: Path, content: bytes | None, expected: str
+) -> None:
     file = two_kinds(tmp_path) / "data" / "train-00000-of-00001.parquet"
     parquet.write_table(broken(parquet.read_table(file), 7, content), file)
-    assert said in refusal(lambda: HubImages(folder=str(tmp_path), image_size=8))
+    assert expected in refusal(lambda: from_fields(HubImages, folder=str(tmp_path), image_size=8))
 
 
-def test_changed_schema_is_told(tmp_path: Path) -> None:
+def test_changed_schema_is_reported(tmp_path: Path) -> None:
     folder = two_kinds(tmp_path)
     source = {"image_column": "image", "label_column": "label", "image_size": 8, "folder": str(folder)}
     file = folder / "data" / "test-00000-of-00001.parquet"
     parquet.write_table(parquet.read_table(file).rename_columns(["image", "kind"]), file)
-    said = refusal(lambda: HubImages(**source))
-    assert f"{file} has no column 'label', which other files of the set have; it has image, kind" in said
+    message = refusal(lambda: from_fields(HubImages, **source))
+    assert f"{file} has no column 'label', which other files of the set have; it has image, kind" in message
 
 
 @pytest.mark.parametrize(
-    ("chosen", "said"),
+    ("chosen", "expected"),
     [
         ({"label_column": "kind"}, "data.label_column=kind is not a column of .*, which has image, label"),
         ({"image_column": "label"}, "data.image_column=label of .* holds int64, not pictures: choose image"),
@@ -166,23 +171,25 @@ def test_changed_schema_is_told(tmp_path: Path) -> None:
         ({"folder": "/no/such/folder"}, "/no/such/folder"),
     ],
 )
-def test_senseless_choices_are_refused(tmp_path: Path, chosen: dict[str, Any], said: str) -> None:
+def test_senseless_choices_are_refused(tmp_path: Path, chosen: dict[str, Any], expected: str) -> None:
     given = {"folder": str(two_kinds(tmp_path)), "image_size": 8, **chosen}
-    with pytest.raises(DataError, match=said):
-        HubImages(**given).prepare()
+    with pytest.raises(DataError, match=expected):
+        from_fields(HubImages, **given).prepare()
 
 
-def test_several_columns_of_labels_are_asked_for_by_name(tmp_path: Path) -> None:
+def test_several_columns_of_labels_are_requested_by_name(tmp_path: Path) -> None:
     two_kinds(tmp_path, labels={"kind": ("cat", "dog"), "size": ("small", "large")})
-    said = refusal(lambda: HubImages(folder=str(tmp_path), image_size=8))
-    assert "has the columns kind, size, and which is the label is not plain: give data.label_column=NAME" in said
+    message = refusal(lambda: from_fields(HubImages, folder=str(tmp_path), image_size=8))
+    assert "has the columns kind, size, and which is the label is not plain: give data.label_column=NAME" in message
 
 
-def test_too_little_room_is_told_before_anything_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_room_is_reported_before_anything_is_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(hub_images.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 9, 1))
-    said = refusal(lambda: HubImages(folder=str(two_kinds(tmp_path / "set")), image_size=8))
-    assert "has 52 images, which at data.image_size=8 take" in said and "give a smaller data.image_size" in said
+    message = refusal(lambda: from_fields(HubImages, folder=str(two_kinds(tmp_path / "set")), image_size=8))
+    assert "has 52 images, which at data.image_size=8 take" in message and "give a smaller data.image_size" in message
 
 
 def test_failure_while_decoding_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +197,7 @@ def test_failure_while_decoding_leaves_nothing_behind(tmp_path: Path, monkeypatc
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(cache))
     file = two_kinds(tmp_path / "set") / "data" / "test-00000-of-00001.parquet"
     parquet.write_table(broken(parquet.read_table(file), 11, b"\x89PNG"), file)
-    refusal(lambda: HubImages(folder=str(tmp_path / "set"), image_size=8))
+    refusal(lambda: from_fields(HubImages, folder=str(tmp_path / "set"), image_size=8))
     assert not [path for path in (cache / "hub_images").rglob("*") if path.is_file()]
     assert not [path for path in cache.iterdir() if path.is_file()]
 
@@ -201,7 +208,7 @@ def test_number_of_threads_changes_nothing(tmp_path: Path, monkeypatch: pytest.M
     for threads in ("1", "5"):
         monkeypatch.setenv("HEADTOHEAD_PROCESSES", threads)
         monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / threads))
-        hashes.append(HubImages(folder=str(tmp_path / "set"), image_size=8).spec().data_hash)
+        hashes.append(from_fields(HubImages, folder=str(tmp_path / "set"), image_size=8).spec().data_hash)
     assert hashes[0] == hashes[1]
 
 

@@ -11,27 +11,31 @@ from pathlib import Path
 
 import pytest
 
-from headtohead.data.hub.tables import HubTables
+from from_fields import from_fields
+from headtohead.data.sources.hub.hub_tables import HubTables
 from hub_server import HubServer, hub_of
 from published_sets.classification import write_sst2
+from waiting import PATIENCE
 
 pytestmark = [pytest.mark.slow, pytest.mark.process]
 NAME = "stanfordnlp/sst2"
 TRAIN = "data/train-00000-of-00001.parquet"
 PREPARE = f"""
-from headtohead.data.hub.tables import HubTables
-source = HubTables(name={NAME!r}, validation_split="share", test_split="validation", tokenizer="char")
+from headtohead.config.instantiate import make
+target = "headtohead.data.sources.hub.hub_tables.HubTables"
+fields = {{"name": {NAME!r}, "validation_split": "share", "test_split": "validation", "tokenizer": "char"}}
+source = make({{"_target_": target, **fields}})
 print(source.spec().data_hash)
 """
 KILLED_WHILE_CACHING = (
     """
 import os, signal
-from headtohead.data import caching
-write = caching.write_table
+from headtohead.data.cache import prepared_content
+write = prepared_content.write_table
 def write_and_die(path, table):
     write(path, table)
     os.kill(os.getpid(), signal.SIGKILL)
-caching.write_table = write_and_die
+prepared_content.write_table = write_and_die
 """
     + PREPARE
 )
@@ -45,14 +49,14 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
 
 
 def started(code: str) -> subprocess.Popen[str]:
-    """It has the environment of this test: the stand-in hub, and caches of its own."""
+    """Start a process with the environment of this test: the stand-in hub, and caches of its own."""
     return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=dict(os.environ))
 
 
 def prepared() -> str:
-    """In this process."""
+    """Prepare the set in this process."""
     ways = {"validation_split": "share", "test_split": "validation", "tokenizer": "char"}
-    return HubTables(name=NAME, **ways).spec().data_hash  # type: ignore[arg-type]
+    return from_fields(HubTables, name=NAME, **ways).spec().data_hash  # type: ignore[arg-type]
 
 
 def unfinished(cache: Path) -> list[Path]:
@@ -61,7 +65,7 @@ def unfinished(cache: Path) -> list[Path]:
 
 def test_two_processes_at_once_fetch_each_file_once_and_read_the_same(hub: HubServer, tmp_path: Path) -> None:
     both = [started(PREPARE) for _ in range(2)]
-    told = [process.communicate(timeout=120)[0].strip() for process in both]
+    told = [process.communicate(timeout=PATIENCE)[0].strip() for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert told[0] == told[1] == prepared()
     assert len(hub.requests_of("GET", TRAIN)) == 1 and unfinished(tmp_path / "caches") == []
@@ -70,7 +74,7 @@ def test_two_processes_at_once_fetch_each_file_once_and_read_the_same(hub: HubSe
 def test_a_process_killed_while_it_fetches_leaves_nothing_that_counts(hub: HubServer, tmp_path: Path) -> None:
     hub.held.add(TRAIN)
     with started(PREPARE) as process:
-        assert hub.half_sent.wait(60)
+        assert hub.half_sent.wait(PATIENCE)
         process.send_signal(signal.SIGKILL)
         process.communicate()
     hub.held.clear()
@@ -85,7 +89,7 @@ def test_a_process_killed_while_it_fetches_leaves_nothing_that_counts(hub: HubSe
 
 def test_a_process_killed_while_it_caches_leaves_nothing_that_counts(hub: HubServer, tmp_path: Path) -> None:
     with started(KILLED_WHILE_CACHING) as process:
-        process.communicate(timeout=120)
+        process.communicate(timeout=PATIENCE)
     assert process.returncode == -signal.SIGKILL
     assert len(unfinished(tmp_path / "caches")) == 1
     assert prepared()

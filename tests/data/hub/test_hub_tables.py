@@ -12,11 +12,12 @@ import pytest
 from datasets import ClassLabel, Features, Value
 from datasets import Sequence as List
 
-from headtohead.data.contracts import SPLIT_NAMES, DataError
-from headtohead.data.hub.listing import Listing, RepositoryFile
-from headtohead.data.hub.published import Published
-from headtohead.data.hub.splitting import splits_of
-from headtohead.data.hub.tables import HubTables
+from from_fields import from_fields
+from headtohead.data.data_source import SPLIT_NAMES, DataError, SplitName
+from headtohead.data.sources.hub.dataset_reference import DatasetReference
+from headtohead.data.sources.hub.hub_tables import HubTables
+from headtohead.data.sources.hub.repository_listing import Listing, RepositoryFile
+from headtohead.data.sources.hub.split_files import splits_of
 from published_sets.classification import write_glue, write_imdb, write_sst2
 from published_sets.writing import write_card, write_jsonl, write_parquet
 
@@ -24,29 +25,29 @@ TEXT = Value("string")
 
 
 def source(folder: Path, **chosen: Any) -> HubTables:
-    return HubTables(**{"folder": str(folder), "tokenizer": "char", **chosen})
+    return from_fields(HubTables, **{"folder": str(folder), "tokenizer": "char", **chosen})
 
 
 def refusal(folder: Path, **chosen: Any) -> str:
     with pytest.raises(DataError) as refused:
         source(folder, **chosen).prepare()
-    told = str(refused.value)
-    assert "\n" not in told and told.endswith(".")
-    return told
+    message = str(refused.value)
+    assert "\n" not in message and message.endswith(".")
+    return message
 
 
-def samples(found: HubTables) -> Mapping[str, Sequence[Any]]:
+def samples(found: HubTables) -> Mapping[SplitName, Sequence[Any]]:
     return found.samples()
 
 
 def numbered(size: int, **columns: Any) -> list[dict[str, Any]]:
-    """Rows whose columns are made from their numbers, or are the same in all."""
+    """Return rows whose columns are computed from their numbers, or are constant."""
     return [{name: made(row) if callable(made) else made for name, made in columns.items()} for row in range(size)]
 
 
 def splits_in(paths: Sequence[str], card: Mapping[str, Any] | None = None, subset: str | None = None) -> dict[str, Any]:
     listing = Listing("", tuple(RepositoryFile(path) for path in paths), card or {})
-    found = splits_of(Published(folder="F", subset=subset), listing)
+    found = splits_of(DatasetReference(folder="F", subset=subset), listing)
     return {split: [file.path for file in files] for split, files in found.items()}
 
 
@@ -107,18 +108,19 @@ def test_a_set_of_several_subsets_asks_for_one(tmp_path: Path) -> None:
 
 
 def test_glue_by_its_name_alone_says_what_to_type(tmp_path: Path) -> None:
-    """Its columns are plain, its splits are not: labels of test rows are kept back."""
+    """Its columns are plain, its splits are not: labels of test rows are withheld."""
     write_glue(tmp_path, subsets=["rte", "mnli"])
-    told = refusal(tmp_path, subset="rte")
-    assert "the labels of its test split are not published (all are -1)" in told
-    assert "give data.test_split=validation data.validation_split=share" in told
+    message = refusal(tmp_path, subset="rte")
+    assert "the labels of its test split are not published (all are -1)" in message
+    assert "give data.test_split=validation data.validation_split=share" in message
     typed = source(tmp_path, subset="rte", test_split="validation", validation_split="share")
     assert typed.chosen == ("labelled_text", {"text": "sentence1", "second_text": "sentence2", "label": "label"})
     assert typed.spec().class_names == ("entailment", "not_entailment")
     assert [len(samples(typed)[name]) for name in SPLIT_NAMES] == [114, 6, 24]
-    told = refusal(tmp_path, subset="mnli")
+    message = refusal(tmp_path, subset="mnli")
     assert (
-        "several splits for validation (validation_matched, validation_mismatched): give data.validation_split" in told
+        "several splits for validation (validation_matched, validation_mismatched): give data.validation_split"
+        in message
     )
 
 
@@ -157,7 +159,7 @@ def test_no_row_of_training_is_in_another_split_of_a_set_that_has_one_alone(
 
 
 @pytest.mark.parametrize(
-    ("chosen", "told"),
+    ("chosen", "expected"),
     [
         ({"test_split": "train"}, "data.test_split=train is what data.train_split=train reads too"),
         ({"validation_split": "train"}, "data.validation_split=train is what data.train_split=train reads too"),
@@ -169,13 +171,13 @@ def test_no_row_of_training_is_in_another_split_of_a_set_that_has_one_alone(
         ({"test_split": "all"}, "data.test_split=all and train share plain_text/train-00000-of-00001.parquet"),
     ],
 )
-def test_a_split_that_another_reads_already_is_refused(tmp_path: Path, chosen: dict[str, str], told: str) -> None:
+def test_a_split_that_another_reads_already_is_refused(tmp_path: Path, chosen: dict[str, str], expected: str) -> None:
     write_imdb(tmp_path)
     splits = {name: f"plain_text/{name}-*" for name in ("train", "test")}
     write_card(tmp_path, {"configs": [{"config_name": "plain_text", "data_files": {**splits, "all": "plain_text/t*"}}]})
-    said = refusal(tmp_path, **chosen)
-    field = told.partition("=")[0]
-    assert told in said and f"give {field}=share" in said
+    message = refusal(tmp_path, **chosen)
+    field = expected.partition("=")[0]
+    assert expected in message and f"give {field}=share" in message
     with_fix = {**chosen, field.removeprefix("data."): "share"}
     assert all(samples(source(tmp_path, **with_fix)).values())
 
@@ -234,20 +236,20 @@ def test_columns_that_are_not_plain_are_listed_with_their_types_and_what_to_type
     )
     rows = numbered(20, title="t", body="b", mood=0, words=["a"], n=lambda row: row)
     write_parquet(tmp_path / "train.parquet", rows, features)
-    told = refusal(tmp_path)
-    assert "title (string), body (string), mood (2 classes), words (lists of string), n (int32)" in told
-    assert "for instance data.text_column=title data.label_column=mood" in told
+    message = refusal(tmp_path)
+    assert "title (string), body (string), mood (2 classes), words (lists of string), n (int32)" in message
+    assert "for instance data.text_column=title data.label_column=mood" in message
     assert source(tmp_path, text_column="body", label_column="mood").spec().class_names == ("low", "high")
-    told = refusal(tmp_path, text_column="text", label_column="mood")
-    assert "has no column 'text', it has title (string)" in told and "correct data.text_column" in told
+    message = refusal(tmp_path, text_column="text", label_column="mood")
+    assert "has no column 'text', it has title (string)" in message and "correct data.text_column" in message
 
 
-def test_a_file_of_another_schema_than_the_first_is_told(tmp_path: Path) -> None:
+def test_a_file_of_another_schema_than_the_first_is_reported(tmp_path: Path) -> None:
     rows = numbered(20, text=lambda row: f"t {row}", label=lambda row: row % 2)
     write_parquet(tmp_path / "train.parquet", rows)
     write_parquet(tmp_path / "test.parquet", [{"review": "t", "label": 0}])
-    told = refusal(tmp_path)
-    assert "test.parquet has no column 'text', it has 'review', 'label'" in told
+    message = refusal(tmp_path)
+    assert "test.parquet has no column 'text', it has 'review', 'label'" in message
 
 
 def test_nested_columns_have_dotted_names_in_parquet_and_json(tmp_path: Path) -> None:
@@ -260,8 +262,8 @@ def test_nested_columns_have_dotted_names_in_parquet_and_json(tmp_path: Path) ->
         found = source(tmp_path / name, source_column="translation.de", target_column="translation.en")
         pairs = sorted(chain.from_iterable(samples(found).values()))
         assert pairs == sorted((f"Zeile {row}", f"line {row}") for row in range(40))
-        told = refusal(tmp_path / name, source_column="translation.fr", target_column="translation.en")
-        assert "no column 'translation.fr'" in told and "translation.de" in told
+        message = refusal(tmp_path / name, source_column="translation.fr", target_column="translation.en")
+        assert "no column 'translation.fr'" in message and "translation.de" in message
 
 
 def test_lists_of_answers_are_read_by_dotted_names(tmp_path: Path) -> None:
@@ -302,7 +304,7 @@ def test_given_class_names_reorder_the_published_ones_or_rename_them(tmp_path: P
     assert labels[2] == [labels[0][0], ("thumbs down", "thumbs up")]
 
 
-def test_numbers_that_are_given_as_names_are_names_and_no_places(tmp_path: Path) -> None:
+def test_numbers_that_are_given_as_names_are_names_and_no_positions(tmp_path: Path) -> None:
     rows = numbered(60, text=lambda row: f"text {row}", label=lambda row: 1 + row % 3)
     write_parquet(tmp_path / "train.parquet", rows)
     stars = source(tmp_path, class_names=["1", "2", "3"])
@@ -343,7 +345,7 @@ def test_numbers_with_a_point_are_scores_and_no_classes(tmp_path: Path) -> None:
     assert source(tmp_path).chosen[0] == "scored_text"
 
 
-def test_a_folder_that_holds_no_rows_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_holds_no_rows_is_reported(tmp_path: Path) -> None:
     assert "is no folder" in refusal(tmp_path / "nowhere")
     (tmp_path / "notes.txt").write_text("nothing")
     assert "has no .parquet" in refusal(tmp_path) and "it holds notes.txt" in refusal(tmp_path)

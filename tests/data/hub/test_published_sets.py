@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 from data.small_sources import CONF
-from headtohead.building.build import build_data
-from headtohead.building.configuration import compose
-from headtohead.data.contracts import SPLIT_NAMES
-from headtohead.data.hub.published import is_commit
-from headtohead.data.hub.tables import HubTables
+from headtohead.config.compose.composition import compose
+from headtohead.config.origins.from_weights import build_data
+from headtohead.data.data_source import SPLIT_NAMES
+from headtohead.data.sources.hub.dataset_reference import is_commit
+from headtohead.data.sources.hub.hub_tables import HubTables
 from published_sets import all_sets
 
 ABOUT = ("task", "size", "licence", "card")
@@ -27,7 +27,7 @@ every_set = pytest.mark.parametrize("name", PUBLISHED)
 
 @pytest.fixture(scope="session")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Writes each small repository once."""
+    """Write each small repository once."""
     written: dict[str, Path] = {}
 
     def of(name: str) -> Path:
@@ -54,7 +54,7 @@ def test_set_is_pinned_and_told_of(name: str) -> None:
 
 
 def rewrite(file: Path, column: str, alike: int) -> Any:
-    """So many rows in turn with one value."""
+    """Give so many consecutive rows one value."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -76,7 +76,7 @@ def rewrite(file: Path, column: str, alike: int) -> Any:
     ],
 )
 def test_rows_about_one_text_are_on_one_side(name: str, columns: list[str], repository: Any, tmp_path: Path) -> None:
-    """Three rows in turn with one text, in place of those that the small repositories have."""
+    """Three consecutive rows share one text, in place of the small repositories' own."""
     shutil.copytree(repository(name), tmp_path, dirs_exist_ok=True)
     (file,) = (tmp_path / PUBLISHED[name]["subset"]).glob("train-*")
     for column in columns:
@@ -92,7 +92,7 @@ def test_rows_about_one_text_are_on_one_side(name: str, columns: list[str], repo
 
 @pytest.mark.parametrize("name", ["squad", "squad_v2"])
 def test_questions_about_one_article_are_on_one_side(name: str, repository: Any, tmp_path: Path) -> None:
-    """Two paragraphs of three questions an article."""
+    """Every article has two paragraphs of three questions."""
     shutil.copytree(repository(name), tmp_path, dirs_exist_ok=True)
     (file,) = tmp_path.rglob("train-*")
     rows = rewrite(file, "title", 6).to_pylist()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import pickle
 from collections import Counter
 from pathlib import Path
@@ -16,11 +15,12 @@ from PIL import Image
 from pyarrow import parquet
 
 from data.small_sources import CONF
-from headtohead.building.build import build_data
-from headtohead.building.configuration import compose
-from headtohead.data.contracts import DataError
-from headtohead.data.order import Order, order_of
-from headtohead.data.streaming.images import StreamedImages
+from from_fields import fields_taken, from_fields
+from headtohead.config.compose.composition import compose
+from headtohead.config.origins.from_weights import build_data
+from headtohead.data.batches.row_order import Order, order_of
+from headtohead.data.data_source import DataError
+from headtohead.data.streaming.streamed_images import StreamedImages
 from hub_server import hub_of
 from published_sets.images import SETS
 
@@ -37,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def source_of(folder: Path, **chosen: Any) -> StreamedImages:
-    return StreamedImages(**{**SMALL, "folder": str(folder), **chosen})
+    return from_fields(StreamedImages, **{**SMALL, "folder": str(folder), **chosen})
 
 
 def order(source: StreamedImages, *, seed: int = 0) -> Order:
@@ -54,7 +54,7 @@ def files_in_order(folder: Path) -> list[tuple[bytes, int]]:
 
 
 def pixels(content: bytes, folder: Path) -> np.ndarray:
-    """By another way than Pillow's own fit: 40 high and 30 wide, the middle 30 lines."""
+    """Crop by another way than Pillow's own fit: 40 high and 30 wide, the middle 30 lines."""
     path = folder / "one.jpg"
     path.write_bytes(content)
     with Image.open(path) as image:
@@ -65,8 +65,7 @@ def pixels(content: bytes, folder: Path) -> np.ndarray:
 def test_yaml_says_what_the_constructor_takes_by_itself() -> None:
     chosen = yaml.safe_load((CONF / "stream_images.yaml").read_text())
     assert chosen.pop("_target_").rpartition(".")[2] == "StreamedImages"
-    parameters = inspect.signature(StreamedImages).parameters
-    assert chosen == {name: parameter.default for name, parameter in parameters.items()}
+    assert chosen == dict(fields_taken(StreamedImages))
 
 
 def test_one_pass_reads_every_train_image_once_with_its_label(folder: Path, tmp_path: Path) -> None:
@@ -78,10 +77,10 @@ def test_one_pass_reads_every_train_image_once_with_its_label(folder: Path, tmp_
     labels = torch.cat([batch.targets for batch in batches if batch.targets is not None])
     mean, deviation = np.array(spec.image_mean), np.array(spec.image_deviation)
     levels = np.rint((images.permute(0, 2, 3, 1).double().numpy() * deviation + mean) * 255).astype(np.uint8)
-    found = Counter((label, image.tobytes()) for label, image in zip(labels.tolist(), levels, strict=True))
+    result = Counter((label, image.tobytes()) for label, image in zip(labels.tolist(), levels, strict=True))
     files = files_in_order(folder)
     expected = Counter((label, pixels(content, tmp_path).tobytes()) for content, label in files[HELD_OUT:])
-    assert found == expected
+    assert result == expected
     validation = source.split("validation").batch(np.arange(HELD_OUT))
     assert validation.targets is not None and validation.targets.tolist() == [label for _, label in files[:HELD_OUT]]
 
@@ -91,9 +90,9 @@ def test_labels_of_another_column_are_not_those_that_were_kept(tmp_path: Path) -
 
     def labels(column: str) -> list[int]:
         source = source_of(tmp_path, test_split="test", label_column=column, image_size=4)
-        found = source.split("train").batch(order(source).step(0)[1]).targets
-        assert found is not None
-        return found.tolist()
+        result = source.split("train").batch(order(source).step(0)[1]).targets
+        assert result is not None
+        return result.tolist()
 
     fine, coarse = labels("fine_label"), labels("coarse_label")
     assert max(fine) >= 20 and coarse == [label % 20 for label in fine], "as the pictures were written"
@@ -157,7 +156,7 @@ def test_stream_comes_over_the_network_and_what_is_on_disk_is_not_fetched_again(
     assert first.images is not None and again.images is not None and torch.equal(first.images, again.images)
 
 
-def test_gated_set_is_told_in_one_sentence(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gated_set_is_reported_in_one_sentence(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("HF_TOKEN", raising=False)
     with hub_of({NAME: folder}, monkeypatch, tmp_path / "hub", commits={NAME: REVISION}) as hub:
@@ -167,14 +166,14 @@ def test_gated_set_is_told_in_one_sentence(folder: Path, tmp_path: Path, monkeyp
     assert NAME in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_hidden_labels_are_told_with_the_split_that_has_some(folder: Path) -> None:
+def test_hidden_labels_are_reported_with_the_split_that_has_some(folder: Path) -> None:
     with pytest.raises(DataError, match="the labels of its test split are not published") as refused:
         source_of(folder, test_split="test").prepare()
     assert "give data.test_split=validation" in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("chosen", "said"),
+    ("chosen", "expected"),
     [
         ({"num_validation": 0}, "data.num_validation=0 must be at least 1"),
         ({"keep_gigabytes": 0}, "data.keep_gigabytes=0 must be above 0"),
@@ -183,6 +182,6 @@ def test_hidden_labels_are_told_with_the_split_that_has_some(folder: Path) -> No
         ({"test_split": "train"}, "data.test_split=train is what data.train_split=train reads too.*_split=validation"),
     ],
 )
-def test_senseless_choices_are_refused(folder: Path, chosen: dict[str, Any], said: str) -> None:
-    with pytest.raises(DataError, match=said):
+def test_senseless_choices_are_refused(folder: Path, chosen: dict[str, Any], expected: str) -> None:
+    with pytest.raises(DataError, match=expected):
         source_of(folder, **chosen).prepare()

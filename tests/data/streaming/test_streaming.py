@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import inspect
 import pickle
 from collections import Counter
 from collections.abc import Callable
@@ -19,15 +18,15 @@ from pyarrow import parquet
 from torch.utils.data import DataLoader, Dataset
 
 from data.small_sources import CONF
-from headtohead.data.batch import Batch
-from headtohead.data.contracts import DataError
-from headtohead.data.order import Order, order_of
-from headtohead.data.storage import ragged
-from headtohead.data.streaming.corpus import StreamedCorpus
-from headtohead.data.streaming.rows import StreamedRows
-from headtohead.data.streaming.shelf import Shelf
+from from_fields import fields_taken, from_fields
+from headtohead.data.batches.batch import Batch
+from headtohead.data.batches.row_order import Order, order_of
+from headtohead.data.cache.arrow_columns import ragged
+from headtohead.data.data_source import DataError
+from headtohead.data.streaming.shard_cache import ShardCache
+from headtohead.data.streaming.streamed_corpus import StreamedCorpus, StreamedRows
 from headtohead.tasks.masked_lm import MaskedLanguageModelling
-from headtohead.training.data_module import Steps as TrainingSteps
+from headtohead.training.loop.data_module import TrainingBatches as TrainingSteps
 
 NUM_FILES, NUM_GROUPS, DOCUMENTS = 3, 4, 20
 FIRST_PASS = (1 << 54) - 1
@@ -36,13 +35,13 @@ HELD_OUT = {"num_validation": 7, "num_test": 9, "num_learned": 40}
 
 
 def text_of(number: int) -> str:
-    """Of very different lengths, all different; the letters name the document."""
+    """Return a text of varying length, different for every number; the letters name the document."""
     name = np.base_repr(number, 26).lower()
     return f"{name}: " + f"{name} is told again, " * (1 + number * 7 % 11)
 
 
 def written(folder: Path) -> Path:
-    """As datasets of text lie on a hub: files of row groups."""
+    """Write files of row groups, as data sets of text are published."""
     (folder / "data").mkdir(parents=True)
     for file in range(NUM_FILES):
         numbers = range(file * NUM_GROUPS * DOCUMENTS, (file + 1) * NUM_GROUPS * DOCUMENTS)
@@ -60,8 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_yaml_says_what_the_constructor_takes_by_itself() -> None:
     chosen = yaml.safe_load((CONF / "stream.yaml").read_text())
     assert chosen.pop("_target_").rpartition(".")[2] == "StreamedCorpus"
-    parameters = inspect.signature(StreamedCorpus).parameters
-    assert chosen == {name: parameter.default for name, parameter in parameters.items()}
+    assert chosen == dict(fields_taken(StreamedCorpus))
 
 
 Make = Callable[..., StreamedCorpus]
@@ -74,7 +72,7 @@ def corpus(folder: Path) -> Make:
             "folder": str(folder), "tokenizer": "byte", "context_length": 24, "batch_size": 12, "lanes": 3,
             "shuffle_buffer": 40, **HELD_OUT, **fields,
         }  # fmt: skip
-        return StreamedCorpus(**settings)  # type: ignore[arg-type]
+        return from_fields(StreamedCorpus, **settings)  # type: ignore[arg-type]
 
     return make
 
@@ -90,7 +88,7 @@ def trained_texts() -> list[str]:
 
 
 def read(source: StreamedCorpus, order: Order, steps: range) -> list[str]:
-    """The texts of so many batches, row by row."""
+    """Return the texts of so many batches, row by row."""
     split = rows_of(source)
     texts = []
     for step in steps:
@@ -155,7 +153,7 @@ def test_one_pass_brings_every_row_once_in_every_lane(corpus: Make) -> None:
     first: Counter[int] = Counter()
     for lane in range(3):
         own = set(range(lane, NUM_FILES * NUM_GROUPS, 3))
-        rows = [row & FIRST_PASS for _, found in steps for row in found.tolist() if (row & FIRST_PASS) >> 32 in own]
+        rows = [row & FIRST_PASS for _, result in steps for row in result.tolist() if (row & FIRST_PASS) >> 32 in own]
         size = sum(rows_of(source).num_rows(unit) for unit in own)
         assert len(set(rows[:size])) == size and set(rows[:size]) == set(rows[size : 2 * size])
         assert rows[:size] != rows[size : 2 * size]
@@ -216,7 +214,7 @@ def test_any_step_is_reached_at_once_with_the_tokens_of_none_before_it(
     corpus: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path))
-    monkeypatch.setattr(Shelf, "want", lambda *_: None)
+    monkeypatch.setattr(ShardCache, "want", lambda *_: None)
     walked = corpus()
     expected = read(walked, order_of(rows_of(walked), batch_size=12, seed=5), range(40))
     for path in tmp_path.glob("stream_units/*/*.arrow"):
@@ -235,7 +233,7 @@ def test_another_machine_finds_the_same_step(corpus: Make, tmp_path: Path, monke
 
 
 class Steps(Dataset[tuple[int, int, list[int], list[list[int]]]]):
-    """What one device's loader processes read."""
+    """The rows that one device's loader processes read."""
 
     def __init__(self, source: StreamedCorpus, rank: int) -> None:
         self.split, self.rank = source.split("train"), rank
@@ -253,12 +251,12 @@ def test_two_devices_with_two_processes_each_read_what_one_process_reads(
     corpus: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "two"))
-    found: dict[int, list[tuple[int, list[list[int]]]]] = {}
+    result: dict[int, list[tuple[int, list[list[int]]]]] = {}
     num_steps = 120
     for rank in range(2):
         loader = DataLoader(Steps(corpus(), rank), batch_size=None, sampler=range(num_steps), num_workers=2)
         for step, own_rank, rows, tokens in loader:
-            found.setdefault(step, []).extend((row, text) for row, text in zip(rows, tokens, strict=True))
+            result.setdefault(step, []).extend((row, text) for row, text in zip(rows, tokens, strict=True))
             assert own_rank == rank
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "one"))
     source = corpus()
@@ -267,8 +265,8 @@ def test_two_devices_with_two_processes_each_read_what_one_process_reads(
         rows = order.step(step)[1]
         tokens = rows_of(source).batch(rows).tokens
         assert tokens is not None
-        assert found[step] == list(zip(rows.tolist(), tokens.tolist(), strict=True))
-    assert {row & FIRST_PASS for rows in found.values() for row, _ in rows} == set(all_rows(source).tolist())
+        assert result[step] == list(zip(rows.tolist(), tokens.tolist(), strict=True))
+    assert {row & FIRST_PASS for rows in result.values() for row, _ in rows} == set(all_rows(source).tolist())
 
 
 def test_masks_are_those_of_one_device_also_where_lanes_are_not_equally_far(corpus: Make) -> None:
@@ -295,7 +293,8 @@ def test_masks_are_those_of_one_device_also_where_lanes_are_not_equally_far(corp
     assert len(again) > 100 and sum(rows[0] != rows[1] for rows in again) > 0.9 * len(again)
 
 
-def test_disk_holds_as_much_as_was_asked_for(corpus: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_disk_holds_as_much_as_was_requested(corpus: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "plenty"))
     plenty = corpus()
     expected = read(plenty, order_of(rows_of(plenty), batch_size=12, seed=0), range(40))
@@ -304,8 +303,8 @@ def test_disk_holds_as_much_as_was_asked_for(corpus: Make, tmp_path: Path, monke
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "tight"))
     tight = corpus(keep_gigabytes=room / 1e9)
     split = rows_of(tight)
-    monkeypatch.setattr("headtohead.data.streaming.shelf._OPEN", 2)
-    monkeypatch.setattr(Shelf, "want", lambda *_: None)
+    monkeypatch.setattr("headtohead.data.streaming.shard_cache._OPEN", 2)
+    monkeypatch.setattr(ShardCache, "want", lambda *_: None)
     order = order_of(split, batch_size=12, seed=0)
     texts = []
     for step in range(40):
@@ -336,7 +335,7 @@ def test_damaged_tokens_are_made_anew(corpus: Make, tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "expected"),
     [
         ({"packing": "none"}, "data.packing=none pads each document .*: choose apart or stream"),
         ({"text_column": "story"}, "data.text_column=story is not a column of .*, which has text, id: choose one"),
@@ -347,12 +346,12 @@ def test_damaged_tokens_are_made_anew(corpus: Make, tmp_path: Path, monkeypatch:
         ({"train_split": "tarin"}, "has no split 'tarin', it has 'train'"),
     ],
 )
-def test_a_wrong_field_is_refused_in_one_sentence(corpus: Make, fields: dict[str, object], told: str) -> None:
-    with pytest.raises(DataError, match=told):
+def test_a_wrong_field_is_refused_in_one_sentence(corpus: Make, fields: dict[str, object], expected: str) -> None:
+    with pytest.raises(DataError, match=expected):
         corpus(**fields).prepare()
 
 
-def test_a_file_that_is_cut_short_is_told(corpus: Make, tmp_path: Path) -> None:
+def test_a_file_that_is_cut_short_is_reported(corpus: Make, tmp_path: Path) -> None:
     whole = written(tmp_path / "corpus")
     path = sorted((whole / "data").iterdir())[1]
     path.write_bytes(path.read_bytes()[:-100])
@@ -372,7 +371,7 @@ def test_what_a_killed_process_left_of_a_unit_is_removed_and_the_unit_made(
     assert shelf.size(3) == len(ragged(shelf.table(3), "tokens").values) > 12
 
 
-def test_a_full_disk_is_told_and_keeps_no_half_of_a_unit(
+def test_a_full_disk_is_reported_and_keeps_no_half_of_a_unit(
     corpus: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path))
@@ -383,7 +382,7 @@ def test_a_full_disk_is_told_and_keeps_no_half_of_a_unit(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("headtohead.data.streaming.shelf.write_table", full)
+        patch.setattr("headtohead.data.streaming.shard_cache.write_table", full)
         with pytest.raises(DataError, match=r"the disk is full .* set HEADTOHEAD_CACHE to a folder on a larger disk"):
             shelf.table(3)
     assert not list(shelf._folder.glob("0000003.*"))

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from data.tables.written_tables import LABELLED, Row, refusal, source_of, write
-from headtohead.data.contracts import SPLIT_NAMES
-from headtohead.data.tables.table_files import TableFiles
+from headtohead.data.data_source import SPLIT_NAMES
+from headtohead.data.sources.table_files import TableFiles
 
 CLAIMS = [
     {
@@ -29,7 +29,7 @@ SHARED: dict[str, Any] = {"text_column": "text", "label_column": "label", "test_
 
 
 def sides(source: TableFiles, column: str, rows: Sequence[Row] = CLAIMS) -> list[set[str]]:
-    """The values of a column in each split."""
+    """Return the values of a column in each split."""
     value_of = {row["text"]: row[column] for row in rows}
     return [{value_of[sample[0]] for sample in source.samples()[name]} for name in SPLIT_NAMES]
 
@@ -52,7 +52,7 @@ def test_rows_that_share_a_value_are_drawn_for_the_same_split(tmp_path: Path, en
 
 
 def test_rows_are_kept_together_by_each_of_several_columns(tmp_path: Path) -> None:
-    """Rows 2 n and 2 n + 1 ask one thing, and 2 n + 1 and 2 n + 2 are about one, in chains of ten."""
+    """Rows 2 n and 2 n + 1 share a question, and 2 n + 1 and 2 n + 2 a topic, in chains of ten."""
     rows = [
         {**row, "asked": f"q{number // 2}", "about": f"s{(number + 1) // 2 + number // 10 * 100}"}
         for number, row in enumerate(CLAIMS)
@@ -60,12 +60,12 @@ def test_rows_are_kept_together_by_each_of_several_columns(tmp_path: Path) -> No
     source = source_of(write(tmp_path / "data.jsonl", rows), **SHARED, share_by=["asked", "about"])
     of_chain = {row["text"]: number // 10 for number, row in enumerate(rows)}
     for name, chains in (("validation", 2), ("test", 3)):
-        found = Counter(of_chain[sample[0]] for sample in source.samples()[name])
-        assert set(found.values()) == {10} and len(found) <= chains
+        result = Counter(of_chain[sample[0]] for sample in source.samples()[name])
+        assert set(result.values()) == {10} and len(result) <= chains
 
 
 def test_rows_without_a_value_share_none(tmp_path: Path) -> None:
-    rows = [{**row, "about": None} for row in CLAIMS]
+    rows: list[dict] = [{**row, "about": None} for row in CLAIMS]
     alone = source_of(write(tmp_path / "data.parquet", rows), **SHARED, share_by="about")
     assert [len(alone.samples()[name]) for name in SPLIT_NAMES] == [84, 12, 24]
     for number, nothing in enumerate((float("nan"), [], " ")):
@@ -75,7 +75,7 @@ def test_rows_without_a_value_share_none(tmp_path: Path) -> None:
         assert len(source_of(path, **SHARED, share_by="about").samples()["test"]) == 24, nothing
 
 
-def test_whole_numbers_share_with_themselves_however_a_file_writes_them(tmp_path: Path) -> None:
+def test_integers_share_with_themselves_however_a_file_writes_them(tmp_path: Path) -> None:
     """A file of a table whose column has a gap somewhere writes 7 as 7.0."""
     rows = [{**row, "about": (int, float)[number // 60](number % 30)} for number, row in enumerate(CLAIMS)]
     for part, own in enumerate((rows[:60], rows[60:])):
@@ -100,17 +100,17 @@ def test_rows_that_are_shared_otherwise_are_other_data(tmp_path: Path) -> None:
 
 
 def test_files_of_their_own_need_no_column_to_share_by(tmp_path: Path) -> None:
-    for place, name in enumerate(SPLIT_NAMES):
-        write(tmp_path / f"{name}.csv", LABELLED[20 * place : 20 * place + 20])
+    for index, name in enumerate(SPLIT_NAMES):
+        write(tmp_path / f"{name}.csv", LABELLED[20 * index : 20 * index + 20])
     assert len(source_of(tmp_path, share_by="about").samples()["test"]) == 20
 
 
 def test_a_column_that_shares_nothing_out_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "data.csv", CLAIMS)
-    said = refusal(lambda: source_of(path, **SHARED, share_by="abuot"))
-    assert f"data.share_by=abuot is no column of {path}, which has about, claim, text, label" in said
-    said = refusal(lambda: source_of(path, **SHARED, share_by="label"))
-    assert "has 120 samples in 2 groups by data.share_by=label, too few to share out to three splits" in said
+    message = refusal(lambda: source_of(path, **SHARED, share_by="abuot"))
+    assert f"data.share_by=abuot is no column of {path}, which has about, claim, text, label" in message
+    message = refusal(lambda: source_of(path, **SHARED, share_by="label"))
+    assert "has 120 samples in 2 groups by data.share_by=label, too few to share out to three splits" in message
 
 
 def test_questions_of_one_context_are_drawn_for_the_same_split(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_questions_of_one_context_are_drawn_for_the_same_split(tmp_path: Path) -
     assert [len(samples[name]) for name in SPLIT_NAMES] == [165, 25, 10], "22 and 10 rows, rounded up to whole contexts"
 
 
-def test_questions_of_too_few_contexts_are_told_to_be_in_groups(tmp_path: Path) -> None:
+def test_questions_of_too_few_contexts_are_reported_to_be_in_groups(tmp_path: Path) -> None:
     rows = [{"question": f"q{row}", "context": f"{max(row, 97)} is it", "answer": "is"} for row in range(101)]
-    said = refusal(lambda: source_of(write(tmp_path / "data.jsonl", rows)))
-    assert "has 101 samples in 4 groups, each of which stands in one split, too few to share out" in said
+    message = refusal(lambda: source_of(write(tmp_path / "data.jsonl", rows)))
+    assert "has 101 samples in 4 groups, each of which stands in one split, too few to share out" in message

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from data.tables.written_tables import LABELLED, refusal, source_of, write
-from headtohead.data.tables.json_files import JsonFiles
+from from_fields import from_fields
+from headtohead.data.sources.json_files import JsonFiles
 
 
 @pytest.mark.parametrize(
@@ -30,14 +31,14 @@ def test_bad_cell_is_named_with_file_and_line(tmp_path: Path, column: str, value
 
 @pytest.mark.parametrize(("given", "part"), [("half of one: \ud83d", "text"), (["a", "\ud83d"], "words")])
 def test_half_a_sign_of_json_is_named_with_its_line(tmp_path: Path, given: Any, part: str) -> None:
-    other = {"text": {"label": "good"}, "words": {"tags": ["O", "O"]}}[part]
+    other: dict = {"text": {"label": "good"}, "words": {"tags": ["O", "O"]}}[part]
     lines = [json.dumps({part: own, **other}) for own in ("fine rows", "two words", given)]
     (tmp_path / "train.jsonl").write_text("\n".join(lines), encoding="ascii")
-    told = refusal(lambda: JsonFiles(path=str(tmp_path / "train.jsonl")))
-    assert f"train.jsonl, line 3: its {part} ha" in told and "(\\ud83d)" in told
+    message = refusal(lambda: from_fields(JsonFiles, path=str(tmp_path / "train.jsonl")))
+    assert f"train.jsonl, line 3: its {part} ha" in message and "(\\ud83d)" in message
 
 
-def test_label_that_is_no_whole_number_is_refused(tmp_path: Path) -> None:
+def test_label_that_is_no_integer_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "data.jsonl", [{"text": "a", "label": 0.5}])
     assert f"{path}, line 1: its label is 0.5, and must be a name or a whole number" in refusal(lambda: source_of(path))
 
@@ -45,15 +46,17 @@ def test_label_that_is_no_whole_number_is_refused(tmp_path: Path) -> None:
 def test_unknown_label_in_validation_is_named_with_its_own_file(tmp_path: Path) -> None:
     write(tmp_path / "train.csv", LABELLED)
     write(tmp_path / "dev.csv", [*LABELLED[:5], {**LABELLED[5], "label": "meh"}])
-    said = refusal(lambda: source_of(tmp_path))
-    assert said.startswith(
+    message = refusal(lambda: source_of(tmp_path))
+    assert message.startswith(
         f"{tmp_path / 'dev.csv'}, line 7 has label 'meh', which the train split does not have (no, yes)"
     )
-    assert "name all classes in data.class_names" in said
+    assert "name all classes in data.class_names" in message
 
 
 @pytest.mark.parametrize(("label", "is_grade"), [("0.37", True), ("meh", False), ("7", False), ("nan", False)])
-def test_grades_that_are_taken_for_classes_are_told_their_column(tmp_path: Path, label: str, is_grade: bool) -> None:
+def test_grades_that_are_taken_for_classes_are_refused_with_their_column(
+    tmp_path: Path, label: str, is_grade: bool
+) -> None:
     write(tmp_path / "train.csv", LABELLED)
     write(tmp_path / "dev.csv", [{**LABELLED[5], "label": label}])
     assert ("data.score_column and task=similarity" in refusal(lambda: source_of(tmp_path))) == is_grade
@@ -69,8 +72,8 @@ def test_answer_that_is_not_in_its_context_is_named_with_its_row(tmp_path: Path)
     rows = [{"question": "q", "context": "a b c", "answer": "b"}] * 30 + [
         {"question": "q", "context": "a", "answer": "z"}
     ]
-    said = refusal(lambda: source_of(write(tmp_path / "data.jsonl", rows)))
-    assert said.startswith(f"{tmp_path / 'data.jsonl'}, line 31: its answer 'z' is not in its context")
+    message = refusal(lambda: source_of(write(tmp_path / "data.jsonl", rows)))
+    assert message.startswith(f"{tmp_path / 'data.jsonl'}, line 31: its answer 'z' is not in its context")
 
 
 @pytest.mark.parametrize("score", [None, "high", True, "nan"])

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from data.tables.written_tables import LABELLED, refusal, source_of, write
-from headtohead.data.contracts import SPLIT_NAMES, DataError
-from headtohead.data.tables.csv_files import CsvFiles
-from headtohead.data.tables.json_files import JsonFiles
-from headtohead.data.tables.table_files import TableFiles
+from from_fields import from_fields
+from headtohead.data.data_source import SPLIT_NAMES, DataError
+from headtohead.data.sources.csv_files import CsvFiles
+from headtohead.data.sources.json_files import JsonFiles
+from headtohead.data.sources.table_files import TableFiles
 
 
 def test_first_line_need_not_name_the_columns(tmp_path: Path) -> None:
@@ -32,8 +33,8 @@ def test_delimiter_and_encoding_are_choices(tmp_path: Path) -> None:
 def test_lines_within_quotes_count_as_lines_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_bytes(b'\xef\xbb\xbftext,label\r\n"two\r\nlines",a\r\n\r\nc\r\n')
-    said = refusal(lambda: source_of(path))
-    assert said.startswith(f"{path}, line 5 has 1 fields, and the columns are 2 (text, label)")
+    message = refusal(lambda: source_of(path))
+    assert message.startswith(f"{path}, line 5 has 1 fields, and the columns are 2 (text, label)")
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_file_that_is_not_what_its_name_says_is_named(tmp_path: Path, name: str,
         ("data.jsonl", '{"text": "a"}\n'.encode("utf-16"), "is not text in utf-8 .*: save it in that encoding"),
     ],
 )
-def test_refused_file_says_the_way_out(tmp_path: Path, name: str, content: bytes, way_out: str) -> None:
+def test_refused_file_names_the_remedy(tmp_path: Path, name: str, content: bytes, way_out: str) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(DataError) as refused:
@@ -80,11 +81,11 @@ def test_refused_file_says_the_way_out(tmp_path: Path, name: str, content: bytes
 @pytest.mark.parametrize(
     ("source", "ending", "other"), [(CsvFiles, "jsonl", "data=json"), (JsonFiles, "csv", "data=csv")]
 )
-def test_file_of_another_format_is_told_its_reader(
+def test_file_of_another_format_is_refused_with_its_reader(
     tmp_path: Path, source: type[TableFiles], ending: str, other: str
 ) -> None:
     path = write(tmp_path / f"data.{ending}", LABELLED)
-    assert other in refusal(lambda: source(path=str(path)))
+    assert other in refusal(lambda: from_fields(source, path=str(path)))
 
 
 def test_encoding_that_is_advised_reads_the_file(tmp_path: Path) -> None:
@@ -108,4 +109,4 @@ def test_encoding_that_is_advised_reads_the_file(tmp_path: Path) -> None:
 )
 def test_senseless_choices_are_refused(chosen: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        CsvFiles(path="data.csv", **chosen)
+        from_fields(CsvFiles, path="data.csv", **chosen)

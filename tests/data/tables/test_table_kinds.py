@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from data.tables.written_tables import LABELLED, Row, refusal, source_of, write
-from headtohead.data.contracts import SPLIT_NAMES
-from headtohead.data.questions import Question
+from headtohead.data.data_source import SPLIT_NAMES
+from headtohead.data.row_formats.questions import Question
 
 FORMATS = ("csv", "tsv", "json", "jsonl", "parquet")
 
@@ -19,7 +19,7 @@ FORMATS = ("csv", "tsv", "json", "jsonl", "parquet")
 every_format = pytest.mark.parametrize("ending", FORMATS)
 
 
-KINDS: dict[str, tuple[Callable[[int], Row], dict[str, str], Callable[[int], Any]]] = {
+KINDS: dict[str, tuple[Callable[[int], Row], dict[str, Any], Callable[[int], Any]]] = {
     "labelled_text": (
         lambda row: {"id": row, "review": f"it is {row}", "stars": row % 3},
         {"text_column": "review", "label_column": "stars"},
@@ -100,16 +100,16 @@ def test_usual_names_of_columns_need_not_be_given(tmp_path: Path, row: Row, kind
 
 def test_columns_that_leave_a_doubt_are_to_be_named(tmp_path: Path) -> None:
     path = write(tmp_path / "data.csv", [{"review": "a", "stars": 1}])
-    said = refusal(lambda: source_of(path))
-    assert f"{path} has the columns 'review', 'stars', which do not say what they are" in said
-    assert "data.label_column data.text_column [data.second_text_column] for labelled_text" in said
+    message = refusal(lambda: source_of(path))
+    assert f"{path} has the columns 'review', 'stars', which do not say what they are" in message
+    assert "data.label_column data.text_column [data.second_text_column] for labelled_text" in message
 
 
 @every_format
 def test_missing_column_is_named_beside_those_there_are(tmp_path: Path, ending: str) -> None:
     path = write(tmp_path / f"data.{ending}", LABELLED)
-    said = refusal(lambda: source_of(path, text_column="text", label_column="lable"))
-    assert f"{path} has no column 'lable', it has 'text', 'label', 'other': correct data.label_column" in said
+    message = refusal(lambda: source_of(path, text_column="text", label_column="lable"))
+    assert f"{path} has no column 'lable', it has 'text', 'label', 'other': correct data.label_column" in message
 
 
 def test_columns_that_make_no_kind_are_refused(tmp_path: Path) -> None:

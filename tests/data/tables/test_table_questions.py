@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from data.tables.written_tables import refusal, source_of, write
-from headtohead.data.contracts import SPLIT_NAMES
-from headtohead.data.questions import Question
+from headtohead.data.data_source import SPLIT_NAMES
+from headtohead.data.row_formats.questions import Question
 
 SQUAD = {"text": ["b", "c"], "answer_start": [2, 4]}
 
@@ -51,7 +51,7 @@ def test_file_of_articles_is_read_as_its_questions(tmp_path: Path) -> None:
 
 
 def articles_in(path: Path, *, titled: bool = True) -> Path:
-    """Ten articles of three paragraphs with two questions each, whose ids tell the article."""
+    """Write ten articles of three paragraphs with two questions each, whose ids name the article."""
     articles = []
     for article in range(10):
         paragraphs: list[dict[str, Any]] = [
@@ -84,8 +84,8 @@ def test_titles_change_nothing_but_by_what_rows_can_be_shared_out(tmp_path: Path
     with_titles = source_of(articles_in(tmp_path / "titled.json"))
     without = source_of(articles_in(tmp_path / "plain.json", titled=False))
     assert with_titles.samples() == without.samples()
-    said = refusal(lambda: source_of(tmp_path / "plain.json", share_by="title").samples())
-    assert "data.share_by=title is no column of" in said
+    message = refusal(lambda: source_of(tmp_path / "plain.json", share_by="title"))
+    assert "data.share_by=title is no column of" in message
 
 
 @pytest.mark.parametrize("answers", [{"text": [], "answer_start": []}, []])

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from data.tables.written_tables import LABELLED, refusal, source_of, write
-from headtohead.data.contracts import SPLIT_NAMES
-from headtohead.data.tables.csv_files import CsvFiles
-from headtohead.data.tables.json_files import JsonFiles
-from headtohead.data.tables.parquet_files import ParquetFiles
-from headtohead.data.tables.table_files import TableFiles
+from from_fields import from_fields
+from headtohead.data.data_source import SPLIT_NAMES
+from headtohead.data.sources.csv_files import CsvFiles
+from headtohead.data.sources.json_files import JsonFiles
+from headtohead.data.sources.parquet_files import ParquetFiles
+from headtohead.data.sources.table_files import TableFiles
 
 
 @pytest.mark.parametrize(
     "names", [("train", "validation", "test"), ("training", "dev", "testing"), ("train", "val", "test")]
 )
 def test_files_of_a_folder_are_the_splits_that_their_names_say(tmp_path: Path, names: Sequence[str]) -> None:
-    for place, name in enumerate(names):
-        write(tmp_path / f"{name}-00.csv", LABELLED[20 * place : 20 * place + 20])
+    for index, name in enumerate(names):
+        write(tmp_path / f"{name}-00.csv", LABELLED[20 * index : 20 * index + 20])
     samples = source_of(tmp_path).samples()
-    assert [samples[name][0][0] for name in SPLIT_NAMES] == [LABELLED[place]["text"] for place in (0, 20, 40)]
+    assert [samples[name][0][0] for name in SPLIT_NAMES] == [LABELLED[index]["text"] for index in (0, 20, 40)]
 
 
 def test_folders_name_splits_too_and_shards_come_in_order(tmp_path: Path) -> None:
@@ -53,39 +55,41 @@ def test_file_that_is_trained_on_is_refused_for_another_split(tmp_path: Path, fi
     path = Path(write(tmp_path / "data.csv", LABELLED))
     (tmp_path / "beside").symlink_to(path)
     for other in (path, tmp_path / "beside"):
-        said = refusal(lambda other=other: source_of(path, **{field: str(other)}))
-        assert f"data.{field}={other} has {other}, which is read for train too: give a file" in said
-    said = refusal(lambda: source_of(tmp_path, **{field: str(path)}))
-    assert "which is read for train too" in said, "a folder whose names tell no split is all for training"
+        message = refusal(partial(source_of, path, **{field: str(other)}))
+        assert f"data.{field}={other} has {other}, which is read for train too: give a file" in message
+    message = refusal(lambda: source_of(tmp_path, **{field: str(path)}))
+    assert "which is read for train too" in message, "a folder whose names tell no split is all for training"
 
 
 def test_file_that_selects_is_refused_for_the_test(tmp_path: Path) -> None:
     path, other = (write(tmp_path / name, LABELLED) for name in ("a.csv", "b.csv"))
-    said = refusal(lambda: source_of(path, validation_path=str(other), test_path=str(other)))
-    assert f"data.test_path={other} has {other}, which is read for validation too" in said
+    message = refusal(lambda: source_of(path, validation_path=str(other), test_path=str(other)))
+    assert f"data.test_path={other} has {other}, which is read for validation too" in message
 
 
-def test_file_of_a_folder_that_is_given_for_another_split_is_told_by_the_field_that_gives_it(tmp_path: Path) -> None:
-    """What the folder gives by its names is not to be told away by fields that are null already."""
+def test_file_of_a_folder_that_is_given_for_another_split_is_reported_by_the_field_that_gives_it(
+    tmp_path: Path,
+) -> None:
+    """The refusal must not suggest to null fields that are null already."""
     for name in ("train", "test"):
         write(tmp_path / f"{name}.csv", LABELLED)
     test = tmp_path / "test.csv"
-    said = refusal(lambda: source_of(tmp_path, validation_path=str(test)))
-    assert f"data.validation_path={test} has {test}, which is read for test too: give a file that test" in said
+    message = refusal(lambda: source_of(tmp_path, validation_path=str(test)))
+    assert f"data.validation_path={test} has {test}, which is read for test too: give a file that test" in message
     (tmp_path / "dev.csv").symlink_to(tmp_path / "train.csv")
-    said = refusal(lambda: source_of(tmp_path))
-    assert f"data.path={tmp_path} has {tmp_path / 'dev.csv'} for validation and for train" in said
+    message = refusal(lambda: source_of(tmp_path))
+    assert f"data.path={tmp_path} has {tmp_path / 'dev.csv'} for validation and for train" in message
 
 
 @pytest.mark.parametrize(("first", "second"), [("train", "test"), ("train", "validation"), ("validation", "test")])
 def test_copy_of_a_file_is_refused_for_another_split(tmp_path: Path, first: str, second: str) -> None:
-    for place, name in enumerate(("train", "validation", "test")):
-        write(tmp_path / f"{name}.csv", LABELLED[20 * place : 20 * place + 20])
+    for index, name in enumerate(("train", "validation", "test")):
+        write(tmp_path / f"{name}.csv", LABELLED[20 * index : 20 * index + 20])
     source_of(tmp_path).samples()
     shutil.copy(tmp_path / f"{first}.csv", tmp_path / f"{second}.csv")
-    said = refusal(lambda: source_of(tmp_path))
+    message = refusal(lambda: source_of(tmp_path))
     copy, original = tmp_path / f"{second}.csv", tmp_path / f"{first}.csv"
-    assert f"{copy}, which is read for {second}, holds the same as {original}, which is read for {first}" in said
+    assert f"{copy}, which is read for {second}, holds the same as {original}, which is read for {first}" in message
 
 
 def test_shares_follow_from_the_seed_and_changed_files_are_read_anew(tmp_path: Path) -> None:
@@ -116,14 +120,18 @@ def test_split_without_rows_is_named_by_its_file(tmp_path: Path) -> None:
 
 def test_folder_without_a_train_file_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "test.csv", LABELLED)
-    assert "has files for test, and none for train: add one" in refusal(lambda: CsvFiles(path=str(tmp_path)))
+    assert "has files for test, and none for train: add one" in refusal(
+        lambda: from_fields(CsvFiles, path=str(tmp_path))
+    )
 
 
 @pytest.mark.parametrize("make", [CsvFiles, JsonFiles, ParquetFiles])
 def test_path_must_be_given_and_there(tmp_path: Path, make: Callable[..., TableFiles]) -> None:
     assert refusal(make).startswith("data.path is missing: give a .")
-    assert f"data.path={tmp_path}/no.x does not exist" in refusal(lambda: make(path=str(tmp_path / "no.x")))
-    assert f"data.path={tmp_path} is a folder without ." in refusal(lambda: make(path=str(tmp_path)))
+    assert f"data.path={tmp_path}/no.x does not exist" in refusal(
+        lambda: from_fields(make, path=str(tmp_path / "no.x"))
+    )
+    assert f"data.path={tmp_path} is a folder without ." in refusal(lambda: from_fields(make, path=str(tmp_path)))
     path = write(tmp_path / {"csv": "a.csv", "json": "a.json", "parquet": "a.parquet"}[make.name], LABELLED)  # type: ignore[attr-defined]
-    said = refusal(lambda: make(path=str(path), test_path=str(tmp_path / "gone.x")))
-    assert f"data.test_path={tmp_path / 'gone.x'} does not exist" in said
+    message = refusal(lambda: from_fields(make, path=str(path), test_path=str(tmp_path / "gone.x")))
+    assert f"data.test_path={tmp_path / 'gone.x'} does not exist" in message

@@ -10,17 +10,18 @@ from typing import Any
 
 import pytest
 
-from headtohead.data.contracts import DataError
-from headtohead.data.tables.csv_files import CsvFiles
-from headtohead.data.tables.json_files import JsonFiles
-from headtohead.data.tables.parquet_files import ParquetFiles
-from headtohead.data.tables.table_files import TableFiles
+from from_fields import from_fields
+from headtohead.data.data_source import DataError
+from headtohead.data.sources.csv_files import CsvFiles
+from headtohead.data.sources.json_files import JsonFiles
+from headtohead.data.sources.parquet_files import ParquetFiles
+from headtohead.data.sources.table_files import TableFiles
 
 Row = Mapping[str, Any]
 
 
 def write(path: Path, rows: Sequence[Row]) -> Path:
-    """In the format of the path's ending."""
+    """Write rows in the format of the path's suffix."""
     if path.suffix in (".csv", ".tsv"):
         with path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, delimiter="\t" if path.suffix == ".tsv" else ",")
@@ -45,7 +46,7 @@ def source_of(path: Path, **chosen: Any) -> TableFiles:
     make: Callable[..., TableFiles] = {"json": JsonFiles, "jsonl": JsonFiles, "parquet": ParquetFiles}.get(
         ending, CsvFiles
     )
-    return make(path=str(path), **{"tokenizer": "char", **chosen})
+    return from_fields(make, path=str(path), **{"tokenizer": "char", **chosen})
 
 
 def refusal(source: Callable[[], TableFiles]) -> str:

@@ -1,4 +1,4 @@
-"""The mixer that mixes nothing: every token stays what it is."""
+"""The identity mixer leaves every token as it is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headtohead.components.contracts import Context, CostQuery, Costs, Mixer, State
+from headtohead.components.component import Context, CostQuery, Costs, Mixer, State
 
 
 class Identity(Mixer):
@@ -20,7 +20,7 @@ class Identity(Mixer):
         self.causal = causal
 
     def kernel_in_use(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> str:
-        """Nothing is computed."""
+        """Return nothing, since nothing is computed."""
         del device, dtype
         return ""
 

@@ -1,4 +1,4 @@
-"""Rotary positions: queries and keys turn by angles that grow with their place (Su et al. 2021,
+"""Rotary positions: queries and keys are rotated by angles proportional to their position (Su et al. 2021,
 https://arxiv.org/abs/2104.09864)."""
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headtohead.components.contracts import CostQuery, Costs, Grid, Position
+from headtohead.components.component import CostQuery, Costs, Grid, Position
+from headtohead.components.precision import at_least_float32
 from headtohead.errors import UsageError
 from headtohead.ranges import Positive, Share, Width
 
@@ -53,7 +54,7 @@ class Rotary(Position):
         return (waves if self.magnitude == 1.0 else waves * self.magnitude)[:, :, None].to(dtype)
 
     def frequencies(self, device: torch.device, dtype: torch.dtype) -> Float[Tensor, " P"]:
-        """The angle by which each pair turns from one place to the next."""
+        """Return the angle by which each pair turns from one position to the next."""
         return plain_frequencies(self.rotated // 2, self.base, device, dtype)
 
     def rotate(
@@ -68,7 +69,7 @@ class Rotary(Position):
 
 
 def rotated_width(width: int, fraction: float, *, multiple: int) -> int:
-    """How much of a head turns, or the reason why it cannot."""
+    """Return how many channels of a head rotate, or raise an error if they cannot."""
     rotated = int(width * fraction)
     if not 0.0 < fraction <= 1.0 or rotated < multiple or rotated % multiple:
         raise UsageError(
@@ -79,16 +80,16 @@ def rotated_width(width: int, fraction: float, *, multiple: int) -> int:
 
 
 def plain_frequencies(num_pairs: int, base: float, device: torch.device, dtype: torch.dtype) -> Float[Tensor, " P"]:
-    """base^(-i/P) for pair i, in float32 at least."""
-    exact = torch.promote_types(dtype, torch.float32)
+    """Return base^(-i/P) for pair i, in float32 at least."""
+    exact = at_least_float32(dtype)
     return base ** -(torch.arange(num_pairs, device=device, dtype=exact) / num_pairs)
 
 
 def turning_angles(
     positions: Int[Tensor, "#B L"], frequencies: Float[Tensor, " P"], dtype: torch.dtype
 ) -> Float[Tensor, "#B L P"]:
-    """Place times frequency, in float32 at least."""
-    return positions[..., None].to(torch.promote_types(dtype, torch.float32)) * frequencies
+    """Return position times frequency, in float32 at least."""
+    return positions[..., None].to(at_least_float32(dtype)) * frequencies
 
 
 def turn(
@@ -97,7 +98,7 @@ def turn(
     *,
     interleaved: bool,
 ) -> Float[Tensor, "B H L K"]:
-    """Every pair of the first R channels turned by its angle."""
+    """Rotate every pair of the first R channels by its angle."""
     rotated = rotation.shape[-1]
     if rotated < x.shape[-1]:
         turned, rest = x.split((rotated, x.shape[-1] - rotated), dim=-1)

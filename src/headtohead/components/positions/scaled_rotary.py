@@ -1,21 +1,23 @@
-"""Rotary positions for sequences longer than those that a model was trained on: what the scalings share."""
+"""The scalings of rotary positions for sequences longer than those of training share this base."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headtohead.components.contracts import Grid
-from headtohead.components.positions.rotary import Pairing, Rotary
+from headtohead.components.component import Grid
+from headtohead.components.positions.rotary import Pairing, Rotary, plain_frequencies
 from headtohead.errors import UsageError
-from headtohead.ranges import AtLeastOne, Positive, Share, Width
+from headtohead.ranges import AtLeastOne, Length, Positive, Share, Width
 
 
 class ScaledRotary(Rotary):
-    """Frequencies are lowered, so that `factor` times as many places turn by angles that training has shown."""
+    """A rotary position with lowered frequencies, so that `factor` times as many positions rotate by angles seen in
+    training."""
 
     def __init__(
         self,
@@ -48,11 +50,11 @@ class ScaledRotary(Rotary):
 
     @abstractmethod
     def frequencies(self, device: torch.device, dtype: torch.dtype) -> Float[Tensor, " P"]:
-        """The lowered ones."""
+        """Return the lowered frequencies."""
 
 
 def trained_length(name: str, original_length: int | None, max_length: int | None) -> int:
-    """How many places a model has seen in training."""
+    """Return the number of positions that the model saw in training."""
     length = max_length if original_length is None else original_length
     if length is None or length < 1:
         raise UsageError(
@@ -60,3 +62,140 @@ def trained_length(name: str, original_length: int | None, max_length: int | Non
             "say: set the position's original_length, or model.max_length"
         )
     return length
+
+
+# Position interpolation: positions are scaled into the range of training (Chen et al. 2023,
+# https://arxiv.org/abs/2306.15595).
+
+
+class RotaryLinear(ScaledRotary):
+    """Every pair turns `factor` times more slowly."""
+
+    def frequencies(self, device: torch.device, dtype: torch.dtype) -> Float[Tensor, " P"]:
+        return plain_frequencies(self.rotated // 2, self.base, device, dtype) / self.factor
+
+
+# NTK-aware scaling: the slowest pair is interpolated in full, the fastest hardly at all (bloc97 2023, appendix A of
+# https://arxiv.org/abs/2309.00071).
+#
+# Its dynamic form, whose factor follows the length of the sequence at hand, is left out: tokens already read would have
+# to turn again with every new one, so that decoding step by step would differ from reading at once.
+
+
+class RotaryNtk(ScaledRotary):
+    """The base grows by factor^(R / (R - 2)), which lowers the last of R/2 frequencies by the factor."""
+
+    def frequencies(self, device: torch.device, dtype: torch.dtype) -> Float[Tensor, " P"]:
+        if self.rotated == 2:  # one pair, which turns by 1 whatever the base
+            return plain_frequencies(1, self.base, device, dtype)
+        base = self.base * self.factor ** (self.rotated / (self.rotated - 2))
+        return plain_frequencies(self.rotated // 2, base, device, dtype)
+
+
+# The scaling of Llama 3.1: by wavelength, in parts of the trained length (Grattafiori et al. 2024,
+# https://arxiv.org/abs/2407.21783, and its published code).
+
+
+class RotaryLlama3(ScaledRotary):
+    """A pair that turns more than `fast_turns` times within the trained length retains its frequency, one that turns
+    fewer than `slow_turns` times has it divided by the factor; between, the retained share grows with the turns."""
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        num_heads: int,
+        max_length: int | None,
+        causal: bool,
+        grid: Grid | None = None,
+        base: Positive = 10000.0,
+        fraction: Share = 1.0,
+        pairing: Pairing = "half",
+        head_width: Width | None = None,
+        factor: AtLeastOne = 4.0,
+        original_length: Length | None = None,
+        fast_turns: Positive = 4.0,
+        slow_turns: Positive = 1.0,
+    ) -> None:
+        super().__init__(
+            d_model,
+            num_heads=num_heads,
+            max_length=max_length,
+            causal=causal,
+            grid=grid,
+            base=base,
+            fraction=fraction,
+            pairing=pairing,
+            head_width=head_width,
+            factor=factor,
+        )
+        if fast_turns <= slow_turns:
+            raise UsageError(f"fast_turns={fast_turns} must be above slow_turns={slow_turns}: Llama has 4 and 1")
+        self.original_length = trained_length("rotary_llama3", original_length, max_length)
+        self.fast_turns, self.slow_turns = fast_turns, slow_turns
+
+    def frequencies(self, device: torch.device, dtype: torch.dtype) -> Float[Tensor, " P"]:
+        plain = plain_frequencies(self.rotated // 2, self.base, device, dtype)
+        turns = self.original_length * plain / (2 * math.pi)
+        share = ((turns - self.slow_turns) / (self.fast_turns - self.slow_turns)).clamp(0.0, 1.0)
+        return plain * share + plain / self.factor * (1.0 - share)
+
+
+# YaRN: fast pairs stay, slow ones are interpolated, those between are blended, and attention is sharpened (Peng et
+# al. 2023, https://arxiv.org/abs/2309.00071).
+
+
+class RotaryYarn(ScaledRotary):
+    """A pair that turns more than `fast_turns` times within the trained length retains its frequency; one that turns
+    fewer than `slow_turns` times has it divided by the factor."""
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        num_heads: int,
+        max_length: int | None,
+        causal: bool,
+        grid: Grid | None = None,
+        base: Positive = 10000.0,
+        fraction: Share = 1.0,
+        pairing: Pairing = "half",
+        head_width: Width | None = None,
+        factor: AtLeastOne = 4.0,
+        original_length: Length | None = None,
+        fast_turns: Positive = 32.0,
+        slow_turns: Positive = 1.0,
+        magnitude: Positive | None = None,
+    ) -> None:
+        super().__init__(
+            d_model,
+            num_heads=num_heads,
+            max_length=max_length,
+            causal=causal,
+            grid=grid,
+            base=base,
+            fraction=fraction,
+            pairing=pairing,
+            head_width=head_width,
+            factor=factor,
+        )
+        if fast_turns <= slow_turns:
+            raise UsageError(f"fast_turns={fast_turns} must be above slow_turns={slow_turns}: the paper has 32 and 1")
+        self.original_length = trained_length("rotary_yarn", original_length, max_length)
+        self.fast_turns, self.slow_turns = fast_turns, slow_turns
+        # sqrt(1/t) of the paper, on queries and on keys.
+        self.magnitude = 0.1 * math.log(factor) + 1.0 if magnitude is None else magnitude
+
+    def frequencies(self, device: torch.device, dtype: torch.dtype) -> Float[Tensor, " P"]:
+        plain = plain_frequencies(self.rotated // 2, self.base, device, dtype)
+        # As in the authors' code, the two borders are whole pairs.
+        first = max(math.floor(self._pair_with(self.fast_turns)), 0)
+        last = min(math.ceil(self._pair_with(self.slow_turns)), self.rotated - 1)
+        pairs = torch.arange(len(plain), device=device, dtype=plain.dtype)
+        share = ((pairs - first) / max(last - first, 0.001)).clamp(0.0, 1.0)
+        return plain * (1.0 - share) + plain / self.factor * share
+
+    def _pair_with(self, turns: float) -> float:
+        """Return the index of the pair, not whole, that turns so often within the trained length."""
+        wavelength = self.original_length / turns
+        return self.rotated * math.log(wavelength / (2 * math.pi)) / (2 * math.log(self.base))

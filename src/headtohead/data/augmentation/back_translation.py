@@ -1,6 +1,5 @@
-"""Texts translated there and back by runs of one's own: of pairs, the source is written anew from its target (Sennrich
-et al. 2016, https://arxiv.org/abs/1511.06709); of labelled texts, each becomes a paraphrase by way of another language.
-"""
+"""Back-translation by the user's own runs: for pairs, the source is regenerated from its target (Sennrich et al. 2016,
+https://arxiv.org/abs/1511.06709); for labelled texts, each becomes a paraphrase by way of another language."""
 
 from __future__ import annotations
 
@@ -14,14 +13,14 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from headtohead.data.augmentation.contracts import checked_rate
-from headtohead.data.augmentation.rewriting import Rewriting
-from headtohead.data.bars import bar
-from headtohead.data.batch import IGNORED, Batch
-from headtohead.data.caching import Prepared, prepared
-from headtohead.data.contracts import DataError, DataSource, Split
-from headtohead.data.sampling import numbers_of
-from headtohead.data.storage import Ragged, Table, digest_of, ragged, slices
+from headtohead.data.augmentation.augmentation import checked_rate
+from headtohead.data.augmentation.text_rewriting import TextRewriting
+from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.data.cache.arrow_columns import Ragged, Table, digest_of, ragged, slices
+from headtohead.data.cache.prepared_content import PreparedContent, prepared
+from headtohead.data.cache.worker_processes import progress_bar
+from headtohead.data.data_source import DataError, DataSource, Split
+from headtohead.data.splits.sample_splits import numbers_of
 from headtohead.ranges import Beams, Probability
 
 _log = logging.getLogger(__name__)
@@ -35,19 +34,20 @@ class Translator(Protocol):
 
     @property
     def digest(self) -> str:
-        """Of its weights: another run's translations are others."""
+        """Return the digest of its weights: another run translates differently."""
 
     def __call__(self, texts: Sequence[str]) -> list[str]:
-        """One for each, in order; empty where nothing was written."""
+        """Translate each text, in order; empty where nothing was written."""
 
 
 OpenTranslators = Callable[[Mapping[str, str], int], Sequence[Translator]]
-"""From the folders of runs, by the fields that name them, and a number of beams: those that a text goes through."""
+"""A function of the folders of runs, by the fields that name them, and a number of beams, to the translators that a
+text passes through."""
 
 
-class BackTranslation(Rewriting):
+class BackTranslation(TextRewriting):
     """Each row is replaced with this probability. Those that the run learns from are translated once, before training,
-    and kept in the cache; others stay as they are."""
+    and cached; others stay as they are."""
 
     data_kinds: ClassVar[tuple[str, ...]] = ("labelled_text", "pairs_of_text")
     cannot: ClassVar[dict[str, str]] = {
@@ -60,7 +60,7 @@ class BackTranslation(Rewriting):
     def __init__(
         self, run: str | None = None, back: str | None = None, rate: Probability = 0.5, beams: Beams = 4
     ) -> None:
-        """`run` translates; of labelled texts `back` translates what it writes back."""
+        """Set up the translation: `run` translates; for labelled texts `back` translates its output back."""
         self.rate = checked_rate(rate, "steps.back_translation.rate")
         if run is None:
             raise DataError(f"{_FIELD}.run is missing: give the folder of a finished run that translates.")
@@ -69,8 +69,8 @@ class BackTranslation(Rewriting):
         self._open_learned: Callable[[], Split] | None = None
 
     def take(self, open_translators: OpenTranslators, open_learned: Callable[[], Split]) -> None:
-        """What makes translators of runs, and the rows of the train split that the run learns from; called before
-        `bind`."""
+        """Receive the function that opens runs as translators, and the train rows that the run learns from; called
+        before `bind`."""
         self._open, self._open_learned = open_translators, open_learned
 
     def bind(self, source: DataSource) -> None:
@@ -86,19 +86,19 @@ class BackTranslation(Rewriting):
                 "writes"
             )
         assert self._open is not None, "take is called first"
-        given = {f"{_FIELD}.{field}": folder for field, folder in (("run", self.run), ("back", self.back)) if folder}
-        self._translators = list(self._open(given, self.beams))
+        folders = {f"{_FIELD}.{field}": folder for field, folder in (("run", self.run), ("back", self.back)) if folder}
+        self._translators = list(self._open(folders, self.beams))
 
     def prepare(self) -> None:
         _ = self._translations
 
     def rewritten(self, tokens: np.ndarray, draws: np.random.Generator) -> np.ndarray:
-        """Rows are looked up whole: of what `part` does not find, nothing changes."""
+        """Return the tokens unchanged: translations are looked up by row in `part`."""
         del draws
         return tokens
 
     def part(self, batch: Batch, row: int, number: int, tokens: np.ndarray, draws: np.random.Generator) -> np.ndarray:
-        """Both texts of a row, or none."""
+        """Replace both texts of a row, or none."""
         if number == 0:
             self._replaces = bool(draws.random() < self.rate)
         again = self._translations.of(int(batch.rows[row]), number)
@@ -106,7 +106,7 @@ class BackTranslation(Rewriting):
 
     @cached_property
     def _translations(self) -> _Translations:
-        """From the cache, where the same rows went the same journey before."""
+        """Return the translations, from the cache if the same rows were translated by the same runs before."""
         assert self._open_learned is not None, "take is called first"
         split = self._open_learned()
         rows = numbers_of(split)
@@ -120,24 +120,24 @@ class BackTranslation(Rewriting):
         table = prepared("back_translation", key, partial(self._made, split)).tables["train"]
         return _Translations(rows, [ragged(table, column) for column in sorted(table)])
 
-    def _made(self, split: Split) -> Prepared:
+    def _made(self, split: Split) -> PreparedContent:
         texts: list[list[str]] = []
-        with bar("translating there and back", len(split)) as tell:
+        with progress_bar("translating there and back", len(split)) as report:
             for rows in slices(len(split), _ROWS):
-                places = np.arange(rows.start, rows.stop)
-                for column, own in enumerate(self._texts(split.batch(places))):
+                indices = np.arange(rows.start, rows.stop)
+                for column, own in enumerate(self._texts(split.batch(indices))):
                     for translate in self._translators:
                         own = translate(own)
                     texts += [[]] if len(texts) == column else []
                     texts[column] += own
-                tell(len(places))
+                report(len(indices))
         empty = sum(not text for own in texts for text in own)
         _log.info("%d texts translated; %d came back empty and stay as they are", sum(map(len, texts)), empty)
         table: Table = {f"text_{column}": self.tokenizer.encode(own) for column, own in enumerate(texts)}
-        return Prepared({"train": table})
+        return PreparedContent({"train": table})
 
     def _texts(self, batch: Batch) -> list[list[str]]:
-        """By column, what is to be translated."""
+        """Return the texts to be translated, by column."""
         if self.spec.kind == "pairs_of_text":
             assert batch.targets is not None
             targets = [row[row != IGNORED].tolist() for row in batch.targets]
@@ -146,20 +146,20 @@ class BackTranslation(Rewriting):
         return [list(column) for column in zip(*rows, strict=True)]
 
     def __getstate__(self) -> dict[str, object]:
-        """Another process reads the cache itself: models do not travel."""
+        """Drop the models before pickling: another process reads the cached translations itself."""
         made = self._translations
         return {**self.__dict__, "_translations": made, "_open": None, "_open_learned": None, "_translators": []}
 
 
 @dataclass(frozen=True)
 class _Translations:
-    """Of the rows with these numbers, in ascending order: for each text of a row, its tokens after the journey."""
+    """The translated tokens of the rows with these numbers, in ascending order, for each text of a row."""
 
     rows: np.ndarray
     texts: list[Ragged]
 
     def of(self, row: int, number: int) -> np.ndarray:
-        """Empty where nothing was written, or the row was not asked for."""
-        place = int(np.searchsorted(self.rows, row))
-        is_there = place < len(self.rows) and self.rows[place] == row
-        return self.texts[number][place] if is_there else self.rows[:0]
+        """Return the translation; empty where nothing was written, or the row was not requested."""
+        index = int(np.searchsorted(self.rows, row))
+        is_there = index < len(self.rows) and self.rows[index] == row
+        return self.texts[number][index] if is_there else self.rows[:0]

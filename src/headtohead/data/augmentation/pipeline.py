@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
 
-from headtohead.data.augmentation.contracts import Augmentation, Draws
-from headtohead.data.batch import Batch
-from headtohead.data.contracts import DataError, DataSource
+import numpy as np
+import torch
+
+from headtohead.data.augmentation.augmentation import Augmentation, Draws
+from headtohead.data.batches.batch import Batch
+from headtohead.data.data_source import DataError, DataSource
+from headtohead.ranges import Fraction
 
 
 class Augmentations:
-    """In the order in which they are named. Each choice of conf/augmentation is one of a single step, so that a list of
-    choices, augmentation=[token_dropping,swapping], is all of them."""
+    """Augmentations in the order in which they are named. Each choice of conf/augmentation has a single step, so that a
+    list of choices, augmentation=[token_dropping,swapping], combines them."""
 
     def __init__(self, steps: Mapping[str, Augmentation]) -> None:
         self.steps = dict(steps)
@@ -30,23 +36,56 @@ class Augmentations:
         return self
 
     def prepare(self) -> None:
-        """Before training, so that no loader process has to."""
+        """Prepare every step before training, so that no loader process has to."""
         for step in self.steps.values():
             step.prepare()
 
     def in_loader(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
-        """Before the task sees the batch, beside the loader."""
+        """Augment the batch beside the loader, before the task sees it."""
         return self._after(batch, seed, epoch, on_device=False)
 
     def on_device(self, batch: Batch, *, seed: int, epoch: int) -> Batch:
-        """What is left to do once the batch is on its device."""
+        """Apply the remaining steps once the batch is on its device."""
         return self._after(batch, seed, epoch, on_device=True)
 
     def _after(self, batch: Batch, seed: int, epoch: int, *, on_device: bool) -> Batch:
-        for place, step in enumerate(self.steps.values()):
+        for index, step in enumerate(self.steps.values()):
             if step.on_device == on_device:
-                batch = step(batch, Draws(batch.rows.cpu().numpy(), seed, epoch, place))
+                batch = step(batch, Draws(batch.rows.cpu().numpy(), seed, epoch, index))
         return batch
 
 
 NO_AUGMENTATION = Augmentations({})
+
+
+# Labels drawn at random, so that nothing can be learned from them (Zhang et al. 2017,
+# https://arxiv.org/abs/1611.03530).
+
+
+class RandomLabels(Augmentation):
+    """A share of the training rows gets a label drawn by the classes' frequencies, the same label in every epoch.
+
+    With `rate=1` labels are independent of their rows: a control, of which a study expects that neither arm learns. A
+    smaller rate is label noise.
+    """
+
+    data_kinds: ClassVar[tuple[str, ...]] = ("images", "labelled_text")
+
+    def __init__(self, rate: Fraction = 1.0) -> None:
+        if not 0 <= rate <= 1:
+            raise DataError(f"augmentation steps.random_labels.rate={rate} must be from 0 to 1.")
+        self.rate = rate
+        self._cumulative = np.ones(1)
+
+    def bind(self, source: DataSource) -> None:
+        """Learn the frequencies of the classes in the train split."""
+        spec = source.spec()
+        shares = spec.class_shares or [1.0] * spec.num_classes
+        self._cumulative = np.cumsum(shares) / np.sum(shares)
+
+    def __call__(self, batch: Batch, draws: Draws) -> Batch:
+        assert batch.targets is not None, "bind refuses data without classes"
+        drawn = replace(draws, epoch=0).uniform(2)
+        labels = torch.from_numpy(np.searchsorted(self._cumulative[:-1], drawn[:, 0], side="right"))
+        chosen = torch.from_numpy(drawn[:, 1] < self.rate)
+        return replace(batch, targets=torch.where(chosen, labels.to(batch.targets.dtype), batch.targets))

@@ -1,5 +1,5 @@
 """Multi-query associative recall (Arora et al. 2023, https://arxiv.org/abs/2312.04927): key-value pairs, then some of
-the keys again at distances that follow a power law; each asks for its value."""
+the keys again at distances that follow a power law, each as a query for its value."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from headtohead.data.answers import spec_of_answers
-from headtohead.data.batch import IGNORED, Batch
-from headtohead.data.caching import Prepared
-from headtohead.data.contracts import SPLIT_NAMES, DataError, DataSpec, SplitName
-from headtohead.data.dealing import check_sizes, only_test
-from headtohead.data.rows import as_tensor
-from headtohead.data.source import CachedSource, CachedSplit
-from headtohead.data.storage import Table, slices, smallest_integer
+from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.data.cache.arrow_columns import Table, slices, smallest_integer
+from headtohead.data.cache.cached_source import CachedSource, CachedSplit
+from headtohead.data.cache.prepared_content import PreparedContent
+from headtohead.data.data_source import SPLIT_NAMES, DataError, DataSpec, SplitName
+from headtohead.data.generated.problem_forms import spec_of_answers
+from headtohead.data.row_formats.token_rows import as_tensor
+from headtohead.data.splits.sample_splits import check_sizes, only_test
 from headtohead.data.tokenizers import SPECIAL_TOKENS
 from headtohead.ranges import BatchSize, Length, Positive, Rows, Seed, Vocabulary
 
@@ -28,8 +28,8 @@ _NUMBERS_AT_ONCE = 2**23
 
 
 class AssociativeRecall(CachedSource):
-    """A row is `num_pairs` keys with their values, then keys asked for among random tokens. Keys and values are two
-    halves of the vocabulary. The target of a key that is asked for is its value; nothing else is scored."""
+    """A row is `num_pairs` keys with their values, then queried keys among random tokens. Keys and values are two
+    halves of the vocabulary. The target of a queried key is its value; nothing else is scored."""
 
     name: ClassVar[str] = "associative_recall"
     draws_its_rows = True
@@ -66,7 +66,7 @@ class AssociativeRecall(CachedSource):
             raise DataError(f"data.power={power} must be above 0: near 0 keys are asked for soon, at 1 anywhere.")
 
     def longer(self, multiple: int) -> AssociativeRecall:
-        """As many pairs, asked for further away."""
+        """Return rows with as many pairs, queried further away."""
         longer = copy(self)
         longer.sizes, longer.length = only_test(self.sizes), multiple * self.length
         return longer
@@ -75,21 +75,21 @@ class AssociativeRecall(CachedSource):
         names = ("sizes", "length", "num_pairs", "vocab_size", "power", "seed")
         return {name: getattr(self, name) for name in names}
 
-    def make(self) -> Prepared:
-        """Every split has its own random numbers: a larger train split leaves validation and test as they are."""
+    def make(self) -> PreparedContent:
+        """Draw every split with its own random numbers: a larger train split leaves validation and test as they are."""
         tables: dict[str, Table] = {}
         earlier = np.zeros((0, self.length), dtype=smallest_integer(self.vocab_size))
-        for place, name in enumerate(reversed(SPLIT_NAMES)):
-            tokens, targets = self._distinct_rows(name, earlier, np.random.default_rng([self.seed, place]))
+        for index, name in enumerate(reversed(SPLIT_NAMES)):
+            tokens, targets = self._distinct_rows(name, earlier, np.random.default_rng([self.seed, index]))
             tables[name] = {"tokens": tokens, "targets": targets}
             earlier = np.concatenate([earlier, tokens])
-        return Prepared(tables)
+        return PreparedContent(tables)
 
     def describe_rows(self) -> DataSpec:
         targets = self.content.tables["train"]["targets"]
         assert isinstance(targets, np.ndarray)
-        asked = np.nonzero(targets != IGNORED)
-        answered = spec_of_answers(asked[0], targets[asked], max_length=self.length, num_scored=self.num_pairs)
+        queries = np.nonzero(targets != IGNORED)
+        answered = spec_of_answers(queries[0], targets[queries], max_length=self.length, num_scored=self.num_pairs)
         return replace(answered, vocab_size=self.vocab_size)
 
     def open_split(self, name: SplitName) -> AnsweredRows:
@@ -98,37 +98,37 @@ class AssociativeRecall(CachedSource):
         return AnsweredRows(self, name, tokens, targets)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Keys as k0, k1 ..., values as v0, v1 ..."""
+        """Return keys as k0, k1 ..., and values as v0, v1 ..."""
         return " ".join(self._name_of(int(token)) for token in ids)
 
     def describe(self, batch: Batch) -> list[dict[str, Any]]:
         assert batch.tokens is not None and batch.targets is not None
         samples = []
         for row, tokens, targets in zip(batch.rows, batch.tokens, batch.targets, strict=True):
-            asked = targets != IGNORED
-            answers = f"{self.decode(tokens[asked].tolist())} -> {self.decode(targets[asked].tolist())}"
+            queries = targets != IGNORED
+            answers = f"{self.decode(tokens[queries].tolist())} -> {self.decode(targets[queries].tolist())}"
             samples.append({"row": int(row), "text": self.decode(tokens.tolist()), "answers": answers})
         return samples
 
     def _name_of(self, token: int) -> str:
         if token < _FIRST_ID:
             return SPECIAL_TOKENS[token]
-        place = token - _FIRST_ID
-        return f"k{place}" if place < self.num_keys else f"v{place - self.num_keys}"
+        index = token - _FIRST_ID
+        return f"k{index}" if index < self.num_keys else f"v{index - self.num_keys}"
 
     def _distinct_rows(
         self, name: SplitName, earlier: np.ndarray, generator: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of a split, no two alike in their tokens, nor like those of earlier splits."""
+        """Return the rows of a split, no two with the same tokens, and none that earlier splits contain."""
         num_rows = self.sizes[name]
         tokens, targets = self._rows(num_rows, generator)
         for _ in range(_NUM_TRIES):
             first = np.unique(np.concatenate([earlier, tokens]), axis=0, return_index=True)[1]
-            kept = np.sort(first[first >= len(earlier)]) - len(earlier)
-            if len(kept) == num_rows:
+            distinct = np.sort(first[first >= len(earlier)]) - len(earlier)
+            if len(distinct) == num_rows:
                 return tokens, targets
-            more = self._rows(num_rows - len(kept), generator)
-            tokens, targets = np.concatenate([tokens[kept], more[0]]), np.concatenate([targets[kept], more[1]])
+            more = self._rows(num_rows - len(distinct), generator)
+            tokens, targets = np.concatenate([tokens[distinct], more[0]]), np.concatenate([targets[distinct], more[1]])
         raise DataError(
             f"data=associative_recall has too few different rows of data.length={self.length} over data.vocab_size="
             f"{self.vocab_size} for data.num_{name}={num_rows}: lower it, or raise one of these."
@@ -145,17 +145,19 @@ class AssociativeRecall(CachedSource):
 
     def _piece(self, num_rows: int, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         size = self.num_pairs
-        keys = _FIRST_ID + drawn_apart(num_rows, size, np.ones(self.num_keys), generator)
+        keys = _FIRST_ID + sample_without_replacement(num_rows, size, np.ones(self.num_keys), generator)
         first_value = _FIRST_ID + self.num_keys
-        values = first_value + drawn_apart(num_rows, size, np.ones(self.vocab_size - first_value), generator)
+        values = first_value + sample_without_replacement(
+            num_rows, size, np.ones(self.vocab_size - first_value), generator
+        )
         tokens = generator.integers(_FIRST_ID, self.vocab_size, size=(num_rows, self.length))
         tokens[:, 0 : 2 * size : 2], tokens[:, 1 : 2 * size : 2] = keys, values
         room = (self.length - 2 * size) // 2
-        distances = drawn_apart(num_rows, size, np.arange(1, room + 1) ** (self.power - 1), generator)
-        asked = 2 * size + 2 * distances
-        np.put_along_axis(tokens, asked, keys, axis=1)
+        distances = sample_without_replacement(num_rows, size, np.arange(1, room + 1) ** (self.power - 1), generator)
+        query_positions = 2 * size + 2 * distances
+        np.put_along_axis(tokens, query_positions, keys, axis=1)
         targets = np.full((num_rows, self.length), IGNORED)
-        np.put_along_axis(targets, asked, values, axis=1)
+        np.put_along_axis(targets, query_positions, values, axis=1)
         return tokens.astype(smallest_integer(self.vocab_size)), targets.astype(np.int32)
 
 
@@ -173,10 +175,12 @@ class AnsweredRows(CachedSplit):
         return Batch(rows=as_tensor(rows), tokens=as_tensor(self._tokens[rows]), targets=as_tensor(self._targets[rows]))
 
 
-def drawn_apart(num_rows: int, size: int, weights: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """In each row `size` different places, drawn one after another by weight: the first to arrive when each takes an
-    exponential time at the rate of its weight (Efraimidis and Spirakis 2006, https://doi.org/10.1016/j.ipl.2005.11.003).
-    """
+def sample_without_replacement(
+    num_rows: int, size: int, weights: np.ndarray, generator: np.random.Generator
+) -> np.ndarray:
+    """Return in each row `size` different indices, drawn one after another by weight: the first to arrive when each
+    takes an exponential time at the rate of its weight (Efraimidis and Spirakis 2006,
+    https://doi.org/10.1016/j.ipl.2005.11.003)."""
     times = generator.standard_exponential((num_rows, len(weights)), dtype=np.float32) / weights.astype(np.float32)
     first = np.argpartition(times, size - 1, axis=1)[:, :size]
     order = np.argsort(np.take_along_axis(times, first, axis=1), axis=1)

@@ -1,5 +1,5 @@
 """Words of balanced brackets, Dyck-k with bounded depth (Hewitt et al. 2020, https://arxiv.org/abs/2010.07515; Yao et
-al. 2021, https://arxiv.org/abs/2105.11115): which bracket closes is known to whoever keeps a stack."""
+al. 2021, https://arxiv.org/abs/2105.11115): a stack determines which bracket closes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,18 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from headtohead.data.contracts import DataError
-from headtohead.data.dealing import check_sizes
-from headtohead.data.generated.drawing import DrawnSource
-from headtohead.data.generated.problems import FIRST_ID, Layout, ProblemForm, Problems, Span, beyond, check_lengths
+from headtohead.data.data_source import DataError
+from headtohead.data.generated.problem_forms import (
+    FIRST_ID,
+    AnswerSpan,
+    Layout,
+    ProblemForm,
+    Problems,
+    check_lengths,
+    lengths_beyond,
+)
+from headtohead.data.generated.procedural_source import DrawnSource
+from headtohead.data.splits.sample_splits import check_sizes
 from headtohead.data.tokenizers import PAD
 from headtohead.ranges import BatchSize, Depth, Length, Rows, Seed, Vocabulary
 
@@ -20,9 +28,9 @@ _BRACKETS = ("()", "[]", "{}", "<>")
 
 
 class Dyck(DrawnSource):
-    """Every word of a length is equally likely. With form=language each closing bracket is to be predicted from what
-    stands before it. With form=labelled half of the words had two brackets exchanged and are unbalanced, though they
-    have as many of each bracket as a balanced word."""
+    """Every word of a length is equally likely. With form=language each closing bracket is to be predicted from the
+    prefix. With form=labelled half of the words had two brackets exchanged and are unbalanced, though they have as many
+    of each bracket as a balanced word."""
 
     name: ClassVar[str] = "dyck"
     forms: ClassVar[tuple[ProblemForm, ...]] = ("language", "labelled")
@@ -60,14 +68,14 @@ class Dyck(DrawnSource):
     def drawn_parameters(self) -> Mapping[str, Any]:
         return {"num_types": self.num_types, "max_depth": self.max_depth}
 
-    def draw(self, size: int, span: Span, generator: np.random.Generator) -> Problems:
+    def draw(self, size: int, span: AnswerSpan, generator: np.random.Generator) -> Problems:
         lengths = span.draw(size, generator)
         words = self._balanced(lengths, span.longest, generator)
         if self.form == "language":
             closing = np.roll(words, -1, axis=1) >= FIRST_ID + self.num_types
             closing[:, -1] = False
             answers = np.where(closing, np.roll(words, -1, axis=1), PAD)
-            read = np.where(beyond(lengths - 1, span.longest), PAD, words)
+            read = np.where(lengths_beyond(lengths - 1, span.longest), PAD, words)
             return Problems.of(read[:, :-1], answers[:, :-1])
         labels = generator.integers(2, size=size)
         spoilt = np.flatnonzero(labels == 0)
@@ -75,7 +83,7 @@ class Dyck(DrawnSource):
         return Problems.of(words, np.full((size, 1), PAD), labels)
 
     def _balanced(self, lengths: np.ndarray, width: int, generator: np.random.Generator) -> np.ndarray:
-        """Bracket by bracket, all words together, each with a stack of the types that are open."""
+        """Write words bracket by bracket, all words together, each with a stack of the open types."""
         chances = opening_chances(width, self.max_depth)
         rows, depth = np.arange(len(lengths)), np.zeros(len(lengths), dtype=np.int64)
         stacks = np.zeros((len(lengths), self.max_depth + 1), dtype=np.int64)
@@ -94,11 +102,11 @@ class Dyck(DrawnSource):
         return words
 
     def _unbalanced(self, words: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-        """Half of them with two closing brackets of different types exchanged, where there are such; the rest with
-        an opening one behind a closing one that it is needed for."""
+        """Break words: in half of them two closing brackets of different types are exchanged, where there are such; in
+        the rest an opening one is moved behind a closing one that needs it."""
         rows = np.arange(len(words))
         closing = words >= FIRST_ID + self.num_types
-        second = drawn_place(closing, generator)
+        second = drawn_position(closing, generator)
         others = closing & (words != words[rows, second][:, None])
         mistyped = others.any(1) & (generator.random(len(words)) < 0.5)
         depth = np.cumsum(np.where(closing, -1, words != PAD), axis=1)
@@ -106,14 +114,15 @@ class Dyck(DrawnSource):
         shallow = (depth <= 1) & (columns < second[:, None])
         last_shallow = np.where(shallow, columns, 0).max(1)
         needed = ~closing & (columns <= last_shallow[:, None])
-        first = drawn_place(np.where(mistyped[:, None], others, needed), generator)
+        first = drawn_position(np.where(mistyped[:, None], others, needed), generator)
         exchanged = words.copy()
         exchanged[rows, first], exchanged[rows, second] = words[rows, second], words[rows, first]
         return exchanged
 
 
 def bracket_names(num_types: int) -> list[str]:
-    """All opening ones, then all closing ones: signs as far as there are signs, then (4 and )4 and so on."""
+    """Return the names of all opening brackets, then of all closing ones: signs as far as there are signs, then (4 and
+    )4 and so on."""
     pairs = [_BRACKETS[kind] if kind < len(_BRACKETS) else "()" for kind in range(num_types)]
     numbers = [str(kind) if kind >= len(_BRACKETS) else "" for kind in range(num_types)]
     return [pair[side] + number for side in range(2) for pair, number in zip(pairs, numbers, strict=True)]
@@ -121,7 +130,8 @@ def bracket_names(num_types: int) -> list[str]:
 
 @lru_cache(maxsize=8)
 def opening_chances(width: int, max_depth: int) -> np.ndarray:
-    """By the number of brackets left and the depth, the share of the words ahead that open a bracket now."""
+    """Return, by the number of brackets left and the depth, the share of the remaining words that open a bracket
+    now."""
     chances = np.zeros((width + 1, max_depth + 1))
     ways = np.zeros(max_depth + 2)
     ways[0] = 1.0
@@ -133,8 +143,8 @@ def opening_chances(width: int, max_depth: int) -> np.ndarray:
     return chances
 
 
-def drawn_place(allowed: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """In each row one of the allowed places, each equally likely."""
+def drawn_position(allowed: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Return in each row one of the allowed positions, each equally likely."""
     rank = (generator.random(len(allowed)) * allowed.sum(1)).astype(np.int64)
     array: np.ndarray = np.argmax(np.cumsum(allowed, axis=1) > rank[:, None], axis=1)
     return array

@@ -1,4 +1,4 @@
-"""Induction heads (Olsson et al. 2022, https://arxiv.org/abs/2209.11895): what followed a symbol before follows it
+"""Induction heads (Olsson et al. 2022, https://arxiv.org/abs/2209.11895): whatever followed a symbol before follows it
 again."""
 
 from __future__ import annotations
@@ -8,20 +8,20 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from headtohead.data.contracts import DataError
-from headtohead.data.dealing import check_sizes
-from headtohead.data.generated.drawing import DrawnSource
-from headtohead.data.generated.problems import (
+from headtohead.data.data_source import DataError
+from headtohead.data.generated.problem_forms import (
     FIRST_ID,
+    AnswerSpan,
     Layout,
     ProblemForm,
     Problems,
-    Span,
-    beyond,
     check_lengths,
+    lengths_beyond,
     padded_symbols,
 )
-from headtohead.data.generated.rewriting import check_symbols
+from headtohead.data.generated.procedural_source import DrawnSource
+from headtohead.data.generated.string_rewriting import check_symbols
+from headtohead.data.splits.sample_splits import check_sizes
 from headtohead.data.tokenizers import PAD
 from headtohead.ranges import BatchSize, Length, Rows, Seed, Vocabulary
 
@@ -29,9 +29,9 @@ Pattern = Literal["trigger", "repeat"]
 
 
 class Induction(DrawnSource):
-    """With pattern=trigger (Gu and Dao 2023, https://arxiv.org/abs/2312.00752) a special symbol stands once among
-    random ones and again at the end: what followed it is the one answer. With pattern=repeat a random half comes
-    twice, and each symbol of the second time has its successor for an answer."""
+    """Induction problems. With pattern=trigger (Gu and Dao 2023, https://arxiv.org/abs/2312.00752) a special symbol
+    stands once among random ones and again at the end: what followed it is the one answer. With pattern=repeat a random
+    half comes twice, and each symbol of the second time has its successor for an answer."""
 
     name: ClassVar[str] = "induction"
     kind = "language"
@@ -68,7 +68,7 @@ class Induction(DrawnSource):
     def drawn_parameters(self) -> Mapping[str, Any]:
         return {"pattern": self.pattern, "num_symbols": self.num_symbols}
 
-    def draw(self, size: int, span: Span, generator: np.random.Generator) -> Problems:
+    def draw(self, size: int, span: AnswerSpan, generator: np.random.Generator) -> Problems:
         lengths = span.draw(size, generator)
         prompts = padded_symbols(lengths, span.longest, self.num_symbols, generator)
         return (
@@ -86,11 +86,11 @@ class Induction(DrawnSource):
 
 
 def _repeated(prompts: np.ndarray, lengths: np.ndarray) -> Problems:
-    """The first time is so long that the last symbol's successor is in it."""
+    """Return repeated prompts, whose first half is so long that it contains the last symbol's successor."""
     period = lengths // 2 + 1
     columns = np.arange(prompts.shape[1])
     again = columns - period[:, None]
-    asked = (again >= 0) & ~beyond(lengths, len(columns))
+    is_target = (again >= 0) & ~lengths_beyond(lengths, len(columns))
     earlier = np.maximum(again, 0)
-    written = np.where(asked, np.take_along_axis(prompts, earlier, axis=1), prompts)
-    return Problems.of(written, np.where(asked, np.take_along_axis(prompts, earlier + 1, axis=1), PAD))
+    written = np.where(is_target, np.take_along_axis(prompts, earlier, axis=1), prompts)
+    return Problems.of(written, np.where(is_target, np.take_along_axis(prompts, earlier + 1, axis=1), PAD))

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from headtohead.data.contracts import DataError, SplitName
-from headtohead.data.dealing import check_sizes
-from headtohead.data.generated.drawing import DrawnSource
-from headtohead.data.generated.problems import FIRST_ID, ProblemForm, Problems, Span, check_lengths
+from headtohead.data.data_source import DataError, SplitName
+from headtohead.data.generated.problem_forms import FIRST_ID, AnswerSpan, ProblemForm, Problems, check_lengths
+from headtohead.data.generated.procedural_source import DrawnSource
+from headtohead.data.splits.sample_splits import check_sizes
 from headtohead.data.tokenizers import PAD
 from headtohead.ranges import BatchSize, Count, Depth, Length, Rows, Seed
 
@@ -19,7 +19,7 @@ NUM_DIGITS = 10
 OPERATORS = ("MAX", "MIN", "MED", "SM")
 """Largest, smallest, median rounded down, and sum modulo 10."""
 _NESTED_SHARE = 0.25
-"""Of arguments that are expressions themselves, as published."""
+"""The share of arguments that are expressions themselves, as published."""
 _FEWEST_TOKENS = 4
 _NUM_TRIES = 50
 _SAMPLE = 10_000
@@ -76,10 +76,11 @@ class ListOps(DrawnSource):
     def drawn_parameters(self) -> Mapping[str, Any]:
         return {"max_depth": self.max_depth, "max_args": self.max_args}
 
-    def longer_span(self, multiple: int) -> Span:
-        """Most expressions are short, so that those up to a length are hardly longer: these are all near it."""
+    def longer_span(self, multiple: int) -> AnswerSpan:
+        """Return lengths near the maximum: most expressions are short, so that those up to a length are hardly
+        longer."""
         length = self.spans["train"].longest
-        span = Span((multiple - 1) * length + 1, multiple * length)
+        span = AnswerSpan((multiple - 1) * length + 1, multiple * length)
         sample = Growing(_SAMPLE, span.longest, self.max_depth, self.max_args, np.random.default_rng(self.seed))
         sample.finish()
         share = float(((sample.words != PAD).sum(1) >= span.shortest).mean())
@@ -90,8 +91,8 @@ class ListOps(DrawnSource):
             )
         return span
 
-    def draw(self, size: int, span: Span, generator: np.random.Generator) -> Problems:
-        """Expressions of the wrong length are drawn anew."""
+    def draw(self, size: int, span: AnswerSpan, generator: np.random.Generator) -> Problems:
+        """Draw expressions, and draw again those of the wrong length."""
         parts: list[Problems] = []
         for _ in range(_NUM_TRIES):
             growing = Growing(size, span.longest, self.max_depth, self.max_args, generator)
@@ -112,7 +113,7 @@ class ListOps(DrawnSource):
         return together[:size]
 
 
-def _spans(min_length: int, length: int, test_length: int | None) -> dict[SplitName, Span]:
+def _spans(min_length: int, length: int, test_length: int | None) -> dict[SplitName, AnswerSpan]:
     spans = check_lengths(min_length, length, test_length, fewest=_FEWEST_TOKENS)
     if test_length is None:
         return spans
@@ -121,11 +122,11 @@ def _spans(min_length: int, length: int, test_length: int | None) -> dict[SplitN
             f"data.test_length={test_length} must be more than data.length={length}: test expressions are longer than "
             f"any for training, or, with null, as long."
         )
-    return {**spans, "test": Span(length + 1, test_length)}
+    return {**spans, "test": AnswerSpan(length + 1, test_length)}
 
 
 def longest_expression(max_depth: int, max_args: int) -> int:
-    """Tokens of the one in which every argument is as long as it can be."""
+    """Return the tokens of the expression in which every argument is as long as it can be."""
     longest = 1
     for _ in range(max_depth):
         longest = max_args * longest + 2
@@ -133,8 +134,8 @@ def longest_expression(max_depth: int, max_args: int) -> int:
 
 
 class Growing:
-    """Many expressions written side by side, token by token, each with a stack of what is open. `need` is how many
-    tokens it takes at least to close all of it: no expression opens what it has no room to close."""
+    """Many expressions written side by side, token by token, each with a stack of open operators. `need` is the least
+    number of tokens that closes all of them: no expression opens what it has no room to close."""
 
     def __init__(self, size: int, width: int, max_depth: int, max_args: int, generator: np.random.Generator) -> None:
         self.words, self.values = np.full((size, width), PAD), np.zeros(size, dtype=np.int64)
@@ -155,7 +156,7 @@ class Growing:
             self._write(column, open_ones[~complete])
 
     def _write(self, column: int, rows: np.ndarray) -> None:
-        """An argument: a digit, or an operator where there is room; the first token of all is an operator."""
+        """Write an argument: a digit, or an operator where there is room; the very first token is an operator."""
         nests = self.generator.random(len(rows)) < _NESTED_SHARE
         most = np.minimum(self.max_args, self.words.shape[1] - column - self.need[rows] - 1)
         depth = self.depth[rows]
@@ -195,7 +196,7 @@ class Growing:
 
 
 def evaluated(operators: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """What each operator makes of its arguments, given as the number of times that each digit occurs."""
+    """Return the result of each operator on its arguments, given as the number of times that each digit occurs."""
     digits, num_args, up_to = np.arange(NUM_DIGITS), counts.sum(1, keepdims=True), np.cumsum(counts, axis=1)
     largest = NUM_DIGITS - 1 - np.argmax(counts[:, ::-1] > 0, axis=1)
     smallest = np.argmax(counts > 0, axis=1)

@@ -1,10 +1,10 @@
 """Pathfinder (Linsley et al. 2018, https://arxiv.org/abs/1805.08315; Long Range Arena, Tay et al. 2020,
-https://arxiv.org/abs/2011.04006): do two dots stand at the ends of one dashed path, among others?
+https://arxiv.org/abs/2011.04006): are two dots at the ends of one dashed path, among others?
 
 Every picture has two long paths and some short ones. Its two dots are chosen last, by the toss of a coin: at both ends
-of one long path, or at one end of each, as far from each other to a pixel. So all else, and the distance of the dots,
-is the same in both classes. What is not is where the paths set out from the dots: towards each other rather if they are
-one path, which alone tells some 59 of 100 pictures.
+of one long path, or at one end of each, equally far from each other to a pixel. So everything else, and the distance of
+the dots, is the same in both classes. The exception is the direction in which paths leave the dots: towards each other
+rather if they are one path, which alone classifies some 59 of 100 pictures.
 """
 
 from __future__ import annotations
@@ -14,28 +14,34 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from headtohead.data.batch import Batch
-from headtohead.data.caching import Prepared
-from headtohead.data.classes import class_shares
-from headtohead.data.contracts import SPLIT_NAMES, DataError, DataKind, DataSpec, Split, SplitName
-from headtohead.data.dealing import check_sizes
+from headtohead.data.batches.batch import Batch
+from headtohead.data.cache.arrow_columns import numbers
+from headtohead.data.cache.cached_source import CachedSource
+from headtohead.data.cache.prepared_content import PreparedContent
+from headtohead.data.data_source import SPLIT_NAMES, DataError, DataKind, DataSpec, Split, SplitName
 from headtohead.data.generated.dashed_paths import END_CLEARANCE, Canvas, between
-from headtohead.data.images import ImageRows, described_images
-from headtohead.data.pixel_rows import PixelRows, decoded_pixels, described_pixels, spec_of_pixels
-from headtohead.data.source import CachedSource
-from headtohead.data.storage import numbers
+from headtohead.data.row_formats.class_names import class_shares
+from headtohead.data.row_formats.image_rows import (
+    ImageRows,
+    PixelRows,
+    decoded_pixels,
+    described_images,
+    described_pixels,
+    spec_of_pixels,
+)
+from headtohead.data.splits.sample_splits import check_sizes
 from headtohead.ranges import Amount, BatchSize, Length, Rows, Seed
 
 _BRIGHTEST = 255
 _DASH_LEVEL = 0.7
-"""Of dashes, where dots have 1."""
+"""The level of dashes, where dots have 1."""
 _DASH = (0.2, 0.8)
-"""From where to where a step of a path is drawn: a pixel and a half, and a gap of one."""
+"""The drawn part of a path's step: a pixel and a half, and a gap of one."""
 _NUM_POINTS = 9
 """Drops of ink of a dash."""
 _DOT_RADIUS = 1.5
 _WEIGHT = 0.19
-"""Of a drop of ink: their distance, so that a line has the level of one."""
+"""The weight of a drop of ink: their distance, so that a line has the level of one."""
 _NEAREST_DOTS = 6.0
 """Pixels, from middle to middle."""
 _SAME_DISTANCE = 1.0
@@ -44,7 +50,7 @@ _AT_ONCE = 256
 """Pictures begun together; those without room for all paths are dropped."""
 _LONG_TRIES, _SHORT_TRIES = 5, 8
 _RAREST = 0.004
-"""Share of the pictures begun that must become whole, so that it is worth while to go on."""
+"""The least share of the pictures begun that must be completed, for drawing to go on."""
 _ENDS = np.array([[0, 1], [2, 3], [0, 2], [0, 3], [1, 2], [1, 3]])
 """Pairs of the ends of two paths: the first two are of one path each."""
 _NUM_JOINED = 2
@@ -73,8 +79,8 @@ class Pathfinder(CachedSource):
     ) -> None:
         super().__init__(batch_size)
         fewest = {"image_size": 16, "path_length": 3, "num_distractors": 0, "distractor_length": 1}
-        given = (image_size, path_length, num_distractors, distractor_length)
-        for (field, least), value in zip(fewest.items(), given, strict=True):
+        values = (image_size, path_length, num_distractors, distractor_length)
+        for (field, least), value in zip(fewest.items(), values, strict=True):
             if value < least:
                 raise DataError(f"data.{field}={value} must be at least {least}.")
         self.sizes = check_sizes(num_train, num_validation, num_test)
@@ -92,8 +98,8 @@ class Pathfinder(CachedSource):
             "seed": self.seed,
         }
 
-    def make(self) -> Prepared:
-        return Prepared({name: self._pictures(name) for name in SPLIT_NAMES})
+    def make(self) -> PreparedContent:
+        return PreparedContent({name: self._pictures(name) for name in SPLIT_NAMES})
 
     def describe_rows(self) -> DataSpec:
         num_classes = len(self.class_names)
@@ -110,51 +116,51 @@ class Pathfinder(CachedSource):
         return ImageRows(self, name, numbers(table, "image"), numbers(table, "label"), shape, _BRIGHTEST)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Images have no tokens: the names of classes."""
+        """Return the names of classes, since images have no tokens."""
         return " ".join(self.class_names[number] for number in ids)
 
     def describe(self, batch: Batch) -> list[dict[str, Any]]:
         return described_images(batch, self.class_names)
 
     def _pictures(self, name: SplitName) -> dict[str, np.ndarray]:
-        """As many first ones of one long row of pictures, which hangs on the seed and the split alone."""
+        """Return the first pictures of one long sequence that depends on the seed and the split alone."""
         generator = np.random.default_rng([self.seed, SPLIT_NAMES.index(name), 3])
-        wanted, found, begun = self.sizes[name], 0, 0
+        size, result, begun = self.sizes[name], 0, 0
         images, labels = [], []
-        while found < wanted:
+        while result < size:
             paths, short, dots, joined = self._begun(generator)
             begun += _AT_ONCE
             if len(paths):
                 images.append(drawn(paths, short, dots, self.image_size))
                 labels.append(joined)
-                found += len(paths)
-            if found < _RAREST * begun:
+                result += len(paths)
+            if result < _RAREST * begun:
                 raise DataError(
                     f"data=pathfinder finds no room for its paths in pictures of data.image_size={self.image_size}: "
                     f"enlarge it, or lower data.path_length={self.path_length} or data.num_distractors="
                     f"{self.num_distractors}."
                 )
-        return {"image": np.concatenate(images)[:wanted], "label": np.concatenate(labels)[:wanted]}
+        return {"image": np.concatenate(images)[:size], "label": np.concatenate(labels)[:size]}
 
     def _begun(self, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Long paths, short paths, dots and classes of the pictures that have room for all of it: of every two,
-        one of each class."""
+        """Return long paths, short paths, dots and classes of the pictures that have room for everything, alternating
+        between the classes."""
         canvas = Canvas(_AT_ONCE, self.image_size, generator)
         first, there = canvas.add(self.path_length, num_tries=_LONG_TRIES, with_ends=True)
         second, fits = canvas.add(self.path_length, num_tries=_LONG_TRIES, with_ends=True)
         dots, alike = _dots(np.stack([first, second], axis=1), generator)
-        whole = there & fits & alike & (_distance(second[:, [0, -1]], first) >= END_CLEARANCE)
-        canvas.keep(whole)
-        paths, dots = np.stack([first, second], axis=1)[whole], dots[whole]
+        complete = there & fits & alike & (_distance(second[:, [0, -1]], first) >= END_CLEARANCE)
+        canvas.keep(complete)
+        paths, dots = np.stack([first, second], axis=1)[complete], dots[complete]
         short = np.zeros((len(paths), self.num_distractors, self.distractor_length + 1, 2))
         room = np.ones(len(paths), dtype=bool)
-        for place in range(self.num_distractors):
-            short[:, place], fits = canvas.add(self.distractor_length, num_tries=_SHORT_TRIES, with_ends=False)
+        for index in range(self.num_distractors):
+            short[:, index], fits = canvas.add(self.distractor_length, num_tries=_SHORT_TRIES, with_ends=False)
             room &= fits
-        kept = np.flatnonzero(room)[: room.sum() // 2 * 2]
-        first = generator.integers(2, size=len(kept) // 2)
+        chosen = np.flatnonzero(room)[: room.sum() // 2 * 2]
+        first = generator.integers(2, size=len(chosen) // 2)
         joined = np.stack([first, 1 - first], axis=1).reshape(-1).astype(np.uint8)
-        return paths[kept], short[kept], dots[kept, joined], joined
+        return paths[chosen], short[chosen], dots[chosen, joined], joined
 
 
 class PathfinderPixels(Pathfinder):
@@ -204,16 +210,16 @@ class PathfinderPixels(Pathfinder):
         return described_pixels(batch, self.class_names)
 
 
-def _distance(places: np.ndarray, corners: np.ndarray) -> np.ndarray:
-    """From the nearest of some places to a path, picture by picture."""
+def _distance(indices: np.ndarray, corners: np.ndarray) -> np.ndarray:
+    """Return the distance from the nearest of some points to a path, picture by picture."""
     path = between(corners, np.array([0.0, 1 / 3, 2 / 3, 1.0])).reshape(len(corners), 1, -1, 2)
-    array: np.ndarray = np.linalg.norm(places[:, :, None] - path, axis=-1).min((1, 2))
+    array: np.ndarray = np.linalg.norm(indices[:, :, None] - path, axis=-1).min((1, 2))
     return array
 
 
 def _dots(paths: np.ndarray, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """The places of two dots of different paths and of two of one, and in which pictures they can be: where they are as
-    far from each other."""
+    """Return the points of two dots on different paths and of two on one, and a mask of the pictures where both exist:
+    where they are equally far apart."""
     ends = paths[:, :, [0, -1]].reshape(-1, 4, 2)[:, _ENDS]
     distances = np.linalg.norm(ends[:, :, 0] - ends[:, :, 1], axis=-1)
     one, other = distances[:, :_NUM_JOINED, None], distances[:, None, _NUM_JOINED:]
@@ -226,7 +232,7 @@ def _dots(paths: np.ndarray, generator: np.random.Generator) -> tuple[np.ndarray
 
 
 def drawn(paths: np.ndarray, short: np.ndarray, dots: np.ndarray, size: int) -> np.ndarray:
-    """Rows of bytes."""
+    """Draw the pictures as rows of bytes."""
     count, points = len(paths), np.linspace(*_DASH, _NUM_POINTS)
     ink = (
         np.concatenate([between(lines, points).reshape(count, -1, 2) for lines in (paths, short) if lines.size], axis=1)
@@ -243,6 +249,6 @@ def drawn(paths: np.ndarray, short: np.ndarray, dots: np.ndarray, size: int) -> 
     middles = np.arange(size) + 0.5
     far = np.hypot(middles[:, None] - dots[:, :, 0, None, None], middles - dots[:, :, 1, None, None]).min(1)
     dashes = _DASH_LEVEL * np.minimum(levels, 1).reshape(count, size, size)
-    whole = np.maximum(dashes, np.clip(_DOT_RADIUS + 0.5 - far, 0, 1))
-    array: np.ndarray = np.round(_BRIGHTEST * whole).astype(np.uint8).reshape(count, -1)
+    ink_and_dots = np.maximum(dashes, np.clip(_DOT_RADIUS + 0.5 - far, 0, 1))
+    array: np.ndarray = np.round(_BRIGHTEST * ink_and_dots).astype(np.uint8).reshape(count, -1)
     return array

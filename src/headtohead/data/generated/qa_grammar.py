@@ -1,5 +1,5 @@
-"""Questions about a few sentences of who did what where; each answer is in the text, and only the question tells which
-of the people, things and places it is."""
+"""Questions about a few sentences of who did what where; each answer is in the text, and only the question determines
+which of the people, things and places it is."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from headtohead.data.contracts import DataError, SplitName
-from headtohead.data.dealing import check_sizes, deal
-from headtohead.data.generated.english import words
-from headtohead.data.questions import Question, QuestionForm
-from headtohead.data.texts import TextSource, check_max_length
-from headtohead.data.tokenizers import TokenizerName
-from headtohead.ranges import BatchSize, Count, Fraction, Length, Rows, Seed, Vocabulary
+from headtohead.data.data_source import DataError, SplitName
+from headtohead.data.generated.english_grammar import words
+from headtohead.data.row_formats.questions import Question, QuestionFormat
+from headtohead.data.row_formats.text_source import BucketedRows, TextSource, check_max_length
+from headtohead.data.splits.sample_splits import check_sizes, split_samples
+from headtohead.ranges import Count, Fraction, Length, Rows, Seed
 
 _AT_ONCE = 2048
 """Contexts written together."""
@@ -36,8 +35,8 @@ QUESTIONS = (
 
 class QaGrammar(TextSource):
     """Contexts of 2 to `max_facts` facts. People, things and places of a context all differ, so that there is one
-    answer; all words of an answer stand in other rows for something else. A question without an answer asks for two
-    things that the context tells of, though not of both together."""
+    answer; all words of an answer mean something else in other rows. A question without an answer asks for two things
+    that the context mentions, though not together."""
 
     name: ClassVar[str] = "qa_grammar"
     draws_its_rows = True
@@ -53,15 +52,10 @@ class QaGrammar(TextSource):
         unanswerable_share: Fraction = 0.0,
         max_length: Length | None = None,
         stride: Length | None = None,
-        batch_size: BatchSize = 64,
-        tokenizer: TokenizerName = "bpe",
-        vocab_size: Vocabulary | None = None,
-        bucket_by_length: bool = True,
+        rows: BucketedRows = BucketedRows(batch_size=64),
         seed: Seed = 0,
     ) -> None:
-        super().__init__(
-            batch_size=batch_size, tokenizer=tokenizer, vocab_size=vocab_size, bucket_by_length=bucket_by_length
-        )
+        super().__init__(rows)
         if not 2 <= max_facts <= len(PLACES):
             raise DataError(
                 f"data.max_facts={max_facts} must be from 2, so that there is a choice, to {len(PLACES)}, since no two "
@@ -69,11 +63,11 @@ class QaGrammar(TextSource):
             )
         if not 0 <= unanswerable_share < 1:
             raise DataError(f"data.unanswerable_share={unanswerable_share} must be from 0 to less than 1.")
-        self.unanswerable_share, self.asking = unanswerable_share, QuestionForm(check_max_length(max_length), stride)
+        self.unanswerable_share, self.asking = unanswerable_share, QuestionFormat(check_max_length(max_length), stride)
         self.sizes, self.max_facts, self.seed = check_sizes(num_train, num_validation, num_test), max_facts, seed
 
     @property
-    def form(self) -> QuestionForm:
+    def form(self) -> QuestionFormat:
         return self.asking
 
     def sample_parameters(self) -> Mapping[str, Any]:
@@ -81,10 +75,10 @@ class QaGrammar(TextSource):
         return {name: getattr(self, name) for name in names}
 
     def samples(self) -> Mapping[SplitName, list[Question]]:
-        return deal(islice(self._written(), 50 * sum(self.sizes.values())), self.sizes, source=self.name)
+        return split_samples(islice(self._written(), 50 * sum(self.sizes.values())), self.sizes, source=self.name)
 
     def _written(self) -> Iterator[Question]:
-        """Without end; some may be alike."""
+        """Yield questions without end; some may be equal."""
         generator = np.random.default_rng(self.seed)
         # Apart, so that other shares leave the contexts as they are.
         doubts = np.random.default_rng([self.seed, _DOUBTS])
@@ -93,23 +87,23 @@ class QaGrammar(TextSource):
             numbers = generator.integers(2, most, size=_AT_ONCE, endpoint=True).tolist()
             who, what, where = (_apart(len(of), most, generator) for of in (PEOPLE, THINGS, PLACES))
             verbs, patterns = (generator.integers(len(of), size=(_AT_ONCE, most)).tolist() for of in (VERBS, FACTS))
-            asked, chosen = generator.integers(len(QUESTIONS), size=_AT_ONCE).tolist(), generator.random(_AT_ONCE)
+            kinds, chosen = generator.integers(len(QUESTIONS), size=_AT_ONCE).tolist(), generator.random(_AT_ONCE)
             unanswerable = (doubts.random(_AT_ONCE) < self.unanswerable_share).tolist()
             for row, number in enumerate(numbers):
                 facts = [
-                    _fact(who[row][place], what[row][place], where[row][place], verbs[row][place])
-                    for place in range(number)
+                    _fact(who[row][index], what[row][index], where[row][index], verbs[row][index])
+                    for index in range(number)
                 ]
-                texts = [FACTS[patterns[row][place]].format(**fact) for place, fact in enumerate(facts)]
+                texts = [FACTS[patterns[row][index]].format(**fact) for index, fact in enumerate(facts)]
                 about = int(chosen[row] * number)
                 if unanswerable[row]:
-                    yield _unanswerable(facts, texts, QUESTIONS[asked[row]], about)
+                    yield _unanswerable(facts, texts, QUESTIONS[kinds[row]], about)
                 else:
-                    yield _asked(facts, texts, QUESTIONS[asked[row]], about)
+                    yield _question_about(facts, texts, QUESTIONS[kinds[row]], about)
 
 
 def _apart(size: int, number: int, generator: np.random.Generator) -> list[list[int]]:
-    """In each row different places of a list of this size."""
+    """Return in each row different indices of a list of this size."""
     result: list[list[int]] = np.argsort(generator.random((_AT_ONCE, size)), axis=1)[:, :number].tolist()
     return result
 
@@ -119,17 +113,17 @@ def _fact(who: int, what: int, where: int, verb: int) -> dict[str, str]:
     return {"who": PEOPLE[who], "what": THINGS[what], "where": PLACES[where], "did": did, "do": do}
 
 
-def _asked(facts: list[dict[str, str]], texts: list[str], question: tuple[str, str], place: int) -> Question:
+def _question_about(facts: list[dict[str, str]], texts: list[str], question: tuple[str, str], index: int) -> Question:
     pattern, part = question
-    answer = facts[place][part]
-    before = "".join(f"{text} " for text in texts[:place])
-    start = len(before) + f" {texts[place]}".index(f" {answer} ")
-    return Question(pattern.format(**facts[place]), " ".join(texts), answer, start)
+    answer = facts[index][part]
+    before = "".join(f"{text} " for text in texts[:index])
+    start = len(before) + f" {texts[index]}".index(f" {answer} ")
+    return Question(pattern.format(**facts[index]), " ".join(texts), answer, start)
 
 
-def _unanswerable(facts: list[dict[str, str]], texts: list[str], question: tuple[str, str], place: int) -> Question:
-    """One of the two things that the question names is another fact's."""
+def _unanswerable(facts: list[dict[str, str]], texts: list[str], question: tuple[str, str], index: int) -> Question:
+    """Return a question one of whose two elements belongs to another fact."""
     pattern, part = question
-    other = facts[(place + 1) % len(facts)]
+    other = facts[(index + 1) % len(facts)]
     swapped = "what" if part == "where" else "where"
-    return Question(pattern.format(**{**facts[place], swapped: other[swapped]}), " ".join(texts), None)
+    return Question(pattern.format(**{**facts[index], swapped: other[swapped]}), " ".join(texts), None)

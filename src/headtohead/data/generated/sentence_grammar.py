@@ -1,5 +1,5 @@
-"""Short reviews with a verdict: which clause decides hangs on the conjunction, and what it says on negation, so that no
-word by itself tells the label, and all of them counted tell little."""
+"""Short reviews with a verdict: the conjunction determines which clause decides, and negation what it means, so that no
+single word predicts the label, and word counts predict it poorly."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from headtohead.data.contracts import SplitName
-from headtohead.data.dealing import check_sizes, deal
-from headtohead.data.labelled import Labelled, LabelledSource
-from headtohead.data.tokenizers import TokenizerName
-from headtohead.ranges import BatchSize, Rows, Seed, Vocabulary
+from headtohead.data.data_source import SplitName
+from headtohead.data.row_formats.labelled_text import Labelled, LabelledSource
+from headtohead.data.row_formats.text_source import BucketedRows
+from headtohead.data.splits.sample_splits import check_sizes, split_samples
+from headtohead.ranges import Rows, Seed
 
 _AT_ONCE = 4096
 """Sentences written together."""
@@ -30,7 +30,7 @@ ADJECTIVES = {
 PLAIN = ("was", "was truly", "was certainly", "seemed", "remained")
 NEGATED = ("was not", "was never", "was hardly", "was far from", "was anything but")
 NEGATED_SHARE = 1 / 3
-"""Below a half, so that adjectives tell something and learning finds a beginning."""
+"""A share below a half, so that adjectives are informative and learning can begin."""
 PATTERNS = (
     ("{decides} .", 3),
     ("although {concedes} , {decides} .", 2),
@@ -62,40 +62,35 @@ class SentenceGrammar(LabelledSource):
         num_train: Rows = 10_000,
         num_validation: Rows = 1_000,
         num_test: Rows = 1_000,
-        batch_size: BatchSize = 64,
-        tokenizer: TokenizerName = "bpe",
-        vocab_size: Vocabulary | None = None,
-        bucket_by_length: bool = True,
+        rows: BucketedRows = BucketedRows(batch_size=64),
         seed: Seed = 0,
     ) -> None:
-        super().__init__(
-            batch_size=batch_size, tokenizer=tokenizer, vocab_size=vocab_size, bucket_by_length=bucket_by_length
-        )
+        super().__init__(rows)
         self.sizes, self.seed = check_sizes(num_train, num_validation, num_test), seed
 
     def sample_parameters(self) -> Mapping[str, Any]:
         return {"sizes": self.sizes, "seed": self.seed}
 
     def samples(self) -> Mapping[SplitName, list[Labelled]]:
-        return deal(islice(self._written(), 50 * sum(self.sizes.values())), self.sizes, source=self.name)
+        return split_samples(islice(self._written(), 50 * sum(self.sizes.values())), self.sizes, source=self.name)
 
     def _written(self) -> Iterator[Labelled]:
-        """Without end; some may be alike."""
+        """Yield reviews without end; some may be equal."""
         generator = np.random.default_rng(self.seed)
         weights = np.array([weight for _, weight in PATTERNS])
         while True:
             decides, concedes = written_clauses(_AT_ONCE, generator), written_clauses(_AT_ONCE, generator)
             chosen = generator.choice(len(PATTERNS), size=_AT_ONCE, p=weights / weights.sum())
-            for place, pattern in enumerate(chosen):
-                text = PATTERNS[pattern][0].format(decides=decides.texts[place], concedes=concedes.texts[place])
-                yield text, int(decides.verdicts[place])
+            for index, pattern in enumerate(chosen):
+                text = PATTERNS[pattern][0].format(decides=decides.texts[index], concedes=concedes.texts[index])
+                yield text, int(decides.verdicts[index])
 
 
 def written_clauses(size: int, generator: np.random.Generator) -> Clauses:
-    """The verdict is drawn first; a negated clause says its opposite."""
+    """Draw the verdict first; a negated clause contains its opposite."""
     verdicts, negated = generator.integers(2, size=size), (generator.random(size) < NEGATED_SHARE).astype(np.int64)
     verbs = np.array([PLAIN, NEGATED], dtype=object)[negated, generator.integers(len(PLAIN), size=size)]
     adjectives = np.array([ADJECTIVES[NEGATIVE], ADJECTIVES[POSITIVE]], dtype=object)
-    said = adjectives[verdicts ^ negated, generator.integers(adjectives.shape[1], size=size)]
+    predicates = adjectives[verdicts ^ negated, generator.integers(adjectives.shape[1], size=size)]
     subjects = np.array(SUBJECTS, dtype=object)[generator.integers(len(SUBJECTS), size=size)]
-    return Clauses("the " + subjects + " " + verbs + " " + said, verdicts)
+    return Clauses("the " + subjects + " " + verbs + " " + predicates, verdicts)

@@ -1,5 +1,5 @@
-"""Sentences with people, places and organisations that share their names, so that only what is said around a name
-tells which it is."""
+"""Sentences with people, places and organisations that share their names, so that only the context of a name tells
+which it is."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from headtohead.data.contracts import SplitName
-from headtohead.data.dealing import check_sizes, deal
-from headtohead.data.generated.english import words
-from headtohead.data.tagged import Tagged, TaggedForm
-from headtohead.data.texts import TextSource
-from headtohead.data.tokenizers import TokenizerName
-from headtohead.ranges import BatchSize, Rows, Seed, Vocabulary
+from headtohead.data.data_source import SplitName
+from headtohead.data.generated.english_grammar import words
+from headtohead.data.row_formats.tagged import TagFormat, Tagged
+from headtohead.data.row_formats.text_source import BucketedRows, TextSource
+from headtohead.data.splits.sample_splits import check_sizes, split_samples
+from headtohead.ranges import Rows, Seed
 
 _AT_ONCE = 4096
 """Sentences written together."""
@@ -58,7 +57,7 @@ PATTERNS = (
     "I hope that ORG will hire PER",
     "I hope that LOC will host ORG",
 )
-"""Each kind of entity stands at every place of a sentence, after the same words as the others."""
+"""Each kind of entity occurs at every position of a sentence, after the same words as the others."""
 ENDINGS = (" .", " last year .", " , they say .", " , as it seems .", " in the end .")
 
 
@@ -76,29 +75,24 @@ class TaggingGrammar(TextSource):
         num_train: Rows = 10_000,
         num_validation: Rows = 1_000,
         num_test: Rows = 1_000,
-        batch_size: BatchSize = 64,
-        tokenizer: TokenizerName = "bpe",
-        vocab_size: Vocabulary | None = None,
-        bucket_by_length: bool = True,
+        rows: BucketedRows = BucketedRows(batch_size=64),
         seed: Seed = 0,
     ) -> None:
-        super().__init__(
-            batch_size=batch_size, tokenizer=tokenizer, vocab_size=vocab_size, bucket_by_length=bucket_by_length
-        )
+        super().__init__(rows)
         self.sizes, self.seed = check_sizes(num_train, num_validation, num_test), seed
 
     @property
-    def form(self) -> TaggedForm:
-        return TaggedForm(self.class_names)
+    def form(self) -> TagFormat:
+        return TagFormat(self.class_names)
 
     def sample_parameters(self) -> Mapping[str, Any]:
         return {"sizes": self.sizes, "seed": self.seed}
 
     def samples(self) -> Mapping[SplitName, list[Tagged]]:
-        return deal(islice(self._written(), 50 * sum(self.sizes.values())), self.sizes, source=self.name)
+        return split_samples(islice(self._written(), 50 * sum(self.sizes.values())), self.sizes, source=self.name)
 
     def _written(self) -> Iterator[Tagged]:
-        """Without end; some may be alike."""
+        """Yield tagged sentences without end; some may be equal."""
         generator = np.random.default_rng(self.seed)
         most = max(pattern.count(kind) for pattern in PATTERNS for kind in ("PER", "LOC", "ORG")) + 2
         while True:
@@ -107,12 +101,12 @@ class TaggingGrammar(TextSource):
             names = generator.integers(len(NAMES), size=(_AT_ONCE, most, 2)).tolist()
             long = (generator.random((_AT_ONCE, most)) < TWO_WORDS).tolist()
             for pattern, ending, drawn, two in zip(patterns, endings, names, long, strict=True):
-                entities = [[NAMES[place] for place in pair[: 1 + more]] for pair, more in zip(drawn, two, strict=True)]
+                entities = [[NAMES[index] for index in pair[: 1 + more]] for pair, more in zip(drawn, two, strict=True)]
                 yield filled(PATTERNS[pattern] + ENDINGS[ending], entities)
 
 
 def filled(pattern: str, entities: list[list[str]]) -> Tagged:
-    """The pattern with one entity after another in place of its kinds."""
+    """Fill the pattern with one entity after another in place of its types."""
     words: list[str] = []
     tags: list[str] = []
     rest = iter(entities)

@@ -1,10 +1,18 @@
 """Text to token ids and back: bytes, characters, byte-pair encoding, unigram, WordPiece, or whatever was published."""
 
-from headtohead.data.tokenizers.framing import alternating, framed, shortened
-from headtohead.data.tokenizers.given import given_tokenizer, is_given
-from headtohead.data.tokenizers.learning import learned_tokenizer
-from headtohead.data.tokenizers.letters import letter_bytes
-from headtohead.data.tokenizers.special import BOS, EOS, MASK, PAD, SPECIAL_TOKENS, UNK, SpecialIds
+from headtohead.data.tokenizers.published_tokenizer import letter_bytes
+from headtohead.data.tokenizers.special_tokens import (
+    BOS,
+    EOS,
+    MASK,
+    PAD,
+    SPECIAL_TOKENS,
+    UNK,
+    SpecialIds,
+    alternating,
+    framed,
+    shortened,
+)
 from headtohead.data.tokenizers.tokenizer import (
     Tokenizer,
     TokenizerKind,
@@ -12,7 +20,9 @@ from headtohead.data.tokenizers.tokenizer import (
     code_points,
     library_of,
 )
-from headtohead.data.tokenizers.training import DEFAULT_SIZE, check_tokenizer, train_tokenizer
+from headtohead.data.tokenizers.tokenizer_cache import learned_tokenizer
+from headtohead.data.tokenizers.tokenizer_choice import is_named, named_tokenizer
+from headtohead.data.tokenizers.tokenizer_training import DEFAULT_SIZE, check_tokenizer, train_tokenizer
 
 __all__ = [
     "BOS",
@@ -30,11 +40,11 @@ __all__ = [
     "check_tokenizer",
     "code_points",
     "framed",
-    "given_tokenizer",
-    "is_given",
+    "is_named",
     "learned_tokenizer",
     "letter_bytes",
     "library_of",
+    "named_tokenizer",
     "shortened",
     "train_tokenizer",
 ]

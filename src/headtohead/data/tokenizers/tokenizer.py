@@ -13,15 +13,27 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from headtohead.data.contracts import DataError
-from headtohead.data.storage import Ragged, smallest_integer
-from headtohead.data.tokenizers.cutting import cut
-from headtohead.data.tokenizers.framing import framed
-from headtohead.data.tokenizers.special import MASK, OURS, SPECIAL_TOKENS, UNK, SpecialIds
+from headtohead.data.cache.arrow_columns import Ragged, smallest_integer
+from headtohead.data.data_source import DataError
+from headtohead.data.tokenizers.special_tokens import MASK, OURS, SPECIAL_TOKENS, UNK, SpecialIds, framed
+
+_PIECE = 2**16
+"""Characters of a long text that are encoded at once, cut after a line's end."""
+
+
+def cut(text: str, most: int = _PIECE) -> Iterator[str]:
+    """Yield pieces of a long text, each ending where a line does, as far as lines allow."""
+    start = 0
+    while len(text) - start > most:
+        end = text.rfind("\n", start, start + most) + 1 or start + most
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
 
 TokenizerKind = Literal["char", "byte", "bpe", "unigram", "wordpiece", "published"]
 TokenizerName: TypeAlias = str
-"""What data.tokenizer may be: a kind that is learned, the place of a tokenizer.json, or hf:NAME."""
+"""The values of data.tokenizer: a kind that is learned, the path of a tokenizer.json, or hf:NAME."""
 _LONGEST_REASON = 200
 _PIECES_AT_ONCE = 4096
 _SHOWN = {MASK: b"<mask>", UNK: b"<unk>"}
@@ -43,8 +55,8 @@ class Tokenizer:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the pieces of a text's tokens are the text, byte by byte; else normalisation may change it (letters
-        made small, blanks left out), and only the places of tokens in the text tell how much of it they stand for."""
+        """Return whether the pieces of a text's tokens are the text, byte by byte; else normalisation may change it
+        (lower-casing, dropping blanks), and only the offsets of tokens tell how much of the text they stand for."""
         return self.kind not in ("wordpiece", "published")
 
     @property
@@ -52,36 +64,37 @@ class Tokenizer:
         return smallest_integer(self.vocab_size - 1)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Travel to other processes without the tables that are made from the rest."""
+        """Drop the tables that are derived from the rest before pickling."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
     def byte_lengths(self) -> np.ndarray:
-        """How many bytes of text each token stands for."""
+        """Return how many bytes of text each token stands for."""
         return np.array([len(piece) for piece in self.pieces], dtype=np.int64)
 
     @cached_property
     def blank(self) -> np.ndarray:
-        """Which tokens are nothing but white space."""
+        """Return which tokens are nothing but white space."""
         return np.array([bool(piece) and not piece.strip() for piece in self.pieces])
 
     @cached_property
     def widths(self) -> np.ndarray:
-        """How much of a text each token covers, measured as `width_of` does; of one that is not exact, see `ends`."""
+        """Return how much of a text each token covers, measured as `width_of` does; for one that is not exact, see
+        `ends`."""
         return np.ones(self.vocab_size, dtype=np.int64) if self.kind == "char" else self.byte_lengths
 
     def width_of(self, text: str) -> int:
-        """In characters or bytes, whichever the tokens are made of."""
+        """Return the length in characters or bytes, whichever the tokens consist of."""
         return len(text) if self.kind == "char" else len(text.encode())
 
     def ends(self, text: str, tokens: np.ndarray) -> np.ndarray:
-        """Where in a text each of its tokens ends, measured as `width_of` does."""
+        """Return where in a text each of its tokens ends, measured as `width_of` does."""
         if self.is_exact:
             return np.cumsum(self.widths[tokens])
         return _byte_ends(text, self._library.encode(text, add_special_tokens=False))
 
     def encode(self, texts: Sequence[str]) -> Ragged:
-        """Without special tokens, save the unknown character's."""
+        """Encode texts without special tokens, save the unknown character's."""
         if self.kind == "char":
             return self._encode_characters(texts)
         if self.kind == "byte":
@@ -91,8 +104,9 @@ class Tokenizer:
         return self._encode_by_library(texts)
 
     def encode_with_bytes(self, texts: Sequence[str]) -> tuple[Ragged, Ragged]:
-        """Tokens, and how many bytes of its text each stands for, with those before it that nothing stands for. Rows of
-        bytes have one number more: what is left after the last token. A row's bytes add up to those of its text."""
+        """Return tokens, and how many bytes of its text each stands for, including preceding bytes that no token stands
+        for. Rows of bytes have one number more: the rest after the last token. A row's bytes add up to those of its
+        text."""
         lengths, values, sizes = np.zeros(len(texts), dtype=int), [np.zeros(0, dtype=self.dtype)], []
         left = np.zeros(len(texts), dtype=np.int64)
         for row, piece, encoding in self._encodings(texts, fast=False):
@@ -112,20 +126,21 @@ class Tokenizer:
         return tokens, Ragged.of_lengths(np.insert(stood_for, tokens.offsets[1:], left), lengths + 1)
 
     def encode_one(self, text: str) -> list[int]:
-        """One text, as `encode` does."""
+        """Encode one text, as `encode` does."""
         ids: list[int] = self.encode([text])[0].tolist()
         return ids
 
     def framed(self, *parts: Ragged) -> Ragged:
-        """Each row between this tokenizer's start and end tokens."""
+        """Put each row between this tokenizer's start and end tokens."""
         return framed(*parts, start=self.special.bos, end=self.special.eos)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """As a person would read it: no padding, no start, no end; what stands for no text is shown by its name."""
+        """Decode ids as a person would read them: no padding, no start, no end; tokens that stand for no text appear by
+        name."""
         if not self.is_exact:
             unseen = (self.special.pad, self.special.bos, self.special.eos)
-            kept = [int(token) for token in ids if int(token) not in unseen and int(token) < self.vocab_size]
-            return str(self._library.decode(kept, skip_special_tokens=False))
+            visible = [int(token) for token in ids if int(token) not in unseen and int(token) < self.vocab_size]
+            return str(self._library.decode(visible, skip_special_tokens=False))
         return b"".join(self._piece(int(token)) for token in ids).decode(errors="replace")
 
     @cached_property
@@ -146,7 +161,7 @@ class Tokenizer:
         except Exception as error:  # the tokenizers library raises no narrower kind
             reason = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
             raise DataError(
-                f"the tokenizer.json of a run is damaged ({reason}): put a copy of it back, or train the run again "
+                f"the tokenizer.json of a run is damaged ({reason}): restore it from a copy, or train the run again "
                 "(h2h train --from-run RUN)."
             ) from error
         return made
@@ -191,7 +206,8 @@ class Tokenizer:
         return Ragged.of_lengths(np.concatenate(values), lengths)
 
     def _encodings(self, texts: Sequence[str], *, fast: bool) -> Iterator[tuple[int, str, Any]]:
-        """Row by row, the pieces of its text and what the library makes of each; a fast one knows no places."""
+        """Yield, row by row, the pieces of its text and the library's encoding of each; fast encodings have no
+        offsets."""
         library = self._library
         encode = library.encode_batch_fast if fast else library.encode_batch
         pieces = ((row, piece) for row, text in enumerate(texts) for piece in cut(text))
@@ -203,8 +219,8 @@ class Tokenizer:
 
 @lru_cache(maxsize=8)
 def library_of(description: str, *, reads_names: bool = True) -> Any:
-    """A tokenizer of the `tokenizers` library, kept out of what is pickled for loader processes. Where names of special
-    tokens in a text are read, they become those tokens; else they are text like any other."""
+    """Load a tokenizer of the `tokenizers` library, which is never pickled for loader processes. With `reads_names`,
+    names of special tokens in a text become those tokens; else they are text like any other."""
     from tokenizers import Tokenizer as Library
 
     # Said once, so that loader processes forked later do not warn about it.
@@ -221,9 +237,9 @@ def code_points(text: str) -> np.ndarray:
 
 
 def _byte_ends(text: str, encoding: Any) -> np.ndarray:
-    """Where in a text each token of its encoding ends, in bytes; never before the one before it."""
+    """Return where in a text each token of its encoding ends, in bytes; never before the previous one."""
     points = code_points(text)
     widths = 1 + (points >= 0x80).astype(np.int64) + (points >= 0x800) + (points >= 0x10000)
-    places = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(widths)])
+    indices = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(widths)])
     ends = np.array([end for _, end in encoding.offsets], dtype=np.int64)
-    return np.maximum.accumulate(places[ends]) if len(ends) else ends
+    return np.maximum.accumulate(indices[ends]) if len(ends) else ends

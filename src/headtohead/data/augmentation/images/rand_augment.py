@@ -1,5 +1,5 @@
 """RandAugment (Cubuk, Zoph, Shlens and Le 2019, https://arxiv.org/abs/1909.13719): some changes drawn from fourteen,
-all as strong as one number says."""
+all with the same strength."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headtohead.data.augmentation.contracts import Draws
-from headtohead.data.augmentation.images.base import Images, LevelAugmentation, numbers
-from headtohead.data.contracts import DataError
-from headtohead.data.pixels import colours, places
+from headtohead.data.augmentation.augmentation import Draws
+from headtohead.data.augmentation.images import colour_operations, geometry
+from headtohead.data.augmentation.images.image_augmentation import Images, LevelAugmentation, numbers
+from headtohead.data.data_source import DataError
 from headtohead.ranges import Amount, Count
 
 STRONGEST = 30
-"""On the paper's scale; what each change is there is AutoAugment's largest (https://arxiv.org/abs/1805.09501)."""
+"""The strongest level of the paper's scale; each change's amount there is AutoAugment's largest
+(https://arxiv.org/abs/1805.09501)."""
 GREY = 128.0
 """What an image leaves when it moves."""
 _SHEAR, _SHIFT, _TURN, _ENHANCEMENT, _FEWEST_BITS, _ALL_BITS = 0.3, 150 / 331, 30.0, 0.9, 4, 8
@@ -25,7 +26,7 @@ Change = Callable[[Images, Tensor], Images]
 
 
 def _moved(matrices: Callable[[Tensor], Tensor]) -> Change:
-    return lambda levels, amounts: places.transformed(levels, matrices(amounts), fill=GREY)
+    return lambda levels, amounts: geometry.transformed(levels, matrices(amounts), fill=GREY)
 
 
 def _enhanced(change: Change) -> Change:
@@ -34,22 +35,24 @@ def _enhanced(change: Change) -> Change:
 
 CHANGES: Mapping[str, Change] = {
     "identity": lambda levels, _: levels,
-    "autocontrast": lambda levels, _: colours.autocontrasted(levels),
-    "equalise": lambda levels, _: colours.equalised(levels),
-    "rotate": _moved(lambda amounts: places.turns(_TURN * amounts)),
-    "solarise": lambda levels, amounts: colours.inverted_above(levels, (1 - amounts.abs()) * colours.BRIGHTEST),
-    "colour": _enhanced(colours.saturated),
-    "posterise": lambda levels, amounts: colours.posterised(levels, _bits(amounts)),
-    "contrast": _enhanced(colours.contrasted),
-    "brightness": _enhanced(colours.brightened),
-    "sharpness": _enhanced(colours.sharpened),
-    "shear_x": _moved(lambda amounts: places.shears(_SHEAR * amounts, torch.zeros_like(amounts))),
-    "shear_y": _moved(lambda amounts: places.shears(torch.zeros_like(amounts), _SHEAR * amounts)),
+    "autocontrast": lambda levels, _: colour_operations.autocontrasted(levels),
+    "equalise": lambda levels, _: colour_operations.equalised(levels),
+    "rotate": _moved(lambda amounts: geometry.turns(_TURN * amounts)),
+    "solarise": lambda levels, amounts: colour_operations.inverted_above(
+        levels, (1 - amounts.abs()) * colour_operations.BRIGHTEST
+    ),
+    "colour": _enhanced(colour_operations.saturated),
+    "posterise": lambda levels, amounts: colour_operations.posterised(levels, _bits(amounts)),
+    "contrast": _enhanced(colour_operations.contrasted),
+    "brightness": _enhanced(colour_operations.brightened),
+    "sharpness": _enhanced(colour_operations.sharpened),
+    "shear_x": _moved(lambda amounts: geometry.shears(_SHEAR * amounts, torch.zeros_like(amounts))),
+    "shear_y": _moved(lambda amounts: geometry.shears(torch.zeros_like(amounts), _SHEAR * amounts)),
     "translate_x": lambda levels, amounts: _shifted(levels, amounts, axis=-1),
     "translate_y": lambda levels, amounts: _shifted(levels, amounts, axis=-2),
 }
-"""By the amount of each image, from -1 to 1: the strongest of either direction. Levels are whole numbers before and,
-up to rounding, after."""
+"""The changes by the amount of each image, from -1 to 1: the strongest in either direction. Levels are integers before
+and, up to rounding, after."""
 
 
 class RandAugment(LevelAugmentation):
@@ -80,8 +83,8 @@ class RandAugment(LevelAugmentation):
 def _shifted(levels: Images, amounts: Tensor, *, axis: int) -> Images:
     pixels = _SHIFT * levels.shape[axis] * amounts
     none = torch.zeros_like(pixels)
-    matrices = places.shifts(pixels, none) if axis == -1 else places.shifts(none, pixels)
-    return places.transformed(levels, matrices, fill=GREY)
+    matrices = geometry.shifts(pixels, none) if axis == -1 else geometry.shifts(none, pixels)
+    return geometry.transformed(levels, matrices, fill=GREY)
 
 
 def _bits(amounts: Tensor) -> Tensor:

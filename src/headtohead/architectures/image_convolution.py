@@ -1,0 +1,174 @@
+"""Convolutional networks for images share this base: layers that narrow the image down, then a classifier of the
+rest."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Literal, cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from headtohead.architectures.architecture import Architecture, CostRow, InputSize, check_image_shape
+from headtohead.architectures.heads import HeadName, make_head
+from headtohead.components.block_parts import NormFactory
+from headtohead.components.component import Costs, Initialisation
+from headtohead.components.convolutions import (
+    ConvolutionLayer,
+    ImageConvolution,
+    ImageLayer,
+    ResidualConvolutions,
+    stages,
+)
+from headtohead.components.feedforwards import Activation
+from headtohead.components.stack_parts import check_sizes
+from headtohead.errors import UsageError
+from headtohead.ranges import Depth, Length, Probability, Vocabulary, Width
+
+
+class Convolutional(Architecture):
+    """head(layers(images)); the remaining positions are the tokens that the head pools."""
+
+    no_width_rule = "convolutions need rules of their own (https://arxiv.org/abs/2203.03466, of ResNets)"
+
+    @abstractmethod
+    def __init__(self, d_model: int, num_layers: int, image_shape: Sequence[int] | None) -> None:
+        """Makes the layers, then calls `finish`."""
+        super().__init__()
+        check_sizes(d_model, num_layers, 1)
+        self.d_model, self.image_shape = d_model, check_image_shape(image_shape)
+        self.layers = nn.ModuleList()
+
+    def finish(
+        self,
+        head: str,
+        num_classes: int | None,
+        *,
+        norm: NormFactory,
+        pooling: str,
+        dropout: float,
+        initialisation: Initialisation,
+    ) -> None:
+        """Add the head after the layers, and initialise everything."""
+        self.head = make_head(
+            head,
+            self.d_model,
+            vocab_size=None,
+            num_classes=num_classes,
+            norm=norm,
+            tied_to=None,
+            bias=True,
+            pooling=pooling,
+            dropout=dropout,
+        )
+        initialisation(self)
+
+    def features(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B L D"]:
+        if tuple(images.shape[1:]) != self.image_shape:
+            raise UsageError(
+                f"images have shape {tuple(images.shape[1:])}, the model was built for {self.image_shape}."
+            )
+        x = images
+        for layer in self.layers:
+            x = layer(x)
+        return x.flatten(2).mT
+
+    def num_tokens(self, size: InputSize) -> int:
+        """Return the number of pixels."""
+        del size
+        return self.image_shape[1] * self.image_shape[2]
+
+    def cost_rows(self, size: InputSize) -> Iterator[CostRow]:
+        query = size.query(self.num_tokens(size))
+        for index, layer in enumerate(cast(list[ImageLayer], list(self.layers))):
+            yield CostRow(f"layers.{index}", "convolution", layer.costs(query))
+        indices = layer.grid[0] * layer.grid[1]
+        left = 0 if layer.keeps_input else indices * self.d_model * query.bytes_per_element
+        yield CostRow("features", "activations", Costs(activation_bytes=left))
+        yield from (CostRow(*row) for row in self.head.cost_rows(query))
+
+    def example_inputs(self, size: InputSize, batch_size: int, device: torch.device) -> dict[str, Tensor]:
+        del size
+        return {"images": torch.rand(batch_size, *self.image_shape, device=device)}
+
+
+# A plain convolutional network for images (LeCun et al. 1998, https://doi.org/10.1109/5.726791), its layers small and
+# many (Simonyan and Zisserman 2015, https://arxiv.org/abs/1409.1556).
+
+
+class Cnn(Convolutional):
+    """act(norm(conv(x))) repeatedly; each new stage halves the resolution and doubles the channels."""
+
+    family = "cnn"
+
+    def __init__(
+        self,
+        d_model: Width,
+        num_layers: Depth,
+        *,
+        norm: NormFactory,
+        initialisation: Initialisation,
+        image_shape: Sequence[Length] | None,
+        num_classes: Vocabulary | None,
+        num_stages: Depth = 2,
+        kernel: Width = 3,
+        activation: Activation = "relu",
+        head: HeadName = "classifier",
+        pooling: Literal["mean"] = "mean",
+        dropout: Probability = 0.0,
+    ) -> None:
+        super().__init__(d_model, num_layers, image_shape)
+        channels, *sides = self.image_shape
+        grid = (sides[0], sides[1])
+        for width, stride in stages(d_model, num_layers, num_stages):
+            convolution = ImageConvolution(
+                channels, width, grid, norm=norm, kernel=kernel, stride=stride, reads_images=not self.layers
+            )
+            self.layers.append(ConvolutionLayer(convolution, activation=activation))
+            channels, grid = width, convolution.grid
+        self.finish(head, num_classes, norm=norm, pooling=pooling, dropout=dropout, initialisation=initialisation)
+
+
+# A small residual network for images, as those for CIFAR (He et al. 2016, https://arxiv.org/abs/1512.03385).
+
+
+class ResNet(Convolutional):
+    """One convolution, then `num_layers` residual blocks of two; each new stage halves the resolution and doubles the
+    channels."""
+
+    family = "resnet"
+
+    def __init__(
+        self,
+        d_model: Width,
+        num_layers: Depth,
+        *,
+        norm: NormFactory,
+        initialisation: Initialisation,
+        image_shape: Sequence[Length] | None,
+        num_classes: Vocabulary | None,
+        num_stages: Depth = 2,
+        kernel: Width = 3,
+        activation: Activation = "relu",
+        head: HeadName = "classifier",
+        pooling: Literal["mean"] = "mean",
+        dropout: Probability = 0.0,
+    ) -> None:
+        super().__init__(d_model, num_layers, image_shape)
+        blocks = list(stages(d_model, num_layers, num_stages))
+        image_channels, *sides = self.image_shape
+        channels = blocks[0][0]
+        stem = ImageConvolution(
+            image_channels, channels, (sides[0], sides[1]), norm=norm, kernel=kernel, reads_images=True
+        )
+        self.layers.append(ConvolutionLayer(stem, activation=activation))
+        grid = stem.grid
+        for width, stride in blocks:
+            block = ResidualConvolutions(
+                channels, width, grid, norm=norm, kernel=kernel, stride=stride, activation=activation
+            )
+            self.layers.append(block)
+            channels, grid = width, block.grid
+        self.finish(head, num_classes, norm=norm, pooling=pooling, dropout=dropout, initialisation=initialisation)

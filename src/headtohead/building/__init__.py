@@ -1,1 +1,0 @@
-"""From a configuration to built parts: composed, every key checked, impossible combinations refused, then made."""

@@ -1,0 +1,219 @@
+"""`h2h embed RUN ... PATH`: runs as retrievers of texts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headtohead.cli.options import Parser, add_trust, parse, parser, several, within
+from headtohead.cli.terminal import WIDTH_WHERE_UNKNOWN, note, out, show_table
+from headtohead.cli.terminal import width as terminal_width
+from headtohead.config.errors import ConfigurationError
+from headtohead.ranges import BatchSize, Count
+
+if TYPE_CHECKING:
+    from headtohead.finished_runs.embedding.collection import Collection, ReadOptions
+    from headtohead.finished_runs.embedding.rankings import DocumentRanking
+    from headtohead.finished_runs.embedding.retrievers import ChosenRetrievers
+
+_EXAMPLES = """\
+examples:
+  h2h embed RUN notes/                                     an index of the folder's .txt and .md files, kept
+  h2h embed RUN notes/ --query "how do birds sleep"        the ten nearest, with snippets
+  h2h embed RUN bm25 notes/ --query "birds" --top 3        beside BM25
+  h2h embed RUN notes/ --unit paragraph --query "birds"    paragraphs as documents
+  h2h embed RUN corpus.jsonl --text-column title,text --queries queries.jsonl --relevant qrels.tsv
+                                                           recall@k, MRR@k, nDCG@k, next to BM25
+  h2h embed RUN RUN corpus.jsonl --queries Q --relevant R --rerank 100
+                                                           several runs, each also re-ranking BM25
+  h2h embed --generate paraphrases small/                  a small set to try this on: corpus, queries, judgements
+
+Vectors are a run's features, pooled over true tokens, of length 1. They are kept in the cache, by weights and texts.
+--relevant has lines QUERY<TAB>DOCUMENT<TAB>GRADE; the grade may be left out. Results go to RUN/evaluations, and to the
+record, as retrieval/mrr@10 for h2h compare --metric; those of --rerank as retrieval_reranked/mrr@10.
+
+exit code: 0 done, 2 refused, 130 interrupted
+"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    given = parse(_parser(), arguments)
+    if given.generate is not None:
+        return _generate(given.generate, given.given)
+    runs, path = _run_paths(given)
+    from headtohead.finished_runs.embedding.collection import read_collection
+    from headtohead.finished_runs.embedding.retrievers import ChosenRetrievers, RetrieverOptions
+
+    options = RetrieverOptions(pooling=given.pooling, batch_size=given.batch_size, rerank=given.rerank)
+    collection = read_collection(path, _reading(given))
+    judged = _judged_queries(given, collection)
+    chosen = ChosenRetrievers(runs, collection, options)
+    if judged is not None:
+        return _measure(given, chosen, judged, path)
+    if given.query:
+        return _search(given, chosen)
+    return _index(given, chosen)
+
+
+def _parser() -> Parser:
+    taken = parser("embed", "Finished runs as retrievers: index, search, measure.", _EXAMPLES)
+    taken.add_argument("given", nargs="*", metavar="RUN ... PATH", help="runs' folders (or bm25), and the texts last")
+    add_trust(taken)
+    texts = taken.add_argument_group("texts")
+    texts.add_argument("--unit", metavar="UNIT", help="a document is a file, paragraph or line")
+    texts.add_argument("--text-column", metavar="NAME,NAME", help="of a .csv, .tsv, .json or .jsonl file")
+    texts.add_argument("--id-column", metavar="NAME", help="default: id or _id where there is one, else the row")
+    texts.add_argument("--generate", metavar="KIND", help="write a small set to PATH: paraphrases or continuations")
+    what = taken.add_argument_group("searching and measuring")
+    what.add_argument("--query", action="append", default=[], metavar="TEXT", help="may be given several times")
+    what.add_argument(
+        "--top", type=within(Count), default=10, metavar="N", help="documents shown for a query; default 10"
+    )
+    what.add_argument("--queries", metavar="FILE", help="ID<TAB>TEXT lines, or columns of a .csv or .jsonl file")
+    what.add_argument("--relevant", metavar="FILE", help="which documents are relevant to which query")
+    what.add_argument(
+        "--k", type=several(Count, "1,10,100"), default=(1, 10, 100), metavar="N,N", help="default 1,10,100"
+    )
+    what.add_argument("--against", metavar="NAME", help="the retriever that others are compared with; default bm25")
+    how = taken.add_argument_group("retrievers")
+    how.add_argument("--pooling", metavar="NAME", help="mean, cls or last; default: as the run's head does")
+    how.add_argument("--rerank", type=within(Count), metavar="N", help="BM25's first N in the order of the run")
+    how.add_argument(
+        "--batch-size", type=within(BatchSize), default=64, metavar="N", help="texts read at once; default 64"
+    )
+    taken.add_argument("--json", action="store_true", help="as JSON")
+    taken.set_defaults(multirun=False)
+    return taken
+
+
+def _run_paths(options: argparse.Namespace) -> tuple[list[str], str]:
+    *runs, path = options.given or [""]
+    if not runs:
+        raise ConfigurationError("give a run's folder (or bm25) and, last, texts: h2h embed outputs/GROUP/RUN notes/")
+    return runs, path
+
+
+def _reading(options: argparse.Namespace) -> ReadOptions:
+    from headtohead.finished_runs.embedding.collection import ReadOptions
+
+    columns = tuple(name.strip() for name in (options.text_column or "").split(",") if name.strip())
+    return ReadOptions(unit=options.unit, text_columns=columns, id_column=options.id_column)
+
+
+def _judged_queries(options: argparse.Namespace, collection: Collection) -> Any:
+    if (options.queries is None) != (options.relevant is None):
+        missing = "--relevant" if options.relevant is None else "--queries"
+        raise ConfigurationError(f"{missing} is missing: queries are measured by which documents are relevant to each")
+    if options.queries is None:
+        if options.against is not None:
+            raise ConfigurationError(f"--against {options.against} is of a comparison: give --queries and --relevant")
+        return None
+    if options.query:
+        raise ConfigurationError("--query searches and --queries measures: give one of the two")
+    from headtohead.finished_runs.embedding.judgements import read_judged
+
+    return read_judged(options.queries, options.relevant, collection)
+
+
+def _measure(options: argparse.Namespace, chosen: ChosenRetrievers, judged: Any, path: str) -> int:
+    from headtohead.finished_runs.embedding.retrieval_tables import show_comparison
+    from headtohead.finished_runs.embedding.retriever_comparison import compare_retrievers, comparison_data, leave
+
+    retrievers = chosen.measured
+    result = compare_retrievers(retrievers, chosen.collection, judged, cutoffs=options.k, against=options.against)
+    files = {"texts": path, "queries_file": options.queries, "relevant_file": options.relevant}
+    written = leave(result, retrievers, files)
+    if options.json:
+        out(json.dumps({**files, **comparison_data(result)}, indent=2, ensure_ascii=False))
+    else:
+        show_table(show_comparison(result))
+    _say_cut(chosen, options)
+    for file in written:
+        note(os.path.relpath(file))
+    return 0
+
+
+def _search(options: argparse.Namespace, chosen: ChosenRetrievers) -> int:
+    from headtohead.finished_runs.embedding.retrieval_tables import show_hits
+
+    if blank := [query for query in options.query if not query.strip()]:
+        raise ConfigurationError(f"--query {blank[0]!r} is empty: give some words")
+    ranked = [(one, one.rank(options.query, options.top)) for one in chosen.requested]
+    width = terminal_width(sys.stdout) or WIDTH_WHERE_UNKNOWN
+    if options.json:
+        hits = [
+            {"query": query, "retriever": one.name, "found": _hits(rankings[number], chosen.collection)}
+            for number, query in enumerate(options.query)
+            for one, rankings in ranked
+        ]
+        out(json.dumps(hits, indent=2, ensure_ascii=False))
+        return 0
+    for number, query in enumerate(options.query):
+        for one, rankings in ranked:
+            show_table(show_hits(one.name, query, rankings[number], chosen.collection, width))
+    _say_cut(chosen, options)
+    return 0
+
+
+def _hits(ranking: DocumentRanking, collection: Collection) -> list[dict[str, Any]]:
+    return [
+        {"rank": rank, "document": collection.ids[number], "score": float(score), "text": collection.texts[number]}
+        for rank, (number, score) in enumerate(zip(ranking.documents, ranking.scores, strict=True), 1)
+    ]
+
+
+def _index(options: argparse.Namespace, chosen: ChosenRetrievers) -> int:
+    from headtohead.finished_runs.embedding.retrieval_tables import show_indexes
+
+    dense = chosen.plain
+    if options.json:
+        sentences = [
+            {
+                "run": one.name,
+                "documents": len(one.index),
+                "width": one.index.vectors.shape[1],
+                "pooling": one.embedder.pooling,
+                "index_bytes": one.index.num_bytes,
+                "folder": str(one.index.kept.folder),
+                "was_there": one.index.kept.was_there,
+                "cut": one.index.kept.facts["num_cut"],
+            }
+            for one in dense
+        ]
+        out(json.dumps(sentences, indent=2, ensure_ascii=False))
+    elif dense:
+        show_table(show_indexes(dense))
+    _say_cut(chosen, options)
+    note('search it with --query "...", measure it with --queries FILE --relevant FILE')
+    return 0
+
+
+def _say_cut(chosen: ChosenRetrievers, options: argparse.Namespace) -> None:
+    unit = options.unit or ("file" if Path(options.given[-1]).is_dir() else "line")
+    smaller = {"file": "paragraph", "paragraph": "line"}.get(unit)
+    advice = f": --unit {smaller} makes shorter ones" if smaller else ""
+    for one in chosen.plain:
+        if cut := one.index.kept.facts["num_cut"]:
+            longest = one.embedder.maker.max_length
+            note(
+                f"{one.name}: {cut} of {len(one.index)} documents have more than the {longest} tokens that the run "
+                f"reads, and are cut{advice}"
+            )
+
+
+def _generate(kind: str, arguments: Sequence[str]) -> int:
+    if len(arguments) != 1:
+        raise ConfigurationError(f"--generate {kind} writes to one folder: h2h embed --generate {kind} FOLDER")
+    from headtohead.data.generated.stories import story_search
+
+    folder = Path(arguments[0])
+    result = story_search(kind)
+    result.write(folder)
+    note(f"{len(result.documents)} documents and {len(result.queries)} queries; measure a run with")
+    out(f"h2h embed RUN {folder}/corpus.jsonl --queries {folder}/queries.jsonl --relevant {folder}/qrels.tsv")
+    return 0

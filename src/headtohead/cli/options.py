@@ -1,0 +1,206 @@
+"""The options that every command with a configuration takes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, get_args
+
+from headtohead.cli.terminal import note
+from headtohead.config.compose.choices import FOUND_BY_ITSELF, config_folders
+from headtohead.config.compose.epochs import refuse_both
+from headtohead.config.compose.replacements import replacements
+from headtohead.config.errors import ConfigurationError, one_of
+from headtohead.config.trust import trust
+from headtohead.ranges import range_of
+
+_MULTIRUN = "a run for every combination of values: lr=1e-3,1e-4 seed=range(3) model/norm=glob(*)"
+
+_LONGEST = 40
+"""Characters of a value that a refusal repeats."""
+_PICTURES = (".png", ".svg", ".pdf")
+_WORD = re.compile(rf"\S{{{2 * _LONGEST},}}")
+"""What nobody reads to its end."""
+
+
+_ELSEWHERE = {
+    ("-cn", "--config-name"): "each command has a root of its own; --config-dir DIR experiment=NAME chooses your file",
+    ("-cp", "--config-path"): "--config-dir DIR adds your YAML files to those of the package",
+    ("-sc", "--shell-completion"): "h2h --install-completion sets completion up",
+    ("--hydra-help",): "--help shows groups and fields, h2h list GROUP the choices of a group",
+    ("--experimental-rerun",): "h2h train --from-run RUN runs a run again",
+}
+"""Options of Hydra, and what is typed here instead."""
+
+
+class _Elsewhere(argparse.Action):
+    """Refuses an option of Hydra and says what is typed instead."""
+
+    def __call__(self, *options: object) -> NoReturn:
+        del options
+        raise ConfigurationError(f"{self.option_strings[-1]} is not taken here: {self.const}")
+
+
+OPTIONS_ASKED = "--options-of-this-command"
+
+
+class OptionsAsked(Exception):  # noqa: N818  an answer, no error
+    """Carries the options of a command to who completes a line."""
+
+    def __init__(self, options: list[str]) -> None:
+        super().__init__()
+        self.options = options
+
+
+class Parser(argparse.ArgumentParser):
+    """Says its errors as one sentence, like every other refusal; an empty path is one, since it would be read as the
+    working folder: `h2h compare "$RUN"` where RUN is not set."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if OPTIONS_ASKED in (args or ()):
+            visible = [action for action in self._actions if action.help != argparse.SUPPRESS]
+            raise OptionsAsked([option for action in visible for option in action.option_strings])
+        options, rest = super().parse_known_args(args, namespace)
+        for action in self._actions:
+            typed = getattr(options, action.dest, None)
+            typed = typed if isinstance(typed, list) else [typed]
+            if not action.option_strings and "" in typed:
+                self.error(f"{action.metavar or action.dest} is empty: is a variable of the shell not set?")
+        return options, rest
+
+    def error(self, message: str) -> NoReturn:
+        shortened = _WORD.sub(lambda word: f"{word[0][:_LONGEST]}...", message)
+        raise ConfigurationError(f"{shortened}; {self.prog} --help shows what it takes")
+
+
+def parser(command: str, description: str, epilog: str = "") -> Parser:
+    return Parser(
+        prog=f"h2h {command}",
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def add_trust(to: Parser) -> None:
+    """Add --trust to a command that makes what a recorded configuration names."""
+    to.add_argument(
+        "--trust",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a package or class that runs from elsewhere may name, though it does not come with Head to Head",
+    )
+
+
+def add_configuration(to: Parser, *, several: bool = False) -> None:
+    """Overrides, --config-dir and --cfg, as Hydra spells them; several: for a command that may make many runs."""
+    to.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="field=value or group=choice")
+    to.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
+    help_text = "print the composed configuration and stop"
+    to.add_argument("-c", "--cfg", choices=["job", "all", "hydra"], metavar="job", help=help_text)
+    to.add_argument("-p", "--package", metavar="PART", help="with --cfg: this part of it, such as model.mixer")
+    to.add_argument("--resolve", action="store_true", help="with --cfg: fill in references (they always are)")
+    to.add_argument("--info", action="store_true", help="print the folders that are searched and the choices, and stop")
+    to.add_argument("-r", "--run", action="store_true", help=argparse.SUPPRESS)  # one run, which is the default
+    for options, instead in _ELSEWHERE.items():
+        to.add_argument(*options, action=_Elsewhere, nargs="?", const=instead, help=argparse.SUPPRESS)
+    to.add_argument("-m", "--multirun", action="store_true", help=_MULTIRUN if several else argparse.SUPPRESS)
+    add_trust(to)
+
+
+def parse(taken: Parser, arguments: Sequence[str], *, several: bool = False) -> argparse.Namespace:
+    """Options may stand before, between and after overrides."""
+    options = taken.parse_intermixed_args(list(arguments))
+    if options.multirun and not several:
+        raise ConfigurationError(
+            f"{taken.prog} looks at one run, and --multirun makes many: leave it out, or h2h train --multirun"
+        )
+    refuse_both(getattr(options, "overrides", ()))
+    if "config_dir" in vars(options) and FOUND_BY_ITSELF.is_dir():
+        note(f"with the choices of {FOUND_BY_ITSELF}")
+    if "config_dir" in vars(options):
+        for name, path in replacements(config_folders(options.config_dir)).items():
+            note(f"{os.path.relpath(path)} replaces the shipped {name}")
+    if getattr(options, "cfg", None) == "hydra":
+        raise ConfigurationError("Hydra only composes here, so that --cfg hydra has nothing to show: --cfg job")
+    if getattr(options, "package", None) and not options.cfg:
+        raise ConfigurationError("--package names a part of what --cfg job prints: give --cfg job too")
+    if getattr(options, "resolve", False) and not options.cfg:
+        raise ConfigurationError("--resolve fills in the references of what --cfg job prints: give --cfg job too")
+    if getattr(options, "info", False):
+        options.cfg = options.cfg or "job"
+    trust(getattr(options, "trust", ()))
+    return options
+
+
+def within(of: Any) -> Callable[[str], Any]:
+    """Return what reads an option's number, of the type and in the range of an annotation: `type=within(Length)`."""
+    kind, limit = get_args(of)[0], range_of(of)
+    assert limit is not None, f"{of} has no range"
+
+    def read(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            expected = "a whole number" if kind is int else "a number"
+            raise argparse.ArgumentTypeError(f"{_shortened(text)} is refused: it must be {expected}") from None
+        if not limit.holds(value):
+            raise argparse.ArgumentTypeError(f"{_shortened(text)} is refused: it must be {limit.wants()}")
+        return value
+
+    return read
+
+
+def several(of: Any, example: str) -> Callable[[str], tuple[Any, ...]]:
+    """Return what reads an option's numbers, with commas between them."""
+    one = within(of)
+
+    def read(text: str) -> tuple[Any, ...]:
+        if not re.fullmatch(r"\s*[-+\d]+\s*(,\s*[-+\d]+\s*)*", text):
+            raise argparse.ArgumentTypeError(f"{_shortened(text)!r} is no list of whole numbers such as {example}")
+        return tuple(map(one, text.split(",")))
+
+    return read
+
+
+def picture(text: str) -> str:
+    """Return the name of a file whose ending says what kind of picture it is."""
+    if Path(text).suffix.lower() not in _PICTURES:
+        raise argparse.ArgumentTypeError(f"{text!r} is no picture: end its name with {', '.join(_PICTURES)}")
+    return text
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def composed(options: argparse.Namespace, root: str = "train") -> dict[str, Any]:
+    from headtohead.config.compose.composition import compose_checked
+
+    return compose_checked(root, options.overrides, options.config_dir)
+
+
+def configuration_text(options: argparse.Namespace, config: dict[str, Any]) -> str:
+    """Return what --cfg and --info ask for."""
+    if options.info:
+        folders = [f"  {folder}" for folder in config_folders(options.config_dir)]
+        chosen = [f"  {group}: {choice}" for group, choice in config["choices"].items()]
+        return "\n".join(["searched, in this order:", *folders, "choices:", *chosen])
+    part: Any = config
+    for name in filter(None, (options.package or "").removeprefix("_global_").split(".")):
+        if not isinstance(part, dict) or name not in part:
+            known = one_of(part) if isinstance(part, dict) else "it has no parts"
+            raise ConfigurationError(f"--package {options.package} names no part of the configuration ({known})")
+        part = part[name]
+    return as_yaml(part) if isinstance(part, dict) else str(part)
+
+
+def as_yaml(config: dict[str, Any]) -> str:
+    import yaml
+
+    return str(yaml.safe_dump(config, sort_keys=False, allow_unicode=True)).rstrip()

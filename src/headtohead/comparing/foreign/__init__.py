@@ -1,1 +1,0 @@
-"""Runs of other programs: tables that name their columns."""

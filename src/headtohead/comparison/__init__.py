@@ -1,0 +1,1 @@
+"""Comparison turns records into verdicts, without torch."""

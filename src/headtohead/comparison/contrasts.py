@@ -1,0 +1,209 @@
+"""The contrast of two arms: how it is asked for, what was registered of it, and the verdict that answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from headtohead.comparison.statistics.multiple_testing import Adjustment
+from headtohead.comparison.statistics.value_shapes import MetricScale
+from headtohead.comparison.verdicts.evidence import Method, Outcomes
+from headtohead.metrics import Direction, Metric
+
+NEITHER_LEARNED = "neither learned the task"
+TOO_FEW_SEEDS = "too few seeds for this shape"
+Kind = Literal["better", "worse", "equivalent", "undecided"]
+Values = Mapping[str, Outcomes]
+"""By arm and seed; None is a run that diverged. A run that was not made has no entry."""
+Times = Callable[[float], Values]
+"""From the value at which a seed counts as solved to the time until then, None for never; of arms whose runs tell."""
+TimeUnit = Literal["steps", "FLOPs", "seconds"]
+
+
+StopReason = Literal["decided", "futile", "all seeds", "open"]
+"""Why a contrast gets no more seeds; open: it may get more."""
+
+
+@dataclass(frozen=True)
+class SeedRounds:
+    """Seeds are added one by one until every contrast is decided."""
+
+    start: int
+    """The seeds that every arm gets."""
+    most: int
+
+
+@dataclass(frozen=True)
+class SeedStop:
+    """The number of seeds at which one contrast stopped."""
+
+    num_seeds: int
+    reason: StopReason
+
+
+@dataclass(frozen=True)
+class SeedEvidence:
+    """The evidence of one contrast after each of its seeds."""
+
+    rounds: SeedRounds
+    stop: SeedStop
+    threshold: float
+    """From which on evidence is sure to decide, whatever the rest of the family says: a logarithm to the base 10."""
+    curves: dict[str, tuple[float, ...]]
+    """The evidence by the name of the e-process; logarithms to the base 10."""
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One question of a study: the arm against the baseline."""
+
+    arm: str
+    baseline: str
+    departure: str | None = None
+    """Why it is not the question that was registered."""
+
+
+@dataclass(frozen=True)
+class Registration:
+    """A registration is the design that was saved before the first run."""
+
+    direction: Literal["min", "max"]
+    metric: str = "the metric"
+    """In words."""
+    measured: Metric | None = None
+    """What it is, where records say it; else the words tell."""
+    margin: float | None = None
+    """The smallest difference that matters; without it nothing is called equivalent."""
+    seeds: Collection[int] | None = None
+    """None: nothing was registered, and every verdict is exploratory."""
+    looks: Sequence[int] = ()
+    """The numbers of seeds at which results are read, the last one all of them; empty: once, at the end."""
+    rounds: SeedRounds | None = None
+    """How seeds are added until contrasts are decided; None: their number was fixed, or looks were."""
+    stops: Mapping[tuple[str, str], SeedStop] = field(default_factory=dict)
+    """The stop of each contrast, where seeds come in rounds."""
+    alpha: float = 0.05
+    paired: bool = True
+    """Seed i means the same data in every arm."""
+    scale: MetricScale | None = None
+    """Finds arms that saturate or split into two groups."""
+    num_dropped: int = 0
+    """Contrasts of the family that are asked no more, and count in it as if they were."""
+    solved_at: float | None = None
+    """The value from which on a seed counts as solved: then rates are compared, not means."""
+    time_unit: TimeUnit = "steps"
+    """Of times to solve."""
+
+
+@dataclass(frozen=True)
+class ComparisonSpec:
+    """A comparison spec says how existing runs are to be compared."""
+
+    against: str
+    """The baseline, an arm."""
+    metric: str | None = None
+    """accuracy, or with its stage validation/loss; None: what the runs report first."""
+    direction: Direction | None = None
+    """None: as the runs were selected, or as the metric's name tells."""
+    margin: float | None = None
+    allowed: Collection[str] = ()
+    """What may be unlike, by the names in comparability.ALIKE."""
+    budget: str | None = None
+    """equal_flops: refuse arms whose FLOPs differ."""
+    solved_at: float | None = None
+    """The value from which on a run counts as solved: then solve rates are compared, and times where all solve it."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer to one contrast. Differences are arm minus baseline."""
+
+    arm: str
+    baseline: str
+    metric: str
+    kind: Kind
+    method: Method
+    because: str | None
+    """Why the method is no t-test."""
+    difference: float | None
+    interval: tuple[float, float] | None
+    p: float | None
+    """The larger of both, where an exact test stands beside the t-test."""
+    p_exact: float | None
+    """Of that exact test."""
+    p_adjusted: float | None
+    """For the family of contrasts."""
+    adjustment: Adjustment | None
+    """Return None for a contrast that stands alone."""
+    p_equivalent: float | None
+    """Of the two one-sided tests, adjusted likewise."""
+    level: float
+    """What p_adjusted has to stay below, at this look."""
+    num_contrasts: int
+    """Of the family; those that are asked no more are among them."""
+    margin: float | None
+    withheld: str | None
+    """Why there are too few seeds for this shape, whatever the tests say."""
+    detectable_effect: float | None
+    """The smallest difference found in 80 % of studies of this many seeds and as large a family."""
+    seeds: tuple[int, ...]
+    """Of both arms; unpaired, of either."""
+    num_seeds: tuple[int, int]
+    """Of arm and baseline."""
+    seeds_needed: int | None
+    """The fewest with which an exact test can decide at all, where it is needed."""
+    seeds_range: tuple[int | None, int | None] | None
+    """The fewest and the most that a new registration may need, as far as so few seeds tell; None is over 1000."""
+    exploratory: bool
+    reasons: tuple[str, ...]
+    """Why it is exploratory."""
+    failures: dict[str, int]
+    """Diverged runs of either arm."""
+    neither_learned: bool
+    """Both arms are near chance, so that nothing was shown."""
+    chance: float | None
+    """What a model that learned nothing gets, where it is known."""
+    solved: tuple[int, int] | None
+    of: tuple[int, int] | None
+    """Seeds of arm and baseline that solved the task, and all of them, where rates or times to solve decide."""
+    kernels: dict[str, tuple[str, ...]] | None = None
+    """What computed the mixers of either arm; told where time was held equal."""
+    time_unit: TimeUnit = "steps"
+    """Of the difference, where times to solve decide."""
+    num_rows: int | None = None
+    """Of the test set that all seeds share, where runs kept the scores of its rows."""
+    row_interval: tuple[float, float] | None = None
+    """Of the difference over other rows: a paired bootstrap, at the level of the verdict."""
+    row_refusal: str | None = None
+    """Why rows give no interval."""
+    seed_evidence: SeedEvidence | None = None
+    """The e-processes of a study that adds seeds until it is decided."""
+    sentence: str = ""
+
+    @property
+    def answer(self) -> str:
+        """Return the kind, and why nothing was shown where that is known."""
+        return f"{self.kind}: {self.why}" if self.why else self.kind
+
+    @property
+    def why(self) -> str:
+        """Return why nothing was shown, where that is known."""
+        if self.neither_learned:
+            return NEITHER_LEARNED
+        return TOO_FEW_SEEDS if self.withheld else ""
+
+    @property
+    def family_level(self) -> float:
+        """Return the bound that is sufficient for p whatever the rest of the family says: Holm's first step."""
+        return self.level / self.num_contrasts
+
+    @property
+    def implementation_bound(self) -> tuple[str, ...]:
+        """Arms, of equal time, that a fused kernel would have helped."""
+        return tuple(arm for arm, kernels in (self.kernels or {}).items() if "torch" in kernels)
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the fields as data for JSON."""
+        also = {"answer": self.answer, "family_level": self.family_level}
+        return {**asdict(self), **also, "implementation_bound": list(self.implementation_bound)}

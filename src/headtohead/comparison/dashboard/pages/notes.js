@@ -1,0 +1,37 @@
+// What each selected run says in words: notes, how it ended and why, where it is.
+
+import { el, link, refill } from "./dom.js";
+import { details } from "./folders.js";
+import { words } from "./format.js";
+import { labelOf } from "./selection.js";
+
+const MOST = 24;
+
+export async function show(panel, list, isWanted) {
+  const found = await details(list, MOST);
+  if (!isWanted()) return;
+  const info = found.map(({ run, ...own }) => [labelOf(run), run.status, run.reason, own]);
+  refill(panel, ["notes", list.length, info], () => [
+    ...found.map(card),
+    list.length > MOST ? el("p", { class: "note" }, `The first ${MOST} of ${list.length} runs.`) : "",
+  ]);
+}
+
+function card(info) {
+  const { run } = info;
+  const facts = [
+    ["notes", run.notes], ["tags", run.tags.join(", ")], ["study", run.study],
+    ["started", time(info.timing?.started)], ["finished", time(info.timing?.finished)],
+    ["starts", info.starts > 1 ? String(info.starts) : null], ["device", info.device], ["commit", info.commit?.slice(0, 12)],
+    ...Object.entries(info.cannot ?? {}).map(([stage, reason]) => [`cannot measure ${words(stage)}`, reason]),
+    ["W&B", info.wandb ? link(info.wandb, info.wandb) : null],
+    ["folder", el("code", {}, info.folder ?? run.key)],
+    ["again", el("code", {}, `h2h evaluate ${info.folder ?? run.key}`)],
+  ].filter(([, value]) => value);
+  return el("article", { class: "card", "data-status": run.status },
+    el("h2", {}, labelOf(run), el("small", { class: "badge" }, words(run.status))),
+    run.reason ? el("p", { class: "reason" }, run.reason) : null,
+    el("dl", {}, ...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])));
+}
+
+function time(text) { return text ? new Date(text).toLocaleString() : null; }

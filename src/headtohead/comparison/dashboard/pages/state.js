@@ -1,0 +1,35 @@
+// What is looked at, kept in the address so that a view can be sent on and loaded again.
+
+const START = {
+  view: "runs", tab: "curves", q: "", group: "arm", sort: "newest", sel: "", metric: "", x: "step", logx: "", logy: "",
+  smooth: "0", show: "both", step: "", picture: "", table: "", study: "",
+};
+const listeners = [];
+export const state = { ...START };
+
+export function change(values) {
+  Object.assign(state, values);
+  const params = new URLSearchParams();
+  for (const [key, value] of Object.entries(state)) if (value !== START[key]) params.set(key, value);
+  history.replaceState(null, "", `#${params}`);
+  for (const listener of listeners) listener(Object.keys(values));
+}
+
+export function onChange(listener) { listeners.push(listener); }
+
+function read() {
+  const params = new URLSearchParams(location.hash.slice(1));
+  for (const key of Object.keys(START)) state[key] = params.get(key) ?? START[key];
+}
+
+/** The keys that were chosen one by one, or "all" that are shown. */
+export function chosen() {
+  return state.sel === "*" ? "all" : new Set(state.sel.split(",").filter(Boolean).map(decodeURIComponent));
+}
+
+export function choose(keys) {
+  change({ sel: keys === "all" ? "*" : [...keys].map(encodeURIComponent).join(",") });
+}
+
+addEventListener("hashchange", () => { read(); for (const listener of listeners) listener(Object.keys(START)); });
+read();

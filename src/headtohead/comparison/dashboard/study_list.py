@@ -1,0 +1,89 @@
+"""The studies below the folder: what each asked, what its verdicts say, and where its report is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headtohead.comparison.dashboard.run_index import folders_in, is_inside
+from headtohead.errors import UsageError
+from headtohead.files.safe_read import read_object
+from headtohead.records.record import VERDICT_FILE, RunRecord
+
+if TYPE_CHECKING:
+    from headtohead.comparison.registered_answers import RegisteredAnswer
+
+_REPORT, _FOLDER = "report.html", "studies"
+
+
+def studies(root: Path, records: Sequence[RunRecord] = ()) -> list[dict[str, Any]]:
+    """Return one for each folder with a verdict or runs, by name; `records` tell which verdicts are out of date."""
+    from headtohead.comparison.registered_answers import answers_of  # which imports numpy: the server starts without
+
+    answers = answers_of(records)
+    sentences = []
+    for folder in folders_in(root, root / _FOLDER):
+        study = _study(root, folder)
+        behind = _behind(answers.get(folder), records) if "verdicts" in study else []
+        sentences.append({**study, "remarks": [*behind, *study.get("remarks", ())]} if behind else study)
+    return sentences
+
+
+def report_of(root: Path, name: str) -> Path | None:
+    """Return report.html of the study of this name."""
+    for folder in folders_in(root, root / _FOLDER):
+        file = folder / _REPORT
+        if folder.name == name and file.is_file() and is_inside(root, file):
+            return file
+    return None
+
+
+def _behind(answer: RegisteredAnswer | None, records: Sequence[RunRecord]) -> list[str]:
+    return [] if answer is None else [f"out of date: {why}" for why in answer.behind(records)]
+
+
+def _study(root: Path, folder: Path) -> dict[str, Any]:
+    data: dict[str, Any] = {"name": folder.name, "report": report_of(root, folder.name) is not None}
+    file = folder / VERDICT_FILE
+    if not file.is_file() or not is_inside(root, file):
+        return data
+    try:
+        return {**data, **_verdict_sentences(read_object(file))}
+    except (UsageError, OSError) as error:
+        return {**data, "unreadable": str(error)}
+
+
+def _verdict_sentences(data: Mapping[str, Any]) -> dict[str, Any]:
+    study = data.get("study")
+    study_data = study if isinstance(study, Mapping) else data
+    return {
+        "title": _text(study_data.get("title")),
+        "question": _text(study_data.get("question")),
+        "hypothesis": _text(study_data.get("hypothesis")),
+        "complete": data.get("complete") is True,
+        "verdicts": [
+            {
+                "kind": _text(verdict.get("kind")),
+                "answer": _text(verdict.get("answer", verdict.get("kind"))),
+                "sentence": _text(verdict.get("sentence")),
+            }
+            for verdict in _listed(data.get("verdicts"))
+            if isinstance(verdict, Mapping)
+        ],
+        "remarks": [_text(remark) for remark in (*_history(data), *_listed(data.get("remarks")))],
+    }
+
+
+def _history(data: Mapping[str, Any]) -> list[Any]:
+    """Return what the registrations of the folder say: how many there are, and what was rewritten since."""
+    history = data.get("history")
+    return _listed(history.get("sentences")) if isinstance(history, Mapping) else []
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)

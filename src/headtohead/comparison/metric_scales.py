@@ -1,0 +1,57 @@
+"""The scale that a metric's values lie on, the same for a study and for runs that are merely found: from what knowing
+nothing gets to the best there is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from statistics import fmean
+
+from headtohead.comparison.statistics.value_shapes import MetricScale
+from headtohead.metrics import Direction, Metric
+from headtohead.records.record import RunRecord
+
+
+def metric_in(records: Iterable[RunRecord], name: str) -> Metric | None:
+    """Return what the result of this name is, as the first record that knows it says."""
+    return next((metric for record in records if (metric := record.metric(name)) is not None), None)
+
+
+def chance_in(records: Iterable[RunRecord], stage: str, name: str) -> float | None:
+    """Return the score of a model that learned nothing in that stage: the best that the record holds of chance and
+    of what the train split's targets alone tell, the mean of it over runs."""
+    known = [chance for record in records if (chance := _chance(record, stage, name)) is not None]
+    if len(set(known)) == 1:
+        return known[0]  # a mean of equal numbers is another in its last digit
+    return fmean(known) if known else None
+
+
+def scale_in(
+    records: Iterable[RunRecord], stage: str, name: str, *, direction: Direction, best: float | None = None
+) -> MetricScale | None:
+    """Return the scale; None where chance or best is unknown, they lie the other way round, or values are outside of
+    what the metric can be, since another program counted otherwise. `best` is a study's, before the metric's."""
+    given = list(records)
+    metric, chance = metric_in(given, name), chance_in(given, stage, name)
+    top = best if best is not None or metric is None else metric.best
+    if top is None or chance is None or not math.isfinite(chance) or top == chance:
+        return None
+    if (top > chance) != (direction == "max"):
+        return None
+    if metric is not None and not all(metric.low <= value <= metric.high for value in _values(given, stage, name)):
+        return None
+    return MetricScale(chance, top)
+
+
+def _values(records: Iterable[RunRecord], stage: str, name: str) -> list[float]:
+    values = (record.metrics.get(stage, {}).get(name) for record in records)
+    return [value for value in values if value is not None and math.isfinite(value)]
+
+
+def _chance(record: RunRecord, stage: str, name: str) -> float | None:
+    metric = record.metric(name)
+    known = [record.baseline(stage, name), None if metric is None else metric.chance]
+    values = [value for value in known if value is not None]
+    if not values:
+        return None
+    return min(values) if metric is not None and metric.direction == "min" else max(values)

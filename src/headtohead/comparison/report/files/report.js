@@ -1,0 +1,175 @@
+
+"use strict";
+const { figures } = JSON.parse(document.getElementById("content").textContent);
+const root = document.documentElement;
+const NARROW = 620;
+const PRINTED = 680;
+const LEGEND_LINE = 21;
+const SHARED = /^(x|y|customdata|array|arrayminus)$/;
+
+/* --- the theme's colours in a figure ------------------------------------------------------------------------------ */
+
+// "--arm-1/0.2": a colour of the style sheet, and how much of it.
+function colour(token) {
+  const [name, opacity] = token.split("/");
+  const hex = getComputedStyle(root).getPropertyValue(name).trim();
+  if (opacity === undefined) return hex;
+  const [red, green, blue] = [1, 3, 5].map((index) => parseInt(hex.slice(index, index + 2), 16));
+  return `rgba(${red},${green},${blue},${opacity})`;
+}
+
+function themed(value, key, columns) {
+  if (Array.isArray(value)) return typeof value[0] === "number" ? value : value.map((item) => themed(item, key, columns));
+  if (value !== null && typeof value === "object") {
+    return Object.fromEntries(Object.entries(value).map(([name, item]) => {
+      const named = SHARED.test(name) && typeof item === "string" && item.startsWith("@") && Object.hasOwn(columns, item.slice(1));
+      return [name, named ? columns[item.slice(1)] : themed(item, name, columns)];
+    }));
+  }
+  return typeof value === "string" && value.startsWith("--") && /color(scale|way)?$/.test(key) ? colour(value) : value;
+}
+
+function merged(base, own) {
+  const both = { ...base };
+  for (const [name, value] of Object.entries(own)) {
+    const deep = value !== null && typeof value === "object" && !Array.isArray(value);
+    both[name] = deep ? merged(both[name] ?? {}, value) : value;
+  }
+  return both;
+}
+
+function axis() {
+  return {
+    color: colour("--muted"), gridcolor: colour("--grid"), linecolor: colour("--muted"), zerolinecolor: colour("--line"),
+    showline: true, ticks: "outside", ticklen: 4, tickcolor: colour("--muted"), automargin: true, zeroline: false,
+    title: { standoff: 10, font: { color: colour("--ink"), size: 13 } }, exponentformat: "SI",
+  };
+}
+
+// A legend of many lines takes its room above the figure, not from it.
+function legendLines(data, width) {
+  const named = data.filter((trace) => trace.name !== undefined && trace.showlegend !== false);
+  const wide = named.reduce((sum, trace) => sum + 62 + 7 * trace.name.length, 0);
+  return Math.ceil(wide / Math.max(1, width - 100));
+}
+
+function layout(own, data, width) {
+  const narrow = width < NARROW;
+  const legend = own.showlegend === false ? 0 : LEGEND_LINE * Math.max(0, legendLines(data, width) - 1);
+  const base = {
+    width, autosize: false,
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: getComputedStyle(root).getPropertyValue("--sans"), size: narrow ? 11 : 13, color: colour("--ink") },
+    margin: { l: 56, r: narrow ? 12 : 20, t: 12, b: 52 },
+    legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", bgcolor: "rgba(0,0,0,0)" },
+    hoverlabel: { bgcolor: colour("--page"), bordercolor: colour("--line"), font: { color: colour("--ink") } },
+    modebar: { color: colour("--muted"), activecolor: colour("--accent"), bgcolor: "rgba(0,0,0,0)" },
+    hovermode: "closest", dragmode: narrow ? false : "zoom",
+  };
+  const axes = ["xaxis", "yaxis", ...Object.keys(own).filter((name) => /^[xy]axis\d*$/.test(name))];
+  for (const name of axes) base[name] = axis();
+  return { ...merged(base, own), height: (own.height ?? 400) + legend };
+}
+
+/* --- drawing ------------------------------------------------------------------------------------------------------ */
+
+const plots = [...document.querySelectorAll("[data-figure]")].map((node) => {
+  const figure = figures[Number(node.dataset.figure)];
+  return { node, figure, pressed: [...figure.forms[0].options] };
+});
+
+function draw(plot, width) {
+  const form = plot.figure.forms.find((one) => one.options.every((option, index) => option === plot.pressed[index]));
+  if (!form) return;
+  const columns = plot.figure.columns;
+  const wide = width ?? plot.node.clientWidth;
+  const settings = {
+    displaylogo: false, responsive: false, toImageButtonOptions: { format: "svg", filename: `figure-${plot.node.dataset.figure}` },
+    displayModeBar: wide < NARROW ? false : "hover", modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
+  };
+  const drawn = layout(themed(form.layout, "", columns), form.data, wide);
+  drawn.uirevision = plot.pressed.join("|");  // what was zoomed and hidden stays so in another theme and after printing
+  return Plotly.react(plot.node, themed(form.data, "", columns), drawn, settings);
+}
+
+// Places that are folded have no width: they are drawn when they are opened.
+const visible = (plot) => plot.node.clientWidth > 0;
+const drawAll = (width) => Promise.all(plots.filter(visible).map((plot) => draw(plot, width)));
+
+for (const { node, pressed, ...rest } of plots) {
+  for (const group of node.parentElement.querySelectorAll("[data-control]")) {
+    group.addEventListener("click", (event) => {
+      const option = event.target.dataset.option;
+      if (option === undefined) return;
+      pressed[Number(group.dataset.control)] = option;
+      for (const button of group.querySelectorAll("button")) button.setAttribute("aria-pressed", String(button === event.target));
+      draw({ node, pressed, ...rest });
+    });
+  }
+}
+
+/* --- theme, window, print ----------------------------------------------------------------------------------------- */
+
+theme.listeners.push(() => drawAll());
+document.getElementById("theme").addEventListener("click", () => theme.swap());
+
+let width = innerWidth;
+let waiting = 0;
+addEventListener("resize", () => {
+  clearTimeout(waiting);
+  waiting = setTimeout(() => { if (innerWidth !== width) { width = innerWidth; unfoldContents(); drawAll(); } }, 120);
+});
+
+let before = null;  // a browser may announce one printing twice
+addEventListener("beforeprint", () => {
+  if (before) return;
+  const folded = [...document.querySelectorAll("main details[data-printed]:not([open])")];
+  before = { folded };
+  for (const one of folded) one.open = true;
+  root.dataset.theme = "light";
+  drawAll(PRINTED);
+});
+addEventListener("afterprint", () => {
+  if (!before) return;
+  const { folded } = before;
+  before = null;
+  for (const one of folded) one.open = false;
+  theme.apply();
+});
+
+/* --- reading ------------------------------------------------------------------------------------------------------ */
+
+const contents = document.getElementById("contents");
+function unfoldContents() {
+  contents.open = innerWidth >= 1180;
+}
+unfoldContents();
+
+const links = new Map([...contents.querySelectorAll("a")].map((link) => [link.hash.slice(1), link]));
+const seen = new IntersectionObserver((entries) => {
+  for (const entry of entries) {
+    if (!entry.isIntersecting) continue;
+    for (const link of links.values()) link.removeAttribute("aria-current");
+    links.get(entry.target.id)?.setAttribute("aria-current", "true");
+  }
+}, { rootMargin: "-10% 0px -80% 0px" });
+for (const section of document.querySelectorAll("section")) seen.observe(section);
+
+for (const details of document.querySelectorAll("main details")) {
+  details.addEventListener("toggle", () => {
+    if (!details.open) return;
+    for (const plot of plots) if (details.contains(plot.node)) draw(plot);
+  });
+}
+
+for (const button of document.querySelectorAll(".copy")) {
+  button.hidden = navigator.clipboard === undefined;
+  button.addEventListener("click", () => {
+    navigator.clipboard.writeText(button.nextElementSibling.textContent).then(() => {
+      button.textContent = "copied";
+      setTimeout(() => { button.textContent = "copy"; }, 1500);
+    });
+  });
+}
+
+drawAll().then(() => { root.dataset.drawn = "true"; });

@@ -1,0 +1,54 @@
+"""Numbers of a comparison in words, the same in every section."""
+
+from __future__ import annotations
+
+from headtohead.comparison.comparison_results import ComparisonResults
+from headtohead.comparison.tables.run_table import GIVEN, TASKS, number
+
+UNKNOWN = "–"
+
+
+def metric_words(metric: str) -> str:
+    """Write test/bits_per_byte as "test bits per byte", and a metric without a split by its name alone."""
+    stage, _, name = metric.partition("/")
+    return (name if stage in (GIVEN, TASKS) else metric).replace("/", " ").replace("_", " ")
+
+
+def aim(results: ComparisonResults) -> str:
+    return "lower is better" if results.direction == "min" else "higher is better"
+
+
+def level(alpha: float) -> str:
+    """95 %."""
+    return f"{100 * (1 - alpha):.3g} %"
+
+
+def between(bounds: tuple[float, float] | None) -> str:
+    return "" if bounds is None else f"{number(bounds[0])} to {number(bounds[1])}".replace("-", "−")
+
+
+def signed(value: float | None, bounds: tuple[float, float] | None = None) -> str:
+    """Return a difference, with its interval on the same line."""
+    if value is None:
+        return UNKNOWN
+    around = "" if bounds is None else f" [{', '.join(map(_signed, bounds))}]"
+    return f"{_signed(value)}{around}".replace("-", "−")
+
+
+def _signed(value: float) -> str:
+    """Nothing has no sign."""
+    return f"{value:+.3g}" if value else "0"
+
+
+def signed_between(bounds: tuple[float, float] | None) -> str:
+    """Format the bounds of a difference."""
+    return "" if bounds is None else f"{signed(bounds[0])} to {signed(bounds[1])}"
+
+
+def duration(seconds: float | None) -> str:
+    """40 s, 12 min, 3.5 h."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 90:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,149 @@
+"""Define the parts of a section as plain data: a section says what is shown, and only the page how it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from headtohead.comparison.contrasts import Kind, Verdict
+
+
+@dataclass(frozen=True)
+class ReportText:
+    """A paragraph."""
+
+    text: str
+    tone: Literal["plain", "note", "warning"] = "plain"
+
+
+@dataclass(frozen=True)
+class ArmName:
+    """An arm, beside the line and marker that it has in every figure."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Badge:
+    """A verdict in a word and a sign."""
+
+    kind: Kind
+    exploratory: bool = False
+    why: str = ""
+    """Why nothing was shown, where that is known."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """Letters of one width: a command, an override, a file; in a cell or as a paragraph."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Stacked:
+    """A number, and in smaller letters below it what belongs to it: its interval."""
+
+    text: str
+    below: str
+
+
+Cell = str | ArmName | Badge | Code | Stacked
+
+
+@dataclass(frozen=True)
+class Column:
+    """Numbers stand right."""
+
+    label: str
+    numeric: bool = False
+    wide: bool = False
+    """Holds sentences: takes more room, and breaks lines."""
+
+
+@dataclass(frozen=True)
+class ReportTable:
+    """Rows of as many cells as there are columns; scrolls in its own box where it is too wide."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    caption: str | None = None
+
+
+@dataclass(frozen=True)
+class Control:
+    """A row of buttons of which one is pressed."""
+
+    label: str
+    options: Sequence[str]
+
+
+@dataclass(frozen=True)
+class ReportFigure:
+    """A figure of Plotly, as plain data or as go.Figure, in one form or in several to choose from.
+
+    Layout is the page's (fonts, colours, legend, margins) where the figure does not say. A colour may be a token of
+    the theme, as `styles_of` and `faint` give them, and then follows light and dark. A column that many forms share is
+    given once in `columns` and named by traces: {"x": "@run3.tokens"}. Texts are shown as they are, never as markup.
+    """
+
+    forms: Mapping[tuple[str, ...], Any]
+    """By the options pressed, one for each control; a figure without controls has the form ()."""
+    caption: str
+    """What to see, and what the error bars are."""
+    controls: Sequence[Control] = ()
+    columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A small picture, drawn with sharp pixels."""
+
+    png: bytes
+    alt: str
+    below: str = ""
+
+
+@dataclass(frozen=True)
+class PictureGrid:
+    """Pictures in rows and columns under headings; a missing one is None, or the reason in words."""
+
+    columns: Sequence[ArmName | str]
+    rows: Sequence[tuple[str, Sequence[Sequence[Picture] | str]]]
+    """Heading and cells."""
+    caption: str
+
+
+@dataclass(frozen=True)
+class VerdictList:
+    """Verdicts with their sentences, and their intervals on one scale."""
+
+    verdicts: Sequence[Verdict]
+
+
+@dataclass(frozen=True)
+class CollapsedParts:
+    """Shown when asked for."""
+
+    summary: str
+    parts: Sequence[SectionPart]
+    printed: bool = True
+
+
+SectionPart = ReportText | Code | ReportTable | ReportFigure | PictureGrid | VerdictList | CollapsedParts
+
+
+@dataclass(frozen=True)
+class Section:
+    """One topic of the report."""
+
+    title: str
+    anchor: str
+    """Of the address: letters, digits and dashes."""
+    parts: Sequence[SectionPart]
+
+
+def figure(form: Any, caption: str, columns: Mapping[str, Sequence[Any]] | None = None) -> ReportFigure:
+    """Return a report figure of a single form."""
+    return ReportFigure({(): form}, caption, columns=columns or {})

@@ -1,0 +1,72 @@
+"""The verdicts, before all else: a sentence for each contrast, and what stands between the runs and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from headtohead.comparison.comparison_results import ComparisonResults
+from headtohead.comparison.contrasts import Verdict
+from headtohead.comparison.report.number_format import aim, level, metric_words
+from headtohead.comparison.report.section_parts import (
+    ArmName,
+    Badge,
+    Cell,
+    Column,
+    ReportTable,
+    ReportText,
+    Section,
+    SectionPart,
+    VerdictList,
+)
+from headtohead.comparison.verdicts.contrast_family import families_in
+from headtohead.comparison.verdicts.verdict_text import sentence
+
+_MANY = 8
+"""Verdicts from which on they are lines of a table."""
+
+
+def section(results: ComparisonResults) -> Section | None:
+    plural = "s" if len(results.verdicts) > 1 else ""
+    return Section(f"Verdict{plural}", "verdict", tuple(_parts(results)))
+
+
+def _parts(results: ComparisonResults) -> Iterator[SectionPart]:
+    if len(results.verdicts) > _MANY:
+        yield from _at_a_glance(results.verdicts)
+    elif results.verdicts:
+        yield VerdictList(results.verdicts)
+    else:
+        yield ReportText("There is no verdict.")
+    for remark in (*results.history, *results.remarks):
+        yield ReportText(remark, "warning")
+    for family in families_in(results.verdicts):
+        yield ReportText(f"{family}.", "note")
+    yield ReportText(f"{_how(results)} {_tuning(results)}".rstrip(), "note")
+
+
+def _at_a_glance(verdicts: Sequence[Verdict]) -> Iterator[SectionPart]:
+    """Yield a line for each; what makes all of them exploratory is told once."""
+    shared = verdicts[0].reasons if len({verdict.reasons for verdict in verdicts}) == 1 else ()
+    if shared:
+        yield ReportText(f"All verdicts are exploratory: {'; '.join(shared)}.", "warning")
+    rows: list[list[Cell]] = [
+        [
+            ArmName(verdict.arm),
+            Badge(verdict.kind, verdict.exploratory and not shared, verdict.why),
+            sentence(replace(verdict, reasons=()) if shared else verdict),
+        ]
+        for verdict in verdicts
+    ]
+    yield ReportTable([Column("arm"), Column("verdict"), Column("in words", wide=True)], rows)
+
+
+def _how(results: ComparisonResults) -> str:
+    words = f"Judged by {metric_words(results.metric)} ({aim(results)}), intervals hold {level(results.alpha)}"
+    margin = f"; differences within ±{results.margin:g} do not matter" if results.margin is not None else ""
+    budget = f"; arms have {results.budget.replace('_', ' ')}" if results.budget else ""
+    return f"{words}{margin}{budget}."
+
+
+def _tuning(results: ComparisonResults) -> str:
+    return f"Tuning: {results.tuning_words.rstrip('.')}." if results.tuning_words else ""

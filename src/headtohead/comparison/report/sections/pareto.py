@@ -1,0 +1,148 @@
+"""Quality against cost, and the arms that no other arm beats in both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from headtohead.comparison.comparison_results import ArmResult, ComparisonResults
+from headtohead.comparison.report.arm_styles import MUTED, ArmStyle, faint, styles_of
+from headtohead.comparison.report.chance_line import chance_words, with_chance
+from headtohead.comparison.report.number_format import aim, level, metric_words
+from headtohead.comparison.report.section_parts import Control, ReportFigure, Section
+from headtohead.comparison.verdicts.intervals import mean_interval
+from headtohead.records.record import RunRecord
+
+_WIDE = 8
+"""The ratio of the largest cost to the smallest from which on the axis is logarithmic."""
+_SAME = 1.001
+"""A ratio of costs up to which there is nothing to choose between arms."""
+
+
+@dataclass(frozen=True)
+class _Point:
+    arm: str
+    cost: float
+    quality: float
+    interval: tuple[float, float] | None
+    seeds: tuple[tuple[int, float, float], ...]
+    """Seed, cost and quality of each run."""
+
+
+_COSTS: Mapping[str, tuple[str, Callable[[RunRecord], float | None]]] = {
+    "FLOPs": ("training FLOPs", lambda record: record.progress.flops),
+    "time": ("seconds of training", lambda record: record.progress.seconds),
+    "parameters": ("parameters", lambda record: record.costs.get("totals", {}).get("parameters")),
+    "memory": ("peak memory in MiB", lambda record: (record.throughput.get("peak_memory_bytes") or 0) / 2**20),
+    "state": ("state elements when decoding", lambda record: record.costs.get("totals", {}).get("state_elements")),
+}
+
+
+def section(results: ComparisonResults) -> Section | None:
+    points = {name: _points(results, of) for name, (_, of) in _COSTS.items()}
+    data = {name: arm_points for name, arm_points in points.items() if len(arm_points) > 1}
+    known = {name: arm_points for name, arm_points in data.items() if _differ(arm_points)}
+    if not known:
+        return None
+    equal = [name for name in data if name not in known]
+    styles = styles_of(results)
+    chance = results.chance()
+    forms: dict[tuple[str, ...], Any] = {
+        (name,): with_chance(_form(results, name, arm_points, styles), chance) for name, arm_points in known.items()
+    }
+    caption = (
+        f"Quality against cost. Large markers are arms: the mean {metric_words(results.metric)} ({aim(results)}) "
+        f"over seeds with its {level(results.alpha)} interval after Student; small dots are single seeds. The line "
+        "joins the arms that no other arm beats in cost and quality at once, by their means: where intervals overlap, "
+        f"their order may be chance.{f' All arms have the same {_listed(equal)}.' if equal else ''}"
+        f"{chance_words(next(iter(forms.values())), chance)}"
+    )
+    return Section("Quality against cost", "pareto", [ReportFigure(forms, caption, [Control("cost", list(known))])])
+
+
+def _points(results: ComparisonResults, of: Callable[[RunRecord], float | None]) -> list[_Point]:
+    return [point for arm in results.arms if (point := _point(arm, of, results))]
+
+
+def _point(arm: ArmResult, of: Callable[[RunRecord], float | None], results: ComparisonResults) -> _Point | None:
+    seeds = tuple(
+        (run.seed, cost, run.value)
+        for run in arm.runs
+        if run.record is not None and run.value is not None and (cost := of(run.record))
+    )
+    if not seeds:
+        return None
+    values = [value for _, _, value in seeds]
+    around = mean_interval(values, results.alpha, results.measured)
+    return _Point(arm.name, fmean(c for _, c, _ in seeds), fmean(values), around, seeds)
+
+
+def _differ(points: list[_Point]) -> bool:
+    costs = [point.cost for point in points]
+    return max(costs) > _SAME * min(costs)
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _form(
+    results: ComparisonResults, cost: str, points: list[_Point], styles: Mapping[str, ArmStyle]
+) -> dict[str, Any]:
+    front = sorted(_front(points, results.direction == "min"), key=lambda point: point.cost)
+    data: list[dict[str, Any]] = [
+        {
+            "type": "scatter", "mode": "lines", "name": "front", "hoverinfo": "skip",
+            "x": [point.cost for point in front], "y": [point.quality for point in front],
+            "line": {"color": MUTED, "width": 1.2, "shape": "hv"}, "showlegend": len(front) > 1, "legendrank": 2000,
+        }
+    ]  # fmt: skip
+    for point in points:
+        data += _traces(point, styles[point.arm])
+    costs = [point.cost for point in points]
+    scale = "log" if max(costs) > _WIDE * min(costs) else "linear"
+    return {
+        "data": data,
+        "layout": {
+            "height": 440,
+            "xaxis": {"title": {"text": _COSTS[cost][0]}, "type": scale, "rangemode": "normal"},
+            "yaxis": {"title": {"text": metric_words(results.metric)}},
+        },
+    }
+
+
+def _traces(point: _Point, style: ArmStyle) -> Iterator[dict[str, Any]]:
+    shared = {"type": "scatter", "mode": "markers", "legendgroup": point.arm, "name": point.arm}
+    yield {
+        **shared, "showlegend": False, "marker": {"color": faint(style.colour, 0.35), "size": 6},
+        "x": [cost for _, cost, _ in point.seeds], "y": [value for _, _, value in point.seeds],
+        "customdata": [seed for seed, _, _ in point.seeds],
+        "hovertemplate": "%{fullData.name}, seed %{customdata}<br>%{x:.4s}, %{y:.4g}<extra></extra>",
+    }  # fmt: skip
+    error = {}
+    if point.interval is not None:
+        low, high = point.interval
+        ends = {"array": [high - point.quality], "arrayminus": [point.quality - low]}
+        error = {"error_y": {"type": "data", "symmetric": False, "color": style.colour, "thickness": 1.8, **ends}}
+    yield {
+        **shared, **error, "x": [point.cost], "y": [point.quality],
+        "marker": {"color": style.colour, "symbol": style.symbol, "size": 12},
+        "hovertemplate": "%{fullData.name}<br>%{x:.4s}, %{y:.4g}<extra></extra>",
+    }  # fmt: skip
+
+
+def _front(points: Iterable[_Point], smaller_is_better: bool) -> list[_Point]:
+    sign = 1 if smaller_is_better else -1
+    given = list(points)
+    return [
+        point
+        for point in given
+        if not any(
+            other.cost <= point.cost
+            and sign * other.quality <= sign * point.quality
+            and (other.cost, other.quality) != (point.cost, point.quality)
+            for other in given
+        )
+    ]

@@ -1,0 +1,104 @@
+"""Differences of means over seeds: Student's t if paired, Welch's (https://doi.org/10.1093/biomet/34.1-2.28) if not.
+
+Every function works along the last axis, the seeds, so that a simulation is one call. A difference without spread has
+neither interval nor p-value: both are NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from headtohead.errors import UsageError
+
+Floats = NDArray[np.float64]
+_ROUNDING = 1e-12
+"""A spread smaller than this share of the values comes from rounding."""
+
+
+@dataclass(frozen=True)
+class MeanDifference:
+    """A difference of means and how sure it is."""
+
+    difference: Floats
+    error: Floats
+    """Its standard error; NaN where the values have no spread."""
+    degrees: Floats
+    """Of freedom."""
+    sd: Floats
+    """Of the paired difference; unpaired, the root mean square of the two arms'."""
+
+    def interval(self, alpha: float = 0.05) -> tuple[Floats, Floats]:
+        """Holds the true difference in 1 - alpha of all studies."""
+        from scipy import stats
+
+        reach = stats.t.isf(alpha / 2, self.degrees) * self.error
+        return self.difference - reach, self.difference + reach
+
+    def p(self) -> Floats:
+        """Two-sided, against no difference."""
+        from scipy import stats
+
+        return np.asarray(2 * stats.t.sf(np.abs(self.difference) / self.error, self.degrees))
+
+    def p_equivalent(self, margin: float) -> Floats:
+        """Return two one-sided tests against a difference of the margin or more
+        (https://doi.org/10.1007/BF01068419)."""
+        from scipy import stats
+
+        if not margin > 0:
+            raise UsageError(f"margin={margin}: the smallest difference that matters is a number above 0")
+        return np.asarray(stats.t.sf((margin - np.abs(self.difference)) / self.error, self.degrees))
+
+
+def paired(first: ArrayLike, second: ArrayLike) -> MeanDifference:
+    """Return first - second, where seed i of both shares its data."""
+    a, b = _values(first), _values(second)
+    if a.shape != b.shape:
+        raise UsageError(f"paired values have shapes {a.shape} and {b.shape}: each seed needs one value of both arms")
+    differences = a - b
+    num_seeds = differences.shape[-1]
+    with np.errstate(over="ignore"):
+        sd = differences.std(axis=-1, ddof=1)
+    error = np.where(_spreads(sd, a, b), sd / np.sqrt(num_seeds), np.nan)
+    return MeanDifference(differences.mean(axis=-1), error, np.full_like(error, num_seeds - 1), sd)
+
+
+def welch(first: ArrayLike, second: ArrayLike) -> MeanDifference:
+    """Return first - second, where the seeds share nothing and the spreads may differ."""
+    a, b = _values(first), _values(second)
+    with np.errstate(over="ignore"):
+        shares = [x.var(axis=-1, ddof=1) / x.shape[-1] for x in (a, b)]
+        sd = np.sqrt((a.var(axis=-1, ddof=1) + b.var(axis=-1, ddof=1)) / 2)
+    spreads = _spreads(sd, a, b)
+    whole = np.where(spreads, sum(shares), np.nan)
+    with np.errstate(over="ignore", invalid="ignore"):
+        parts = sum(share**2 / (x.shape[-1] - 1) for share, x in zip(shares, (a, b), strict=True))
+        degrees = whole**2 / np.where(spreads, parts, np.nan)
+    return MeanDifference(a.mean(axis=-1) - b.mean(axis=-1), np.sqrt(whole), degrees, sd)
+
+
+def interval_of(values: Sequence[float], alpha: float) -> tuple[float, float] | None:
+    """Return Student's interval of a mean over seeds; None below two seeds, or if they do not differ."""
+    if len(values) < 2:
+        return None
+    low, high = (float(bound) for bound in paired(values, [0.0] * len(values)).interval(alpha))
+    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+
+
+def _values(given: ArrayLike) -> Floats:
+    values = np.asarray(given, dtype=np.float64)
+    if values.ndim == 0 or values.shape[-1] < 2:
+        raise UsageError("one seed has no spread: a test of means needs two seeds or more in each arm")
+    if not np.isfinite(values).all():
+        raise UsageError("a value is not finite: a diverged run is counted, never averaged")
+    return values
+
+
+def _spreads(sd: Floats, a: Floats, b: Floats) -> NDArray[np.bool_]:
+    size = np.maximum(np.abs(a).max(axis=-1), np.abs(b).max(axis=-1))
+    return np.asarray(sd > _ROUNDING * size)

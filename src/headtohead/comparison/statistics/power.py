@@ -1,0 +1,161 @@
+"""Compute what a number of seeds can show: power, the smallest effect found in most studies, and the seeds an effect
+needs.
+
+`alpha` is the error rate of the study; `level` is what the p-value of the one contrast has to stay below: alpha unless
+given, and over the number of contrasts in a family, which is Holm's strictest step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headtohead.comparison.statistics import value_shapes
+from headtohead.comparison.statistics.exact_tests import ExactTestGuard, rearrangements
+
+_Studies = tuple[NDArray[np.float64], NDArray[np.float32], NDArray[np.float32]]
+POWER = 0.8
+MOST_SEEDS = 1000
+"""More than anybody trains: beyond it the answer is None."""
+SURE = 0.8
+"""How often the spread of a pilot lies within what is taken for it."""
+_LARGEST = 1e6
+_NODES = 200
+_SIMULATED_TO = {True: 12, False: 7}
+"""Seeds up to which the exact test that stands beside the t-test costs power: simulated. Beyond, t alone tells."""
+_STUDIES, _DRAWN_WITH = 4000, 0
+
+
+def power(
+    effect: float, num_seeds: int, *, alpha: float = 0.05, level: float | None = None, paired: bool = True
+) -> float:
+    """Return how often a true effect, in standard deviations, gets its verdict; two-sided, for normal values.
+
+    The deviation is the paired difference's; unpaired, the one both arms share. Where seeds are too few for an exact
+    test, the share of normal studies that are called skewed gets none.
+    """
+    guard = ExactTestGuard((num_seeds, num_seeds), alpha, alpha if level is None else level, paired)
+    called_skewed = 0.0 if guard.suffices or num_seeds < value_shapes.FEWEST else value_shapes.LEVEL
+    if guard.takes_part and num_seeds <= _SIMULATED_TO[paired]:
+        return (1 - called_skewed) * _guarded_power(effect, num_seeds, guard)
+    return (1 - called_skewed) * power_of_t(effect, num_seeds, alpha=guard.level, paired=paired)
+
+
+def power_of_t(effect: float, num_seeds: int, *, alpha: float = 0.05, paired: bool = True) -> float:
+    """Return the power of a t-test alone: the noncentral t, integrated over the estimated deviation, since scipy's own
+    gives NaN at two seeds."""
+    from scipy import stats
+
+    degrees, scale = (num_seeds - 1, num_seeds) if paired else (2 * num_seeds - 2, num_seeds / 2)
+    deviations, weights = _deviations(degrees)
+    limit = stats.t.isf(alpha / 2, degrees) * deviations
+    shift = abs(effect) * math.sqrt(scale)
+    return float(weights @ (stats.norm.sf(limit - shift) + stats.norm.cdf(-limit - shift)))
+
+
+@lru_cache(maxsize=1024)
+def detectable_effect(
+    num_seeds: int, *, alpha: float = 0.05, level: float | None = None, paired: bool = True, requested: float = POWER
+) -> float:
+    """Return the smallest effect, in standard deviations, that this many seeds find with the wanted power."""
+    if num_seeds < 2:
+        return math.inf
+
+    def missing(effect: float) -> float:
+        return power(effect, num_seeds, alpha=alpha, level=level, paired=paired) - requested
+
+    above = 1.0
+    while missing(above) < 0:
+        above *= 2
+        if above > _LARGEST:
+            return math.inf
+    return _root(missing, above)
+
+
+def seeds_needed(
+    effect: float, *, alpha: float = 0.05, level: float | None = None, paired: bool = True, requested: float = POWER
+) -> int | None:
+    """Return the seeds a new registration needs to find the effect; None above MOST_SEEDS."""
+
+    def suffices(num_seeds: int) -> bool:
+        result = detectable_effect(num_seeds, alpha=alpha, level=level, paired=paired, requested=requested)
+        return result <= abs(effect)
+
+    if not suffices(MOST_SEEDS):
+        return None
+    few, enough = 1, MOST_SEEDS  # one seed shows nothing
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        few, enough = (few, middle) if suffices(middle) else (middle, enough)
+    return enough
+
+
+def range_of_seeds(
+    difference: float,
+    sd: float,
+    degrees: float,
+    *,
+    alpha: float = 0.05,
+    level: float | None = None,
+    paired: bool = True,
+) -> tuple[int | None, int | None]:
+    """Return the fewest and the most seeds that a difference of this size may need, since the spread of a pilot with so
+    many degrees of freedom is known no better: it lies between them in 80 % of pilots. None above MOST_SEEDS."""
+    from scipy import stats
+
+    ends = [stats.chi2.ppf((1 + side * SURE) / 2, degrees) / degrees for side in (1, -1)]
+    least, most = (
+        seeds_needed(difference * math.sqrt(end) / sd, alpha=alpha, level=level, paired=paired) for end in ends
+    )
+    return least, most
+
+
+def _root(missing: Callable[[float], float], above: float) -> float:
+    from scipy import optimize
+
+    return float(optimize.brentq(missing, 0.0, above, xtol=1e-4))
+
+
+def _guarded_power(effect: float, num_seeds: int, guard: ExactTestGuard) -> float:
+    """Return the share of simulated studies in which both tests find the effect: the same draws for every effect."""
+    from scipy import stats
+
+    values, sums, shifts = _simulated(num_seeds, paired=guard.paired)
+    first, second = values[:, :num_seeds] + abs(effect), values[:, num_seeds:]
+    if guard.paired:
+        p = stats.ttest_1samp(first, 0.0, axis=1).pvalue
+    else:
+        p = stats.ttest_ind(first, second, axis=1, equal_var=False).pvalue
+    sizes = np.abs(sums + np.float32(abs(effect)) * shifts)
+    exact = (sizes >= sizes[:, :1] * (1 - 1e-5)).mean(axis=1)
+    return float(np.mean((p < guard.level) & guard.agrees(exact)))
+
+
+@lru_cache(maxsize=4)
+def _simulated(num_seeds: int, *, paired: bool) -> _Studies:
+    """Return values of studies without effect, their rearranged sums, and how far an effect of 1 shifts each. Of two
+    ways that mirror each other one is enough, since sizes alone are compared."""
+    values = np.random.default_rng(_DRAWN_WITH).normal(size=(_STUDIES, num_seeds if paired else 2 * num_seeds))
+    weights = rearrangements(num_seeds, num_seeds, paired=paired)
+    weights = weights[weights[:, 0] > 0].astype(np.float32)
+    sums = np.asarray(values.astype(np.float32) @ weights.T, dtype=np.float32)
+    return values, sums, np.asarray(weights[:, :num_seeds].sum(axis=1), dtype=np.float32)
+
+
+@lru_cache(maxsize=2 * MOST_SEEDS)
+def _deviations(degrees: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return possible estimates of the deviation, in units of the true one, with the weights of an integral over their
+    distribution."""
+    from scipy import stats
+
+    nodes, weights = _quadrature()
+    return np.sqrt(stats.chi2.ppf((nodes + 1) / 2, degrees) / degrees), weights / 2
+
+
+@lru_cache(maxsize=1)
+def _quadrature() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return np.polynomial.legendre.leggauss(_NODES)

@@ -1,0 +1,1 @@
+"""Verdicts on pairs of arms: evidence, tests, families of contrasts and their wording."""

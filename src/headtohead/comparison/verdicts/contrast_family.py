@@ -1,0 +1,102 @@
+"""Compute the price of a family of contrasts: the level for each, and the effects that seeds can show at it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from headtohead.comparison.statistics.multiple_testing import interim_levels
+from headtohead.comparison.statistics.power import POWER, detectable_effect
+
+if TYPE_CHECKING:
+    from headtohead.comparison.contrasts import SeedRounds, Verdict
+
+_MORE = (3, 5, 8, 10, 20)
+"""Numbers of seeds whose effects are told beside those of the plan."""
+_SENTENCES = 3
+_METHODS = {"holm": "Holm's first step", "benjamini_hochberg": "the first step of Benjamini and Hochberg"}
+_BY = {True: "the paired difference's", False: "each arm's"}
+
+
+@dataclass(frozen=True)
+class ContrastFamily:
+    """Contrasts that are judged together; effects are in standard deviations, which nobody knows before the runs."""
+
+    num_contrasts: int
+    num_seeds: int
+    alpha: float
+    level: float
+    """What a p-value by itself has to stay below at the end, whatever the rest of the family says."""
+    paired: bool
+    effect: float | None
+    """The smallest found in 80 % of studies; None where none is."""
+    effects: tuple[tuple[int, float], ...]
+    """The effects that other numbers of seeds could show."""
+    rounds: SeedRounds | None = None
+    """How seeds are added until contrasts are decided; which effects that finds docs/study.md tells."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the family as JSON holds it."""
+        return {**asdict(self), "power": POWER, "effects": {str(seeds): effect for seeds, effect in self.effects}}
+
+    @property
+    def sentence(self) -> str:
+        """Return the family in words."""
+        if self.num_contrasts == 1:
+            level = f"one contrast, held to p < {self.level:.2g}"
+        else:
+            level = (
+                f"a family of {self.num_contrasts} contrasts, each held to p < {self.level:.2g} by Holm's first step"
+            )
+        if self.rounds is not None:
+            start, most = self.rounds.start, self.rounds.most
+            return f"{level} at every look; seeds are added from {start} to {most} until each is decided"
+        if self.effect is None:
+            return f"{level}; a single seed shows nothing"
+        power = f"{_seeds(self.num_seeds)} find {self.effect:.2g} standard deviations ({_BY[self.paired]}) and more"
+        others = ", ".join(f"{seeds} seeds {effect:.2g}" for seeds, effect in self.effects)
+        return f"{level}; {power} in 80 % of studies; {others}"
+
+
+def family_of(
+    num_contrasts: int,
+    num_seeds: int,
+    *,
+    alpha: float,
+    looks: Sequence[int] = (),
+    paired: bool = True,
+    rounds: SeedRounds | None = None,
+) -> ContrastFamily:
+    """Return the family of a design; with looks, at the last of them."""
+    if rounds is not None:
+        return ContrastFamily(num_contrasts, num_seeds, alpha, alpha / num_contrasts, paired, None, (), rounds)
+    last = interim_levels(looks, alpha=alpha, num_contrasts=num_contrasts)[-1] if looks else alpha
+    level, seeds = last / num_contrasts, looks[-1] if looks else num_seeds
+
+    def effect_of(number: int) -> float:
+        return detectable_effect(number, alpha=alpha, level=level, paired=paired)
+
+    more = [number for number in _MORE if number > seeds][:_SENTENCES] or [2 * seeds]
+    effect = effect_of(seeds)
+    others = tuple((number, effect_of(number)) for number in more)
+    result = effect if math.isfinite(effect) else None
+    return ContrastFamily(num_contrasts, seeds, alpha, level, paired, result, others)
+
+
+def families_in(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return a sentence for each family of more than one contrast: registered ones and those that explore are apart."""
+    families: dict[tuple[int, float, str], None] = {}
+    for verdict in verdicts:
+        if verdict.adjustment is not None:
+            families.setdefault((verdict.num_contrasts, verdict.family_level, verdict.adjustment))
+    return [
+        f"{contrasts} contrasts are one family: by itself each is sure to be decided by p < {level:.2g} "
+        f"({_METHODS[method]}), and effects that seeds can show are those of the family"
+        for contrasts, level, method in families
+    ]
+
+
+def _seeds(number: int) -> str:
+    return f"{number} seed{'' if number == 1 else 's'}"

@@ -1,0 +1,343 @@
+"""Every component declares its inputs, how it decodes step by step, and its exact costs.
+
+Shape legend, used in names and in signatures of this package:
+B batch, L length of the queries, M length of the keys, S length of a memory, D model width, H heads, G key-value heads,
+K width of a head, R rotated part of it, F inner width of a feed-forward, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class CostQuery:
+    """The circumstances of a cost: one sequence of `length` tokens, attending to `memory_length` others."""
+
+    length: int
+    memory_length: int = 0
+    bytes_per_element: int = 4
+    causal: bool = False
+    """Whether a token knows of those before it alone; set by the stack."""
+    device: str = "cpu"
+    """The type of the device that computes, since kernels differ in what they keep."""
+    biased_heads: int = 0
+    """How many heads the position encoding biases; set by the stack, with the encoding."""
+    encoding: Position | None = None
+
+    @property
+    def explicit_attention(self) -> bool:
+        """Return whether attention makes its weights: of a bias that learns a CPU's fused kernel has no gradient."""
+        return self.device == "cpu" and self.encoding is not None and self.encoding.bias_learns
+
+    @property
+    def bytes_per_biased_pair(self) -> int:
+        """Return what a fused kernel saves of the biases of one pair; explicit attention saves its weights instead."""
+        return 0 if self.explicit_attention else self.biased_heads * self.bytes_per_element
+
+    def bytes_of_bias(self, num_queries: int, num_pairs: int) -> int:
+        """Return what autograd saves to compute the biases."""
+        return 0 if self.encoding is None else self.encoding.bytes_of_bias(self, num_queries, num_pairs)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The costs of one component for one sequence; one multiply-add is two FLOPs. Costs add up.
+
+    `forward_flops` and `training_flops` hold matrix products and convolutions only, causal-exact; elementwise work is
+    counted, not declared. `training_flops` is forward plus backward, without recomputation. `activation_bytes` is what
+    autograd saves for the backward pass of one sequence. `state_elements` is what decoding must carry after `length`
+    tokens.
+    """
+
+    parameters: int = 0
+    active_parameters: int = 0
+    forward_flops: int = 0
+    training_flops: int = 0
+    state_elements: int = 0
+    activation_bytes: int = 0
+
+    @classmethod
+    def of(
+        cls, module: nn.Module, *, forward_flops: int = 0, state_elements: int = 0, activation_bytes: int = 0
+    ) -> Costs:
+        """Return the costs of a trained module: all its parameters are active, and the backward pass costs twice the
+        forward."""
+        parameters = sum(parameter.numel() for parameter in module.parameters())
+        return cls(parameters, parameters, forward_flops, 3 * forward_flops, state_elements, activation_bytes)
+
+    def __add__(self, other: Costs) -> Costs:
+        return Costs(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+@dataclass(frozen=True)
+class Division:
+    """The way in which tensor parallelism divides a component: some linear layers by their outputs, others by their
+    inputs, so that whatever lies between them needs no other device's part."""
+
+    by_output: tuple[str, ...]
+    by_input: tuple[str, ...]
+    most: int
+    """How many of these units there are; the number of devices must divide it."""
+    unit: str
+    """The name of the units."""
+
+
+class Component(nn.Module, ABC):
+    """A module that declares its costs."""
+
+    no_width_rule: ClassVar[str] = "no rule for it is known"
+    """The reason why the start and the learning rate of its weights are not known at another width (maximal update
+    parametrisation); empty where they are known."""
+    float32_parameters: ClassVar[tuple[str, ...]] = ()
+    """The directly held parameters that stay in float32 when the model is cast to 16 bits: exponents and
+    frequencies, which are multiplied by times, so that rounding them would change their meaning."""
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Component:
+        held = [parameter for name in self.float32_parameters if (parameter := getattr(self, name)) is not None]
+        in_float32 = {id(tensor) for parameter in held for tensor in (parameter, parameter.grad) if tensor is not None}
+
+        def apply(tensor: Tensor) -> Tensor:
+            applied = fn(tensor)
+            is_rounded = id(tensor) in in_float32 and applied.element_size() < min(4, tensor.element_size())
+            return tensor.to(applied.device, torch.float32) if is_rounded else applied
+
+        return super()._apply(apply, recurse)  # type: ignore[no-any-return, no-untyped-call]
+
+    @abstractmethod
+    def costs(self, query: CostQuery) -> Costs:
+        """Return the costs of this component alone, everything inside it included.
+
+        Where two components share a tensor, the reader counts its input; the writer does not count its output.
+        """
+
+    def reset_parameters(self) -> None:
+        """Draws anew the parameters that this module holds itself, not those of the modules inside it."""
+        if held := [name for name, _ in self.named_parameters(recurse=False)]:
+            raise NotImplementedError(f"{type(self).__name__} holds {', '.join(held)}: it must say how they start")
+
+    def own_matrices(self) -> Iterator[Tensor]:
+        """Yield the directly held parameters that an initialisation draws like any linear layer's; none by default."""
+        return iter(())
+
+    def never_decayed(self) -> Iterator[Tensor]:
+        """Yield the directly held parameters that are matrices but no weights, such as rates and shares by channel:
+        weight decay would change what a model remembers. None by default."""
+        return iter(())
+
+    def division(self) -> Division | None:
+        """Return how to divide this component; None, the default, keeps it whole on every device."""
+        return None
+
+
+@dataclass(frozen=True)
+class Context:
+    """The masks, positions and other inputs that a component may read besides its own.
+
+    The stack fills `causal` and `encoding`, and the fields below these once per forward pass, and only when one of its
+    mixers reads scores.
+    """
+
+    valid: Bool[Tensor, "B L"] | None = None
+    """True where a token is real; None means all are. A stack accepts padding anywhere and moves it to the right of
+    what its parts read; in `step` it precedes a row's first real token."""
+    segments: Int[Tensor, "B L"] | None = None
+    """Number of the document each token belongs to, for packed rows; None means one document per row."""
+    positions: Int[Tensor, "#B L"] | None = None
+    """Place of each token in its own document; None means 0, 1, 2 ..."""
+    memory: Float[Tensor, "B S D"] | None = None
+    """What a cross mixer reads."""
+    memory_valid: Bool[Tensor, "B S"] | None = None
+    causal: bool = False
+    """Whether a token may know of those before it alone."""
+    encoding: Position | None = None
+    """The position encoding in force, for mixers that rotate queries and keys or bias their scores."""
+    key_positions: Int[Tensor, "#B M"] | None = None
+    """Places of the keys, where they are not the queries' own tokens (in `step`)."""
+    rotation: Float[Tensor, "2 #B 1 L R"] | None = None
+    """What `encoding.rotate` needs for these tokens: cosines and sines."""
+    allowed: Bool[Tensor, "#B 1 #L M"] | None = None
+    """True where a query may attend to a key; None means that only the mixer's own causality applies."""
+    bias: Float[Tensor, "#B #H #L M"] | None = None
+    """Added to the scores: minus infinity where not allowed, else the encoding's bias. None exactly if `allowed` is."""
+
+    def with_encoding(self, encoding: Position) -> Context:
+        return replace(self, encoding=encoding)
+
+
+@dataclass
+class State:
+    """The state that a mixer carries from one decoding step to the next; every subclass adds its tensors."""
+
+    length: int = 0
+    """How many tokens were read so far."""
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Yield its own tensors and those of nested states."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            for part in value if isinstance(value, list) else [value]:
+                if isinstance(part, Tensor):
+                    yield part
+                elif isinstance(part, State):
+                    yield from part.tensors()
+
+
+PLAIN = "torch"
+"""What computes a mixer that is written in torch's plain operations."""
+
+
+class Mixer(Component):
+    """Mixes information along the sequence: x[B, L, D] -> y[B, L, D]."""
+
+    can_be_causal: ClassVar[bool] = True
+    can_be_bidirectional: ClassVar[bool] = True
+    reads_scores: ClassVar[bool] = False
+    """True for mixers with a score for each pair of tokens, which alone can be biased by a position encoding."""
+    reads_rotation: ClassVar[bool] = False
+    """True for mixers with queries and keys that a position encoding can rotate."""
+    without_pairs: ClassVar[str] = "computes nothing for a pair of tokens"
+    """Why a position encoding has nothing to rotate or to bias here, as the end of a sentence about the mixer."""
+    shares_scores: ClassVar[bool] = True
+    """False where a mixer makes masks and biases for the pairs that it attends to, instead of reading those of all
+    pairs in `context.allowed` and `context.bias`."""
+    needs_length: ClassVar[bool] = False
+    """True where a weight belongs to every position: the constructor takes `max_length` too."""
+    reads_one_way: ClassVar[bool] = False
+    """True for a recurrence, which reads every row from its first token to its last, whatever `causal` asks for; the
+    stack makes a bidirectional one of two."""
+    transforms: ClassVar[bool] = False
+    """True where a Fourier transform does less work than the plain form: then its work is what the mixer costs."""
+
+    keeps_float32: ClassVar[bool] = False
+    """True where `float32_parameters` of it, or of what it is made of, stay in float32 in a model of 16 bits."""
+
+    causal: bool
+    max_length: int | None = None
+    """The longest sequence that it has weights for; None means any."""
+
+    def kernel_in_use(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> str:
+        """Return what computes the mixer on such a device in such a precision (None: where its parameters are): the
+        name of a fused kernel, or `torch` for plain operations, the default. Empty for a mixer that computes nothing by
+        itself.
+
+        Verdicts at equal time report it for every arm, and describe plain operations as bound by their implementation.
+        """
+        del device, dtype
+        return PLAIN
+
+    @abstractmethod
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        """Process the whole sequence at once."""
+
+    @abstractmethod
+    def initial_state(self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype) -> State:
+        """Return an empty state with room for `max_length` tokens."""
+
+    @abstractmethod
+    def step(self, x: Float[Tensor, "B L D"], state: State, context: Context) -> tuple[Float[Tensor, "B L D"], State]:
+        """Process the next tokens (one, or a prompt of several), given the state of all before; causal mixers only."""
+
+
+class CrossMixer(Component):
+    """A mixer that reads a memory: x[B, L, D] with context.memory[B, S, D] -> y[B, L, D].
+
+    The memory is one tensor for all layers: the stack counts it among what autograd saves, the cross mixer does not.
+    """
+
+    def kernel_in_use(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> str:
+        """Return what computes the mixer, as `Mixer.kernel_in_use` does."""
+        del device, dtype
+        return PLAIN
+
+    @abstractmethod
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        """Process the whole sequence at once."""
+
+    def read(self, context: Context) -> State:
+        """Return what decoding needs of the memory, made once; by default nothing, since `step` has the memory at
+        hand."""
+        del context
+        return State()
+
+    def step(self, x: Float[Tensor, "B L D"], state: State, context: Context) -> Float[Tensor, "B L D"]:
+        """Process the next tokens, given what was read of the memory."""
+        del state
+        return self.forward(x, context)
+
+
+class Position(Component):
+    """A position encoding: three hooks, each of which does nothing by default."""
+
+    adds_to_tokens: ClassVar[bool] = False
+    rotates: ClassVar[bool] = False
+    biases_scores: ClassVar[bool] = False
+    bias_reads_queries: ClassVar[bool] = False
+    """True where the bias must be computed in every layer from its queries (Shaw)."""
+    shared_by_layers: ClassVar[bool] = True
+    """False where every layer owns its table."""
+    needs_grid: ClassVar[bool] = False
+    """True where the tokens must be the patches of an image."""
+    width_multiple: ClassVar[int] = 1
+    """What the model's width must be a multiple of."""
+    rotated_multiple: ClassVar[int] = 1
+    """What the rotated part of a head's width must be a multiple of."""
+
+    max_length: int | None = None
+    """The longest sequence that has positions; None means any."""
+
+    @property
+    def bias_learns(self) -> bool:
+        """Return whether the bias has a gradient, by its own parameters or by the queries."""
+        learns = self.bias_reads_queries or any(parameter.requires_grad for parameter in self.parameters())
+        return self.biases_scores and learns
+
+    def bytes_of_bias(self, query: CostQuery, num_queries: int, num_pairs: int) -> int:
+        """Return what autograd saves to compute the bias for so many queries and pairs, without the bias itself."""
+        del query, num_queries, num_pairs
+        return 0
+
+    def add(self, x: Float[Tensor, "B L D"], positions: Int[Tensor, "#B L"]) -> Float[Tensor, "B L D"]:
+        del positions
+        return x
+
+    def rotation(self, positions: Int[Tensor, "#B L"], dtype: torch.dtype) -> Float[Tensor, "2 #B 1 L R"] | None:
+        """Return what `rotate` needs for tokens at these positions, made once for all layers."""
+        del positions, dtype
+        return None
+
+    def rotate(
+        self,
+        x: Float[Tensor, "B H L K"],
+        rotation: Float[Tensor, "2 #B 1 L R"],
+    ) -> Float[Tensor, "B H L K"]:
+        """Rotate queries or keys."""
+        del rotation
+        return x
+
+    def bias(
+        self,
+        queries: Float[Tensor, "B H L K"] | None,
+        query_positions: Int[Tensor, "#B L"],
+        key_positions: Int[Tensor, "#B M"],
+    ) -> Float[Tensor, "#B H L M"] | None:
+        del queries, query_positions, key_positions
+        return None
+
+
+Grid = tuple[int, int]
+"""Rows and columns of an image's patches."""
+MixerFactory = Callable[..., Mixer]
+"""mixer(d_model, num_heads=H, causal=bool, dropout=p), and max_length=N where the class `needs_length`"""
+CrossFactory = Callable[..., CrossMixer]
+"""cross(d_model, num_heads=H, dropout=p)"""
+PositionFactory = Callable[..., Position]
+"""position(d_model, num_heads=H, max_length=N, causal=bool, grid=(rows, columns) or None)"""
+Initialisation = Callable[[nn.Module], None]

@@ -1,0 +1,265 @@
+"""Scaled dot-product attention (Vaswani et al. 2017, https://arxiv.org/abs/1706.03762), multi-head, grouped
+(Ainslie et al. 2023, https://arxiv.org/abs/2305.13245) or multi-query (Shazeer 2019, https://arxiv.org/abs/1911.02150).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend
+
+from headtohead.components.attention_maps import HasAttentionMaps, softmax_weights
+from headtohead.components.component import Context, CostQuery, Costs, Division, Mixer, State
+from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
+from headtohead.components.norms import RmsScale
+from headtohead.components.sequence_ops.score_masks import as_bias, causal_mask, with_score_masks
+from headtohead.errors import UsageError
+from headtohead.ranges import Positive, Width
+
+FUSED_ATTENTION = "fused attention"
+"""What `attend` runs."""
+
+
+def attend(
+    q: Float[Tensor, "B H L K"],
+    k: Float[Tensor, "B G M K"],
+    v: Float[Tensor, "B G M K"],
+    *,
+    bias: Float[Tensor, "#B #H #L M"] | None,
+    causal: bool,
+    scale: float,
+    dropout: float,
+) -> Float[Tensor, "B H L K"]:
+    """Return softmax(scale q k^T + bias) v by the fused kernel; a row that may attend nowhere gives zero."""
+    grouped = k.shape[1] != q.shape[1]
+    if grouped and not takes_groups(q.device.type, q.dtype.itemsize, has_bias=bias is not None):
+        k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))
+        grouped = False
+    return F.scaled_dot_product_attention(
+        q, k, v, attn_mask=bias, dropout_p=dropout, is_causal=causal and bias is None, scale=scale, enable_gqa=grouped
+    )
+
+
+def takes_groups(device: str, bytes_per_element: int, *, has_bias: bool) -> bool:
+    """Return whether a fused kernel reads keys that several heads share; else each head gets a copy of its own.
+
+    On a GPU that is the one for 16 bits without a mask; on a CPU it came with a version of torch.
+    """
+    if has_bias:
+        return False
+    return bytes_per_element == 2 if device == "cuda" else CPU_TAKES_GROUPS
+
+
+def _cpu_takes_groups() -> bool:
+    """Ask torch's own choice of a kernel, without one token computed."""
+    q, kv = (torch.empty(1, heads, 1, 8, device="cpu", dtype=torch.float32) for heads in (2, 1))
+    return torch._fused_sdp_choice(q, kv, kv, enable_gqa=True) == SDPBackend.FLASH_ATTENTION.value
+
+
+CPU_TAKES_GROUPS = _cpu_takes_groups()
+
+
+def split_heads(x: Float[Tensor, "B L E"], width: int) -> Float[Tensor, "B H L K"]:
+    """Split the features into all heads, or into those of this device where heads are divided among several."""
+    return x.reshape(*x.shape[:2], -1, width).transpose(1, 2)
+
+
+def merge_heads(x: Float[Tensor, "B H L K"]) -> Float[Tensor, "B L D"]:
+    return x.transpose(1, 2).flatten(2)
+
+
+def equal_share(d_model: int, num_heads: int) -> int:
+    """Return the width of one head, or raise an error if heads do not divide the width."""
+    if num_heads < 1 or d_model % num_heads:
+        raise UsageError(f"num_heads={num_heads} does not divide d_model={d_model}: choose a divisor of the width")
+    return d_model // num_heads
+
+
+Fused = tuple[Float[Tensor, "E D"], Float[Tensor, " E"] | None]
+"""Weights and biases of several linear maps, one below the other."""
+_NARROW = 1024
+
+
+@dataclass
+class KeyValueState(State):
+    """Keys and values of the tokens read so far, in room set aside for all that may come."""
+
+    keys: Float[Tensor, "B G M K"] | None = None
+    values: Float[Tensor, "B G M K"] | None = None
+    fused: Fused | None = None
+    """What makes queries, keys and values in one product, where that is faster."""
+
+    def append(self, k: Float[Tensor, "B G L K"], v: Float[Tensor, "B G L K"]) -> tuple[Tensor, Tensor]:
+        """Append keys and values, and return all of them."""
+        assert self.keys is not None and self.values is not None, "a state comes from initial_state"
+        end = self.length + k.shape[2]
+        if end > self.keys.shape[2]:
+            raise UsageError(
+                f"{end} tokens do not fit a state made for max_length={self.keys.shape[2]}: make it longer"
+            )
+        if k.shape[1] < self.keys.shape[1]:  # the other heads are on other devices
+            self.keys, self.values = self.keys[:, : k.shape[1]], self.values[:, : k.shape[1]]
+        self.keys.narrow(2, self.length, k.shape[2]).copy_(k)
+        self.values.narrow(2, self.length, k.shape[2]).copy_(v)
+        self.length = end
+        return self.keys.narrow(2, 0, end), self.values.narrow(2, 0, end)
+
+
+class SoftmaxAttention(Mixer, HasAttentionMaps):
+    """softmax(q k^T / sqrt(K)) v in H heads, with G of them for keys and values."""
+
+    no_width_rule = ""
+    reads_scores = True
+    reads_rotation = True
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        num_heads: int,
+        causal: bool,
+        dropout: float = 0.0,
+        num_kv_heads: Width | None = None,
+        head_width: Width | None = None,
+        bias: bool = True,
+        output_bias: bool | None = None,
+        qk_norm: bool = False,
+        qk_norm_eps: Positive = 1e-6,
+        scale: Positive | None = None,
+    ) -> None:
+        super().__init__()
+        width = equal_share(d_model, num_heads) if head_width is None else head_width
+        self.num_heads, self.num_kv_heads = num_heads, num_heads if num_kv_heads is None else num_kv_heads
+        if self.num_kv_heads < 1 or num_heads % self.num_kv_heads:
+            raise UsageError(f"num_kv_heads={num_kv_heads} does not divide num_heads={num_heads}: choose a divisor")
+        self.d_model, self.head_width, self.causal, self.dropout = d_model, width, causal, dropout
+        self.scale = width**-0.5 if scale is None else scale
+        self.query = ScoreLinear(d_model, num_heads * width, bias=bias)
+        self.key = ScoreLinear(d_model, self.num_kv_heads * width, bias=bias)
+        self.value = nn.Linear(d_model, self.num_kv_heads * width, bias=bias)
+        self.output = ResidualLinear(num_heads * width, d_model, bias=bias if output_bias is None else output_bias)
+        self.query_norm = RmsScale(width, eps=qk_norm_eps) if qk_norm else None
+        self.key_norm = RmsScale(width, eps=qk_norm_eps) if qk_norm else None
+
+    def kernel_in_use(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> str:
+        """Return the kernel of scaled_dot_product_attention."""
+        del device, dtype
+        return FUSED_ATTENTION
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        q, k, v = self.project(x, context)
+        y = attend(
+            q,
+            k,
+            v,
+            bias=self.full_bias(q, context),
+            causal=self.causal,
+            scale=self.scale,
+            dropout=self.dropout if self.training else 0.0,
+        )
+        output: Tensor = self.output(merge_heads(y))
+        return output
+
+    def project(
+        self, x: Float[Tensor, "B L D"], context: Context, fused: Fused | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries, keys and values by head, normalised and rotated as configured."""
+        if fused is None:
+            q, k, v = (split_heads(part(x), self.head_width) for part in (self.query, self.key, self.value))
+        else:
+            shares = (self.num_heads, self.num_kv_heads, self.num_kv_heads)
+            q, k, v = split_heads(F.linear(x, *fused), self.head_width).split_with_sizes(shares, dim=1)
+        if self.query_norm is not None and self.key_norm is not None:
+            q, k = self.query_norm(q), self.key_norm(k)
+        if context.encoding is not None and context.rotation is not None:
+            q, k = (context.encoding.rotate(t, context.rotation) for t in (q, k))
+        return q, k, v
+
+    def full_bias(self, q: Float[Tensor, "B H L K"], context: Context) -> Float[Tensor, "#B #H #L M"] | None:
+        """Return the shared bias plus the part of the encoding's bias that depends on these queries."""
+        encoding, bias = context.encoding, context.bias
+        if encoding is None or not encoding.bias_reads_queries:
+            return bias
+        assert context.positions is not None, "the stack fills positions first"
+        keys = context.positions if context.key_positions is None else context.key_positions
+        own = encoding.bias(q, context.positions, keys)
+        assert own is not None and bias is not None, "an encoding that biases scores has an explicit mask"
+        return own * self.scale + bias
+
+    def attention(
+        self, x: Float[Tensor, "B L D"], context: Context, *, causal: bool | None = None
+    ) -> Float[Tensor, "B H L M"]:
+        q, k, _ = self.project(x, context)
+        causal = self.causal if causal is None else causal
+        if causal != self.causal:  # the shared mask holds the model's own direction
+            context = with_score_masks(context, x, causal=causal)
+        bias = self.full_bias(q, context)
+        if bias is None and causal:
+            bias = as_bias(causal_mask(x.shape[1], x.shape[1], x.device), q.dtype)
+        return softmax_weights(q, k, bias=bias, scale=self.scale)
+
+    def mixed(
+        self, weights: Float[Tensor, "B H L M"], x: Float[Tensor, "B L D"], context: Context
+    ) -> Float[Tensor, "B L D"]:
+        _, _, v = self.project(x, context)
+        v = v.repeat_interleave(self.num_heads // self.num_kv_heads, dim=1)
+        y: Tensor = self.output(merge_heads(weights.to(v.dtype) @ v))
+        return y
+
+    def division(self) -> Division | None:
+        """Return the division: every device has whole heads; the gains of normalised queries and keys belong to all,
+        and prevent it."""
+        if self.query_norm is not None:
+            return None
+        return Division(("query", "key", "value"), ("output",), most=self.num_kv_heads, unit="heads of keys and values")
+
+    def initial_state(self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype) -> State:
+        shape = (batch_size, self.num_kv_heads, max_length, self.head_width)
+        keys, values = (torch.zeros(shape, device=device, dtype=dtype) for _ in range(2))
+        return KeyValueState(0, keys, values, self._fused())
+
+    def _fused(self) -> Fused | None:
+        """Return the three projections as one for inference in narrow layers, where calls cost more than products;
+        weights in training have no copy."""
+        if not torch.is_inference_mode_enabled() or self.d_model > _NARROW:
+            return None
+        parts = (self.query, self.key, self.value)
+        biases: list[Tensor] = [part.bias for part in parts if part.bias is not None]
+        weights: list[Tensor] = [part.weight for part in parts]
+        return torch.cat(weights), torch.cat(biases) if biases else None
+
+    def step(self, x: Float[Tensor, "B L D"], state: State, context: Context) -> tuple[Float[Tensor, "B L D"], State]:
+        assert isinstance(state, KeyValueState)
+        q, k, v = self.project(x, context, state.fused)
+        bias, length = self.full_bias(q, context), x.shape[1]
+        is_prompt = state.length == 0 and length > 1
+        k, v = state.append(k, v)
+        if bias is None and length > 1 and not is_prompt:
+            bias = as_bias(causal_mask(length, k.shape[2], x.device), q.dtype)
+        y = attend(q, k, v, bias=bias, causal=is_prompt, scale=self.scale, dropout=0.0)
+        return self.output(merge_heads(y)), state
+
+    def costs(self, query: CostQuery) -> Costs:
+        n, d = query.length, self.d_model
+        inner, kv = (heads * self.head_width for heads in (self.num_heads, self.num_kv_heads))
+        scores = 2 * n * (n + 1) * inner if self.causal else 4 * n * n * inner
+        if query.explicit_attention:  # a key and a value for every query head; the weights; no sums of exponentials
+            saved, of_four_bytes = n * (d + 4 * inner) + n * n * self.num_heads, 0
+        else:
+            shared = takes_groups(query.device, query.bytes_per_element, has_bias=query.biased_heads > 0)
+            saved, of_four_bytes = n * (d + 2 * inner + 2 * (kv if shared else inner)), n * self.num_heads
+        if self.query_norm is not None:
+            saved, of_four_bytes = (
+                saved + n * (inner + kv),
+                of_four_bytes + n * (self.num_heads + self.num_kv_heads),
+            )
+        return Costs.of(
+            self,
+            forward_flops=2 * n * d * (2 * inner + 2 * kv) + scores,
+            state_elements=2 * n * kv,
+            activation_bytes=saved * query.bytes_per_element + 4 * of_four_bytes,
+        )

@@ -1,0 +1,169 @@
+"""Linear attention with elu(x) + 1 for features (Katharopoulos et al. 2020, https://arxiv.org/abs/2006.16236)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from headtohead.components.component import Context, CostQuery
+from headtohead.components.mixers.attention.softmax_attention import equal_share
+from headtohead.components.mixers.linear.kernel_attention import Features, KernelAttention
+from headtohead.components.sequence_ops.chunked_decay import padded_length
+from headtohead.components.training_hooks import ChangesWithSteps
+from headtohead.errors import UsageError
+from headtohead.ranges import Every, Width
+
+
+class LinearAttention(KernelAttention):
+    """f(x) = elu(x) + 1, of queries and keys alike. A rotary position rotates features, not their inputs: so their
+    products depend on distances alone (Su et al. 2021, https://arxiv.org/abs/2104.09864, section 3.3)."""
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        num_heads: int,
+        causal: bool,
+        dropout: float = 0.0,
+        bias: bool = True,
+        chunk_size: Width = 64,
+    ) -> None:
+        super().__init__(
+            d_model,
+            num_heads=num_heads,
+            causal=causal,
+            dropout=dropout,
+            num_features=equal_share(d_model, num_heads),
+            bias=bias,
+            chunk_size=chunk_size,
+        )
+
+    def query_features(self, q: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L K"]:
+        return F.elu(q) + 1.0
+
+    def key_features(self, k: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L K"]:
+        return F.elu(k) + 1.0
+
+    def features(self, q: Float[Tensor, "B H L K"], k: Float[Tensor, "B H L K"], context: Context) -> Features:
+        plain = super().features(q, k, context)
+        if context.encoding is None or context.rotation is None:
+            return plain
+        rotate, rotation = context.encoding.rotate, context.rotation
+        return Features(plain.q, plain.k, (rotate(plain.q, rotation), rotate(plain.k, rotation)))
+
+    def gives_shares(self, context: Context) -> bool:
+        """Return whether the weights are shares: products of rotated features may be negative."""
+        return context.rotation is None
+
+    def saved_bytes(self, query: CostQuery) -> int:
+        """Add the bytes of rotated features: the causal form puts values and totals together without padding, the other
+        one saves no copy of values with ones, and of plain keys their sum alone."""
+        saved, n, d, heads = super().saved_bytes(query), query.length, self.d_model, self.num_heads
+        if query.encoding is None or not query.encoding.rotates:
+            return saved
+        if not self.causal:
+            return saved + 4 * n * (d - heads)
+        rows, _ = padded_length(n, self.chunk_size)
+        return saved + 4 * (2 * rows * d - (rows - n) * (d + heads))
+
+    def saved_by_features(self, length: int) -> int:
+        return 2 * length * self.d_model
+
+
+# Attention by random features whose products are exp(q k / sqrt(K)) on average: FAVOR+ (Choromanski et al. 2021,
+# https://arxiv.org/abs/2009.14794).
+
+
+LARGEST_EXPONENT = 60.0
+"""Sums of what is above it may leave float32, and so may their gradients where all is below its negative."""
+
+
+class Performer(KernelAttention, ChangesWithSteps):
+    """f(x) = exp(w x - |x|^2 / 2) for orthogonal directions w, with x = q or k, divided by the fourth root of K.
+
+    The directions are the same for all heads. They are drawn once, or again after `redraw_every` optimizer steps. A
+    rotary position turns queries and keys, so that their features estimate the scores of rotated ones.
+    """
+
+    directions: Tensor
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        num_heads: int,
+        causal: bool,
+        dropout: float = 0.0,
+        bias: bool = True,
+        num_features: Width | None = None,
+        redraw_every: Every | None = None,
+        chunk_size: Width = 64,
+    ) -> None:
+        width = equal_share(d_model, num_heads)
+        if num_features is None:  # as many as the paper's bound asks for
+            num_features = max(1, round(width * math.log(width)))
+        if num_features < 1:
+            raise UsageError(f"num_features={num_features} is no number of features: use null, or 1 or more")
+        if redraw_every is not None and redraw_every < 1:
+            raise UsageError(f"redraw_every={redraw_every} is no number of steps: use null for never, or 1 or more")
+        super().__init__(
+            d_model,
+            num_heads=num_heads,
+            causal=causal,
+            dropout=dropout,
+            num_features=num_features,
+            bias=bias,
+            chunk_size=chunk_size,
+        )
+        self.redraw_every = redraw_every
+        self.register_buffer("directions", torch.empty(num_features, width))
+        self.redraw()
+
+    @torch.no_grad()
+    def redraw(self, generator: torch.Generator | None = None) -> None:
+        """Draw new directions, as long as Gaussian ones and orthogonal as far as the width allows."""
+        num_features, width = self.directions.shape
+        like = torch.empty(0, device=self.directions.device if generator is None else generator.device)
+        num_blocks = -(-num_features // width)
+        orthogonal, _ = torch.linalg.qr(like.new_empty(num_blocks, width, width).normal_(generator=generator))
+        lengths = like.new_empty(num_features, width).normal_(generator=generator).norm(dim=1, keepdim=True)
+        # A new tensor: the old one may be kept for a backward pass to come.
+        self.directions = (orthogonal.mT.flatten(0, 1)[:num_features] * lengths).to(self.directions)
+
+    def begin_step(self, step: int, generator: torch.Generator) -> None:
+        if self.redraw_every is not None and step and step % self.redraw_every == 0:
+            self.redraw(generator)
+
+    def features(self, q: Float[Tensor, "B H L K"], k: Float[Tensor, "B H L K"], context: Context) -> Features:
+        if context.encoding is not None and context.rotation is not None:
+            q, k = (context.encoding.rotate(t, context.rotation) for t in (q, k))
+        return super().features(q, k, context)
+
+    def query_features(self, q: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
+        """Return the features without the factor common to all of them, so that the largest is 1."""
+        exponents = self._along(q)
+        return (exponents - exponents.detach().amax(-1, keepdim=True)).exp()
+
+    def key_features(self, k: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
+        """Return the features; exponents are near 0 unless a key has a large norm."""
+        lengths = k.square().sum(-1, keepdim=True) * (0.5 * self.head_width**-0.5)
+        y: Tensor = (self._along(k) - lengths).clamp(-LARGEST_EXPONENT, LARGEST_EXPONENT).exp()
+        return y
+
+    def _along(self, x: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L F"]:
+        y: Tensor = x @ (self.directions.to(x.dtype) * self.head_width**-0.25).mT
+        return y
+
+    def feature_flops(self, length: int) -> int:
+        return 4 * length * self.d_model * self.num_features
+
+    def saved_by_features(self, length: int) -> int:
+        """Count the keys for their squares, exponents, the directions twice, and features of which the chunks have a
+        copy."""
+        features = self.num_heads * self.num_features
+        copies = 3 if self.causal else 1
+        return length * (self.d_model + copies * features) + 2 * self.directions.numel()

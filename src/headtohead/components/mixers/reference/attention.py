@@ -1,0 +1,139 @@
+"""These twins of attention, to all keys or by a pattern, take one query at a time, as one would do it by hand."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from headtohead.components.component import Context
+from headtohead.components.mixers.attention.bigbird import BigBird
+from headtohead.components.mixers.attention.linformer import Linformer
+from headtohead.components.mixers.attention.longformer import Longformer
+from headtohead.components.mixers.attention.low_rank import LowRank
+from headtohead.components.mixers.attention.sliding_window import SlidingWindow
+from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention, merge_heads, split_heads
+from headtohead.components.mixers.attention.sparse_attention import SparseAttention, positions_of, score_bias
+from headtohead.components.mixers.attention.strided import Strided
+
+
+class ReferenceSoftmaxAttention(SoftmaxAttention):
+    """Softmax attention with the same parameters, in which every query meets only the keys that causality allows."""
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        q, k, v = self.project(x, context)
+        group = self.num_heads // self.num_kv_heads
+        heads = torch.arange(self.num_heads, device=x.device) // group
+        k, v = k[:, heads], v[:, heads]
+        bias = self.full_bias(q, context)
+        rows = []
+        for position in range(x.shape[1]):
+            num_keys = position + 1 if self.causal else x.shape[1]
+            scores = self.scale * (q[:, :, position, None] @ k[:, :, :num_keys].mT)
+            if bias is not None:
+                own = bias if bias.shape[2] == 1 else bias[:, :, position, None]
+                scores = scores + own[..., :num_keys]
+            rows.append(_softmax(scores) @ v[:, :, :num_keys])
+        y: Tensor = self.output(merge_heads(torch.cat(rows, dim=2)))
+        return y
+
+
+def _softmax(scores: Float[Tensor, "B H 1 M"]) -> Float[Tensor, "B H 1 M"]:
+    """Return the softmax; zero where no key is allowed."""
+    empty = (scores == float("-inf")).all(-1, keepdim=True)
+    scores = scores.masked_fill(empty, 0.0)
+    weights = (scores - scores.amax(-1, keepdim=True)).exp()
+    return (weights / weights.sum(-1, keepdim=True)).masked_fill(empty, 0.0)
+
+
+class ReferenceLowRank(ReferenceSoftmaxAttention, LowRank):
+    """The same parameters; the thin projections need no slower form than their own."""
+
+
+class ReferenceLinformer(Linformer):
+    """The same parameters; every row of keys and values is a sum over the tokens of its document."""
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        real = torch.ones(x.shape[:2]) if context.valid is None else context.valid
+        real = real.to(x.dtype)[..., None]
+        for_keys, for_values = self.along(x.shape[1])
+        keys, values = self.key(x) * real, self.value(x) * real
+        k, v = (
+            split_heads(torch.cat([weights[None] @ tokens for weights in rows], dim=1), self.head_width)
+            for rows, tokens in ((for_keys, keys), (for_values, values))
+        )
+        q, seen = split_heads(self.query(x), self.head_width), []
+        for position in range(x.shape[1]):
+            scores = self.scale * (q[:, :, position, None] @ k.mT)
+            seen.append(scores.softmax(-1) @ v)
+        y: Tensor = self.output(merge_heads(torch.cat(seen, dim=2)))
+        return y
+
+
+class ReferenceSparseAttention(SparseAttention):
+    """A mixin in front of a fast class: its pattern and parameters, in a plain loop."""
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        q, k, v = self.project(x, context)
+        heads = torch.arange(self.num_heads, device=x.device) // (self.num_heads // self.num_kv_heads)
+        positions = positions_of(context, x)
+        allowed = self.allowed(x, context, causal=self.causal)
+        bias = score_bias(context.encoding, q, positions, positions, allowed, self.scale)
+        bias = bias.expand(len(x), self.num_heads, -1, -1)
+        y: Tensor = self.output(merge_heads(one_by_one(q, k[:, heads], v[:, heads], bias, allowed[:, 0], self.scale)))
+        return y
+
+
+def one_by_one(
+    q: Float[Tensor, "B H L K"],
+    k: Float[Tensor, "B H M K"],
+    v: Float[Tensor, "B H M K"],
+    bias: Float[Tensor, "B H L M"],
+    allowed: Bool[Tensor, "#B L M"],
+    scale: float,
+) -> Float[Tensor, "B H L K"]:
+    """Return the softmax over the allowed keys; zero where none is."""
+    rows = []
+    for row, pairs in enumerate(allowed.expand(len(q), -1, -1)):
+        seen = []
+        for position, keys in enumerate(pairs):
+            scores = scale * (q[row, :, position, None] @ k[row][:, keys].mT) + bias[row, :, position, None][..., keys]
+            weights = scores.softmax(-1) if bool(keys.any()) else scores
+            seen.append(weights @ v[row][:, keys])
+        rows.append(torch.cat(seen, dim=1))
+    return torch.stack(rows)
+
+
+class ReferenceBigBird(ReferenceSparseAttention, BigBird):
+    """The same parameters and pattern; every query takes the keys of its blocks."""
+
+    forward = ReferenceSparseAttention.forward
+
+
+class ReferenceSlidingWindow(ReferenceSparseAttention, SlidingWindow):
+    """The same parameters; every query takes the keys within its window."""
+
+
+class ReferenceStrided(ReferenceSparseAttention, Strided):
+    """The same parameters; every query takes the keys of its window and of its stride."""
+
+
+class ReferenceLongformer(Longformer):
+    """Longformer with the same parameters: every query takes its allowed keys, a global one with projections of its
+    own."""
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        allowed, positions = self.allowed(x, context, causal=self.causal), positions_of(context, x)
+        first = 0 if self.causal else min(self.num_global, x.shape[1])
+        q, k, v = self.project(x, context)
+        sides = [(q[:, :, first:], k, v, slice(first, None))]
+        if not self.causal:
+            sides.insert(0, (*self.project_global(x, context), slice(first)))
+        seen = []
+        for queries, keys, values, at in sides:
+            pairs = allowed[:, :, at]
+            bias = score_bias(context.encoding, queries, positions[:, at], positions, pairs, self.scale)
+            bias = bias.expand(len(x), self.num_heads, -1, -1)
+            seen.append(one_by_one(queries, keys, values, bias, pairs[:, 0], self.scale))
+        y: Tensor = self.output(merge_heads(torch.cat(seen, dim=2)))
+        return y

@@ -1,0 +1,57 @@
+"""These twins of convolutions along a sequence take one token at a time."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from headtohead.components.mixers.convolution.hyena import Hyena
+from headtohead.components.mixers.convolution.short_conv import ShortConvolution
+from headtohead.components.mixers.convolution.token_shift import TokenShift
+
+
+class ReferenceHyena(Hyena):
+    """The same parameters; every token meets every other at their distance."""
+
+    def long(self, z: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+        sides, length = self.responses(z.shape[1]), z.shape[1]
+        y = []
+        for t in range(length):
+            total = torch.zeros_like(sides[0][0] * z[:, 0])
+            for s in range(t + 1 if self.causal else length):
+                total = total + (sides[0][t - s] if s <= t else sides[1][s - t]) * z[:, s]
+            y.append(total)
+        return torch.stack(y, dim=1).to(z.dtype)
+
+
+class ReferenceShortConvolution(ShortConvolution):
+    """The same parameters; every output from its own few tokens."""
+
+    def convolve(self, x: Float[Tensor, "B M D"]) -> Float[Tensor, "B L D"]:
+        rows = []
+        for first in range(x.shape[1] - self.kernel + 1):
+            seen = x[:, first : first + self.kernel]
+            y = torch.einsum("bkd,dk->bd", seen, self.weight.to(x.dtype))
+            rows.append(y if self.bias is None else y + self.bias.to(x.dtype))
+        return torch.stack(rows, dim=1)
+
+
+class ReferenceTokenShift(TokenShift):
+    """A token shift with the same parameters, in which every token finds its neighbour, channel by channel."""
+
+    def read(self, x: Float[Tensor, "B L D"], valid: Bool[Tensor, "B L"] | None) -> Float[Tensor, "B L D"]:
+        length, outputs = x.shape[1], []
+        for position in range(length):
+            channels = []
+            for channel in range(self.d_model):
+                beside = position - 1 if self.causal or channel % 2 == 0 else position + 1
+                neighbour = torch.zeros_like(x[:, 0, channel])
+                if 0 <= beside < length:
+                    neighbour = x[:, beside, channel]
+                    if valid is not None and beside > position:
+                        neighbour = neighbour * valid[:, beside]
+                share = self.share[channel].to(x.dtype)
+                channels.append((1 - share) * x[:, position, channel] + share * neighbour)
+            outputs.append(torch.stack(channels, dim=-1))
+        return torch.stack(outputs, dim=1)

@@ -1,0 +1,80 @@
+"""The parts and the size of a stack: records that architectures take from a configuration and hand on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from headtohead.components.block_parts import FeedForwardFactory, NormFactory, ResidualSchemeFactory
+from headtohead.components.component import MixerFactory, PositionFactory
+from headtohead.components.mixers.identity import Identity
+from headtohead.errors import UsageError
+from headtohead.field_group import FieldGroup
+from headtohead.ranges import Depth, Probability, Width
+
+
+@dataclass(frozen=True)
+class StackSize(FieldGroup):
+    """The width of the stream, the number of layers, and the heads of each mixer."""
+
+    d_model: Width
+    num_layers: Depth
+    num_heads: Width
+
+    def check(self, layers_field: str = "model.num_layers") -> None:
+        """Raise UsageError by the field that holds a size; one side of a model may have a depth of its own."""
+        check_sizes(self.d_model, self.num_layers, self.num_heads, layers_field=layers_field)
+
+
+def check_sizes(d_model: int, num_layers: int, num_heads: int, *, layers_field: str = "model.num_layers") -> None:
+    """Raise UsageError by the field that holds a size below one."""
+    for field, value in (("model.d_model", d_model), (layers_field, num_layers), ("model.num_heads", num_heads)):
+        if value < 1:
+            raise UsageError(f"{field}={value} must be at least 1.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackParts(FieldGroup):
+    """The eight slots of a stack, each with the factory that makes its part in every layer."""
+
+    mixer: MixerFactory
+    pattern: Sequence[str] | None = None
+    """Entries of `mixers`, layer by layer, which start again when they end; None has `mixer` in all layers."""
+    mixers: Mapping[str, MixerFactory] | None = None
+    local: MixerFactory = Identity
+    """What precedes each mixer."""
+    position: PositionFactory
+    norm: NormFactory
+    residual: ResidualSchemeFactory
+    feedforward: FeedForwardFactory
+
+    def by_layer(
+        self, num_layers: int, *, pattern_field: str = "model.pattern", layers_field: str = "model.num_layers"
+    ) -> list[MixerFactory]:
+        """Return the mixer of each layer; the fields are those that a refusal names."""
+        if not self.pattern:
+            return [self.mixer] * num_layers
+        known = self.mixers or {}
+        for name in self.pattern:
+            if name not in known:
+                raise UsageError(
+                    f"{pattern_field} names {name}, and model.mixers has {', '.join(sorted(known)) or 'none'}: "
+                    f"add it by +model/mixer@model.mixers.{name}=CHOICE"
+                )
+        if len(self.pattern) > num_layers:
+            raise UsageError(
+                f"{pattern_field} holds {len(self.pattern)} layers and {layers_field}={num_layers}: give at least as "
+                "many layers"
+            )
+        return [known[self.pattern[layer % len(self.pattern)]] for layer in range(num_layers)]
+
+
+@dataclass(frozen=True)
+class StackOptions(FieldGroup):
+    """Further options of a stack: dropout, drop path and a norm after the embedding."""
+
+    dropout: Probability = 0.0
+    drop_path: Probability = 0.0
+    """Stochastic depth, which grows linearly from 0 at the first block to this at the last."""
+    embedding_norm: bool = False
+    """Whether the tokens are normalised after positions were added (BERT, BLOOM)."""

@@ -1,0 +1,260 @@
+"""Build objects from a checked configuration: data, task, model, and all components of a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import lru_cache, partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from headtohead.architectures.architecture import Architecture, InputSize
+from headtohead.architectures.ledger import ledger
+from headtohead.config.compose.epochs import in_steps
+from headtohead.config.errors import ConfigurationError
+from headtohead.config.instantiate import make
+from headtohead.config.origins.from_weights import as_started, build_data, check_start, origin_of
+from headtohead.config.rules.data_rules import check_kind, fit
+from headtohead.config.rules.memory_limits import check_memory, check_weights, memory_needs_of, processes_here
+from headtohead.config.run_config import RunConfig
+from headtohead.config.run_id import run_id
+from headtohead.config.run_translator import RunTranslator, translation_direction_of
+from headtohead.config.schema.source_code import class_value
+from headtohead.data.augmentation.back_translation import BackTranslation
+from headtohead.data.augmentation.pipeline import Augmentations
+from headtohead.data.data_source import DataSource, DataSpec, Split
+from headtohead.data.splits.sample_splits import learned_rows
+from headtohead.tasks.task import Task, spec_as_read
+from headtohead.training.loop.precision import Precision
+from headtohead.training.loop.seeds import seeds_of
+from headtohead.training.optim.finetuning import Finetuning
+from headtohead.training.optim.parametrisation import Parametrisation
+from headtohead.training.parallel.devices import device_for
+from headtohead.training.run_components import RunComponents, RunInfo, TrainerSettings
+
+_TOO_LARGE = ("overflow", "too large to convert")
+"""Words of torch and Python, whose errors for it are of many kinds."""
+
+
+def build_task(config: Mapping[str, Any], spec: DataSpec) -> Task:
+    """Rows of the train split that it shows are among those that the run learns from."""
+    check_kind(config, spec)
+    task: Task = make(config["task"])
+    try:
+        return task.bind(replace(spec, open_train=_learned(config, spec)))
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from error
+
+
+def _learned(config: Mapping[str, Any], spec: DataSpec) -> Callable[[], Split] | None:
+    opened = spec.open_train
+    return None if opened is None else partial(_learned_of, config, opened)
+
+
+def _learned_of(config: Mapping[str, Any], opened: Callable[[], Split]) -> Split:
+    return learned_rows(opened(), RunConfig(config).train_rows, seeds_of(RunConfig(config).seed).data_order)
+
+
+def build_augmentation(config: Mapping[str, Any], data: DataSource) -> Augmentations:
+    made: Augmentations = make(config["augmentation"])
+    for step in made.steps.values():
+        if isinstance(step, BackTranslation):
+            step.take(partial(_translators, config, data), partial(_learned_of, config, partial(data.split, "train")))
+    return made.bind(data)
+
+
+def _translators(
+    config: Mapping[str, Any], data: DataSource, folders: Mapping[str, str], beams: int
+) -> list[RunTranslator]:
+    """Return the translators by the fields that name them: for pairs, one in the opposite direction; else, the second
+    translates back."""
+    made = [
+        RunTranslator(folder, field, beams, build_data=build_data, make_model=make_model)
+        for field, folder in folders.items()
+    ]
+    if data.spec().kind == "pairs_of_text":
+        made[0].check_goes_back(translation_direction_of(config["data"]), "this run should translate")
+    for there, back in pairwise(made):
+        back.check_goes_back(there.direction, f"{there.field} does so")
+    return made
+
+
+def build_model(config: Mapping[str, Any], *, device: torch.device | str | None = None) -> Architecture:
+    """Return a plain module, `model(tokens) -> logits`; `device="meta"` makes it without memory.
+
+    What the configuration leaves null (vocabulary, lengths, classes, image shape) is taken from the data.
+    """
+    return make_model(fitted(config)[0], device)
+
+
+def build_parts(config: Mapping[str, Any]) -> RunComponents:
+    """All that training is handed; nothing of it is trained yet."""
+    config = in_steps(config)
+    data = build_data(config)
+    task = build_task(config, data.spec())
+    spec = spec_as_read(task, data)
+    filled = fit(as_started(config), spec)
+    check_start(filled, spec)
+    precision: Precision = make(config["precision"])
+    settings: TrainerSettings = make(config["trainer"])
+    parametrisation, finetuning = make(config["parametrisation"]), make(config["finetuning"])
+    described = _started(filled, parametrisation, finetuning, "meta")
+    costs = ledger(described, _size(task, spec, precision, settings))
+    needs = memory_needs_of(config, costs, settings, precision)
+    check_memory(needs, device_for(settings.accelerator), processes=processes_here(settings))
+    if not _needs_memory(filled):
+        check_weights(_bytes_of(described))
+    return RunComponents(
+        make_model=partial(_started, filled, parametrisation, finetuning),
+        task=task,
+        data=data,
+        augmentation=build_augmentation(config, data),
+        optimizer=make(config["optimizer"]),
+        schedule=make(config["schedule"]),
+        precision=precision,
+        checkpointing=make(config["checkpointing"]),
+        parametrisation=parametrisation,
+        finetuning=finetuning,
+        settings=settings,
+        evaluation=make(config["evaluation"]),
+        probe=make(config["probe"]),
+        identity=_identity(config),
+        tracking=make(config["tracking"]),
+        costs=costs.to_dict(),
+        config={**filled, "data": _settled(filled["data"], data.settled())},
+    )
+
+
+def _settled(node: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Also within data that is made of other data."""
+    deeper = {name: _settled(node[name], value) for name, value in known.items() if isinstance(value, Mapping)}
+    return {**node, **known, **deeper}
+
+
+def fitted(config: Mapping[str, Any], data: DataSource | None = None) -> tuple[dict[str, Any], InputSize]:
+    """Return the configuration with nothing left to the data, and the size of the data's longest sample."""
+    data = build_data(config) if data is None else data
+    task = build_task(config, data.spec())
+    spec = spec_as_read(task, data)
+    return fit(config, spec), _size(task, spec, make(config["precision"]), make(config["trainer"]))
+
+
+def _size(task: Task, spec: DataSpec, precision: Precision, settings: TrainerSettings) -> InputSize:
+    """Return the size of the longest sample, in this precision and on the device of these settings."""
+    device = device_for(settings.accelerator).type
+    return sample_size(task, spec, bytes_per_element=precision.bytes_per_element, device=device)
+
+
+def make_model(filled: Mapping[str, Any], device: torch.device | str | None = None) -> Architecture:
+    """Draws from the global generator; freezes what is not to be trained. What needs memory is made with it.
+
+    Weights that no memory holds are refused before any of them is made, by whichever command.
+    """
+    if torch.device(device or "cpu").type != "meta" and not _needs_memory(filled):
+        _check_fits(filled)
+    return _started(filled, make(filled["parametrisation"]), make(filled["finetuning"]), device)
+
+
+def _started(
+    filled: Mapping[str, Any],
+    parametrisation: Parametrisation,
+    finetuning: Finetuning,
+    device: torch.device | str | None = None,
+) -> Architecture:
+    """Return the model as training starts it, made without asking whether memory holds it."""
+    with nullcontext() if device is None or _needs_memory(filled) else torch.device(device):
+        model = _made(filled["model"], _head_of(filled))
+    parametrisation.apply(model)
+    finetuning.apply(model)
+    return model
+
+
+def _needs_memory(filled: Mapping[str, Any]) -> bool:
+    return bool(class_value(RunConfig(filled).model_target, "needs_memory"))
+
+
+def _head_of(filled: Mapping[str, Any]) -> str:
+    return str(class_value(RunConfig(filled).task_target, "head"))
+
+
+def check_fits(config: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError where the machine cannot hold the weights of its model; of it nothing is made. What does
+    not fit its data is left to whoever builds it."""
+    try:
+        filled, _ = fitted(config)
+    except ConfigurationError:
+        return
+    if not _needs_memory(filled):
+        _check_fits(filled)
+
+
+def _check_fits(filled: Mapping[str, Any]) -> None:
+    check_weights(_weight_bytes(json.dumps(filled["model"], sort_keys=True), _head_of(filled)))
+
+
+@lru_cache(maxsize=16)
+def _weight_bytes(node: str, head: str) -> int:
+    """Return the size of the model's weights in 32 bits; the global generator keeps its state."""
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        model = _made(json.loads(node), head)
+    return _bytes_of(model)
+
+
+def _bytes_of(model: Architecture) -> int:
+    return sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+
+
+def _made(node: Mapping[str, Any], head: str) -> Architecture:
+    """Whatever a module of somebody else's raises is said in one sentence."""
+    try:
+        model: Architecture = make(node, head=head)
+    except Exception as error:
+        if any(words in str(error).lower() for words in _TOO_LARGE):
+            raise ConfigurationError(
+                "model is refused: the sizes of its weights, multiplied, are beyond 64 bits; give smaller ones"
+            ) from error
+        theirs = (node.get("module") or {}).get("_target_")
+        if theirs is None and isinstance(error, TypeError | AttributeError):
+            raise ConfigurationError(
+                f"model={node['_target_']} cannot be built from its fields ({error}): compare them with those of "
+                "h2h train --cfg job"
+            ) from error
+        if theirs is None or isinstance(error, ValueError | FileNotFoundError | torch.OutOfMemoryError):
+            raise
+        raise ConfigurationError(
+            f"model.module={theirs} cannot be built ({type(error).__name__}: {error}): correct its arguments or its "
+            "code"
+        ) from error
+    return model
+
+
+def _identity(config: Mapping[str, Any]) -> RunInfo:
+    run = RunConfig(config)
+    init, resume = run.init_from, run.resume_from
+    return RunInfo(
+        seed=run.seed,
+        name=run.name,
+        group=run.group,
+        tags=tuple(run.tags),
+        notes=run.notes,
+        content_hash=run_id(config),
+        output_dir=Path(run.output_dir),
+        init_from=origin_of(init) if init else None,
+        resume_from=Path(resume) if resume else None,
+    )
+
+
+def sample_size(task: Task, spec: DataSpec, *, bytes_per_element: int = 4, device: str = "cpu") -> InputSize:
+    """Return the size of the longest sample; `spec` has the lengths that the model receives."""
+    return InputSize(
+        length=spec.max_length,
+        decoder_length=spec.max_target_length,
+        bytes_per_element=bytes_per_element,
+        device=device,
+        scored=task.num_scored(spec.max_length),
+    )

@@ -1,0 +1,1 @@
+"""Composition by Hydra: overrides, choices and defaults become one resolved dictionary."""

@@ -1,0 +1,227 @@
+"""Choices that are a file of fields and nothing more: they replace a node of a composition, without Hydra's help.
+
+Hydra takes a tenth of a second to compose a run, and a plan of a thousand arms composes a thousand of them. A choice
+whose file names no other groups changes one node alone; it is put in the place of the node that was composed, provided
+that this is still the file of the choice before it, which nothing else has written into.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from headtohead.config.compose.replacements import file_of
+from headtohead.config.schema.source_code import arguments
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+
+_OVERRIDE = re.compile(r"(?P<group>[\w/]+)(?:@(?P<package>[\w.]+))?=(?P<choice>[\w.-]+)")
+_SELF = "_self_"
+_HEADER = "@package"
+
+
+class PlainChoice(NamedTuple):
+    """`group@package=choice`, of which the package follows from the group where it is not written."""
+
+    key: str
+    """As Hydra lists it among the choices: model/norm, or model/norm@model.encoder.norm."""
+    group: str
+    package: str
+    choice: str
+
+
+def plain_choices(overrides: Iterable[str], folders: tuple[Path, ...], state: Hashable) -> dict[str, PlainChoice]:
+    """Return the overrides that are such choices, by their text; a group that is chosen twice is left to Hydra."""
+    choices = {}
+    for override in overrides:
+        if match := _OVERRIDE.fullmatch(override):
+            group, package = match["group"], match["package"]
+            key = f"{group}@{package}" if package else group
+            choices[override] = PlainChoice(key, group, package or group.replace("/", "."), match["choice"])
+    keys = [choice.key for choice in choices.values()]
+    return {
+        override: one
+        for override, one in choices.items()
+        if keys.count(one.key) == 1 and _node(one.group, one.choice, folders, state) is not None
+    }
+
+
+def replaced(
+    composed: DictConfig,
+    before: Mapping[str, str],
+    chosen: Iterable[PlainChoice],
+    folders: tuple[Path, ...],
+    state: Hashable,
+) -> DictConfig | None:
+    """Return a copy in which these choices are made instead of those `before`; None where only Hydra can tell.
+
+    `state` tells the files of one composition from those of another.
+    """
+    from omegaconf import OmegaConf
+
+    copy = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
+    for one in chosen:
+        old = before.get(one.key)
+        if old is None:
+            return None
+        was, now = (_node(one.group, name, folders, state) for name in (old, one.choice))
+        if was is None or now is None or OmegaConf.select(composed, one.package) != was:
+            return None
+        OmegaConf.update(copy, one.package, now, merge=False)
+    return copy
+
+
+def replaced_plainly(
+    composed: Mapping[str, Any],
+    before: Mapping[Any, Any],
+    chosen: Iterable[PlainChoice],
+    folders: tuple[Path, ...],
+    state: Hashable,
+) -> Mapping[str, Any] | None:
+    """Return the plain fields in which these choices are made instead of those `before`; None where only Hydra can
+    tell."""
+    for one in chosen:
+        old, path = before.get(one.key), one.package.split(".")
+        if old is None:
+            return None
+        was, now = (_plain_node(one.group, name, folders, state) for name in (old, one.choice))
+        if was is None or now is None or _at(composed, path) != was:
+            return None
+        composed = with_node(composed, path, now)
+    return composed
+
+
+def _at(fields: Mapping[str, Any], path: Sequence[str]) -> Any:
+    node: Any = fields
+    for name in path:
+        node = node.get(name) if isinstance(node, Mapping) else None
+    return node
+
+
+@lru_cache(maxsize=1024)
+def _plain_node(group: str, name: str, folders: tuple[Path, ...], state: Hashable) -> Any:
+    """Return the fields of a choice; None where one refers to another, too."""
+    from omegaconf import OmegaConf
+
+    node = _node(group, name, folders, state)
+    fields = None if node is None else OmegaConf.to_container(node, resolve=False)
+    return fields if is_plain(fields) else None
+
+
+@lru_cache(maxsize=1024)
+def _node(group: str, name: str, folders: tuple[Path, ...], state: Hashable) -> DictConfig | None:
+    """Return the fields of a choice; None where its file names other groups or where it goes."""
+    from omegaconf import DictConfig, OmegaConf
+
+    file = file_of(group, name, folders)
+    if file is None:
+        return None
+    text = file.read_text(encoding="utf-8")
+    if any(line.startswith("#") and _HEADER in line for line in text.lstrip().splitlines()[:2]):
+        return None
+    own = OmegaConf.create(text)
+    if not isinstance(own, DictConfig):
+        return None
+    defaults = own.pop("defaults", [_SELF])
+    if not all(isinstance(one, str) for one in defaults) or _SELF not in defaults:
+        return None
+    parts = [own if one == _SELF else _node(group, one, folders, state) for one in defaults]
+    if any(part is None for part in parts):
+        return None
+    merged = OmegaConf.merge(*[part for part in parts if part is not None])
+    return merged if isinstance(merged, DictConfig) else None
+
+
+GROUP = "model/size"
+
+
+def without_unused_fields(config: Mapping[str, Any], of_size: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration without those fields of the chosen size that the model's constructor does not take; a field
+    that was set to something else by hand stays, to be refused."""
+    model = config.get("model")
+    if not of_size or not isinstance(model, Mapping) or (taken := arguments(str(model.get("_target_")))) is None:
+        return dict(config)
+    names = {item.name for item in taken}
+    used = {key: value for key, value in model.items() if key in names or of_size.get(key, ...) != value}
+    return {**config, "model": used}
+
+
+def fields_of_size(size: str, folders: Sequence[Path]) -> dict[str, Any]:
+    """Return the fields of a model that a size names, and their values."""
+    from omegaconf import OmegaConf
+
+    path = file_of(GROUP, size, folders)
+    assert path is not None, "it was composed from that file"
+    content = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
+    assert isinstance(content, dict), "a size names fields of a model"
+    return {str(key): value for key, value in content.items()}
+
+
+_SET = re.compile(r"\+\+(?P<key>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)=.*", re.DOTALL)
+_REFERENCE, _MISSING = "$", "???"
+_Scalar = str | int | float | bool | None
+
+
+def is_plain(content: Any) -> bool:
+    """Tell whether no text below refers to another field, and none is to be filled in."""
+    if isinstance(content, Mapping):
+        return all(isinstance(key, str) and is_plain(value) for key, value in content.items())
+    if isinstance(content, list):
+        return all(map(is_plain, content))
+    return not isinstance(content, str) or not (_REFERENCE in content or content == _MISSING)
+
+
+def with_values(config: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any] | None:
+    """Return a copy in which these fields, ++path=value, are set; None where only Hydra can tell."""
+    result = dict(config)
+    for override in overrides:
+        match = _SET.fullmatch(override)
+        parsed = None if match is None else _parsed(override)
+        if match is None or parsed is None or not _set(result, match["key"].split("."), *parsed):
+            return None
+    return result
+
+
+def with_node(config: Mapping[str, Any], path: Sequence[str], node: Any) -> dict[str, Any]:
+    """Return a copy with another node at the path, all of which is there."""
+    first, *rest = path
+    return {**config, first: with_node(config[first], rest, node) if rest else node}
+
+
+def _set(result: dict[str, Any], path: Sequence[str], value: Any) -> bool:
+    """Set one field and copy what lies above it; False where that is no mapping, or the field is one."""
+    *above, last = path
+    node = result
+    for name in above:
+        below = node.get(name)
+        if not isinstance(below, dict):
+            return False
+        node[name] = node = dict(below)
+    if isinstance(node.get(last), dict):
+        return False
+    node[last] = list(value) if isinstance(value, list) else value
+    return True
+
+
+@lru_cache(maxsize=4096)
+def _parsed(override: str) -> tuple[_Scalar | list[_Scalar]] | None:
+    """Return the value that Hydra's grammar reads; None where it is no scalar and no list of them."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        parsed = OverridesParser.create().parse_override(override)
+    except HydraException:
+        return None
+    if parsed.is_sweep_override() or parsed.package is not None:
+        return None
+    value: Any = parsed.value()
+    scalars = value if isinstance(value, list) else [value]
+    if not all(one is None or isinstance(one, str | int | float) for one in scalars) or not is_plain(value):
+        return None
+    return (value,)

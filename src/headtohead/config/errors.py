@@ -1,0 +1,59 @@
+"""Define the error of an invalid configuration: one sentence with field, value, choices and fix."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from headtohead.errors import UsageError
+
+_LONGEST = 300
+"""Letters of one value."""
+_READABLE = 10**30
+"""Whole numbers above are told by their size."""
+
+
+class ConfigurationError(UsageError):
+    """A configuration that is refused; its message is for the user, one sentence."""
+
+
+def show(value: Any) -> str:
+    """A value as one would write it on the command line."""
+    if value is None:
+        return "null"
+    if value == "":
+        return "''"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and abs(value) > _READABLE:
+        return f"{'-' if value < 0 else ''}1e{math.floor(math.log10(abs(value)))}"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {show(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(show(item) for item in value) + "]"
+    text = str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
+
+
+def one_of(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The name that was probably meant."""
+    known = list(names)
+    lowered = {known_name.lower(): known_name for known_name in known}
+    result = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
+    if result:
+        return lowered[result[0]]
+    starts = [known_name for known_name in known if len(name) > 1 and known_name.startswith(name)]
+    return starts[0] if len(starts) == 1 else None
+
+
+def unknown(what: str, name: str, names: Sequence[str]) -> str:
+    """The sentence for a name that does not exist: the guess where there is one, else all choices."""
+    guess = nearest(name, names)
+    hint = f"did you mean {guess}? " if guess else ""
+    return f"{what}: {hint}{'(' if hint else ''}choose from {one_of(names)}{')' if hint else ''}"

@@ -1,0 +1,68 @@
+"""Objects from the nodes of a configuration: the one place at which what a `_target_` names is imported and called.
+
+Values are passed as they stand. Hydra would resolve references in them once more, so that a `${oc.env:...}` which a
+record holds as text would become the reader's secret, and `${oc.create:...}` a node that nobody has checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import lru_cache, partial
+from inspect import Parameter, signature
+from typing import Any
+
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+
+from headtohead.config.errors import ConfigurationError, show
+from headtohead.config.schema.source_code import arguments, field_groups
+
+_TARGET = "_target_"
+_HOW = frozenset({_TARGET, "_args_", "_partial_", "_recursive_", "_convert_"})
+
+
+def make(node: Mapping[str, Any], **passed: Any) -> Any:
+    """Call the constructor that a node names, and first those of the nodes in it; `passed` comes from its parent."""
+    placed: list[Any] = list(node.get("_args_") or ())
+    values = {key: value for key, value in node.items() if key not in _HOW}
+    if node.get("_recursive_") is not False:
+        placed, values = _made(placed), _made(values)
+    constructor = target_of(node)
+    values = _with_groups(node[_TARGET], constructor, {**values, **passed})
+    return partial(constructor, *placed, **values) if node.get("_partial_") else constructor(*placed, **values)
+
+
+def target_of(node: Mapping[str, Any]) -> Any:
+    """Return the class or function that a node names."""
+    target = node[_TARGET]
+    if not isinstance(target, str) or not all(part.isidentifier() for part in target.split(".")):
+        raise ConfigurationError(f"_target_={show(target)} is refused: it must name a class, package.module.Class")
+    return _located(target)
+
+
+def _with_groups(target: str, constructor: Callable[..., object], values: Mapping[str, object]) -> dict[str, object]:
+    """The same values, those of a field group in its record."""
+    gathered = dict(values)
+    for name, group in field_groups(target).items():
+        fields = [field.name for field in arguments(group) or () if field.name in gathered]
+        own = {field: gathered.pop(field) for field in fields}
+        default = signature(constructor).parameters[name].default
+        gathered[name] = _located(group)(**own) if default is Parameter.empty else replace(default, **own)
+    return gathered
+
+
+@lru_cache(maxsize=512)
+def _located(target: str) -> Any:
+    """Hydra finds it, and refuses what runs a program whatever it is called."""
+    try:
+        result: partial[Any] = instantiate({_TARGET: target, "_partial_": True})
+    except InstantiationException as error:
+        raise error.__cause__ or error from None
+    return result.func
+
+
+def _made(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return make(value) if _TARGET in value else {key: _made(item) for key, item in value.items()}
+    return [_made(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,1 @@
+"""Configurations that start from something: a run, its weights or a published checkpoint."""

@@ -1,0 +1,116 @@
+"""A configuration that starts from a published checkpoint: its config.json makes the choices of the model."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headtohead.config.errors import ConfigurationError, show
+from headtohead.config.run_config import RunConfig
+from headtohead.config.schema.source_code import class_value
+from headtohead.config.trust import check_given_values
+
+if TYPE_CHECKING:
+    from headtohead.pretrained.read_report import ReadReport
+
+Compose = Callable[[Sequence[str]], dict[str, Any]]
+PREFIX = "hf:"
+_MAY_DIFFER = (
+    "model.dropout", "model.drop_path", "model.num_classes", "model.pooling", "model.pooler", "model.initialisation",
+)  # fmt: skip
+"""What weights know nothing of, or what belongs to a head."""
+_log = logging.getLogger(__name__)
+
+
+def starts_published(config: Mapping[str, Any]) -> bool:
+    """Return whether a run that is not resumed starts from a published checkpoint."""
+    return str(config.get("init_from") or "").startswith(PREFIX) and not config.get("resume_from")
+
+
+def with_its_choices(composed: Mapping[str, Any], overrides: Sequence[str], compose: Compose) -> dict[str, Any]:
+    """Composed anew, what the checkpoint says before what the user says; refuses where the two contradict each other.
+
+    The checkpoint is written down by its commit, so that the run can be made again.
+    """
+    from headtohead.pretrained.hub_checkpoint import open_checkpoint
+    from headtohead.pretrained.hub_config import differences, model_overrides
+    from headtohead.pretrained.safetensor_files import CheckpointError
+
+    origin, head = composed["init_from"], class_value(RunConfig(composed).task_target, "head")
+    try:
+        checkpoint = open_checkpoint(origin)
+        overrides_of_model = model_overrides(checkpoint, head)
+        check_given_values(dict(one.split("=", 1) for one in overrides_of_model), f"the config.json of {origin}")
+        by_design = differences(checkpoint, head)
+    except CheckpointError as error:
+        raise ConfigurationError(str(error)) from None
+    if size := next((given for given in overrides if given.startswith("model/size=")), None):
+        raise ConfigurationError(f"{size} contradicts init_from={origin}, whose weights have their size: take it out")
+    config, alone = compose([*overrides_of_model, *overrides]), compose(overrides_of_model)
+    _check(alone["model"], config["model"], origin)
+    for difference in by_design:
+        _log.warning("init_from=%s: %s", origin, difference)
+    choices = {**config["choices"], "model/size": None}
+    return {
+        **config,
+        "init_from": checkpoint.pinned,
+        "choices": choices,
+        "name": config["name"] or _name(config, origin),
+    }
+
+
+def read_of(config: Mapping[str, Any]) -> ReadReport | None:
+    """Return what is read of the checkpoint that a run starts from; None where it starts from none."""
+    from headtohead.pretrained.hub_checkpoint import open_checkpoint
+    from headtohead.pretrained.read_report import read_report
+    from headtohead.pretrained.safetensor_files import CheckpointError
+
+    if not starts_published(config):
+        return None
+    try:
+        return read_report(open_checkpoint(config["init_from"]), class_value(RunConfig(config).task_target, "head"))
+    except CheckpointError as error:
+        raise ConfigurationError(str(error)) from None
+
+
+def _name(config: Mapping[str, Any], origin: str) -> str:
+    """Name the checkpoint and what is done with it."""
+    called = origin.removeprefix(PREFIX).partition("@")[0].rstrip("/").rpartition("/")[2]
+    return f"{called}-{config['choices']['task']}-{config['choices']['data']}-s{config['seed']}"
+
+
+def _check(there: Mapping[str, Any], here: Mapping[str, Any], origin: str) -> None:
+    if there["_target_"] != here["_target_"]:
+        raise ConfigurationError(
+            f"model={_named(here)} contradicts init_from={origin}, whose weights are those of a {_named(there)}: take "
+            "it out"
+        )
+    if _turns(there) and _turns(here):  # other angles need no other weights: this is how contexts are made longer
+        for path, was, now in _differences(there["position"], here["position"], "model.position"):
+            _log.warning("init_from=%s: %s=%s differs from %s there", origin, path, show(now), show(was))
+        there, here = ({**node, "position": None} for node in (there, here))
+    for path, was, now in _differences(there, here, "model"):
+        shorter = path == "model.max_length" and was and now and now < was
+        if path not in _MAY_DIFFER and not path.startswith("model.initialisation.") and not shorter:
+            raise ConfigurationError(
+                f"{path}={show(now)} contradicts init_from={origin}, whose weights were trained with {show(was)}: take "
+                "it out"
+            )
+
+
+def _differences(there: Any, here: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(there, Mapping) and isinstance(here, Mapping):
+        for key in [*there, *(key for key in here if key not in there)]:
+            yield from _differences(there.get(key), here.get(key), f"{path}.{key}")
+    elif there != here:
+        yield path, there, here
+
+
+def _turns(model: Mapping[str, Any]) -> bool:
+    target = (model.get("position") or {}).get("_target_", "")
+    return bool(target and class_value(target, "rotates"))
+
+
+def _named(node: Mapping[str, Any]) -> str:
+    return str(class_value(node["_target_"], "family") or node["_target_"].rpartition(".")[2])

@@ -1,0 +1,132 @@
+"""Take over from the run that another starts from, besides weights, how text becomes tokens."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from headtohead.config.errors import ConfigurationError, show
+from headtohead.config.instantiate import make
+from headtohead.config.origins.from_published import PREFIX
+from headtohead.config.rules.parametrisation_rules import scaling
+from headtohead.data.data_source import DataSource, DataSpec
+from headtohead.records.record import RunRecord
+from headtohead.records.store import RunFolder
+
+_MAY_DIFFER = (
+    "vocab_size", "max_length", "max_target_length", "num_classes", "image_shape", "pooling", "dropout", "drop_path",
+    "tie_weights", "head_bias", "head_activation", "pooler", "scale_logits", "initialisation", "num_segments",
+)  # fmt: skip
+"""Of a model: what is the head's, what weights do not tell of, and what their shapes tell anyway."""
+_log = logging.getLogger(__name__)
+
+
+def origin_of(text: str) -> str:
+    """A published checkpoint as it is, hf:NAME; a run by its folder, given as run:outputs/GROUP/RUN or without run:."""
+    return text.removeprefix("run:")
+
+
+def tokenizer_to_take(config: Mapping[str, Any]) -> dict[str, Any] | None:
+    """That of the run whose weights this one starts from; once there is a folder of its own, that folder has it."""
+    if not config.get("init_from"):
+        return None
+    own, first = config.get("resume_from"), origin_of(config["init_from"])
+    if own and (facts := RunFolder.open(own).read_tokenizer()) is not None:
+        return facts
+    return _published_tokenizer(first) if first.startswith(PREFIX) else RunFolder.open(first).read_tokenizer()
+
+
+def _published_tokenizer(origin: str) -> dict[str, Any] | None:
+    from headtohead.pretrained.hub_checkpoint import open_checkpoint, tokenizer_of
+    from headtohead.pretrained.safetensor_files import CheckpointError
+
+    try:
+        tokenizer = tokenizer_of(open_checkpoint(origin))
+    except CheckpointError as error:
+        raise ConfigurationError(str(error)) from None
+    return None if tokenizer is None else tokenizer.to_dict()
+
+
+def as_started(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration with the tokenizer that is really used."""
+    facts, data = tokenizer_to_take(config), config["data"]
+    if facts is None or "tokenizer" not in data:
+        return dict(config)
+    return {**config, "data": {**data, "tokenizer": facts["kind"], "vocab_size": None}}
+
+
+def check_start(config: Mapping[str, Any], spec: DataSpec) -> None:
+    """Raises ConfigurationError where the same token ids would mean other things than to the run it starts from."""
+    if not config.get("init_from") or config.get("resume_from"):
+        return
+    if config["init_from"].startswith(PREFIX):
+        _check_published(config, spec)
+        return
+    record = RunFolder.open(origin_of(config["init_from"])).read_record_as_written()
+    if spec.vocab_size and not _same_ids(config, spec, record):
+        raise ConfigurationError(
+            f"init_from={config['init_from']} was trained on data={_data(record.config)}, whose token ids mean "
+            f"something else than those of data={_data(config)}: choose data of the same kind of tokens, or start "
+            "without "
+            "init_from"
+        )
+    if scaling(record.config) != scaling(config):
+        theirs, ours = (_parametrisation(of) for of in (record.config, config))
+        raise ConfigurationError(
+            f"init_from={config['init_from']} was trained under {theirs}, whose multipliers are not part of its "
+            f"weights, and this run has {ours}: give both the same parametrisation"
+        )
+    for difference in _differences(record.config.get("model", {}), config["model"], "model"):
+        _log.warning("init_from=%s: %s, which its weights were not trained for", config["init_from"], difference)
+
+
+def _check_published(config: Mapping[str, Any], spec: DataSpec) -> None:
+    if not spec.vocab_size:
+        return
+    if not spec.tokenizer_hash:
+        _log.warning(
+            "init_from=%s was trained with other token ids than those of data=%s: its embedding is of no use here",
+            config["init_from"],
+            _data(config),
+        )
+    elif config["data"].get("tokenizer") != "published":
+        raise ConfigurationError(
+            f"init_from={config['init_from']} comes without a tokenizer.json, and data={_data(config)} is text: save "
+            "its fast tokenizer beside its weights, or choose data with token ids of its own"
+        )
+
+
+def _same_ids(config: Mapping[str, Any], spec: DataSpec, record: RunRecord) -> bool:
+    if spec.tokenizer_hash or record.comparability.tokenizer:
+        return spec.tokenizer_hash == record.comparability.tokenizer
+    return bool(config["data"]["_target_"] == record.config.get("data", {}).get("_target_"))
+
+
+def _data(config: Mapping[str, Any]) -> str:
+    choice = (config.get("choices") or {}).get("data")
+    return str(choice or config.get("data", {}).get("_target_", "").rpartition(".")[2])
+
+
+def _parametrisation(config: Mapping[str, Any]) -> str:
+    node = scaling(config)
+    if node is None:
+        return "parametrisation=standard"
+    return f"parametrisation=mup of base {node['base_width']} and heads of {node['base_head_width']}"
+
+
+def _differences(there: Any, here: Any, path: str) -> Iterator[str]:
+    if isinstance(there, Mapping) and isinstance(here, Mapping):
+        for key in [*there, *(key for key in here if key not in there)]:
+            if key not in _MAY_DIFFER:
+                yield from _differences(there.get(key), here.get(key), f"{path}.{key}")
+    elif there != here:
+        yield f"{path}={show(here)} differs from {show(there)} there"
+
+
+def build_data(config: Mapping[str, Any]) -> DataSource:
+    """A run that starts from another reads text as that one did."""
+    data: DataSource = make(config["data"])
+    if (tokenizer := tokenizer_to_take(config)) is not None:
+        data.take_tokenizer(tokenizer)
+    return data

@@ -1,0 +1,1 @@
+"""Combinations that are refused before anything is built, each with the reason and the way out."""

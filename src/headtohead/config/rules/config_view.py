@@ -1,0 +1,104 @@
+"""A configuration as the rules of compatibility see it: choices by name, stacks by side, capabilities by class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headtohead.config.schema.source_code import arguments, class_value
+
+STACK_SLOTS = ("mixer", "local", "position", "norm", "residual", "feedforward")
+_CAUSAL: dict[str, tuple[tuple[str, bool], ...]] = {
+    "decoder_only": (("", True),),
+    "encoder_only": (("", False),),
+    "vision_transformer": (("", False),),
+    "encoder_decoder": (("encoder", False), ("decoder", True)),
+    "cnn": (("", False),),
+    "resnet": (("", False),),
+    "recurrent_encoder_decoder": (("encoder", False), ("decoder", True)),
+}
+"""The stacks of each family: the key of its settings, and whether it is causal, unless model.bidirectional says no."""
+
+
+@dataclass(frozen=True)
+class StackSide:
+    """One stack of a model: its direction, and the nodes in force (its own, else the shared ones); of a stack with a
+    pattern there is one for each of its mixers."""
+
+    path: str
+    causal: bool
+    nodes: Mapping[str, Mapping[str, Any]]
+    paths: Mapping[str, str]
+    """The field of the configuration in which each node stands: the side's own, else the one that all sides share."""
+    mixer_group: str | None = None
+    """Where a pattern has this mixer from."""
+
+    def can(self, slot: str, name: str) -> Any:
+        """Return a class variable of the class in this slot."""
+        return class_value(self.nodes[slot].get("_target_", ""), name) if slot in self.nodes else None
+
+
+class ConfigView:
+    """Read-only questions about one configuration."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.config = config
+        self.model: Mapping[str, Any] = config["model"]
+        self.task: Mapping[str, Any] = config["task"]
+        self.data: Mapping[str, Any] = config["data"]
+        self.trainer: Mapping[str, Any] = config["trainer"]
+
+    def chosen(self, group: str) -> str:
+        """The choice as one writes it on the command line: "model/position=rotary"."""
+        choice = (self.config.get("choices") or {}).get(group)
+        node: Any = self.config
+        for key in group.partition("@")[0].split("/"):
+            node = node.get(key, {})
+        return f"{group}={choice or str(node.get('_target_', '')).rpartition('.')[2]}"
+
+    def chosen_of(self, side: StackSide, slot: str) -> str:
+        """Return how this side's choice was made: its own, else the one that all sides share."""
+        if slot == "mixer" and side.mixer_group is not None:
+            return self.chosen(side.mixer_group)
+        own = f"model/{slot}@{side.path}.{slot}"
+        has_own = side.paths[slot] == f"{side.path}.{slot}" and own in (self.config.get("choices") or {})
+        return self.chosen(own if has_own else f"model/{slot}")
+
+    def depth(self, side: StackSide) -> int | None:
+        """Return how many layers a stack has: its own number, else the one that all sides share."""
+        own = self.model if side.path == "model" else self.model.get(side.path.rpartition(".")[2]) or {}
+        return own.get("num_layers") or self.model.get("num_layers")
+
+    @property
+    def takes_steps(self) -> bool:
+        """Return whether the model learns step by step; if not, trainer.max_steps says nothing about a run's cost."""
+        return class_value(self.model["_target_"], "takes_steps") is not False
+
+    def task_value(self, name: str) -> Any:
+        return class_value(self.task["_target_"], name)
+
+    def model_value(self, name: str) -> Any:
+        return class_value(self.model["_target_"], name)
+
+    def takes(self, name: str) -> bool:
+        """Return whether the model's constructor has this argument."""
+        return any(item.name == name for item in arguments(self.model["_target_"]) or ())
+
+    def sides(self) -> Iterator[StackSide]:
+        for key, causal in _CAUSAL.get(self.model_value("family"), ()):
+            own = self.model.get(key) or {}
+            causal = causal and not self.model.get("bidirectional")
+            nodes = {slot: own.get(slot) or self.model.get(slot) for slot in STACK_SLOTS}
+            path = f"model.{key}" if key else "model"
+            present = {slot: node for slot, node in nodes.items() if node}
+            paths = {slot: f"{path if own.get(slot) else 'model'}.{slot}" for slot in STACK_SLOTS}
+            pattern = own.get("pattern") or (None if own.get("mixer") else self.model.get("pattern"))
+            if not pattern:
+                yield StackSide(path, causal, present, paths)
+            for name in dict.fromkeys(pattern or ()):
+                mixer = (self.model.get("mixers") or {}).get(name, {})
+                own_paths = {**paths, "mixer": f"model.mixers.{name}"}
+                yield StackSide(
+                    path, causal, {**present, "mixer": mixer}, own_paths, f"model/mixer@model.mixers.{name}"
+                )

@@ -1,0 +1,107 @@
+"""Refuse what cannot be combined with models that are not transformers, with the reason and the fix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from headtohead.config.rules.config_view import ConfigView
+
+_WITHOUT_STACK = ("mlp", "cnn", "resnet", "text_cnn", "bag_of_words", "external")
+
+
+def baseline_rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
+    return (_both_ways, _module, _checkpointing, _drop_path)
+
+
+def _both_ways(view: ConfigView) -> Iterator[str]:
+    if view.model_value("family") != "decoder_only":
+        return
+    head, both = view.task_value("head") or "", view.model.get("bidirectional")
+    if head == "language_model" and both:
+        yield (
+            f"{view.chosen('task')} asks for the next token, and model.bidirectional=true lets the model see it: set "
+            "model.bidirectional=false, or choose task=masked_lm"
+        )
+    if head.startswith("masked_language_model") and not both:
+        yield (
+            f"{view.chosen('task')} asks for tokens inside a text, and {view.chosen('model')} sees only what stands "
+            "before them: choose model=encoder_only or task=causal_lm, or set model.bidirectional=true"
+        )
+
+
+def _module(view: ConfigView) -> Iterator[str]:
+    if view.model_value("family") == "external" and not view.model.get("module"):
+        yield (
+            "model=external wraps your own module, and model.module is null: give model.module._target_="
+            "package.Class and its arguments, model.module.width=64"
+        )
+
+
+def _checkpointing(view: ConfigView) -> Iterator[str]:
+    kind = view.config["checkpointing"].get("kind", "none")
+    if kind != "none" and view.model_value("family") in _WITHOUT_STACK:
+        yield (
+            f"{view.chosen('checkpointing')} makes the blocks of a stack again in the backward pass, and "
+            f"{view.chosen('model')} has no such blocks: use checkpointing=none"
+        )
+
+
+def _drop_path(view: ConfigView) -> Iterator[str]:
+    rate = view.model.get("drop_path")
+    for side in view.sides():
+        if rate and side.can("residual", "has_stream") is False:
+            yield (
+                f"model.drop_path={rate} skips branches of a residual stream, and "
+                f"{view.chosen_of(side, 'residual')} has no stream: set model.drop_path=0, or choose model/residual=pre"
+            )
+
+
+def finetuning_rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
+    return (_layers, _nothing_left, _statistics)
+
+
+def _layers(view: ConfigView) -> Iterator[str]:
+    freeze, layers = _freeze(view), _num_layers(view)
+    if isinstance(freeze, int) and layers is not None and not 0 < freeze <= layers:
+        number = {0: "", 1: "1, "}.get(layers, f"a number from 1 to {layers}, ")
+        yield (
+            f"finetuning.freeze={freeze} freezes layers, and {view.chosen('model')} has {layers} of them to freeze: "
+            f"give {number}nothing, embedding or body"
+        )
+
+
+def _nothing_left(view: ConfigView) -> Iterator[str]:
+    """A head that is the embedding's table, without a bias, has no weights of its own."""
+    freeze = _freeze(view)
+    is_all = freeze == "body" or (isinstance(freeze, int) and freeze == _num_layers(view))
+    is_table = view.task_value("head") == "language_model" and view.model.get("tie_weights")
+    if is_all and is_table and not view.model.get("head_bias"):
+        yield (
+            f"finetuning.freeze={freeze} leaves nothing to train, since model.tie_weights=true makes the head of "
+            "the frozen embedding: set model.tie_weights=false, or freeze less"
+        )
+
+
+def _statistics(view: ConfigView) -> Iterator[str]:
+    """Refuse to freeze only some norms of networks without a stack; a stack refuses it once it is built."""
+    freeze = _freeze(view)
+    for side in view.sides():
+        if freeze != "nothing" and _num_layers(view) == 0 and side.can("norm", "keeps_statistics"):
+            yield (
+                f"finetuning.freeze={freeze} cannot freeze {view.chosen_of(side, 'norm')}, whose statistics keep "
+                "following the data: use another norm, or finetuning.freeze=nothing"
+            )
+
+
+def _freeze(view: ConfigView) -> str | int:
+    freeze: str | int = view.config["finetuning"].get("freeze", "nothing")
+    return freeze
+
+
+def _num_layers(view: ConfigView) -> int | None:
+    """Return the layers of all stacks; None of a module of somebody else's, and where the depth is not said."""
+    if view.model_value("family") in (None, "external"):
+        return None
+    depths = {side.path: view.depth(side) for side in view.sides() if "mixer" in side.nodes}
+    known = [depth for depth in depths.values() if depth is not None]
+    return sum(known) if len(known) == len(depths) else None

@@ -1,0 +1,56 @@
+"""The shape of a composed configuration, known here: each field by its path, with the type that it was checked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
+
+Value = TypeVar("Value")
+
+
+class Field(Generic[Value]):
+    """A field of a run's configuration, `trainer.max_steps`. One that may be left out is None where it is."""
+
+    def __init__(self, path: str, *, required: bool = True) -> None:
+        self.path, self.required = path, required
+
+    def __get__(self, config: RunConfig, owner: type[RunConfig]) -> Value:
+        value: object = config.values
+        for key in self.path.split("."):
+            node = cast(Mapping[str, object], value or {})
+            value = node[key] if self.required else node.get(key)
+        return cast(Value, value)
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """A typed view of a composed and checked configuration; the values are those of the mapping."""
+
+    values: Mapping[str, object]
+
+    seed = Field[int]("seed")
+    name = Field[str]("name")
+    group = Field[str]("group")
+    tags = Field[list[str]]("tags")
+    notes = Field[str | None]("notes")
+    output_dir = Field[str]("output_dir")
+    init_from = Field[str | None]("init_from")
+    resume_from = Field[str | None]("resume_from")
+
+    task_target = Field[str]("task._target_")
+    data_target = Field[str]("data._target_")
+    model_target = Field[str]("model._target_")
+    optimizer_target = Field[str]("optimizer._target_")
+    vocab_size = Field[int]("model.vocab_size")
+    precision = Field[str | None]("precision.name", required=False)
+
+    max_steps = Field[int]("trainer.max_steps")
+    validate_every = Field[int]("trainer.validate_every")
+    keep_checkpoints = Field[str]("trainer.keep_checkpoints")
+    devices = Field[int]("trainer.devices")
+    num_nodes = Field[int]("trainer.num_nodes")
+    accelerator = Field[str | None]("trainer.accelerator", required=False)
+    threads = Field[int | None]("trainer.threads", required=False)
+    train_rows = Field[int | None]("trainer.train_rows", required=False)
+    weight_averaging = Field[float | None]("trainer.weight_averaging", required=False)

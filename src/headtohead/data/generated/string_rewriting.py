@@ -1,0 +1,169 @@
+"""Sequences written again: copied (Graves et al. 2014, https://arxiv.org/abs/1410.5401), reversed, sorted, or copied
+in part."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from headtohead.data.data_source import DataError
+from headtohead.data.generated.problem_forms import (
+    FIRST_ID,
+    AnswerSpan,
+    ProblemForm,
+    Problems,
+    check_lengths,
+    lengths_beyond,
+    padded_symbols,
+)
+from headtohead.data.generated.procedural_source import DrawnSource
+from headtohead.data.splits.sample_splits import check_sizes
+from headtohead.data.tokenizers import PAD
+from headtohead.ranges import BatchSize, Length, Rows, Seed, Vocabulary, Width
+
+
+class Rewriting(DrawnSource):
+    """The prompt is a row of random symbols, and the answer has as many."""
+
+    forms: ClassVar[tuple[ProblemForm, ...]] = ("language", "slots", "pairs")
+
+    def __init__(
+        self,
+        *,
+        num_train: Rows = 20_000,
+        num_validation: Rows = 1_000,
+        num_test: Rows = 1_000,
+        form: Literal["language", "slots", "pairs"] = "language",
+        length: Length = 16,
+        min_length: Length | None = None,
+        test_length: Length | None = None,
+        num_symbols: Vocabulary = 16,
+        batch_size: BatchSize = 64,
+        seed: Seed = 0,
+    ) -> None:
+        check_symbols(num_symbols)
+        super().__init__(
+            sizes=check_sizes(num_train, num_validation, num_test),
+            spans=check_lengths(min_length, length, test_length, fewest=1),
+            form=form,
+            symbols=[str(number) for number in range(num_symbols)],
+            batch_size=batch_size,
+            seed=seed,
+        )
+        self.num_symbols = num_symbols
+
+    @abstractmethod
+    def rewritten(self, prompts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Return the answers to padded prompts."""
+
+    def drawn_parameters(self) -> Mapping[str, Any]:
+        return {"num_symbols": self.num_symbols}
+
+    def draw(self, size: int, span: AnswerSpan, generator: np.random.Generator) -> Problems:
+        lengths = span.draw(size, generator)
+        prompts = padded_symbols(lengths, span.longest, self.num_symbols, generator)
+        return Problems.of(prompts, self.rewritten(prompts, lengths))
+
+
+class Copy(Rewriting):
+    """The symbols as they were."""
+
+    name: ClassVar[str] = "copy"
+
+    def rewritten(self, prompts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        del lengths
+        return prompts
+
+
+class Reverse(Rewriting):
+    """The last symbol first."""
+
+    name: ClassVar[str] = "reverse"
+
+    def rewritten(self, prompts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        indices = lengths[:, None] - 1 - np.arange(prompts.shape[1])
+        return np.where(indices < 0, PAD, np.take_along_axis(prompts, np.maximum(indices, 0), axis=1))
+
+
+class Sort(Rewriting):
+    """Symbols are numbers, and the smallest comes first."""
+
+    name: ClassVar[str] = "sort"
+
+    def rewritten(self, prompts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        del lengths
+        last = np.iinfo(prompts.dtype).max
+        ordered = np.sort(np.where(prompts == PAD, last, prompts), axis=1)
+        return np.where(ordered == last, PAD, ordered)
+
+
+def check_symbols(num_symbols: int) -> None:
+    if num_symbols < 2:
+        raise DataError(f"data.num_symbols={num_symbols} must be at least 2, so that symbols tell something.")
+
+
+# Selective copying (Jing et al. 2019, https://arxiv.org/abs/1706.02761; Gu and Dao 2023,
+# https://arxiv.org/abs/2312.00752): a few symbols at random positions among blanks are written again without the
+# blanks.
+
+
+class SelectiveCopy(DrawnSource):
+    """A prompt has `length` positions, and symbols in `num_copied` of them. With form=slots, as in the second paper,
+    the answer is written into blanks; with form=language each written symbol is read."""
+
+    name: ClassVar[str] = "selective_copy"
+    forms: ClassVar[tuple[ProblemForm, ...]] = ("language", "slots", "pairs")
+
+    def __init__(
+        self,
+        *,
+        num_train: Rows = 20_000,
+        num_validation: Rows = 1_000,
+        num_test: Rows = 1_000,
+        form: Literal["language", "slots", "pairs"] = "slots",
+        length: Length = 64,
+        min_length: Length | None = None,
+        test_length: Length | None = None,
+        num_copied: Width = 8,
+        num_symbols: Vocabulary = 16,
+        batch_size: BatchSize = 64,
+        seed: Seed = 0,
+    ) -> None:
+        check_symbols(num_symbols)
+        if num_copied < 1:
+            raise DataError(f"data.num_copied={num_copied} must be at least 1: the answer would be empty.")
+        spans = check_lengths(min_length, length, test_length, fewest=1)
+        shortest = min(span.shortest for span in spans.values())
+        if num_copied > shortest:
+            raise DataError(
+                f"data.num_copied={num_copied} symbols have no room in the shortest prompt, of {shortest} places: "
+                f"lower it, or raise data.length or data.min_length."
+            )
+        super().__init__(
+            sizes=check_sizes(num_train, num_validation, num_test),
+            spans=spans,
+            form=form,
+            symbols=[*(str(number) for number in range(num_symbols)), "."],
+            batch_size=batch_size,
+            seed=seed,
+        )
+        self.num_copied, self.num_symbols = num_copied, num_symbols
+
+    def drawn_parameters(self) -> Mapping[str, Any]:
+        return {"num_copied": self.num_copied, "num_symbols": self.num_symbols}
+
+    def draw(self, size: int, span: AnswerSpan, generator: np.random.Generator) -> Problems:
+        """Draw problems in which the positions with the smallest random numbers hold the symbols: all sets of positions
+        are equally likely."""
+        lengths = span.draw(size, generator)
+        past = lengths_beyond(lengths, span.longest)
+        answers = generator.integers(FIRST_ID, FIRST_ID + self.num_symbols, size=(size, self.num_copied))
+        order = generator.random((size, span.longest), dtype=np.float32)
+        order[past] = 2.0
+        indices = np.sort(np.argpartition(order, self.num_copied - 1, axis=1)[:, : self.num_copied], axis=1)
+        prompts = np.where(past, PAD, FIRST_ID + self.num_symbols)
+        np.put_along_axis(prompts, indices, answers, axis=1)
+        return Problems.of(prompts, answers)

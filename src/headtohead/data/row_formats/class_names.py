@@ -1,0 +1,89 @@
+"""Names of classes and their numbers are given, or learned from the train split."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from headtohead.data.data_source import DataError
+
+Label = int | str
+
+
+@dataclass(frozen=True)
+class Classes:
+    """A label is the name of a class, or its number, which is the index of the name."""
+
+    names: tuple[str, ...]
+    given: bool = True
+    """Whether the user or the source named them; else they are those of the train split."""
+
+    @classmethod
+    def learned(cls, labels: Iterable[Label]) -> Classes:
+        """Collect the classes of the labels: integers in numerical order, everything else alphabetically."""
+        return cls(tuple(sorted({str(label) for label in labels}, key=_by_number_then_name)), given=False)
+
+    def number_of(self, label: Label, what: str, where: Callable[[], str]) -> int:
+        """Return the number of a label; `what` is label or tag, and `where` locates the row."""
+        if isinstance(label, str) and (number := self._numbers.get(label)) is not None:
+            return number
+        if self.given and is_whole(label) and 0 <= int(label) < len(self.names):
+            return int(label)
+        raise self._refusal(label, what, where())
+
+    def _refusal(self, label: Label, what: str, where: str) -> DataError:
+        if self.given and is_whole(label):
+            return DataError(
+                f"{where} has {what} {label}, and its {len(self.names)} classes are numbered from 0 to "
+                f"{len(self.names) - 1}: correct the {what}, or name more classes."
+            )
+        known = ", ".join(self.names[:20]) + (" ..." if len(self.names) > 20 else "")
+        if self.given:
+            return DataError(f"{where} has {what} {label!r}, which is none of data.class_names ({known}).")
+        is_grade = what == "label" and _is_broken(label)
+        graded = "; grades are no classes: give data.score_column and task=similarity" if is_grade else ""
+        return DataError(
+            f"{where} has {what} {label!r}, which the train split does not have ({known}): correct the {what}, or "
+            f"name all classes in data.class_names{graded}."
+        )
+
+    @cached_property
+    def _numbers(self) -> Mapping[str, int]:
+        return {name: number for number, name in enumerate(self.names)}
+
+
+def class_shares(labels: np.ndarray, num_classes: int) -> tuple[float, ...]:
+    """Return the share of each class."""
+    counts = np.bincount(labels, minlength=num_classes)
+    return tuple((counts / max(int(counts.sum()), 1)).tolist())
+
+
+def _is_broken(label: Label) -> bool:
+    """Return whether the label is a number with non-zero decimals, as grades are."""
+    try:
+        number = float(label)
+    except (ValueError, OverflowError):
+        return False
+    return math.isfinite(number) and not number.is_integer()
+
+
+def check_class_names(names: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Check the user's class names: at least two, all different; None means those of the train split."""
+    if names is None:
+        return None
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise DataError(f"data.class_names={list(names)}: give at least two names, no two of them alike.")
+    return tuple(names)
+
+
+def is_whole(label: Label) -> bool:
+    """Return whether a label is an integer, or a text that is one."""
+    return isinstance(label, int) or (label.isascii() and label.removeprefix("-").isdecimal())
+
+
+def _by_number_then_name(name: str) -> tuple[int, int, str]:
+    return (0, int(name), name) if is_whole(name) else (1, 0, name)

@@ -1,0 +1,212 @@
+"""Samples read from the user's files: which files belong to which split, and where each sample is."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from headtohead.data.batches.disk_backed_texts import Origins, selected_samples
+from headtohead.data.cache.prepared_content import PreparedContent
+from headtohead.data.data_source import SPLIT_NAMES, DataError, SplitName
+from headtohead.data.row_formats.text_source import BucketedRows, TextSource, check_max_length
+from headtohead.data.sources.local_files import (
+    TO_BE_APART,
+    FileSplits,
+    content_digest,
+    duplicates,
+    existing_path,
+    files_below,
+    split_of,
+)
+from headtohead.data.splits.sample_splits import Keys, group_ids_of
+
+
+class FileSamples(TextSource):
+    """Validation and test have files of their own, where there are any; a missing split is a share of the samples of
+    the train files, drawn by the seed. In a folder, names determine the split: train.csv, dev.csv, test/part-1.csv;
+    where none does, everything is for training, and shares."""
+
+    name: ClassVar[str]
+    suffixes: tuple[str, ...]
+    """The suffixes of the files that are read where a folder is given."""
+    share_by: tuple[str, ...] = ()
+    """Columns: samples with the same value in one of them stand in one split, where splits are drawn."""
+
+    def __init__(
+        self,
+        files: FileSplits,
+        rows: BucketedRows,
+        *,
+        max_length: int | None,
+        seed: int,
+        drop_shared: bool,
+    ) -> None:
+        super().__init__(rows)
+        self.paths, self.shares, self.seed = files.paths(), files.shares(), seed
+        self.drop_shared = drop_shared
+        self.max_length = check_max_length(max_length)
+        self._origins: dict[SplitName, Sequence[tuple[str, int]]] = {}
+
+    @abstractmethod
+    def read(self, file: Path) -> Iterator[tuple[Any, int]]:
+        """Yield the samples of a file, each with the number that `where` takes."""
+
+    def where(self, file: Path | str, number: int) -> str:
+        """Return the location of a sample in words, for messages."""
+        return f"{file}, line {number}"
+
+    @cached_property
+    def files(self) -> dict[SplitName, list[Path]]:
+        """Return the files of each split; validation and test may have none."""
+        example = f"a {' or '.join(self.suffixes)} file, or a folder of them (data={self.name} data.path=...)"
+        root = existing_path(self.paths["train"], "data.path", example)
+        files: dict[SplitName, list[Path]] = {"train": files_below(root, self.suffixes, "data.path")}
+        if root.is_dir():
+            by_name = {name: [file for file in files["train"] if split_of(file, root) == name] for name in SPLIT_NAMES}
+            files = by_name if any(by_name.values()) else files
+        if not files["train"]:
+            raise DataError(f"data.path={root} has files for {_those_of(files)}, and none for train: add one.")
+        for name in ("validation", "test"):
+            if self.paths[name] is not None:
+                field = f"data.{name}_path"
+                files[name] = files_below(existing_path(self.paths[name], field, example), self.suffixes, field)
+        self._check_apart(files)
+        _check_unlike(files)
+        return files
+
+    def _check_apart(self, files: Mapping[SplitName, Sequence[Path]]) -> None:
+        for ours, other in TO_BE_APART:
+            known = {file.resolve() for file in files.get(other, ())}
+            both = next((file for file in files.get(ours, ()) if file.resolve() in known), None)
+            if both is not None:
+                configured, its = (ours, other) if self.paths[ours] is not None else (other, ours)
+                if configured == "train":
+                    raise DataError(
+                        f"data.path={self.paths['train']} has {both} for {its} and for train: make them two files."
+                    )
+                raise DataError(
+                    f"data.{configured}_path={self.paths[configured]} has {both}, which is read for {its} too: give a "
+                    f"file that "
+                    f"{its} does not read, or null for rows of their own."
+                )
+
+    def sample_parameters(self) -> Mapping[str, Any]:
+        return {"files": self.file_identities(), "shares": self.shares, "seed": self.seed}
+
+    def file_identities(self) -> Mapping[str, Any]:
+        """Return the digests of the files, which change with their content."""
+        return {name: [content_digest(file) for file in files] for name, files in self.files.items()}
+
+    def samples(self) -> Mapping[SplitName, Sequence[Any]]:
+        samples: dict[SplitName, Sequence[Any]] = {}
+        for name in SPLIT_NAMES:
+            samples[name], self._origins[name] = self._gathered(self.files.get(name, []))
+            if self.files.get(name) and not samples[name]:
+                raise self.nothing_in(name)
+        self._share_out(samples)
+        return samples
+
+    def _gathered(self, files: Sequence[Path]) -> tuple[Sequence[Any], Origins]:
+        samples, origins = self.form.new_samples(), Origins()
+        for file in files:
+            for sample, number in self.read(file):
+                samples.append(sample)
+                origins.append((str(file), number))
+        return samples, origins
+
+    def _share_out(self, samples: dict[SplitName, Sequence[Any]]) -> None:
+        """Draw missing splits from the train samples, which stay in order."""
+        size = len(samples["train"])
+        if all(samples[name] for name in SPLIT_NAMES):
+            return
+        order, begins = self._drawn(samples["train"], self._origins["train"])
+        start = 0
+        for name in ("test", "validation"):
+            if not samples[name]:
+                end = start + max(round(self.shares[name] * size), 1)
+                stop = int(begins[np.searchsorted(begins, end)])
+                drawn = np.sort(order[start:stop])
+                start = stop
+                samples[name] = selected_samples(samples["train"], drawn)
+                self._origins[name] = selected_samples(self._origins["train"], drawn)
+        if start >= size:
+            groups = self._describe_groups(min(len(begins) - 2, size), size)
+            raise DataError(
+                f"{self.source_description()} has {size} samples{groups}, too few to share out to three splits: give "
+                f"more, "
+                f"or files for validation and test (data.validation_path, data.test_path)."
+            )
+        remaining = np.sort(order[start:])
+        samples["train"] = selected_samples(samples["train"], remaining)
+        self._origins["train"] = selected_samples(self._origins["train"], remaining)
+
+    def _drawn(self, samples: Sequence[Any], origins: Sequence[tuple[str, int]]) -> tuple[np.ndarray, np.ndarray]:
+        """Return an order of the samples drawn by the seed, and the positions where it may be divided: groups stay
+        together."""
+        generator, size = np.random.default_rng(self.seed), len(samples)
+        if not any(key is not None for own in self._keys(samples, origins) for key in own):
+            return generator.permutation(size), np.arange(2 * size + 1)
+        group_of = group_ids_of(list(self._keys(samples, origins)))
+        if group_of.max() + 1 < len(SPLIT_NAMES) and not self.share_by:
+            return generator.permutation(size), np.arange(2 * size + 1)
+        indices = generator.permutation(group_of.max() + 1) + self._too_large(group_of) * size
+        order = np.argsort(indices[group_of], kind="stable")
+        begins = np.flatnonzero(np.diff(group_of[order], prepend=-1))
+        return order, np.append(begins, [size, 2 * size])
+
+    def _keys(self, samples: Sequence[Any], origins: Sequence[tuple[str, int]]) -> Iterator[Keys]:
+        form = self.form
+        for sample, origin in zip(samples, origins, strict=True):
+            yield form.together(sample), *self.shared_of(origin)
+
+    def _describe_groups(self, groups: int, size: int) -> str:
+        if self.share_by:
+            return f" in {groups} groups by data.share_by={','.join(self.share_by)}"
+        return f" in {groups} groups, each of which stands in one split" if groups < size else ""
+
+    def _too_large(self, group_of: np.ndarray) -> np.ndarray:
+        """Return the groups with more samples than a split is to have, which stay for training."""
+        return np.bincount(group_of) > max(round(max(self.shares.values()) * len(group_of)), 1)
+
+    def shared_of(self, origin: tuple[str, int]) -> Keys:
+        """Return what a sample of this file and number shares with others, besides the keys of its row format."""
+        del origin
+        return ()
+
+    def nothing_in(self, name: SplitName) -> DataError:
+        """Return the error of a split whose files contain no sample."""
+        return DataError(f"{self.files[name][0]} has no samples for the {name} split: give some.")
+
+    def source_description(self) -> str:
+        """Return where the samples come from, in words, for messages."""
+        return f"data.path={self.paths['train']}"
+
+    def keep_of_train(self, rows: np.ndarray) -> None:
+        self._origins["train"] = selected_samples(self._origins["train"], rows)
+
+    def origin_of(self, name: SplitName, row: int) -> str:
+        return self.where(*self._origins[name][row])
+
+    def make(self) -> PreparedContent:
+        content = super().make()
+        self._origins.clear()
+        return content
+
+
+def _check_unlike(files: Mapping[SplitName, Sequence[Path]]) -> None:
+    for ours, other in TO_BE_APART:
+        if result := duplicates(files.get(ours, ()), files.get(other, ())):
+            raise DataError(
+                f"{result[0]}, which is read for {ours}, holds the same as {result[1]}, which is read for {other}: "
+                f"give "
+                "other rows, or leave it out for rows that are drawn from those of train."
+            )
+
+
+def _those_of(files: Mapping[SplitName, list[Path]]) -> str:
+    return " and ".join(name for name, result in files.items() if result)

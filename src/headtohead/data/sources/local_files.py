@@ -1,0 +1,169 @@
+"""Local files as a user names them: found, read and decoded, with one sentence for whatever is wrong."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+import zlib
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from stat import S_ISREG
+
+from headtohead.data.data_source import DataError, SplitName
+from headtohead.field_group import FieldGroup
+from headtohead.ranges import Probability
+
+SPLIT_OF_NAME: dict[str, SplitName] = {
+    "train": "train", "training": "train", "validation": "validation", "valid": "validation", "val": "validation",
+    "dev": "validation", "test": "test", "testing": "test",
+}  # fmt: skip
+
+TO_BE_APART: tuple[tuple[SplitName, SplitName], ...] = (
+    ("validation", "train"),
+    ("test", "train"),
+    ("test", "validation"),
+)
+"""Splits that have no rows in common: else what was learned, or selected by, would be what is measured."""
+
+
+def existing_path(path: str | None, field: str, example: str) -> Path:
+    """Return the file or folder of a field of the configuration."""
+    if path is None:
+        raise DataError(f"{field} is missing: give {example}.")
+    result = Path(path).expanduser()
+    try:
+        result.stat()
+    except FileNotFoundError:
+        raise DataError(f"{field}={path} does not exist (from {Path.cwd()}): correct the path.") from None
+    except OSError as error:
+        raise _unreadable(result, error) from error
+    if not (result.is_file() or result.is_dir()):
+        raise DataError(f"{field}={path} is neither a file nor a folder: correct the path.")
+    return result
+
+
+def bytes_of(file: Path) -> bytes:
+    try:
+        _refuse_irregular(file)
+        return file.read_bytes()
+    except OSError as error:
+        raise _unreadable(file, error) from error
+
+
+def _refuse_irregular(file: Path) -> None:
+    """Refuse a pipe, which would block for ever."""
+    if not S_ISREG(file.stat().st_mode) and not file.is_dir():
+        raise DataError(f"{file} is no regular file: give one.")
+
+
+def _unreadable(file: Path, error: OSError) -> DataError:
+    return DataError(f"{file} cannot be read: {error.strerror or error}.")
+
+
+def decoded(file: Path, encoding: str, *, may_differ: bool = True) -> str:
+    """Return the text of a file, unpacked if it ends in .gz. `may_differ` where data.encoding can name another
+    encoding."""
+    content = bytes_of(file)
+    try:
+        return (_unpacked(file, content) if file.suffix.lower() == ".gz" else content).decode(encoding)
+    except UnicodeDecodeError as error:
+        byte = f"(byte {error.start} is {error.object[error.start]:#04x})"
+        if not may_differ:
+            raise DataError(f"{file} is not text in {encoding} {byte}: save it in that encoding.") from error
+        likely = "utf-16" if error.object.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "latin-1"
+        raise DataError(
+            f"{file} is not text in data.encoding={encoding} {byte}: give its encoding, for instance "
+            f"data.encoding={likely}."
+        ) from error
+    except LookupError as error:
+        raise DataError(
+            f"data.encoding={encoding} is unknown: give one that Python knows, such as utf-8 or latin-1."
+        ) from error
+
+
+def _unpacked(file: Path, content: bytes) -> bytes:
+    try:
+        return gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{file} is not a whole gzip file ({error}): write it anew, or fetch it again.") from error
+
+
+def content_digest(file: Path) -> str:
+    """Digest a file of any size without reading all of it into memory."""
+    try:
+        _refuse_irregular(file)
+        with file.open("rb") as opened:
+            return hashlib.file_digest(opened, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    except OSError as error:
+        raise _unreadable(file, error) from error
+
+
+def duplicates(ours: Iterable[Path], others: Iterable[Path]) -> tuple[Path, Path] | None:
+    """Return a file of ours and another one with the same content; None where there is none."""
+    by_size: dict[int, list[Path]] = {}
+    for other in others:
+        by_size.setdefault(other.stat().st_size, []).append(other)
+    by_size.pop(0, None)
+    for file in ours:
+        for other in by_size.get(file.stat().st_size, ()):
+            if content_digest(file) == content_digest(other):
+                return file, other
+    return None
+
+
+def files_below(folder: Path, suffixes: Collection[str], field: str) -> list[Path]:
+    """Return a file itself, or those of a folder, however deep, in the order of their names."""
+    if folder.is_file():
+        return [folder]
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and file.suffix.lower() in suffixes)
+    if not files:
+        raise DataError(
+            f"{field}={folder} is a folder without {' or '.join(sorted(suffixes))} files: correct the path."
+        )
+    return files
+
+
+def split_of(path: Path, root: Path) -> SplitName | None:
+    """Return the split that a file's name begins with, or that a folder on the way to it is called: train.csv,
+    test-00000-of-00003.parquet, validation/part.json."""
+    *folders, last = path.relative_to(root).parts
+    for part in (*folders, Path(last).stem):
+        word = re.split(r"[-_.]", part.lower(), maxsplit=1)[0]
+        if word in SPLIT_OF_NAME:
+            return SPLIT_OF_NAME[word]
+    return None
+
+
+@dataclass(frozen=True)
+class HeldOutShares(FieldGroup):
+    """The shares that validation and test get of the samples, where they have no rows of their own; train gets what
+    is left."""
+
+    validation_share: Probability = 0.05
+    test_share: Probability = 0.05
+
+    def shares(self) -> dict[SplitName, float]:
+        """Return them by split; raise DataError where they leave nothing for training."""
+        validation, test = self.validation_share, self.test_share
+        if min(validation, test) <= 0 or validation + test >= 1:
+            raise DataError(
+                f"data.validation_share={validation} and data.test_share={test} must be above 0, and "
+                f"together below 1: what is left is for training."
+            )
+        return {"validation": validation, "test": test}
+
+
+@dataclass(frozen=True)
+class FileSplits(HeldOutShares):
+    """The files of each split, and what is drawn from those of train where others have none."""
+
+    path: str | None = None
+    validation_path: str | None = None
+    test_path: str | None = None
+
+    def paths(self) -> dict[SplitName, str | None]:
+        """Return the path of each split."""
+        return {"train": self.path, "validation": self.validation_path, "test": self.test_path}

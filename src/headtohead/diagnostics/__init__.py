@@ -1,0 +1,1 @@
+"""Diagnostics answer questions before or without a run."""

@@ -1,0 +1,1 @@
+"""Time and memory over length, batch size, precision, checkpointing and attention."""

@@ -1,0 +1,176 @@
+"""All cases of a plan, measured one after another, each in a fresh process, every round in turn."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection
+from statistics import median
+from typing import Any
+
+import torch
+
+from headtohead.config.run_config import RunConfig
+from headtohead.diagnostics.bench.benchmark_plan import BenchmarkCase, BenchPlan, Measure, Variant
+from headtohead.diagnostics.bench.case_measurement import CaseMeasurement, Status, measure
+from headtohead.training.memory import free_memory
+from headtohead.training.run_outcome import is_out_of_memory
+
+_PRELOADED = ["headtohead.diagnostics.bench.case_measurement"]
+INTERRUPTED = "interrupted"
+"""The reason of what was not measured when a sweep was stopped."""
+Tell = Callable[[BenchmarkCase], None]
+
+
+def sweep(config: Mapping[str, Any], plan: BenchPlan, *, report: Tell | None = None) -> list[CaseMeasurement]:
+    """Return one measurement for each case: medians over the rounds, the largest peak. `report` hears of each case
+    begun.
+
+    Interrupted, it gives what it has; the rest counts as left out.
+    """
+    measurements: dict[BenchmarkCase, list[CaseMeasurement]] = {case: [] for case in plan.cases()}
+    try:
+        _measure_all(config, plan, measurements, report)
+    except KeyboardInterrupt:
+        for case, rounds in measurements.items():
+            if not rounds:
+                rounds.append(CaseMeasurement(case, "left_out", INTERRUPTED, length=case.length))
+    return [_together(rounds) for rounds in measurements.values()]
+
+
+def _measure_all(
+    config: Mapping[str, Any],
+    plan: BenchPlan,
+    measurements: dict[BenchmarkCase, list[CaseMeasurement]],
+    report: Tell | None,
+) -> None:
+    guard = MemoryGuard(plan.memory_share)
+    device = torch.device("cuda" if _on_gpu(config) else "cpu")
+    for _ in range(plan.rounds):
+        for case, rounds in measurements.items():
+            if report is not None:
+                report(case)
+            if not rounds or rounds[0].status == "measured":
+                rounds.append(_tried(config, case, plan.seconds, guard, device))
+
+
+def _tried(
+    config: Mapping[str, Any], case: BenchmarkCase, seconds: float, guard: MemoryGuard, device: torch.device
+) -> CaseMeasurement:
+    reason = guard.refusal(case, free_memory(device))
+    if reason is not None:
+        guard.end(case)
+        return CaseMeasurement(case, "left_out", reason, length=case.length)
+    result = _in_a_process(config, case, seconds)
+    if result.status == "measured":
+        guard.learn(case, result.peak_bytes)
+    elif result.status == "out_of_memory":
+        guard.end(case)
+    return result
+
+
+def _on_gpu(config: Mapping[str, Any]) -> bool:
+    return RunConfig(config).accelerator != "cpu" and torch.cuda.is_available()
+
+
+def _together(rounds: list[CaseMeasurement]) -> CaseMeasurement:
+    good = [result for result in rounds if result.status == "measured"]
+    if not good:
+        return rounds[0]
+    return replace(
+        good[0],
+        seconds=median(result.seconds for result in good),
+        peak_bytes=max(result.peak_bytes for result in good),
+    )
+
+
+def _in_a_process(config: Mapping[str, Any], case: BenchmarkCase, seconds: float) -> CaseMeasurement:
+    """A server that has imported everything forks: a process costs a moment, and shares nothing it could hurt."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOADED)
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_work, args=(theirs, dict(config), case, seconds), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        result: CaseMeasurement = ours.recv()
+    except EOFError:
+        process.join()
+        status: Status = "out_of_memory" if died_of_memory(process.exitcode) else "failed"
+        return CaseMeasurement(case, status, f"the process ended with {process.exitcode}", length=case.length)
+    finally:
+        ours.close()
+        process.join(timeout=10)
+        process.kill()
+    return result
+
+
+def _work(pipe: Connection, config: Mapping[str, Any], case: BenchmarkCase, seconds: float) -> None:
+    pipe.send(_measured(config, case, seconds))
+    pipe.close()
+
+
+def _measured(config: Mapping[str, Any], case: BenchmarkCase, seconds: float) -> CaseMeasurement:
+    """A case that cannot be measured is a result too."""
+    try:
+        return measure(config, case, seconds=seconds)
+    except Exception as error:
+        words = " ".join(str(error).split())
+        status: Status = "out_of_memory" if is_out_of_memory(error) else "failed"
+        return CaseMeasurement(case, status, f"{type(error).__name__}: {words}"[:500], length=case.length)
+
+
+_STEEPEST, _FLATTEST = 2.0, 1.0
+_MARGIN = 1.1
+
+
+@dataclass
+class MemoryGuard:
+    """Remembers the peaks of every kind of case by length."""
+
+    share: float
+    peaks: dict[tuple[Measure, Variant], dict[int, int]] = field(default_factory=dict)
+    ended: dict[tuple[Measure, Variant], int] = field(default_factory=dict)
+    """The length at which a kind ran out of memory or was left out."""
+
+    def learn(self, case: BenchmarkCase, peak_bytes: int) -> None:
+        known = self.peaks.setdefault((case.measure, case.variant), {})
+        known[case.length] = max(peak_bytes, known.get(case.length, 0))
+
+    def end(self, case: BenchmarkCase) -> None:
+        kind = (case.measure, case.variant)
+        self.ended[kind] = min(case.length, self.ended.get(kind, case.length))
+
+    def refusal(self, case: BenchmarkCase, free: int) -> str | None:
+        """Return why this case should not be tried."""
+        kind = (case.measure, case.variant)
+        if case.length >= self.ended.get(kind, case.length + 1):
+            return f"memory ran out at length {self.ended[kind]}"
+        expected = self.expected(case)
+        if expected is not None and expected > self.share * free:
+            return f"expected to take {expected / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB are free"
+        return None
+
+    def expected(self, case: BenchmarkCase) -> int | None:
+        """Peak memory as it grew between the last two lengths: at least in proportion, at most by the square."""
+        known = self.peaks.get((case.measure, case.variant), {})
+        if case.length in known:
+            return known[case.length]
+        shorter = sorted(length for length in known if length < case.length and known[length] > 0)
+        if not shorter:
+            return None
+        last = shorter[-1]
+        slope = _STEEPEST
+        if len(shorter) > 1:
+            before = shorter[-2]
+            slope = math.log(known[last] / known[before]) / math.log(last / before)
+        growth = (case.length / last) ** min(max(slope, _FLATTEST), _STEEPEST)
+        return int(_MARGIN * known[last] * growth)
+
+
+def died_of_memory(exit_code: int | None) -> bool:
+    """The kernel's killer sends a signal that leaves no word."""
+    return exit_code == -9 and os.name == "posix"

@@ -1,0 +1,131 @@
+"""Check whether gradients keep their size from the last layer to the first, on a real batch at the start."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import Any
+
+from torch import Tensor, nn
+
+from headtohead.architectures.architecture import Architecture
+from headtohead.components.block import Block
+from headtohead.diagnostics.doctor.patient import Finding, Patient, not_applicable
+from headtohead.diagnostics.doctor.training_steps import LossAndGradients, as_started
+from headtohead.training.loop.step_statistics import LayerNorms, layer_of
+
+_UNEVEN, _LOST = 1e2, 1e4
+"""By how much the gradient may differ between two layers of a stack: Adam makes up for much, rounding for nothing."""
+
+
+def gradients(patient: Patient) -> Finding:
+    """Check the gradients of the stream as it leaves each block; name layers whose parameters get non-finite ones."""
+    trial = LossAndGradients(patient, patient.few, as_started(patient))
+    with _watched(trial.model) as streams:
+        trial.differentiate()
+    norms = LayerNorms(trial.model).gradients()
+    total = math.sqrt(sum(norm**2 for norm in norms.values()))
+    measured = {"gradient_norm": total}
+    if bad := [layer for layer, norm in norms.items() if not math.isfinite(norm)]:
+        message = f"gradients of {bad[0]} are not finite" + (
+            f", nor those of {len(bad) - 1} other layers" if bad[1:] else ""
+        )
+        return Finding(
+            "fault", message, "take precision=32-true, and look for a log, sqrt or division near zero", measured
+        )
+    sizes = {name: _size(stream) for name, stream in streams}
+    stacks = {_stack(name): [other for other in sizes if _stack(other) == _stack(name)] for name in sizes}
+    # A stack that is read through gains of 0 has no gradient yet, as it should (ReZero).
+    stacks = {stack: names for stack, names in stacks.items() if any(sizes[name] for name in names)}
+    if not stacks:
+        return not_applicable("no stack of blocks has a gradient yet")
+    ratios = {stack: _ratio([sizes[name] for name in names]) for stack, names in stacks.items()}
+    worst = max(ratios, key=lambda stack: ratios[stack])
+    ratio, deepest = ratios[worst], stacks[worst]
+    measured["largest_ratio_over_depth"] = ratio
+    first, last = sizes[deepest[0]], sizes[deepest[-1]]
+    if ratio > _UNEVEN:
+        way = "vanishes" if first < last else "explodes"
+        message = f"the gradient {way} on its way down: {last:.0e} after {deepest[-1]}, {first:.0e} after {deepest[0]}"
+        advice = "choose model/residual=pre or deepnorm, a norm, or a smaller initialisation"
+        return Finding("fault" if ratio > _LOST else "warning", message, advice, measured)
+    message = f"between layers they differ {ratio:.1f} times at most; their norm over all weights is {total:.2g}"
+    return Finding("ok", message, "", measured)
+
+
+@contextmanager
+def _watched(model: Architecture) -> Iterator[list[tuple[str, Tensor]]]:
+    """Collect what leaves each block, by the block's name, and retain its gradient."""
+    outputs: list[tuple[str, Tensor]] = []
+
+    def recorder(name: str) -> Any:
+        def record(part: nn.Module, given: tuple[Any, ...], output: Tensor) -> None:
+            del part, given
+            if output.requires_grad:
+                output.retain_grad()
+                outputs.append((name, output))
+
+        return record
+
+    handles = [part.register_forward_hook(recorder(n)) for n, part in model.named_modules() if isinstance(part, Block)]
+    try:
+        yield outputs
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _size(stream: Tensor) -> float:
+    return 0.0 if stream.grad is None else float(stream.grad.double().norm())
+
+
+def _ratio(sizes: list[float]) -> float:
+    return max(sizes) / min(sizes) if min(sizes) > 0 else math.inf
+
+
+def _stack(name: str) -> str:
+    """stack.blocks.3 lies in stack.blocks."""
+    return name.rpartition(".")[0]
+
+
+_SHOWN = 3
+
+
+def parameters(patient: Patient) -> Finding:
+    """Gradients are of one batch, with every parameter off its neutral start: a gain of 0 hides what is behind it."""
+    named = dict(patient.model.named_parameters())
+    frozen = [name for name, parameter in patient.unfrozen.named_parameters() if not parameter.requires_grad]
+    frozen_by_model = [name for name, parameter in named.items() if not parameter.requires_grad and name not in frozen]
+    dead = _without_gradient(patient, [name for name in named if name not in frozen and name not in frozen_by_model])
+    total = sum(parameter.numel() for parameter in named.values())
+    sizes = [sum(named[name].numel() for name in names) / total for names in (frozen, dead, frozen_by_model)]
+    measured = dict(zip(("frozen_share", "without_gradient_share", "frozen_as_asked_share"), sizes, strict=True))
+    if frozen:
+        message = f"{sizes[0]:.0%} of the weights are frozen (requires_grad=False): {_shown(frozen)}"
+        return Finding("fault", message, "let them train, or freeze by finetuning.freeze, which is recorded", measured)
+    if dead:
+        message = f"no gradient reaches {sizes[1]:.0%} of the weights: {_shown(dead)}"
+        advice = "look for detach(), torch.no_grad(), .item(), argmax or an unused output on the way to the loss"
+        return Finding("fault", message, advice, measured)
+    learning = len(named) - len(frozen_by_model)
+    message = f"a gradient reaches all {learning} parameters"
+    if frozen_by_model:
+        message += f"; {sizes[2]:.0%} of the weights are frozen, as finetuning.freeze says"
+    return Finding("ok", message, "", measured)
+
+
+def _without_gradient(patient: Patient, names: Sequence[str]) -> list[str]:
+    trial = LossAndGradients(patient, patient.few, deepcopy(patient.exact))
+    trial.differentiate()
+    named: dict[str, nn.Parameter] = dict(trial.model.named_parameters())
+    gradients = {name: named[name].grad for name in names}
+    return [name for name, gradient in gradients.items() if gradient is None or not gradient.any()]
+
+
+def _shown(names: Sequence[str]) -> str:
+    """List the names, grouped by layer if there are many."""
+    listed = list(names) if len(names) <= _SHOWN else list(dict.fromkeys(map(layer_of, names)))
+    rest = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    return ", ".join(listed[:_SHOWN]) + rest

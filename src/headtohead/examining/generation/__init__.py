@@ -1,1 +1,0 @@
-"""Finished runs that write: from prompts as text to texts."""

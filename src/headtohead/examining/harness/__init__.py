@@ -1,1 +1,0 @@
-"""Finished runs under lm-evaluation-harness (https://github.com/EleutherAI/lm-evaluation-harness)."""

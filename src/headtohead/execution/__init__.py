@@ -1,0 +1,1 @@
+"""Runs in processes: what studies, sweeps and multiruns share."""

@@ -1,0 +1,62 @@
+"""Jobs of a SLURM cluster (https://slurm.schedmd.com), written, submitted and requeued by submitit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headtohead.execution.launchers.submitit_jobs import SubmititJobs
+from headtohead.ranges import Amount, Count, Positive
+
+
+class Slurm(SubmititJobs):
+    """A worker is one job. Before its time is up, or when it is preempted, it keeps checkpoints and is queued again."""
+
+    cluster = "slurm"
+
+    def __init__(
+        self,
+        *,
+        partition: str | None = None,
+        account: str | None = None,
+        qos: str | None = None,
+        timeout_min: Count = 240,
+        cpus_per_task: Count = 2,
+        gpus_per_node: Amount | None = None,
+        mem_gb: Positive | None = None,
+        constraint: str | None = None,
+        exclude: str | None = None,
+        comment: str | None = None,
+        setup: tuple[str, ...] = (),
+        signal_delay_s: Amount = 120,
+        max_num_timeout: Amount = 20,
+        array_parallelism: Count = 256,
+        additional_parameters: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(cpus_per_task=cpus_per_task)
+        self._max_num_timeout = max_num_timeout
+        given = {
+            "timeout_min": timeout_min,
+            "cpus_per_task": cpus_per_task,
+            "gpus_per_node": gpus_per_node,
+            "mem_gb": mem_gb,
+            "slurm_partition": partition,
+            "slurm_account": account,
+            "slurm_qos": qos,
+            "slurm_constraint": constraint,
+            "slurm_exclude": exclude,
+            "slurm_comment": comment,
+            "slurm_setup": list(setup) or None,
+            "slurm_signal_delay_s": signal_delay_s,
+            "slurm_array_parallelism": array_parallelism,
+            "slurm_additional_parameters": dict(additional_parameters or {}) or None,
+        }
+        self._parameters = {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return {"name": "headtohead", "nodes": 1, "tasks_per_node": 1, **self._parameters}
+
+    @property
+    def executor_options(self) -> Mapping[str, Any]:
+        return {"slurm_max_num_timeout": self._max_num_timeout}

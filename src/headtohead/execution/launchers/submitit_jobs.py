@@ -1,0 +1,135 @@
+"""Commands as jobs of submitit (https://github.com/facebookincubator/submitit), whatever the cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from headtohead.config.errors import ConfigurationError
+from headtohead.execution.launchers.launcher import Command, EndedCommand, Launcher
+from headtohead.ranges import Amount, Count
+
+if TYPE_CHECKING:
+    from submitit import AutoExecutor, Job
+if TYPE_CHECKING:
+    from submitit import Job
+
+FOLDER = "submitit"
+"""Of submitit's own files, beside the logs of the commands."""
+_PATIENCE_SECONDS = 60.0
+_POLL_SECONDS = 1.0
+
+
+class SubmititJobs(Launcher):
+    """Each command is one job of one task; the cluster says when it starts."""
+
+    cluster: ClassVar[str]
+
+    def __init__(self, *, cpus_per_task: int) -> None:
+        self._cpus = cpus_per_task
+        self._jobs: list[tuple[Command, Job[int]]] = []
+
+    @property
+    @abstractmethod
+    def parameters(self) -> Mapping[str, Any]:
+        """Return the parameters of every job, as submitit's AutoExecutor takes them."""
+
+    @property
+    def executor_options(self) -> Mapping[str, Any]:
+        return {}
+
+    def needs(self, devices: int) -> dict[str, int]:
+        """Return what the widest run asks for beyond the parameters: GPUs, where jobs have some."""
+        given = self.parameters.get("gpus_per_node") or 0
+        return {"gpus_per_node": devices} if 0 < given < devices else {}
+
+    def threads(self, workers: int) -> int:
+        del workers
+        return self._cpus
+
+    def executor(self, folder: Path) -> AutoExecutor:
+        try:
+            import submitit
+        except ImportError:
+            raise ConfigurationError(
+                f"launcher={self.cluster} needs the package submitit: pip install 'headtohead[slurm]'"
+            ) from None
+        try:
+            made = submitit.AutoExecutor(folder, cluster=self.cluster, **self.executor_options)
+        except RuntimeError as error:  # no srun on this machine
+            raise ConfigurationError(
+                f"launcher={self.cluster} starts jobs from a machine of the cluster: {error} Log in there, or use "
+                "launcher=submitit_local, which does the same with processes of this machine"
+            ) from None
+        made.update_parameters(**self.parameters)
+        return made
+
+    def submit(self, commands: Sequence[Command]) -> None:
+        if not commands:
+            return
+        executor = self.executor(commands[0].log.parent.absolute() / FOLDER)
+        executor.update_parameters(**self.needs(max(command.devices for command in commands)))
+        from headtohead.execution.launchers.submitit_command import SubmititCommand
+
+        try:
+            jobs = executor.submit_array([SubmititCommand(command) for command in commands])
+        except RuntimeError as error:  # submitit's words for what sbatch said
+            message = " ".join(str(error).split())
+            raise ConfigurationError(f"launcher={self.cluster}: the jobs were rejected: {message}") from None
+        self._jobs += zip(commands, jobs, strict=True)
+
+    def ended(self) -> list[EndedCommand]:
+        done = [(command, job) for command, job in self._jobs if job.done()]
+        self._jobs = [pair for pair in self._jobs if pair not in done]
+        return [EndedCommand(command, _code(command, job)) for command, job in done]
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._jobs)
+
+    def stop(self) -> None:
+        for _, job in self._jobs:
+            self.cancel(job)
+        end = time.monotonic() + _PATIENCE_SECONDS
+        while any(not job.done(force_check=True) for _, job in self._jobs) and time.monotonic() < end:
+            time.sleep(_POLL_SECONDS)
+        self._jobs.clear()
+
+    def cancel(self, job: Job[int]) -> None:
+        """Whoever runs it is told by SIGTERM."""
+        job.cancel(check=False)
+
+
+def _code(command: Command, job: Job[int]) -> int:
+    """Return that of the command; a job that ended without one leaves its reason in the log."""
+    trouble = job.exception()
+    if trouble is None:
+        count: int = job.result()
+        return count
+    with command.log.open("a", encoding="utf-8") as log:
+        log.write(f"{' '.join(str(trouble).split())}\n")
+    return 1
+
+
+class SubmititLocal(SubmititJobs):
+    """This launcher tries out locally what a launcher on a cluster does, including timeouts."""
+
+    cluster = "local"
+
+    def __init__(self, *, timeout_min: Amount = 240, cpus_per_task: Count = 1, gpus_per_node: Amount = 0) -> None:
+        super().__init__(cpus_per_task=cpus_per_task)
+        self._parameters = {"timeout_min": timeout_min, "gpus_per_node": gpus_per_node}
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return self._parameters
+
+    def cancel(self, job: Job[int]) -> None:
+        """Cancel the job ourselves: submitit kills a command after one second, which may be too short for a
+        checkpoint."""
+        os.kill(int(job.job_id), signal.SIGTERM)

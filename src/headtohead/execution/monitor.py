@@ -1,0 +1,85 @@
+"""Many runs from the first to the last: workers are started and watched, what failed may be tried again."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from headtohead.config.run_config import RunConfig
+from headtohead.execution.launchers.launcher import Command, EndedCommand, Launcher
+from headtohead.execution.run_spec import Replan, RunSpec, WorkPlan
+from headtohead.execution.single_run import ended_record, record_of
+from headtohead.files.leases import Leases
+
+_POLL_SECONDS = 0.5
+RETRIED = ("failed", "out_of_memory")
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """A run status says how far one run is, from 0 to 1 at its end."""
+
+    cell: RunSpec
+    status: str
+    share: float
+    is_done: bool = False
+
+
+class Monitor:
+    """The standing of every run; one that is done is not looked at again, and more follow where the plan is open."""
+
+    def __init__(self, plan: WorkPlan, cells: Sequence[RunSpec], again: Replan | None = None) -> None:
+        self.plan, self.cells, self._again = plan, cells, again
+        self._done: dict[RunSpec, RunStatus] = {}
+
+    def update(self) -> list[RunStatus]:
+        result = self._statuses()
+        if self._again is not None and self.plan.is_open and all(standing.is_done for standing in result):
+            self.plan, self.cells = self._again()
+            result = self._statuses()
+        return result
+
+    def _statuses(self) -> list[RunStatus]:
+        statuses = [self._done.get(run) or self._status_of(run) for run in self.cells]
+        self._done = {standing.cell: standing for standing in statuses if standing.is_done}
+        return statuses
+
+    def _status_of(self, run: RunSpec) -> RunStatus:
+        if (ended := ended_record(self.plan.run_folder(run))) is not None:
+            return RunStatus(run, ended.status, 1.0, is_done=True)
+        record = record_of(self.plan.run_folder(run))
+        if record is None:
+            return RunStatus(run, "missing", 0.0)
+        return RunStatus(run, record.status, record.progress.step / max(1, RunConfig(run.config).max_steps))
+
+
+def run_to_the_end(
+    watch: Monitor, launcher: Launcher, commands: Sequence[Command], report: Callable[[list[RunStatus]], None]
+) -> list[EndedCommand]:
+    """Wait until every command has ended; commands end by themselves when nothing is left for them to do."""
+    ended: list[EndedCommand] = []
+    try:
+        launcher.submit(commands)
+        while launcher.is_busy:
+            ended += launcher.ended()
+            report(watch.update())
+            if launcher.is_busy:
+                time.sleep(_POLL_SECONDS)
+    finally:
+        launcher.stop()
+    return ended
+
+
+def forget_failed(plan: WorkPlan, runs: Sequence[RunSpec]) -> None:
+    """So that they begin anew; what is being run is left alone."""
+    leases = Leases(plan.folder / "leases")
+    for run in runs:
+        folder = plan.run_folder(run)
+        record = record_of(folder)
+        if record is None or record.status not in RETRIED:
+            continue
+        if (lease := leases.take(run.id)) is not None:
+            shutil.rmtree(folder)
+            lease.give_back()

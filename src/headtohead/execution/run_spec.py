@@ -1,0 +1,96 @@
+"""One run among many: where it belongs, the overrides and the configuration that make it, and an id made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from headtohead.config.run_config import RunConfig
+from headtohead.errors import UsageError
+from headtohead.records.record import StudyPosition
+
+FROM_RUN = "run:"
+"""Of the field init_from: what follows is the folder of a run."""
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One run of a study."""
+
+    arm: str
+    seed: int
+    """That of the study; what the run itself is given may be offset."""
+    overrides: tuple[str, ...]
+    config: Mapping[str, Any] = field(compare=False, repr=False)
+    id: str
+    """Of the same content everywhere: machine, folder, order and company of other arms make no difference."""
+    study: str = ""
+    trial: int | None = None
+    """Of the arm's tuning; such a run is never in a verdict."""
+    share: float = 1.0
+    """Of the budget; verdicts rest on the whole."""
+    is_foundation: bool = False
+    """Whether others start from it; arm is its name then, and it is in no verdict."""
+
+    @property
+    def name(self) -> str:
+        return run_name_of(self.arm, self.seed, self.trial, self.share)
+
+    @property
+    def counts(self) -> bool:
+        """Return whether a verdict may rest on the run."""
+        return self.trial is None and self.share == 1 and not self.is_foundation
+
+    @property
+    def place(self) -> StudyPosition:
+        """Return None where there is no study."""
+        return StudyPosition(self.study, self.arm, self.seed, self.trial, self.share) if self.study else StudyPosition()
+
+
+def run_name_of(arm: str, seed: int, trial: int | None = None, share: float = 1.0) -> str:
+    """Return the run's name on terminals and dashboards."""
+    if trial is not None:
+        return f"{arm}-t{trial}"
+    return f"{arm}-s{seed}" if share == 1 else f"{arm}-s{seed}-{100 * share:g}pct"
+
+
+def most_devices(runs: Iterable[RunSpec]) -> int:
+    """Return the devices of the widest run."""
+    return max((RunConfig(run.config).devices for run in runs), default=1)
+
+
+def refuse_several_machines(config: Mapping[str, Any], whose: str) -> None:
+    """Raise UsageError for a run over several nodes: a worker starts processes on its own machine alone."""
+    if RunConfig(config).num_nodes > 1:
+        raise UsageError(
+            f"{whose}: trainer.num_nodes={RunConfig(config).num_nodes} is refused, since a worker starts the processes "
+            "of a run on its own machine: set trainer.num_nodes=1 with trainer.devices, or start one run by torchrun "
+            "or srun with --resumable"
+        )
+
+
+class WorkPlan(Protocol):
+    """Runs below one folder."""
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder of leases, logs and runs."""
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether more runs follow from how the known ones end."""
+
+    @property
+    def budget_name(self) -> str | None:
+        """Return what the records of the runs say about their budget."""
+
+    def run_folder(self, run: RunSpec) -> Path:
+        """Return the folder in which a run leaves its record."""
+
+
+Replan = Callable[[], tuple[WorkPlan, Sequence[RunSpec]]]
+"""Plans anew, and says which runs are one's own."""
+StopReason = Callable[[RunSpec, Path], str | None]
+"""Why a run that is being trained into a folder should end now, if it should."""

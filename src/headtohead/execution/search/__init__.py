@@ -1,0 +1,1 @@
+"""Hyperparameter search: spaces, proposals and Optuna's sampler."""

@@ -1,0 +1,156 @@
+"""Small files that anybody may have written are read here; every kind of damage is reported in one sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from headtohead.errors import UsageError
+
+MOST_BYTES = 64 * 2**20
+"""The largest file that is read as a whole; what the package writes takes a thousandth of it."""
+MOST_LEVELS = 100
+"""The deepest nesting of lists and mappings; a configuration has about ten levels."""
+MOST_VALUES = 10**6
+"""The most values of a YAML file with its aliases expanded."""
+
+
+class DamagedFile(UsageError):  # noqa: N818 - says what a file is, like the errors that other rooms raise of it
+    """A file that cannot be read; the message begins with its path."""
+
+    def __init__(self, path: Path | str, what: str, way_out: str = "") -> None:
+        super().__init__(f"{path} {what}" + (f": {way_out}" if way_out else ""))
+        self.path, self.what = path, what
+
+
+def read_text(path: Path, *, most: int = MOST_BYTES, way_out: str = "") -> str:
+    """Return the text of a regular file in UTF-8; FileNotFoundError where there is none, DamagedFile for all else."""
+    try:
+        with open_regular(path) as file:
+            content = file.read(most + 1)
+    except FileNotFoundError:
+        raise
+    except DamagedFile as damage:
+        raise DamagedFile(path, damage.what, way_out) from None
+    except OSError as error:
+        raise DamagedFile(path, f"cannot be read ({error.strerror})", way_out) from None
+    if len(content) > most:
+        raise DamagedFile(path, f"is larger than {most // 2**20} MiB, and is not read", way_out)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DamagedFile(path, f"is not UTF-8 text (byte {error.start})", way_out) from None
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading; DamagedFile for a folder, or for a pipe, which would be waited for."""
+    file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 - Path.open takes no opener
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise DamagedFile(path, "is no regular file")
+    return file
+
+
+def read_json(path: Path, *, way_out: str = "") -> Any:
+    """Return what a JSON file holds, nested no deeper than MOST_LEVELS."""
+    return parse_json(read_text(path, way_out=way_out), path, way_out=way_out)
+
+
+def read_object(path: Path, *, way_out: str = "") -> dict[str, Any]:
+    """Return the object that a JSON file holds."""
+    content = read_json(path, way_out=way_out)
+    if not isinstance(content, dict):
+        raise DamagedFile(path, f"is {type(content).__name__}, where an object is expected", way_out)
+    return content
+
+
+def parse_json(text: str, where: Path | str, *, way_out: str = "") -> Any:
+    """Return what a JSON text holds; `where` names its file in errors."""
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DamagedFile(where, "is empty" if not text.strip() else f"is not valid JSON: {error}", way_out) from None
+    except RecursionError:
+        raise DamagedFile(where, f"is nested deeper than {MOST_LEVELS} levels", way_out) from None
+    except ValueError as error:  # a number of thousands of digits
+        raise _unreadable_value(where, error, way_out) from None
+    if _is_deep(content):
+        raise DamagedFile(where, f"is nested deeper than {MOST_LEVELS} levels", way_out)
+    return content
+
+
+def read_yaml(path: Path, *, way_out: str = "") -> Any:
+    """Return what a YAML file holds: plain values only, with no more aliases and levels than a configuration has."""
+    return parse_yaml(read_text(path, way_out=way_out), path, way_out=way_out)
+
+
+def parse_yaml(text: str, where: Path | str, *, way_out: str = "") -> Any:
+    """Return what a YAML text holds; `where` names its file in errors."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        if why := _why_too_large(yaml.parse(text, Loader=loader)):
+            raise DamagedFile(where, why, way_out)
+        return yaml.load(text, Loader=loader)
+    except yaml.YAMLError as error:
+        raise DamagedFile(where, f"is no YAML: {' '.join(str(error).split())}", way_out) from None
+    except (ValueError, TypeError, OverflowError, AttributeError, RecursionError) as error:
+        if isinstance(error, DamagedFile):
+            raise
+        raise _unreadable_value(where, error, way_out) from None
+
+
+def _why_too_large(events: Iterator[Any]) -> str | None:
+    """Return what exceeds the limits in a YAML text, from its events, before anything is built from it."""
+    from yaml import events as kinds
+
+    sizes: dict[str, int] = {}
+    open_nodes: list[tuple[str | None, int]] = []
+    values = 0
+    for event in events:
+        if isinstance(event, kinds.CollectionStartEvent):
+            open_nodes.append((event.anchor, values))
+            values += 1
+            if len(open_nodes) > MOST_LEVELS:
+                return f"is nested deeper than {MOST_LEVELS} levels"
+        elif isinstance(event, kinds.CollectionEndEvent):
+            anchor, before = open_nodes.pop()
+            if anchor is not None:
+                sizes[anchor] = values - before
+        elif isinstance(event, kinds.ScalarEvent):
+            values += 1
+        elif isinstance(event, kinds.AliasEvent):
+            if any(anchor == event.anchor for anchor, _ in open_nodes):
+                return f"holds itself (*{event.anchor})"
+            values += sizes.get(str(event.anchor), 1)
+        if values > MOST_VALUES:
+            return f"holds more than {MOST_VALUES} values, with its aliases written out"
+    return None
+
+
+def _unreadable_value(where: Path | str, error: Exception, way_out: str) -> DamagedFile:
+    return DamagedFile(where, f"holds a value that cannot be read ({str(error).partition(';')[0]})", way_out)
+
+
+def _is_deep(content: Any) -> bool:
+    level = [content]
+    for _ in range(MOST_LEVELS):
+        level = [
+            item
+            for held in level
+            for item in (held.values() if isinstance(held, dict) else held if isinstance(held, list) else ())
+            if isinstance(item, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file without blocking: a pipe that nobody writes to would block for ever."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

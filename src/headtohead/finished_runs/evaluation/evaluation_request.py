@@ -1,0 +1,218 @@
+"""Describe the evaluation of a finished run (a split, lengths, a stride, overrides), and refuse what is impossible."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headtohead.architectures.architecture import Architecture, InputSize
+from headtohead.config.compose.composition import compose
+from headtohead.config.compose.overrides import key_of
+from headtohead.config.errors import ConfigurationError
+from headtohead.config.origins.from_weights import build_data
+from headtohead.config.origins.revised_run import revised
+from headtohead.config.rules.config_view import ConfigView
+from headtohead.config.rules.data_rules import fit
+from headtohead.config.run_config import RunConfig
+from headtohead.config.schema.source_code import class_value
+from headtohead.data.data_source import DataKind, DataSource, DataSpec, SplitName
+from headtohead.finished_runs.finished_run import FinishedRun
+from headtohead.records.store import TOKENIZER
+from headtohead.tasks.causal_lm import CausalLanguageModelling
+from headtohead.tasks.task import Task
+from headtohead.training.loop.precision import Precision, precision_in_use
+
+_log = logging.getLogger(__name__)
+_LENGTH_FIELDS = ("context_length", "length")
+"""Fields of data that say how long its rows are."""
+
+
+@dataclass(frozen=True)
+class EvaluationRequest:
+    """All that an evaluation is asked."""
+
+    split: SplitName = "test"
+    lengths: tuple[int, ...] = ()
+    """Tokens that the model shall read at once, one pass for each; empty: as in training."""
+    stride: int | None = None
+    """Windows start so many tokens apart, each token scored once; None: rows that do not overlap."""
+    overrides: tuple[str, ...] = ()
+    config_dir: str | Path | None = None
+    shots: tuple[int, ...] | None = None
+    """Examples in the prompts of a language model that is asked for classes, one pass for each; None: its own task."""
+    by_place: bool = False
+    """The loss by number of tokens in sight, too."""
+
+    def __post_init__(self) -> None:
+        if self.shots is not None and (not self.shots or min(self.shots) < 0):
+            raise ConfigurationError(f"--shots {self.shots} must be 0 or more: 0 shows no example, 0,1,4 asks thrice")
+        for length in self.lengths:
+            if length < 1:
+                raise ConfigurationError(f"--length {length} is refused: give 1 or more")
+            if self.stride is not None and not 1 <= self.stride <= length:
+                raise ConfigurationError(
+                    f"--stride {self.stride} does not fit windows of {length} tokens: give 1 to {length}, so that no "
+                    "token is skipped"
+                )
+
+    def gives(self, field: str) -> bool:
+        return field in map(key_of, self.overrides)
+
+    def precision(self, config: Mapping[str, Any], device_type: str) -> Precision:
+        """Return the one that is requested; else that in which a finished run is used."""
+        if self.gives("precision") or self.gives("precision.name"):
+            return Precision(config["precision"]["name"]).on(device_type)
+        return Precision(precision_in_use(config))
+
+    @property
+    def has_other_data(self) -> bool:
+        """Return whether the texts may differ from those on which the run's tokenizer was trained."""
+        keys = [key_of(override) for override in self.overrides]
+        same = {f"data.{name}" for name in (*_LENGTH_FIELDS, "batch_size", "packing")}
+        return any(key.startswith("data") and key not in same for key in keys)
+
+
+def trained_length(run: FinishedRun) -> int | None:
+    """Tokens that the model read at once in training, where the data's rows have a length of their own."""
+    data = run.config["data"]
+    lengths = [data[name] for name in _LENGTH_FIELDS if data.get(name)]
+    return int(lengths[0]) if lengths else None
+
+
+def at_length(
+    config: Mapping[str, Any], question: EvaluationRequest, length: int | None, trained: int | None
+) -> dict[str, Any]:
+    """The configuration whose rows have this length. A rotary scaling that the run was not trained with stretches as
+    far as the length asks, unless its factor is given."""
+    changed = deepcopy(dict(config))
+    if length is None:
+        return changed
+    data = changed["data"]
+    field = next((name for name in _LENGTH_FIELDS if name in data), None)
+    if field is None:
+        raise ConfigurationError(
+            f"--length {length} has no effect on {ConfigView(config).chosen('data')}, whose rows have a fixed "
+            "length: leave it out"
+        )
+    data[field] = length
+    position = changed["model"].get("position") or {}
+    swapped = question.gives("model/position") and not question.gives("model.position.factor")
+    if trained and swapped and "factor" in position:
+        position["factor"] = max(1.0, length / trained)
+    return changed
+
+
+def data_of(run: FinishedRun, config: Mapping[str, Any], question: EvaluationRequest) -> DataSource:
+    """Other texts are read with the run's own tokenizer."""
+    _check_tokenizer(run, config["data"], question)
+    if question.has_other_data or run.config.get("init_from"):
+        return build_data({**config, "init_from": str(run.folder), "resume_from": None})
+    return build_data(config)
+
+
+def _check_tokenizer(run: FinishedRun, data: Mapping[str, Any], question: EvaluationRequest) -> None:
+    """Refuses another one, which no text would be read with."""
+    for field in ("tokenizer", "vocab_size"):
+        typed, own = data.get(field), run.config["data"].get(field)
+        if question.gives(f"data.{field}") and typed != own and (run.folder / TOKENIZER).exists():
+            raise ConfigurationError(
+                f"data.{field}={typed} cannot be changed: the run reads text with its own tokenizer; leave it "
+                "out, or train a run with the other one (compared in bits per byte)"
+            )
+
+
+def check_data(run: FinishedRun, config: Mapping[str, Any], spec: DataSpec) -> None:
+    """Raises ConfigurationError where rows would mean other things than the run learned; a language model has learned
+    no classes, whatever data it is asked about."""
+    trained, data = run.record.comparability.tokenizer, ConfigView(config).chosen("data")
+    if (trained or "") != spec.tokenizer_hash:
+        raise ConfigurationError(
+            f"{data} makes other tokens of text than this run was trained on, and the run has not kept its tokenizer: "
+            "give data of the same tokens, for example data.tokenizer=byte for a run with bytes"
+        )
+    if class_value(RunConfig(config).task_target, "head") != "language_model":
+        _check_classes(run, config, spec, data)
+    # Lengths are checked against the model's own reach, which tables alone limit.
+    free = {**config["model"], **dict.fromkeys(("max_length", "max_target_length"))}
+    fit({**config, "model": {name: value for name, value in free.items() if name in config["model"]}}, spec)
+
+
+def _check_classes(run: FinishedRun, config: Mapping[str, Any], spec: DataSpec, data: str) -> None:
+    trained_classes = (run.config["model"].get("num_classes") or 0) if spec.num_classes else 0
+    if spec.num_classes != trained_classes and RunConfig(run.config).data_target != RunConfig(config).data_target:
+        raise ConfigurationError(
+            f"{data} has {spec.num_classes} classes and this run was trained on {trained_classes}: give data of the "
+            "same classes"
+        )
+    _check_class_names(run, config, spec, data)
+
+
+def _check_class_names(run: FinishedRun, config: Mapping[str, Any], spec: DataSpec, data: str) -> None:
+    """Classes go by their numbers: where names are alike, so must the numbers be; other names are told."""
+    trained, names = list(run.record.data.get("classes") or ()), list(spec.class_names)
+    if not trained or not names or trained == names:
+        return
+    classes = f"the classes of {data} are {_shown(names)}, and this run was trained on {_shown(trained)}"
+    if len(trained) != len(names):
+        raise ConfigurationError(f"{classes}: give data of the same classes")
+    if set(trained) == set(names):
+        field = f"data.class_names=[{','.join(trained)}]" if "class_names" in config["data"] else "data with its order"
+        raise ConfigurationError(f"{classes}, in another order: give {field}")
+    _log.warning("%s: they are matched in this order", classes)
+
+
+def _shown(names: list[str]) -> str:
+    return ", ".join(names[:10]) + (f" ... ({len(names)})" if len(names) > 10 else "")
+
+
+def check_stride(task: Task, config: Mapping[str, Any], stride: int | None) -> None:
+    if stride is not None and not isinstance(task, CausalLanguageModelling):
+        raise ConfigurationError(
+            f"--stride {stride} slides windows over text to predict next tokens, and "
+            f"{ConfigView(config).chosen('task')} predicts something else: leave it out"
+        )
+
+
+def check_reach(
+    model: Architecture, size: InputSize, trained: int | None, config: Mapping[str, Any], kind: DataKind
+) -> None:
+    """Raises ConfigurationError where the model's weights end before the rows do."""
+    if (reason := model.length_error(size)) is None:
+        return
+    windows = f", --length {trained} --stride {max(1, trained // 2)}" if trained else " as long as in training"
+    way = f"read long text in windows that overlap{windows}"
+    if kind != "language" and "max_length" in config["data"] and config["model"].get("max_length"):
+        way = f"cut its rows to what the model reads, data.max_length={config['model']['max_length']}"
+    raise ConfigurationError(
+        f"{reason}: {way}, or train with positions that go on (model/position=alibi, rotary, sinusoidal)"
+    )
+
+
+TASK = "multiple_choice"
+_OF_TASK = "task."
+
+
+def prompted(
+    config: Mapping[str, Any], overrides: Sequence[str], config_dir: str | Path | None = None
+) -> dict[str, Any]:
+    """The run's configuration under task=multiple_choice, checked; raises ConfigurationError for models without a next
+    token."""
+    if class_value(RunConfig(config).task_target, "head") != "language_model":
+        raise ConfigurationError(
+            f"--shots compares probabilities of words after a prompt, and {ConfigView(config).chosen('task')} of "
+            f"this run predicts no next token: give a run of task=causal_lm or task={TASK}"
+        )
+    of_task = [override for override in overrides if key_of(override).startswith(_OF_TASK)]
+    composed = compose("train", [f"task={TASK}", *of_task], config_dir)
+    choices = {**(config.get("choices") or {}), "task": TASK}
+    changed = {**deepcopy(dict(config)), "task": composed["task"], "choices": choices}
+    return revised(changed, [override for override in overrides if override not in of_task], config_dir)
+
+
+def with_shots(config: Mapping[str, Any], shots: int | None) -> dict[str, Any]:
+    """Nothing changes without a number."""
+    return dict(config) if shots is None else {**config, "task": {**config["task"], "shots": shots}}

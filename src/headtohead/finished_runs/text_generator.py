@@ -1,0 +1,279 @@
+"""A finished run as a writer: its model, made ready once, and the tokens of its data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, get_args
+
+from headtohead.architectures.architecture import Architecture
+from headtohead.architectures.decoder import Decodes
+from headtohead.architectures.external_module import External
+from headtohead.architectures.vocabulary_heads import LanguageModel
+from headtohead.config.errors import ConfigurationError, nearest
+from headtohead.data.data_source import DataError, DataSource, DataSpec
+from headtohead.data.generated.problem_forms import FIRST_ID
+from headtohead.data.generated.procedural_source import ProceduralSource
+from headtohead.data.row_formats.text_source import TextSource
+from headtohead.generation.beam_search import search
+from headtohead.generation.decoding_loop import stream
+from headtohead.generation.strategy import Strategy
+from headtohead.training.loop.precision import Precision, Unmixed, precision_in_use
+
+if TYPE_CHECKING:
+    from headtohead.finished_runs.finished_run import FinishedRun
+
+
+Show = Callable[[int, str], None]
+"""Told the number of a text and what was added to it."""
+
+
+class TextGenerator:
+    """`precision` is that of the weights, which are cast once; null is double where the run was trained so."""
+
+    def __init__(self, run: FinishedRun, precision: Unmixed | None = None) -> None:
+        if precision not in (None, *get_args(Unmixed)):
+            raise ConfigurationError(f"precision={precision} is unknown: choose one of {', '.join(get_args(Unmixed))}")
+        model = run.model_with(lambda config: config)
+        self.model = _writing(model, run)
+        self.model.to(run.device, Precision(precision or precision_in_use(run.config)).of_weights)
+        self.data, self.spec = run.data, run.data.spec()
+
+    def write(
+        self,
+        prompts: Sequence[Prompt],
+        how: Strategy,
+        *,
+        max_new_tokens: int | None = None,
+        stop: Sequence[str] = (),
+        stop_tokens: Sequence[int] = (),
+        show: Show | None = None,
+    ) -> list[GeneratedText]:
+        """Return the samples of the first prompt, then those of the second, and so on; `show` sees every text grow.
+
+        `max_new_tokens` is as many as fit, if fewer, where it is not given.
+        """
+        read = [encoded(prompt, self.data, self.spec, is_source=self.model.reads_source) for prompt in prompts]
+        _check_not_empty(prompts, read)
+        _check_stops(stop, stop_tokens, self.spec.vocab_size)
+        how = replace(how, max_new_tokens=self._room(read, how, max_new_tokens))
+        texts = [prompt if isinstance(prompt, str) else self.data.decode(list(prompt)) for prompt in prompts]
+        if how.beams > 1:
+            if stop:
+                raise ConfigurationError("stop strings work on a single growing text: remove beams")
+            return self._searched(read, texts, how, stop_tokens, show)
+        return self._streamed(read, texts, how, tuple(stop), stop_tokens, show)
+
+    def _streamed(
+        self,
+        prompts: Sequence[Sequence[int]],
+        prompt_texts: Sequence[str],
+        how: Strategy,
+        stop: Sequence[str],
+        stop_tokens: Sequence[int],
+        show: Show | None,
+    ) -> list[GeneratedText]:
+        texts = [GrowingText(self.data.decode, stop) for _ in prompt_texts for _ in range(how.num_samples)]
+
+        def has_ended(row: int, token: int) -> bool:
+            text = texts[row]
+            if token == self.spec.eos_id or token in stop_tokens:
+                text.tokens.append(token)
+                text.ending = "end" if token == self.spec.eos_id else "stop"
+                return True
+            if show is None and not stop:
+                text.tokens.append(token)
+                return False
+            added = text.add(token)
+            if show is not None and added:
+                show(row, added)
+            return text.ending == "stop"
+
+        for _ in stream(self.model, prompts, how, bos_id=self.spec.bos_id, has_ended=has_ended):
+            pass
+        written = []
+        for row, text in enumerate(texts):
+            if show is None and not stop:
+                text.text = self.data.decode(_without_end(text.tokens, text.ending))
+            elif show is not None and (rest := text.rest()):
+                show(row, rest)
+            written.append(
+                GeneratedText(prompt_texts[row // how.num_samples], text.text, tuple(text.tokens), text.ending)
+            )
+        return written
+
+    def _searched(
+        self,
+        prompts: Sequence[Sequence[int]],
+        texts: Sequence[str],
+        how: Strategy,
+        stop_tokens: Sequence[int],
+        show: Show | None,
+    ) -> list[GeneratedText]:
+        written: list[GeneratedText] = []
+        ends = {self.spec.eos_id, *stop_tokens}
+        for prompt, beams in zip(
+            texts, search(self.model, prompts, how, bos_id=self.spec.bos_id, ends=ends), strict=True
+        ):
+            for one in beams:
+                ending: Ending = "length" if not one.ended else "end" if one.tokens[-1] == self.spec.eos_id else "stop"
+                text = self.data.decode(_without_end(one.tokens, ending))
+                if show is not None:
+                    show(len(written), text)
+                written.append(GeneratedText(prompt, text, one.tokens, ending, one.score))
+        return written
+
+    def _room(self, prompts: Sequence[Sequence[int]], how: Strategy, max_new_tokens: int | None) -> int:
+        """The last token is written, but never read: a row may be one token longer than what has positions."""
+        limit = self.model.longest_written
+        if limit is None:
+            return how.max_new_tokens if max_new_tokens is None else max_new_tokens
+        longest = 1 if self.model.reads_source else max(map(len, prompts))
+        room = limit - longest + 1
+        if room < 1 or (max_new_tokens is not None and max_new_tokens > room):
+            field = "max_target_length" if self.model.reads_source else "max_length"
+            raise ConfigurationError(
+                f"{longest} tokens of prompt and {max_new_tokens or 1} new ones are more than model.{field}={limit} "
+                f"positions: "
+                + (f"write at most {room} new ones" if room > 0 else f"give at most {limit} tokens of prompt")
+            )
+        return min(room, how.max_new_tokens) if max_new_tokens is None else max_new_tokens
+
+
+def _writing(model: Architecture, run: FinishedRun) -> Decodes:
+    """Return the model, or the reason why it writes nothing and what does."""
+    name = (run.config.get("choices") or {}).get("model") or model.family
+    way = "generate from a run of task=causal_lm (model=decoder_only) or task=seq2seq (model=encoder_decoder)"
+    if not isinstance(model, Decodes):
+        raise ConfigurationError(
+            f"model={name} of this run reads a whole row at once and cannot write token by token: {way}; h2h "
+            "evaluate and h2h probe work with this one"
+        )
+    task_head = model.task_head if isinstance(model, External) else None
+    if not isinstance(model.head, LanguageModel) and task_head != "language_model":
+        task = (run.config.get("choices") or {}).get("task") or type(model.head).__name__
+        raise ConfigurationError(
+            f"task={task} of this run predicts labels and no next token: {way}; h2h evaluate and h2h probe work with "
+            "this one"
+        )
+    return model
+
+
+def _check_not_empty(prompts: Sequence[Prompt], read: Sequence[Sequence[int]]) -> None:
+    if not prompts:
+        raise ConfigurationError("there is no prompt: give one or more")
+    for prompt, tokens in zip(prompts, read, strict=True):
+        if not tokens:
+            raise ConfigurationError(
+                f"the prompt {prompt!r} is empty, and this run has no start to write from: give text"
+            )
+
+
+def _check_stops(stop: Sequence[str], stop_tokens: Sequence[int], vocab_size: int) -> None:
+    if "" in stop:
+        raise ConfigurationError("a stop string is empty, and would end every text at once: give text")
+    for token in stop_tokens:
+        if not 0 <= token < vocab_size:
+            raise ConfigurationError(
+                f"token {token} to stop at is not a token of the run: its ids are 0 to {vocab_size - 1}"
+            )
+
+
+def _without_end(tokens: Sequence[int], ending: str) -> Sequence[int]:
+    return tokens if ending == "length" else tokens[:-1]
+
+
+Prompt = str | Sequence[int]
+"""A text, or the token ids themselves."""
+
+
+def encoded(prompt: Prompt, data: DataSource, spec: DataSpec, *, is_source: bool) -> list[int]:
+    """Encode the model's input: text to be continued begins as rows of text do; a source has no frame, and in one row
+    with its target the start token follows it."""
+    if not isinstance(prompt, str):
+        return _checked([int(token) for token in prompt], spec)
+    if isinstance(data, ProceduralSource):
+        return [_id_of(word, data) for word in prompt.split()]
+    if not isinstance(data, TextSource):
+        raise DataError("this run's data contains no text: give the prompt as token ids, --tokens 5,7,9")
+    tokens: list[int] = data.tokenizer.encode([prompt])[0].tolist()
+    if spec.kind == "pairs_of_text":
+        return tokens if is_source else [*tokens, spec.bos_id]
+    return tokens if is_source else [spec.bos_id, *tokens]
+
+
+def _checked(tokens: list[int], spec: DataSpec) -> list[int]:
+    for token in tokens:
+        if not 0 <= token < spec.vocab_size:
+            raise DataError(f"token {token} is not a token of the run: its ids are 0 to {spec.vocab_size - 1}")
+    return tokens
+
+
+def _id_of(word: str, data: ProceduralSource) -> int:
+    if word not in data.symbols:
+        guess = nearest(word, data.symbols)
+        hint = f"did you mean {guess}? " if guess else ""
+        examples = " ".join(data.symbols[:20]) + (" ..." if len(data.symbols) > 20 else "")
+        raise DataError(f"{word!r} is no symbol of data={data.name}: {hint}they are {examples}, with spaces between")
+    return FIRST_ID + data.symbols.index(word)
+
+
+Ending = Literal["end", "stop", "length"]
+_UNFINISHED = "\N{REPLACEMENT CHARACTER}"
+_MOST_BYTES = 3
+"""Of a character in UTF-8, without its last one."""
+
+
+@dataclass(frozen=True)
+class GeneratedText:
+    """A generated text is what a model wrote for a prompt."""
+
+    prompt: str
+    text: str
+    tokens: tuple[int, ...]
+    """All that were written, the one that ended the text included."""
+    ending: Ending
+    """By its end token, by a token or string to stop at, or because it was long enough."""
+    score: float | None = None
+    """Of a text found by beams: its log-probability per length^penalty."""
+
+
+@dataclass
+class GrowingText:
+    """The text of one row. A character whose bytes are not all there, and what may be the beginning of a string to stop
+    at, are held back."""
+
+    decode: Callable[[Sequence[int]], str]
+    stop: Sequence[str] = ()
+    tokens: list[int] = field(default_factory=list)
+    text: str = ""
+    ending: Ending = "length"
+    _shown: int = 0
+
+    def add(self, token: int) -> str:
+        """Add a token, and return the text that can be shown now."""
+        self.tokens.append(token)
+        self.text = self.decode(self.tokens)
+        stops = [index for index in map(self.text.find, self.stop) if index >= 0]
+        if stops:
+            self.text, self.ending = self.text[: min(stops)], "stop"
+            return self.rest()
+        return self._up_to(len(self.text) - self._held())
+
+    def rest(self) -> str:
+        """Return the text that was held back until the end."""
+        return self._up_to(len(self.text))
+
+    def _up_to(self, end: int) -> str:
+        start, self._shown = self._shown, max(self._shown, end)
+        return self.text[start : self._shown]
+
+    def _held(self) -> int:
+        unfinished = len(self.text) - len(self.text.rstrip(_UNFINISHED))
+        partial_stops = (
+            length
+            for string in self.stop
+            for length in range(min(len(string) - 1, len(self.text)), 0, -1)
+            if self.text.endswith(string[:length])
+        )
+        return max(unfinished if unfinished <= _MOST_BYTES else 0, *partial_stops, 0)

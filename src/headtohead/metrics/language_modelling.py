@@ -1,0 +1,22 @@
+"""Metrics of predicted tokens: the loss that training minimises, and what follows from it."""
+
+from __future__ import annotations
+
+import math
+
+from headtohead.metrics.metric import Metric
+
+LOSS = Metric(name="loss", direction="min", best=0.0, over="targets", high=math.inf)
+"""The objective that training minimises: the mean over everything scored, in nats, or in squared units of a score."""
+PERPLEXITY = Metric(name="perplexity", direction="min", best=1.0, over="tokens", low=1.0, high=math.inf)
+"""The exponential of the mean loss over tokens: the number of equally likely tokens that a model hesitates between."""
+BITS_PER_BYTE = Metric(name="bits_per_byte", direction="min", best=0.0, over="bytes", high=math.inf, any_tokenizer=True)
+"""The bits that a model needs for each byte of text, which no tokenizer changes."""
+TOKEN_ACCURACY = Metric(name="token_accuracy", direction="max", best=1.0, over="tokens")
+"""The share of tokens, or of tagged words, that are predicted right."""
+MASKED_ACCURACY = Metric(name="masked_accuracy", direction="max", best=1.0, over="hidden tokens")
+"""The share of hidden tokens that are restored."""
+LAST_ACCURACY = Metric(name="last_accuracy", direction="max", best=1.0, over="rows")
+"""The share of rows whose last answer is right."""
+NEXT_SENTENCE_ACCURACY = Metric(name="next_sentence_accuracy", direction="max", best=1.0, over="rows")
+"""The share of sentence pairs for which the model correctly predicts whether the second follows the first."""

@@ -1,0 +1,62 @@
+"""Estimate the disk space of a run before it starts: checkpoints by their contents, the rest by typical sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headtohead.config.run_config import RunConfig
+
+Config = Mapping[str, Any]
+_BYTES = {"64-true": 8, "bf16-true": 2, "16-true": 2}
+_STATE = {"adamw": 2, "adam": 2, "muon": 2, "lion": 1}
+"""Numbers that an optimizer keeps for each weight."""
+_RECORD_BYTES = 50_000
+"""The record, its configuration and the log."""
+_ROW_BYTES = 300
+"""Of one line of metrics."""
+_MAP_BYTES = 280
+"""Of each weight of a map, its picture and the number itself."""
+
+
+def retained_bytes(config: Config, parameters: float) -> float:
+    """Return the bytes that a finished run leaves."""
+    best, last = _checkpoints(config, parameters)
+    checkpoints = {"all": best + last, "best": best, "none": 0.0}[RunConfig(config).keep_checkpoints]
+    return checkpoints + _RECORD_BYTES + _metrics(config) + _maps(config)
+
+
+def temporary_bytes(config: Config, parameters: float) -> float:
+    """The checkpoints of a run while it trains, whatever is kept of them."""
+    return sum(_checkpoints(config, parameters))
+
+
+def _checkpoints(config: Config, parameters: float) -> tuple[float, float]:
+    """The best holds weights; the last what training goes on from: weights, an average of them, and the state."""
+    weights = parameters * _BYTES.get(config["precision"].get("name", ""), 4)
+    averaged = 1 if RunConfig(config).weight_averaging else 0
+    return weights, weights * (1 + averaged + _state(config["optimizer"]))
+
+
+def _state(optimizer: Config) -> int:
+    name = optimizer["_target_"].rpartition(".")[2]
+    return _STATE.get(name, 1 if optimizer.get("momentum") else 0)
+
+
+def _metrics(config: Config) -> float:
+    trainer = config["trainer"]
+    value: float = _ROW_BYTES * trainer["max_steps"] * (1 / trainer["log_every"] + 1 / trainer["validate_every"])
+    return value
+
+
+def _maps(config: Config) -> float:
+    """Return the size of the attention maps at the probe's length; twice that if W&B has its own copy."""
+    probe, model = config["probe"], config["model"]
+    if not (probe.get("at_end") or probe.get("every")):
+        return 0.0
+    times = bool(probe.get("at_end")) + (RunConfig(config).max_steps // probe["every"] if probe.get("every") else 0)
+    weights = (
+        (model.get("num_layers") or 1) * (model.get("num_heads") or 1) * probe["samples"] * probe["max_length"] ** 2
+    )
+    copies = 1 if config["tracking"].get("mode") == "none" else 2
+    return float(times * weights * copies * _MAP_BYTES)

@@ -1,0 +1,133 @@
+"""A checkpoint's weights become ours: each of theirs is used or ignored knowingly, and each of ours has a source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from headtohead.architectures.heads import HeadName
+from headtohead.pretrained.hub_checkpoint import Checkpoint
+from headtohead.pretrained.hub_config import read_config
+from headtohead.pretrained.model_family import Hub, ModelFamily
+from headtohead.pretrained.safetensor_files import CheckpointError, FileTensors, ShardedTensors
+
+_HELD: Mapping[str | None, str] = {"masked_language_model_and_pair": "masked_language_model"}
+"""Heads of which another is a part."""
+_OVER_VOCABULARY = ("language_model", "masked_language_model", "masked_language_model_and_pair")
+"""Heads that may share their matrix with the embedding."""
+_OVER_CLASSES = ("classifier", "tagger")
+_SHOWN = 4
+
+
+@dataclass(frozen=True)
+class ConvertedWeights:
+    """Weights by our names, and the checkpoint's weights that belong to another task."""
+
+    weights: Mapping[str, Tensor]
+    """The weights, each read when it is used."""
+    has_head: bool
+    """Whether the head is among the weights."""
+    left_aside: tuple[str, ...]
+    class_names: tuple[str, ...]
+
+
+def convert_weights(checkpoint: Checkpoint, head: HeadName) -> ConvertedWeights:
+    """Return the weights that a model of ours with this head starts with; raise CheckpointError where a name or a shape
+    is left over."""
+    family, hub = read_config(checkpoint)
+    there = _named(checkpoint, family, hub, head)
+    body, own = list(family.body(hub, head)), list(family.head_pieces(hub, head))
+    kind = next((family.architectures.get(name) for name in hub.get("architectures") or ()), None)
+    names = [name for piece in own for name in piece.theirs]
+    promised = head in (kind, _HELD.get(kind))
+    has_head = promised or (bool(names) and not hub.get("architectures") and all(name in there for name in names))
+    pieces = [*body, *own] if has_head else body
+    _check_names(checkpoint, family, there, {name for piece in pieces for name in piece.theirs}, family.beside(head))
+    weights = ShardedTensors(checkpoint.origin, pieces, there)
+    used = {name for piece in pieces for name in piece.theirs}
+    class_names = _class_names(checkpoint, hub)
+    if has_head and head in _OVER_CLASSES and hub.get("id2label") is not None:
+        _check_labels(checkpoint, len(class_names), len(weights["head.linear.weight"]))
+    return ConvertedWeights(
+        weights, has_head, left_aside=tuple(name for name in there if name not in used), class_names=class_names
+    )
+
+
+def _check_labels(checkpoint: Checkpoint, labels: int, rows: int) -> None:
+    if labels != rows:
+        raise CheckpointError(
+            f"init_from={checkpoint.origin}: its config.json names {labels} classes (id2label), and its head has "
+            f"{rows} rows: correct it"
+        )
+
+
+def _class_names(checkpoint: Checkpoint, hub: Hub) -> tuple[str, ...]:
+    id2label = hub.get("id2label") or {}
+    try:
+        labels = {int(number): str(name) for number, name in id2label.items()}
+    except (AttributeError, ValueError):
+        raise CheckpointError(
+            f"init_from={checkpoint.origin}: its config.json has id2label={id2label}, which numbers no classes; "
+            f"correct it"
+        ) from None
+    return tuple(labels[number] for number in sorted(labels))
+
+
+def _named(checkpoint: Checkpoint, family: ModelFamily, hub: Hub, head: HeadName) -> FileTensors:
+    """Return the checkpoint's weights under the names of a model with a head, each once, without buffers."""
+    held = checkpoint.weights()
+    raw = {family.aliases.get(modern, modern): name for name in held for modern in [_modern(name)]}
+    if family.prefix and not any(name.startswith(family.prefix) for name in raw):
+        raw = {name if name.startswith(family.heads) else family.prefix + name: there for name, there in raw.items()}
+    buffers = [re.compile(pattern) for pattern in family.buffers]
+    named = {name: there for name, there in raw.items() if not any(pattern.fullmatch(name) for pattern in buffers)}
+    for second, first in family.tied(hub).items():
+        if first in named and second in named:
+            of_other_task = second.startswith(family.heads) and head not in _OVER_VOCABULARY
+            if not of_other_task and not torch.equal(held[named[first]], held[named[second]]):
+                raise CheckpointError(_apart(checkpoint, family, first, second))
+            del named[second]
+        elif second in named:
+            named[first] = named.pop(second)
+    return held.named(named)
+
+
+def _apart(checkpoint: Checkpoint, family: ModelFamily, first: str, second: str) -> str:
+    """Return the error message for two tensors where our model has one."""
+    can_untie = not family.accepts.get("tie_word_embeddings") and second.startswith(family.heads)
+    way_out = "set tie_word_embeddings=false in it" if can_untie else "choose another checkpoint"
+    return (
+        f"init_from={checkpoint.origin} holds {second} with other numbers than {first}, while its config.json makes "
+        f"them one: {way_out}"
+    )
+
+
+def _modern(name: str) -> str:
+    """Translate gamma and beta, which the first files called a layer norm's gain and shift."""
+    words = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+    return re.sub(r"LayerNorm\.(gamma|beta)$", lambda old: words[old[0]], name)
+
+
+def _check_names(
+    checkpoint: Checkpoint, family: ModelFamily, there: Iterable[str], expected: set[str], aside: tuple[str, ...]
+) -> None:
+    if missing := [name for name in sorted(expected) if name not in there]:
+        raise CheckpointError(
+            f"init_from={checkpoint.origin} lacks {_some(missing)}, which its config.json promises: fetch it again, or "
+            "give a complete one"
+        )
+    if more := [name for name in there if name not in expected and not name.startswith(aside)]:
+        raise CheckpointError(
+            f"init_from={checkpoint.origin} holds {_some(more)}, for which our {family.model_type} has no place: "
+            "choose another checkpoint"
+        )
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    shown = ", ".join(listed[:_SHOWN])
+    return shown if len(listed) <= _SHOWN else f"{shown} and {len(listed) - _SHOWN} more"

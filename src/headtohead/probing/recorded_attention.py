@@ -1,0 +1,202 @@
+"""The attention maps of a model are recorded during an ordinary forward pass in evaluation, without side effects."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from headtohead.architectures.architecture import Architecture
+from headtohead.components.attention_maps import HasAttentionMaps
+from headtohead.components.component import Context, CrossMixer, Grid, Mixer
+from headtohead.components.embeddings import PatchEmbedding
+from headtohead.components.mixers.local_then_mixer import LocalThenMixer
+from headtohead.errors import UsageError
+
+Source = Literal["tokens", "decoder_tokens", "images", "features"]
+"""The meaning of the positions along an axis: the model's inputs, or its features where these differ."""
+Measure = Literal["attention", "implicit attention", "receptive field"]
+_MOST_HEADS = 32
+"""Implicit attention with a head for every channel is shown by groups of neighbouring channels, as many as these."""
+
+
+@dataclass(frozen=True)
+class AttentionMaps:
+    """The weights of all heads of one mixer, for every sample of a batch."""
+
+    name: str
+    """Where the mixer sits: stack.0.mixer, encoder.3.mixer, decoder.0.cross."""
+    kind: Literal["self", "cross"]
+    weights: Float[Tensor, "B H L M"]
+    """float32, on the CPU; zero wherever the query or the key is padding."""
+    causal: bool
+    """Whether the maps were drawn under a causal mask."""
+    measure: Measure = "attention"
+    """What the weights are: shares; the matrix from values to outputs; how strongly outputs depend on inputs."""
+    channels: int = 1
+    """How many channels of implicit attention a head stands for: the mean of their weights' sizes."""
+    queries: Source = "tokens"
+    """What of the model's inputs the queries stand for, one by one."""
+    keys: Source = "tokens"
+    query_valid: Bool[Tensor, "B L"] | None = None
+    """True where a query is a real token; None means all are."""
+    key_valid: Bool[Tensor, "B M"] | None = None
+    segments: Int[Tensor, "B L"] | None = None
+    """Document numbers of packed rows, for self-attention."""
+    grid: Grid | None = None
+    """Rows and columns of an image's patches; queries and keys before them are no patches."""
+
+    @property
+    def allowed(self) -> Bool[Tensor, "B L M"]:
+        """Return a mask of the keys that each query may attend to, given causality, padding and documents."""
+        rows, _, length, num_keys = self.weights.shape
+        allowed = torch.ones(rows, length, num_keys, dtype=torch.bool)
+        if self.causal:
+            allowed = allowed.tril()
+        if self.query_valid is not None:
+            allowed = allowed & self.query_valid[:, :, None]
+        if self.key_valid is not None:
+            allowed = allowed & self.key_valid[:, None, :]
+        if self.segments is not None:
+            allowed = allowed & (self.segments[:, :, None] == self.segments[:, None, :])
+        return allowed
+
+
+def attention_maps(
+    model: nn.Module, inputs: Mapping[str, Tensor], *, causal: bool | None = None
+) -> list[AttentionMaps]:
+    """Return the maps of every mixer that has attention, in the order in which the model calls them.
+
+    `model` is an architecture, or what wraps one (DDP, torch.compile); `inputs` are those of Batch.inputs(), on any
+    device. `causal` turns the mixers' own causal mask on or off for the maps alone: the model's computation is
+    unchanged, so that the same queries and keys are shown both ways. Precision is the caller's; modes, generators and
+    statistics stay as they were.
+    """
+    architecture = architecture_of(model)
+    result: list[AttentionMaps] = []
+    grid = next((part.grid for part in architecture.modules() if isinstance(part, PatchEmbedding)), None)
+    hooks = [
+        part.register_forward_pre_hook(partial(_watch, result=result, name=name, causal=causal, grid=grid))
+        for name, part in mixers_with_maps(architecture).items()
+    ]
+    try:
+        with torch.no_grad(), without_compilation(), without_side_effects(architecture):
+            architecture.features(**on_device_of(inputs, architecture))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return result
+
+
+def mixers_with_maps(model: nn.Module) -> dict[str, HasAttentionMaps]:
+    """Return every part of a model that has attention, by the name of its maps, without the parts inside such a part
+    and without local mixers in front of another."""
+    result: dict[str, HasAttentionMaps] = {}
+    inner: set[nn.Module] = set()
+    for name, part in architecture_of(model).named_modules():
+        if isinstance(part, LocalThenMixer):
+            inner.update(part.local.modules())
+        if isinstance(part, HasAttentionMaps) and part not in inner:
+            result[shown_name(name)] = part
+            inner.update(part.modules())
+    return result
+
+
+def shown_name(path: str) -> str:
+    """Return the name of a part's maps: stack.0.mixer, wherever its modules really sit."""
+    return path.replace("blocks.", "").replace(".mixer.mixer", ".mixer")
+
+
+def _watch(
+    part: nn.Module,
+    args: tuple[Tensor, Context],
+    *,
+    result: list[AttentionMaps],
+    name: str,
+    causal: bool | None,
+    grid: Grid | None,
+) -> None:
+    """Record a mixer's weights for the same input just before it is called."""
+    assert isinstance(part, HasAttentionMaps)
+    x, context = args
+    is_cross = isinstance(part, CrossMixer)
+    weights, channels = _by_group(part.attention(x, context, causal=causal).float())
+    query_valid, key_valid = context.valid, context.memory_valid if is_cross else context.valid
+    for valid, shape in ((query_valid, (-1, 1, x.shape[1], 1)), (key_valid, (-1, 1, 1, weights.shape[-1]))):
+        if valid is not None:
+            weights = weights.masked_fill(~valid.view(shape), 0.0)
+    own = isinstance(part, Mixer) and part.causal
+    queries: Source = "images" if grid is not None else "tokens" if context.memory is None else "decoder_tokens"
+    result.append(
+        AttentionMaps(
+            name=name,
+            kind="cross" if is_cross else "self",
+            weights=weights.cpu(),
+            causal=not is_cross and (own if causal is None else causal),
+            measure="attention" if part.gives_shares(context) else "implicit attention",
+            channels=channels,
+            queries=queries,
+            keys="tokens" if is_cross else queries,
+            query_valid=_on_cpu(query_valid),
+            key_valid=_on_cpu(key_valid),
+            segments=None if is_cross else _on_cpu(context.segments),
+            grid=grid,
+        )
+    )
+
+
+def _by_group(weights: Float[Tensor, "B H L M"]) -> tuple[Float[Tensor, "B H L M"], int]:
+    """Average neighbouring channels where there are too many to show, and return the number averaged."""
+    heads = weights.shape[1]
+    if heads <= _MOST_HEADS:
+        return weights, 1
+    size = next(size for size in range(-(-heads // _MOST_HEADS), heads + 1) if heads % size == 0)
+    return weights.abs().unflatten(1, (-1, size)).mean(2), size
+
+
+def _on_cpu(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.cpu()
+
+
+def architecture_of(model: nn.Module) -> Architecture:
+    """Return the architecture in a model, even if DDP or torch.compile wraps it."""
+    result = next((part for part in model.modules() if isinstance(part, Architecture)), None)
+    if result is None:
+        raise UsageError(f"{type(model).__name__} holds no Architecture: probe a model that Head to Head has built")
+    return result
+
+
+def on_device_of(inputs: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
+    """Return the inputs on the model's device, images in its dtype."""
+    like = next(model.parameters())
+    return {
+        name: tensor.to(like.device, like.dtype if tensor.is_floating_point() else None)
+        for name, tensor in inputs.items()
+    }
+
+
+@contextmanager
+def without_side_effects(model: nn.Module) -> Iterator[None]:
+    """Switch to evaluation mode with generators that may be used freely, and restore both afterwards."""
+    training = [part for part in model.modules() if part.training]
+    devices = {parameter.device for parameter in model.parameters() if parameter.device.type == "cuda"}
+    with torch.random.fork_rng(devices=list(devices)):
+        model.eval()
+        try:
+            yield
+        finally:
+            for part in training:
+                part.training = True
+
+
+def without_compilation() -> AbstractContextManager[object]:
+    """Run the model eagerly, since a compiled graph calls no hooks; where dynamo was never imported, nothing is
+    compiled (importing it is slow)."""
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()

@@ -1,0 +1,79 @@
+"""rows/STAGE.npz of a run: sums of every row of a test, and the metrics that are ratios of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from headtohead.files.array_archive import open_archive
+from headtohead.files.atomic_write import replace_file
+from headtohead.files.safe_read import DamagedFile
+
+FOLDER = "rows"
+_RATIOS = "metrics"
+_ROW = "row"
+
+
+@dataclass(frozen=True)
+class RowFile:
+    """One test of one run."""
+
+    columns: Mapping[str, np.ndarray]
+    ratios: Mapping[str, tuple[str, str]]
+    """By metric the columns whose sums are above and below the line."""
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Return the indices in the split of the rows."""
+        return self.columns[_ROW]
+
+    def of(self, metric: str) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return what each row adds above and below the line; None for a metric that is no such ratio."""
+        names = self.ratios.get(metric)
+        return None if names is None else (self.columns[names[0]], self.columns[names[1]])
+
+
+def write_rows(
+    folder: Path, stage: str, columns: Mapping[str, np.ndarray], ratios: Mapping[str, tuple[str, str]]
+) -> None:
+    """Write the file as a whole, in as few bytes as its numbers need; no file where there are no rows."""
+    known = {metric: names for metric, names in ratios.items() if set(names) <= columns.keys()}
+    if not columns or not known:
+        return
+    folder_of_rows = folder / FOLDER
+    folder_of_rows.mkdir(exist_ok=True)
+    ratios_text = np.array([f"{metric}={above}/{below}" for metric, (above, below) in known.items()])
+    arrays = {name: _small(values) for name, values in columns.items()}
+    replace_file(
+        _file(folder, stage),
+        lambda file: np.savez_compressed(file, allow_pickle=False, **{_RATIOS: ratios_text}, **arrays),
+    )
+
+
+def read_rows(folder: Path, stage: str) -> RowFile | None:
+    """Return the rows of a test; None where the run kept none, or the file is no such file."""
+    file = _file(folder, stage)
+    if not file.is_file():
+        return None
+    try:
+        with open_archive(file) as archive:
+            columns = {name: archive[name] for name in archive.files}
+            sentences = [str(entry) for entry in columns.pop(_RATIOS)]
+    except (OSError, DamagedFile):
+        return None
+    pairs = {metric: ratio.partition("/") for metric, _, ratio in (entry.partition("=") for entry in sentences)}
+    return RowFile(columns, {metric: (above, below) for metric, (above, _, below) in pairs.items()})
+
+
+def _file(folder: Path, stage: str) -> Path:
+    return folder / FOLDER / f"{stage}.npz"
+
+
+def _small(values: np.ndarray) -> np.ndarray:
+    """Whole numbers below 256 as bytes, larger ones as 32 bits."""
+    if values.dtype.kind in "iu" or np.array_equal(values, np.round(values)):
+        return values.astype(np.uint8 if values.min() >= 0 and values.max() < 256 else np.int32)
+    return values.astype(np.float32)

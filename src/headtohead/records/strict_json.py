@@ -1,0 +1,144 @@
+"""Dataclasses to JSON and back, strictly: every key known, every type right, every number valid JSON."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+import sys
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from headtohead.errors import UsageError
+
+NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+"""How numbers that JSON lacks are written; read back as numbers in every field that is declared a number."""
+
+_SHOWN = 40
+_TOO_LARGE = 10**100
+_UNIONS = (Union, types.UnionType)
+
+
+class RecordError(UsageError):
+    """A record that cannot be read or written: the message names the field, the value and the fix."""
+
+
+def shortened(value: Any) -> str:
+    """Return a value as an error shows it: its beginning, whatever somebody put there."""
+    return reprlib.repr(value)
+
+
+def encode(value: Any, where: str) -> Any:
+    """Plain JSON values; `where` is the path of the value, for errors."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return _encode_float(float(value))
+    if isinstance(value, Path):
+        return str(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: encode(getattr(value, f.name), f"{where}.{f.name}") for f in _stored(type(value))}
+    if isinstance(value, Mapping):
+        return {_key(key, where): encode(item, f"{where}.{key}") for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+        return [encode(item, f"{where}[{index}]") for index, item in enumerate(value)]
+    raise RecordError(f"{where}: a {type(value).__name__} cannot be recorded; use numbers, text, lists or dictionaries")
+
+
+def decode(kind: Any, value: Any, where: str) -> Any:
+    """Return a value of the annotated kind, or raise a RecordError that says where it does not fit."""
+    if kind is Any:
+        return value
+    origin = get_origin(kind)
+    if is_dataclass(kind) and isinstance(kind, type):
+        return _decode_dataclass(kind, value, where)
+    if origin in _UNIONS:
+        return _decode_union(kind, value, where)
+    if origin is Literal:
+        if value in get_args(kind):
+            return value
+        raise RecordError(f"{where} is {shortened(value)}; choose from {', '.join(map(str, get_args(kind)))}")
+    if origin is dict and isinstance(value, dict):
+        return {key: decode(get_args(kind)[1], item, f"{where}.{key}") for key, item in value.items()}
+    if origin is list and isinstance(value, list):
+        return [decode(get_args(kind)[0], item, f"{where}[{index}]") for index, item in enumerate(value)]
+    if origin is tuple and isinstance(value, list):
+        kinds = get_args(kind)
+        each = [kinds[0]] * len(value) if kinds[-1] is Ellipsis else kinds
+        if len(each) == len(value):
+            return tuple(
+                decode(one, item, f"{where}[{at}]") for at, (one, item) in enumerate(zip(each, value, strict=True))
+            )
+    return _decode_scalar(kind, value, where)
+
+
+def _stored(kind: type) -> list[Any]:
+    return [f for f in fields(kind) if f.metadata.get("stored", True)]
+
+
+def _encode_float(number: float) -> float | str:
+    if math.isfinite(number):
+        return number
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+def _key(key: Any, where: str) -> str:
+    if isinstance(key, str):
+        return key
+    if isinstance(key, int | float | bool) or key is None:  # YAML allows such keys, JSON does not
+        return str(key)
+    raise RecordError(f"{where}: the key {key!r} is a {type(key).__name__}; keys must be text")
+
+
+def _decode_dataclass(kind: type, value: Any, where: str) -> Any:
+    if not isinstance(value, dict):
+        raise RecordError(f"{where} is {shortened(value)}; expected an object")
+    names = [f.name for f in _stored(kind)]
+    unknown = sorted(value.keys() - set(names))
+    missing = [name for name in names if name not in value]
+    if unknown or missing:
+        sentences = [f"unknown {', '.join(name[:_SHOWN] for name in unknown[:5])}"] if unknown else []
+        sentences += [f"missing {', '.join(missing)}"] if missing else []
+        raise RecordError(f"{where}: {'; '.join(sentences)}. The fields are {', '.join(names)}")
+    hints = _hints(kind)
+    return kind(**{name: decode(hints[name], value[name], f"{where}.{name}") for name in names})
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """Once for each class: they take longer to find out than a record to read."""
+    return get_type_hints(kind)
+
+
+def _decode_union(kind: Any, value: Any, where: str) -> Any:
+    options = get_args(kind)
+    if value is None and type(None) in options:
+        return None
+    others = [option for option in options if option is not type(None)]
+    for option in others[:-1]:
+        try:
+            return decode(option, value, where)
+        except RecordError:
+            continue
+    return decode(others[-1], value, where)
+
+
+def _decode_scalar(kind: Any, value: Any, where: str) -> Any:
+    if kind is float:
+        if isinstance(value, str) and value in NON_FINITE:
+            return NON_FINITE[value]
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max:
+            return float(value)
+    elif kind is int and isinstance(value, int) and abs(value) >= _TOO_LARGE:
+        pass
+    elif isinstance(value, kind if isinstance(kind, type) else get_origin(kind)) and (
+        kind is bool or not isinstance(value, bool)
+    ):
+        return value
+    raise RecordError(f"{where} is {shortened(value)}; expected {getattr(kind, '__name__', kind)}")

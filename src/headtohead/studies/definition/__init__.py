@@ -1,0 +1,1 @@
+"""A study as its YAML file writes it."""

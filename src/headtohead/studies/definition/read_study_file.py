@@ -1,0 +1,164 @@
+"""A study from its YAML file and the overrides of its fields."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headtohead.comparison.contrasts import SeedRounds
+from headtohead.config.compose.choices import STUDY, choices, config_folders, groups
+from headtohead.config.compose.composition import compose
+from headtohead.config.compose.overrides import key_of
+from headtohead.config.compose.replacements import refuse_unasked
+from headtohead.config.errors import ConfigurationError, show, unknown
+from headtohead.config.schema.key_checks import fields_of
+from headtohead.config.schema.value_kinds import MismatchError
+from headtohead.files.safe_read import DamagedFile, parse_yaml, read_text
+from headtohead.studies.definition.ablation import MADE, with_its_arms
+from headtohead.studies.definition.study import Study
+from headtohead.studies.definition.study_faults import INSTEAD, faults, taken
+from headtohead.studies.definition.study_fields import FIELDS, KINDS
+
+if TYPE_CHECKING:
+    from yaml.nodes import Node
+
+
+_MOST_SEEDS = 10_000
+_REQUIRED = ("question", "hypothesis", "tuning", "arms", "seeds", "metric", "direction", "baseline")
+
+
+def read_study(name: str, overrides: Sequence[str] = (), config_dir: str | Path | None = None) -> Study:
+    """Return a study of conf/study or of a user's folder; its own fields may be overridden, all else goes to every
+    arm."""
+    import yaml
+
+    known = {choice.name: choice.path for choice in choices(STUDY, config_dir)}
+    if name not in known:
+        raise ConfigurationError(unknown(f"{name} is no study", name, list(known)))
+    refuse_unasked(STUDY, name, config_folders(config_dir))
+    try:
+        text = read_text(known[name])
+        written = parse_yaml(text, known[name])
+    except DamagedFile as damage:
+        raise ConfigurationError(str(damage)) from None
+    _refuse_duplicates(name, yaml.compose(text, Loader=yaml.SafeLoader))
+    own = [override for override in overrides if key_of(override) in FIELDS]
+    given = {key_of(override): _read_value(override) for override in own}
+    study = study_from(name, {**written, **given} if isinstance(written, dict) else written)
+    others = tuple(override for override in overrides if override not in own)
+    for override in taken(others):
+        raise ConfigurationError(f"{override} is refused, since the study sets it itself: {INSTEAD}")
+    return with_user_changes(study, others, config_dir)
+
+
+def study_from(name: str, written: Any) -> Study:
+    """Build a study from plain YAML values; unknown fields and names that do not exist are refused."""
+    if not isinstance(written, dict):
+        raise ConfigurationError(f"study {name} holds no fields: it needs {', '.join(_REQUIRED)}")
+    for key in written:
+        if key not in KINDS:
+            raise ConfigurationError(unknown(f"{key} is no field of study {name}", str(key), FIELDS))
+    made = MADE if written.get("ablation") else ()
+    missing = [key for key in _REQUIRED if key not in written and key not in made]
+    if missing:
+        raise ConfigurationError(f"study {name} has no {missing[0]}: it needs {', '.join(_REQUIRED)}")
+    study = Study(name=name, **_completed(name, {key: _read(name, key, value) for key, value in written.items()}))
+    if not study.contrasts:
+        study = replace(study, contrasts=tuple((arm, study.baseline) for arm in study.arms if arm != study.baseline))
+    for sentence in faults(study):
+        raise ConfigurationError(f"study {name}: {sentence}")
+    return study
+
+
+def _refuse_duplicates(name: str, node: Node | None) -> None:
+    """YAML keeps the last of two entries, and an arm that is written twice would be lost unseen."""
+    from yaml.nodes import CollectionNode
+
+    if not isinstance(node, CollectionNode):
+        return
+    pairs = [entry for entry in node.value if isinstance(entry, tuple)]
+    keys = Counter(key.value for key, _ in pairs if isinstance(key.value, str))
+    for key, times in keys.items():
+        if times > 1:
+            raise ConfigurationError(f"study {name} has {key} {times} times: give each a name of its own")
+    for part in [value for _, value in pairs] or node.value:
+        _refuse_duplicates(name, part)
+
+
+def _completed(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """A number of seeds becomes seeds, an ablation's arms join those that are written out."""
+    seeds = values["seeds"]
+    rounds = seeds if isinstance(seeds, SeedRounds) else None
+    number = seeds.most if isinstance(seeds, SeedRounds) else seeds
+    if isinstance(number, int) and number > _MOST_SEEDS:
+        raise ConfigurationError(f"study {name}: seeds={show(number)} is refused: give {_MOST_SEEDS} at most")
+    filled = {**values, "rounds": rounds, "seeds": tuple(range(number)) if isinstance(number, int) else number}
+    if (ablation := values.get("ablation")) is None:
+        return filled
+    try:
+        return with_its_arms(filled, ablation)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"study {name}: {error}") from None
+
+
+def _read(name: str, key: str, value: Any) -> Any:
+    try:
+        return _frozen(KINDS[key].read(value))
+    except MismatchError as mismatch:
+        raise ConfigurationError(f"study {name}: {key}={show(value)} is refused: it must be {mismatch}") from None
+    except ConfigurationError as error:
+        raise ConfigurationError(f"study {name}: {error}") from None
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_frozen(entry) for entry in value)
+    return {key: _frozen(entry) for key, entry in value.items()} if isinstance(value, dict) else value
+
+
+def _read_value(override: str) -> Any:
+    import yaml
+
+    text = override.partition("=")[2]
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ConfigurationError(f"{override} could not be read: write lists as [1,2,3], in quotes") from None
+
+
+_ASKS = {
+    "task", "data", "augmentation", "model", "optimizer", "parametrisation", "schedule", "finetuning", "precision",
+    "trainer.max_steps", "trainer.max_epochs", "trainer.accumulate", "init_from",
+}  # fmt: skip
+"""What a run does, and not where it is done or how it is watched."""
+_CHOICE = re.compile(r"(?P<group>\w+)=(?P<name>[\w.-]+)")
+
+
+def with_user_changes(study: Study, given: Sequence[str], config_dir: str | Path | None = None) -> Study:
+    """Return the study with these overrides in all its arms. A group that is chosen anew takes the study's fields of
+    the old choice with it where the new one has no such fields; a question that is no longer the file's has no
+    expectations, and says so."""
+    changes = [override for override in given if {key_of(override), re.split(r"[./]", key_of(override))[0]} & _ASKS]
+    if not changes:
+        return replace(study, base=(*study.base, *given))
+    lost = [override for override in study.base if _is_lost(override, given, config_dir)]
+    sentences = [f"run with {' '.join(changes)}, which is no longer the question of study {study.name}"]
+    if study.expected:
+        sentences[0] += ": the file's expectations no longer apply"
+    if lost:
+        sentences.append(f"dropped, since the new choice has no such field: {' '.join(lost)}")
+    base = tuple(override for override in study.base if override not in lost)
+    return replace(study, base=(*base, *given), expected={}, departures=tuple(sentences))
+
+
+def _is_lost(override: str, given: Sequence[str], config_dir: str | Path | None) -> bool:
+    group, dot, field = key_of(override).partition(".")
+    names = [match["name"] for one in given if (match := _CHOICE.fullmatch(one)) and match["group"] == group]
+    if not dot or not names or group not in groups(config_dir):
+        return False
+    fields = fields_of(group, compose("train", [f"{group}={names[-1]}"], config_dir)[group])
+    return fields is not None and field.partition(".")[0] not in fields.kinds

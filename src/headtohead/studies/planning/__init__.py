@@ -1,0 +1,1 @@
+"""Planning turns a study into runs, and registers the design before the first of them."""

@@ -1,0 +1,265 @@
+"""Estimate what a study will cost before it runs: its arms by the ledger, its time by finished runs or a short
+calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Literal
+
+from headtohead.config.errors import ConfigurationError
+from headtohead.config.rules.config_view import ConfigView
+from headtohead.config.run_config import RunConfig
+from headtohead.execution.run_spec import RunSpec
+from headtohead.execution.single_run import DONE, record_of
+from headtohead.planner.disk_space import retained_bytes, temporary_bytes
+from headtohead.records.record import RunRecord
+from headtohead.studies.definition.foundations import used
+from headtohead.studies.planning.study_plan import StudyPlan
+from headtohead.studies.planning.study_rounds import fewest_rounds
+
+if TYPE_CHECKING:
+    from headtohead.planner.run_cost import CostedRun, RunCosts
+
+Records = Mapping[RunSpec, RunRecord | None]
+
+
+@dataclass(frozen=True)
+class ArmEstimate:
+    """One arm of the plan; FLOPs, tokens and seconds are those of one whole run, or of one fit."""
+
+    arm: str
+    runs: int
+    """Those not known yet among them."""
+    trials: int
+    """Of these, the trials of the tuning."""
+    missing: int
+    missing_share: float
+    """What is missing, as a number of whole runs: trials and points on the budget axis are shorter."""
+    parameters: float
+    state: float
+    tokens: float
+    flops: float | None
+    """Return None where rows are learned from at once, nobody knows how often."""
+    seconds: float | None
+    """Return None where nothing could tell."""
+    source: Literal["finished runs", "calibration"] | None
+    takes_steps: bool
+    """False where rows are learned from at once."""
+    fewest_missing: int
+    """Runs that are missing even where all contrasts are decided as early as they can be."""
+    bytes_kept: float
+    """On disk, of one whole run."""
+    bytes_missing: float
+    """Of all that is missing."""
+    bytes_passing: float
+    """The checkpoints of one run while it trains."""
+
+
+@dataclass(frozen=True)
+class CostEstimate:
+    """All arms, and what is left to do."""
+
+    arms: tuple[ArmEstimate, ...]
+
+    @property
+    def runs(self) -> int:
+        return sum(arm.runs for arm in self.arms)
+
+    @property
+    def trials(self) -> int:
+        return sum(arm.trials for arm in self.arms)
+
+    @property
+    def missing(self) -> int:
+        return sum(arm.missing for arm in self.arms)
+
+    @property
+    def fewest_missing(self) -> int:
+        """Return the same number where the number of seeds was fixed."""
+        return sum(arm.fewest_missing for arm in self.arms)
+
+    @property
+    def flops(self) -> float:
+        return sum(arm.missing_share * (arm.flops or 0.0) for arm in self.arms)
+
+    @property
+    def seconds(self) -> float:
+        """One run after another."""
+        return sum(arm.missing_share * (arm.seconds or 0.0) for arm in self.arms)
+
+    @property
+    def fewest_seconds(self) -> float:
+        """One run after another, where all contrasts are decided as early as they can be."""
+        return sum(_part(arm) * (arm.seconds or 0.0) for arm in self.arms)
+
+    @property
+    def disk_bytes(self) -> float:
+        """That will be kept, of the runs that are missing."""
+        return sum(arm.bytes_missing for arm in self.arms)
+
+    @property
+    def passing_bytes(self) -> float:
+        """More while one run trains."""
+        return max((arm.bytes_passing for arm in self.arms if arm.missing), default=0.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        sums = ("runs", "trials", "missing", "fewest_missing", "flops", "seconds", "fewest_seconds")
+        whole = (*sums, "disk_bytes", "passing_bytes")
+        return {"arms": [asdict(arm) for arm in self.arms], **{name: getattr(self, name) for name in whole}}
+
+
+def _part(arm: ArmEstimate) -> float:
+    return arm.missing_share * arm.fewest_missing / arm.missing if arm.missing else 0.0
+
+
+Timer = Callable[[Mapping[str, Mapping[str, Any]]], Mapping[str, float]]
+"""From the arms' configurations to seconds of training of one run."""
+
+
+@dataclass(frozen=True)
+class _Left:
+    """This is the remaining work of an arm."""
+
+    runs: int
+    whole: float
+    """As a number of whole runs."""
+    bytes: float
+
+
+def estimate(plan: StudyPlan, *, threads: int | None = None, timer: Timer | None = None) -> CostEstimate:
+    """Prepares the data where needed."""
+    from headtohead.planner.run_cost import RunCosts
+
+    costs = RunCosts()
+    costed = {arm: _costed(plan, arm, costs) for arm in (*used(plan.study), *plan.study.arms)}
+    records = {run: record_of(plan.run_folder(run)) for run in plan.cells}
+    data = {arm: _of_finished(plan, arm, records) for arm in costed}
+    left = {arm: _left(plan, arm, records, run.figure("parameters")) for arm, run in costed.items()}
+    timed = {arm: seconds for arm, seconds in _of_matching(plan).items() if data[arm] is None}
+    untimed = [arm for arm in costed if left[arm].runs and data[arm] is None and arm not in timed]
+    unknown = {arm: plan.drafts[arm] for arm in untimed if ConfigView(plan.drafts[arm]).takes_steps}
+    timed |= (timer or (lambda configs: _calibrated(configs, threads)))(unknown) if unknown else {}
+
+    fewest = fewest_rounds(plan.study)
+
+    def of_arm(arm: str, run: CostedRun) -> ArmEstimate:
+        parameters, draft = run.figure("parameters"), plan.drafts[arm]
+        trials = plan.num_trials(arm)
+        return ArmEstimate(
+            arm=arm,
+            runs=trials + plan.num_runs_of(arm),
+            trials=trials,
+            missing=left[arm].runs,
+            missing_share=left[arm].whole,
+            parameters=parameters,
+            state=run.figure("state_elements"),
+            tokens=run.figure("tokens"),
+            flops=run.figures().get("training_flops"),
+            seconds=timed.get(arm, data[arm]),
+            source="calibration" if arm in timed else "finished runs" if data[arm] is not None else None,
+            takes_steps=ConfigView(draft).takes_steps,
+            fewest_missing=max(0, left[arm].runs - plan.num_runs_of(arm) + plan.num_runs_of(arm, fewest)),
+            bytes_kept=retained_bytes(draft, parameters),
+            bytes_missing=left[arm].bytes,
+            bytes_passing=temporary_bytes(draft, parameters),
+        )
+
+    return CostEstimate(tuple(of_arm(arm, run) for arm, run in costed.items()))
+
+
+def _left(plan: StudyPlan, arm: str, records: Records, parameters: float) -> _Left:
+    """Runs that are known and not done, and those that follow from them."""
+    draft = plan.drafts[arm]
+    whole = _whole(draft)
+    missing = [run for run in plan.of_arm(arm) if not _is_done(records[run])]
+    steps = [RunConfig(run.config).max_steps for run in missing]
+    disk_bytes = [retained_bytes(run.config, parameters) for run in missing]
+    known = [run for run in plan.of_arm(arm) if run.trial is not None]
+    if later := plan.num_trials(arm) - len(known):
+        trial = known[0].config if known else _trial_of(plan, arm)
+        steps += [RunConfig(trial).max_steps] * later
+        disk_bytes += [retained_bytes(trial, parameters)] * later
+    awaited = plan.num_runs_of(arm) - (len(plan.of_arm(arm)) - len(known))
+    if awaited:
+        steps += [round(fmean(plan.study.shares) * whole)] * awaited
+        disk_bytes += [retained_bytes(draft, parameters)] * awaited
+    return _Left(len(steps), sum(_share(each, whole) for each in steps), sum(disk_bytes))
+
+
+def _whole(draft: Mapping[str, Any]) -> int:
+    """Steps of a whole run; 0 where there are none, whatever is set."""
+    return RunConfig(draft).max_steps if ConfigView(draft).takes_steps else 0
+
+
+def _share(steps: int, whole: int) -> float:
+    """Return the share of a whole run; a run without steps is whole."""
+    return steps / whole if whole else 1.0
+
+
+def _trial_of(plan: StudyPlan, arm: str) -> dict[str, Any]:
+    """Return the trial's configuration as far as costs need it, before the foundation that trials start from exists."""
+    draft = plan.drafts[arm]
+    steps = plan.tunings[arm].tuning.steps or RunConfig(draft).max_steps
+    return {**draft, "trainer": {**draft["trainer"], "max_steps": steps, "keep_checkpoints": "none"}}
+
+
+def _costed(plan: StudyPlan, arm: str, costs: RunCosts) -> CostedRun:
+    try:
+        return costs.of(plan.drafts[arm])
+    except ConfigurationError as error:
+        raise ConfigurationError(f"study {plan.study.name}, arm {arm}: {error}") from None
+
+
+def _is_done(record: RunRecord | None) -> bool:
+    return record is not None and record.status in DONE
+
+
+def _of_finished(plan: StudyPlan, arm: str, records: Records) -> float | None:
+    """A whole run from start to end, all included; a run that was interrupted in between does not tell."""
+    whole = _whole(plan.drafts[arm])
+    spans: dict[bool, list[float]] = {True: [], False: []}
+    for run in plan.of_arm(arm):
+        record = records[run]
+        if record is None or record.status != "finished" or record.timing.starts != 1:
+            continue
+        if (span := _span(record)) is not None:
+            spans[run.counts].append(span / _share(RunConfig(run.config).max_steps, whole))
+    result = spans[True] or spans[False]
+    return fmean(result) if result else None
+
+
+def _span(record: RunRecord) -> float | None:
+    """Return None where the record, which somebody else may have written, does not tell."""
+    started, finished = record.timing.started, record.timing.finished
+    if started is None or finished is None:
+        return None
+    try:
+        return (datetime.fromisoformat(finished) - datetime.fromisoformat(started)).total_seconds()
+    except TypeError:  # one with a zone, the other without
+        return None
+
+
+def _of_matching(plan: StudyPlan) -> dict[str, float]:
+    """Return the measured times if the budget is time."""
+    arms = () if plan.matching is None else plan.matching.arms
+    steps = {arm.name: RunConfig(plan.drafts[arm.name]).max_steps for arm in arms}
+    return {arm.name: arm.timing.step_seconds * steps[arm.name] for arm in arms if arm.timing is not None}
+
+
+def _calibrated(configs: Mapping[str, Mapping[str, Any]], threads: int | None) -> dict[str, float]:
+    """Training alone: start, validation and test come on top."""
+    from headtohead.planner.step_times import step_seconds_by_shape
+
+    alike = {arm: {**config, "trainer": _with_threads(config["trainer"], threads)} for arm, config in configs.items()}
+    try:
+        timed = step_seconds_by_shape(alike)
+    except ConfigurationError:
+        return {}  # arms of unlike threads are not timed in one process; a plan without times is still a plan
+    return {arm: seconds * RunConfig(configs[arm]).max_steps for arm, seconds in timed.items()}
+
+
+def _with_threads(trainer: Mapping[str, Any], threads: int | None) -> dict[str, Any]:
+    return {**trainer, "threads": trainer["threads"] or threads}

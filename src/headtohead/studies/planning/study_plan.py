@@ -1,0 +1,281 @@
+"""Turn a study into runs: arms x seeds x shares of the budget, after the trials of a tuning if there is one.
+
+A plan tells what is known by now. Which settings an arm's runs get is known once all trials of its tuning have ended:
+until then the plan is open, and whoever works on the study plans again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headtohead.comparison.analyses.trials import Setting
+from headtohead.comparison.contrasts import SeedStop
+from headtohead.comparison.verdicts.seed_rounds import Pair, RoundProgress
+from headtohead.config.compose.composition import composed_once
+from headtohead.config.errors import ConfigurationError
+from headtohead.config.run_config import RunConfig
+from headtohead.execution.run_spec import RunSpec
+from headtohead.execution.search.tuning import Tuning, for_arm
+from headtohead.execution.single_run import ended_record
+from headtohead.studies.definition.foundations import FoundationRun, foundation_of, used
+from headtohead.studies.definition.study import Study
+from headtohead.studies.planning.matched_arms import Tell, matched, refuse_elsewhere, refuse_unmet
+from headtohead.studies.planning.study_rounds import rounds_of
+from headtohead.studies.planning.study_runs import (
+    LeftOut,
+    StudyRuns,
+    check_metric,
+    refuse_duplicates,
+    refuse_shares_of_fits,
+    shortened,
+    without_the_impossible,
+)
+from headtohead.studies.planning.tuning_progress import TuningProgress, progress_of
+
+if TYPE_CHECKING:
+    from headtohead.studies.matching.matching import Matching
+
+FoundationRuns = Mapping[tuple[str, int], RunSpec]
+"""Foundations by name and seed."""
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """The runs of a study, trials first, then by seed: whenever it is stopped, the arms have had the same seeds."""
+
+    study: Study
+    cells: tuple[RunSpec, ...]
+    """Those known so far."""
+    folder: Path
+    """outputs/studies/NAME."""
+    drafts: Mapping[str, Mapping[str, Any]] = field(compare=False, repr=False)
+    """Each arm's configuration under the budget, before any tuning."""
+    left_out: LeftOut = ()
+    """Combinations of an ablation that cannot be built."""
+    matching: Matching | None = None
+    """What the budget asked of each arm."""
+    tunings: Mapping[str, TuningProgress] = field(default_factory=dict)
+    """By arm, where arms are tuned."""
+    awaited: int = 0
+    """Runs that follow once the foundations they start from are laid."""
+    rounds: RoundProgress | None = None
+    """Where seeds are added until it is decided."""
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether more runs follow from how trials and foundations end."""
+        more_seeds = self.rounds is not None and self.rounds.is_open
+        return self.awaited > 0 or more_seeds or not all(progress.over for progress in self.tunings.values())
+
+    @property
+    def budget_name(self) -> str | None:
+        return self.study.budget_name
+
+    @property
+    def family(self) -> list[RunSpec]:
+        """The runs that verdicts rest on, as far as they are known."""
+        return [run for run in self.cells if run.counts]
+
+    @property
+    def num_runs(self) -> int:
+        """Return the number of runs of the whole study, including those not known yet."""
+        made = (*used(self.study), *self.study.arms)
+        return sum(self.num_runs_of(arm) + self.num_trials(arm) for arm in made)
+
+    def num_seeds(self, arm: str) -> int:
+        """Return the number of seeds that the arm has or may get."""
+        decided = self.rounds is not None and not self.rounds.may_grow(arm)
+        return self.rounds.seeds[arm] if self.rounds is not None and decided else len(self.study.seeds)
+
+    def num_runs_of(self, arm: str, most_seeds: int | None = None) -> int:
+        """Return the number of runs of one arm without its trials, or of a foundation, which has one more for the
+        trials that start from it; over at most `most_seeds` seeds."""
+        is_arm = arm in self.study.arms
+        starting = [arm] if is_arm else [one for one in self.study.arms if foundation_of(self.study, one) == arm]
+        seeds = max(self.num_seeds(one) for one in starting)
+        seeds = seeds if most_seeds is None else min(seeds, most_seeds)
+        return seeds * len(self.study.shares) if is_arm else seeds + bool(self.tunings)
+
+    @property
+    def stops(self) -> Mapping[Pair, SeedStop]:
+        """Return where the seeds of each contrast stopped; empty if their number was fixed."""
+        return {} if self.rounds is None else self.rounds.stops
+
+    def num_trials(self, arm: str) -> int:
+        """Return the number of trials of an arm's tuning, including those not known yet."""
+        return self.tunings[arm].tuning.trials if arm in self.tunings else 0
+
+    def run_folder(self, run: RunSpec) -> Path:
+        return self.folder / "runs" / run.id
+
+    def what_makes(self, arm: str) -> tuple[str, ...]:
+        """Return the overrides that set an arm apart: its own, those that the budget asks for, and those of its
+        tuning."""
+        matched = self.matching.arm(arm).overrides if self.matching is not None else ()
+        chosen = self.tunings[arm].chosen if arm in self.tunings else ()
+        return (*self.study.arms[arm], *matched, *chosen)
+
+    def of_arm(self, arm: str) -> list[RunSpec]:
+        return [run for run in self.cells if run.arm == arm]
+
+
+class StudyPlanner:
+    """Plans a study again and again, and does no more than is new."""
+
+    def __init__(
+        self,
+        study: Study,
+        config_dir: str | Path | None = None,
+        *,
+        threads: int | None = None,
+        tell: Tell | None = None,
+    ) -> None:
+        compose = composed_once(config_dir)
+        whole = StudyRuns(study, compose)
+        self.study, self._left_out = without_the_impossible(study, lambda arm: whole.of(arm, study.seeds[0]))
+        self._cells = StudyRuns(self.study, compose)
+        self.written = {arm: self._cells.of(arm, study.seeds[0]).config for arm in self.study.arms}
+        """Each arm's configuration before any budget."""
+        check_metric(study, self.written)
+        refuse_shares_of_fits(study, self.written)
+        self.folder = _folder(study, self.written)
+        self._match: Callable[[], Matching | None] = lambda: matched(
+            self.study, self.written, self.folder, config_dir=config_dir, threads=threads, report=tell
+        )
+        self._matching: Matching | None = None
+        self._threads = threads
+
+    def plan(self) -> StudyPlan:
+        """Reads the records of trials; all else is known from the first time on."""
+        study = self.study
+        if self._matching is None and (matching := self._match()) is not None:
+            refuse_unmet(study, matching)
+            self._matching = matching
+        drafts = {arm: self._cells.of(arm, study.seeds[0], self._requested(arm)).config for arm in study.arms}
+        seeds = (study.tuning.seed, *study.seeds) if isinstance(study.tuning, Tuning) else study.seeds
+        foundation_runs = {(name, seed): self._cells.foundation(name, seed) for seed in seeds for name in used(study)}
+        tuned = drafts if isinstance(study.tuning, Tuning) else {}
+        tunings = {arm: self._tuned(arm, draft, foundation_runs) for arm, draft in tuned.items()}
+        ready = [arm for arm in study.arms if arm not in tunings or tunings[arm].over]
+
+        def run_at(arm: str, seed: int, share: float = 1.0) -> RunSpec | None:
+            """Return None while nobody knows what it is."""
+            if arm not in ready or not self._may_start(self._below(arm, seed, foundation_runs)):
+                return None
+            return self._run(arm, seed, share, drafts[arm], tunings.get(arm), foundation_runs)
+
+        rounds = rounds_of(study, run_at, self.folder)
+        due = {arm: study.seeds[: None if rounds is None else rounds.seeds[arm]] for arm in study.arms}
+        of_seeds = [
+            run_at(arm, seed, share)
+            for seed in study.seeds
+            for share in sorted(study.shares)
+            for arm in ready
+            if seed in due[arm]
+        ]
+        runs = [run for run in of_seeds if run is not None]
+        refuse_duplicates(study, runs)
+        begun = {
+            (foundation_of(study, arm), seed) for arm in study.arms for seed in (*seeds[: -len(study.seeds)], *due[arm])
+        }
+        laid = [run for index, run in foundation_runs.items() if index in begun]
+        cells = (*laid, *_in_turn([progress.cells for progress in tunings.values()]), *runs)
+        drafts |= {run.arm: run.config for run in foundation_runs.values()}
+        awaited = len(of_seeds) - len(runs)
+        plan = StudyPlan(study, cells, self.folder, drafts, self._left_out, self._matching, tunings, awaited, rounds)
+        self._check_conditions(plan)
+        return plan
+
+    def _check_conditions(self, plan: StudyPlan) -> None:
+        """Records that are complete may be read anywhere."""
+        undone = plan.is_open or any(ended_record(plan.run_folder(run)) is None for run in plan.cells)
+        if plan.budget_name == "equal_time" and plan.matching is not None and undone:
+            refuse_elsewhere(plan.study, plan.matching, self.written, self.folder, self._threads)
+
+    def _below(self, arm: str, seed: int, foundation_runs: FoundationRuns) -> RunSpec | None:
+        """The foundation that the arm's run of this seed starts from."""
+        return foundation_runs.get((foundation_of(self.study, arm) or "", seed))
+
+    def _start(self, below: RunSpec | None) -> FoundationRun | None:
+        return None if below is None else FoundationRun(self.folder / "runs" / below.id, below.id)
+
+    def _may_start(self, foundation: RunSpec | None) -> bool:
+        """A foundation that failed is laid too: what starts from it says so."""
+        return foundation is None or ended_record(self.folder / "runs" / foundation.id) is not None
+
+    def _requested(self, arm: str) -> tuple[str, ...]:
+        """Return the overrides that the budget requires."""
+        return () if self._matching is None else self._matching.arm(arm).overrides
+
+    def _tuned(self, arm: str, draft: Mapping[str, Any], foundation_runs: FoundationRuns) -> TuningProgress:
+        """Trials wait for the foundation of their own seed."""
+        study = self.study
+        assert isinstance(study.tuning, Tuning), "a sentence is no tuning"
+        try:
+            tuning = for_arm(study.tuning, metric=study.metric, direction=study.direction, config=draft)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"study {study.name}, arm {arm}: {error}") from None
+        below = self._below(arm, tuning.seed, foundation_runs)
+        if not self._may_start(below):
+            return TuningProgress(tuning, (), (), over=False)
+        shorter = () if tuning.steps is None else shortened(draft, tuning.steps)
+        overrides = (*self._requested(arm), *shorter, "trainer.keep_checkpoints=none", "trainer.num_samples=0")
+
+        def cell_of(number: int, setting: Setting) -> RunSpec:
+            return self._cells.of(
+                arm, tuning.seed, (*overrides, *setting.overrides), trial=number, start=self._start(below)
+            )
+
+        return progress_of(tuning, cell_of, lambda run: ended_record(self.folder / "runs" / run.id))
+
+    def _run(
+        self,
+        arm: str,
+        seed: int,
+        share: float,
+        draft: Mapping[str, Any],
+        progress: TuningProgress | None,
+        foundation_runs: FoundationRuns,
+    ) -> RunSpec:
+        chosen = progress.chosen if progress is not None else ()
+        steps = max(1, round(share * RunConfig(draft).max_steps))
+        added = (*self._requested(arm), *chosen, *shortened(draft, steps))
+        return self._cells.of(arm, seed, added, share=share, start=self._start(self._below(arm, seed, foundation_runs)))
+
+
+Again = Callable[[], tuple[StudyPlan, Sequence[RunSpec]]]
+"""Plans anew, and says which runs are one's own."""
+
+
+def shard_of(plan: StudyPlan, index: int, count: int) -> list[RunSpec]:
+    """Return the i-th of n shares, i from 1; by place in the plan, so that every share has all arms where it can.
+
+    A tuned arm stays in one share, with its trials: nobody else could tell which of them won.
+    """
+    arms = list(plan.study.arms)
+    if plan.study.foundations:
+        raise ConfigurationError(
+            f"study {plan.study.name}: --shard is refused, since arms start from runs that other shares would make: "
+            "share the folder, and start workers on it by the same command"
+        )
+    if plan.tunings:
+        return [run for run in plan.cells if arms.index(run.arm) % count == index - 1]
+    return [run for index_of_run, run in enumerate(plan.cells) if (index_of_run // len(arms)) % count == index - 1]
+
+
+def _in_turn(rows: Sequence[Sequence[RunSpec]]) -> list[RunSpec]:
+    """Return the first of each, then the second of each."""
+    longest = max(map(len, rows), default=0)
+    return [row[index] for index in range(longest) for row in rows if index < len(row)]
+
+
+def _folder(study: Study, written: Mapping[str, Mapping[str, Any]]) -> Path:
+    arm_of_folder = {RunConfig(config).output_dir: arm for arm, config in written.items()}
+    if len(arm_of_folder) > 1:
+        raise ConfigurationError(
+            f"arms {' and '.join(arm_of_folder.values())} go to different output_dir: give one for all"
+        )
+    return Path(next(iter(arm_of_folder))) / "studies" / study.name

@@ -1,0 +1,98 @@
+"""Follow the tuning of an arm by the records of its trials alone, so that every worker gets the same result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from headtohead.comparison.analyses.trials import Setting, Trial, best_of, trial_of
+from headtohead.comparison.analyses.tuning_summary import TuningDesign, TuningSummary, tuning_summary
+from headtohead.execution.run_spec import RunSpec
+from headtohead.execution.search.search_space import on_grid, random_settings
+from headtohead.execution.search.tuning import Tuning
+from headtohead.records.record import RunRecord
+
+
+@dataclass(frozen=True)
+class TuningProgress:
+    """The tuning of one arm."""
+
+    tuning: Tuning
+    """As it is for this arm."""
+    cells: tuple[RunSpec, ...]
+    """The trials known so far; later ones may depend on how these end."""
+    tried: tuple[Trial, ...]
+    over: bool
+    """Whether every trial has ended."""
+
+    @property
+    def winner(self) -> Trial | None:
+        """Return None while it lasts, and where no trial came to an end."""
+        return winner(self.tuning, self.tried) if self.over else None
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """Return the overrides of the winner."""
+        return () if self.winner is None else self.winner.setting.overrides
+
+
+def progress_of(
+    tuning: Tuning, cell_of: Callable[[int, Setting], RunSpec], ended: Callable[[RunSpec], RunRecord | None]
+) -> TuningProgress:
+    """Batch after batch, from the first: a batch is proposed once all before it have ended, however they did.
+
+    `ended` gives the record of a run that is done, None for any other.
+    """
+    runs: list[RunSpec] = []
+    tried: list[Trial] = []
+    while settings := proposals(tuning, tried):
+        batch = [(len(tried) + index, setting) for index, setting in enumerate(settings)]
+        made = [cell_of(number, setting) for number, setting in batch]
+        runs += made
+        records = [ended(run) for run in made]
+        if any(record is None for record in records):
+            return TuningProgress(tuning, tuple(runs), tuple(tried), over=False)
+        assert tuning.metric is not None, "for_arm says by what"
+        tried += [
+            trial_of(number, setting, record, tuning.metric)
+            for (number, setting), record in zip(batch, records, strict=True)
+            if record is not None
+        ]
+    return TuningProgress(tuning, tuple(runs), tuple(tried), over=True)
+
+
+def summary_of(tunings: Mapping[str, TuningProgress]) -> TuningSummary | None:
+    """Summarise the tuning of all arms; None if nothing is tuned."""
+    if not tunings:
+        return None
+    first = next(iter(tunings.values())).tuning
+    tried = {arm: (progress.tuning.space, progress.tried) for arm, progress in tunings.items()}
+    return tuning_summary(_design(first), tried)
+
+
+def _design(tuning: Tuning) -> TuningDesign:
+    """All but the space is that of every arm."""
+    assert tuning.metric and tuning.direction, "for_arm says by what, and what is better"
+    return TuningDesign(tuning.search, tuning.trials, tuning.metric, tuning.direction, tuning.seed, tuning.steps)
+
+
+def proposals(tuning: Tuning, tried: Sequence[Trial]) -> list[Setting]:
+    """Settings of the next trials, numbered on from those tried: 0, 1, 2 ..., all ended. None: the search is over.
+
+    The tuning is one that `for_arm` completed.
+    """
+    assert tuning.space and tuning.direction, "for_arm says over which space, and what is better"
+    assert [trial.number for trial in tried] == list(range(len(tried))), "trials are recorded without gaps"
+    if tuning.search == "grid":
+        return on_grid(tuning.space)[len(tried) : tuning.trials]
+    if tuning.search == "random":
+        return list(islice(random_settings(tuning.space, tuning.seed), len(tried), tuning.trials))
+    from headtohead.execution.search.tree_parzen import suggested
+
+    return suggested(tuning, tried)
+
+
+def winner(tuning: Tuning, tried: Sequence[Trial]) -> Trial | None:
+    """Return the best on validation. None: nothing finished, and the arm keeps the settings that it came with."""
+    return best_of(tried, larger_is_better=tuning.larger_is_better)

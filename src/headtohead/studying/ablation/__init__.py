@@ -1,1 +1,0 @@
-"""Ablations: the arms of a study made from factors and their levels."""

@@ -1,0 +1,158 @@
+"""The parameters of a sweep file, each checked: what it may be, and whether an agent hands it over as written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Set
+from typing import Any
+
+from headtohead.comparison.analyses.trials import Value
+from headtohead.config.errors import ConfigurationError, nearest, one_of, show, unknown
+from headtohead.sweeps.agent_overrides import field_of, typed
+from headtohead.sweeps.distributions import (
+    BOUNDS,
+    CURVES,
+    QUANTISED,
+    Distribution,
+    QuantileDistribution,
+    WeightedValues,
+)
+
+_NAMES = ("categorical", "constant", "int_uniform", *CURVES, *(f"q_{name}" for name in QUANTISED))
+_KEYS = ("value", "values", "probabilities", "distribution", "parameters", "min", "max", "q", "mu", "sigma", "a", "b")
+
+
+def parameters_of(written: Mapping[str, Any]) -> dict[str, Distribution]:
+    """Return the distributions by their parameters' full paths."""
+    distributions: dict[str, Distribution] = {}
+    for name, entry in _flat("", written):
+        path = field_of(name)
+        if path in distributions:
+            raise ConfigurationError(f"parameters.{path} is given twice: remove one")
+        distributions[path] = _distribution(path, entry)
+    if not distributions:
+        raise ConfigurationError("parameters is empty: give one, for example optimizer.lr: {values: [0.001, 0.003]}")
+    return distributions
+
+
+def _flat(prefix: str, given: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for key, entry in given.items():
+        path = f"{prefix}{key}"
+        if not isinstance(entry, dict):
+            raise ConfigurationError(
+                f"parameters.{path}={show(entry)} is refused: it must be a mapping, such as {{value: {show(entry)}}} "
+                "or {values: [...]}"
+            )
+        for name in entry:
+            if name not in _KEYS:
+                guess = nearest(str(name), _KEYS)
+                hint = f"did you mean {guess}?" if guess else f"choose from {one_of(_KEYS)}"
+                raise ConfigurationError(f"parameters.{path}.{name} is not a key of a parameter: {hint}")
+        if "parameters" in entry:
+            if len(entry) > 1 or not isinstance(entry["parameters"], dict):
+                raise ConfigurationError(f"parameters.{path} holds parameters, a mapping, and must hold nothing else")
+            yield from _flat(f"{path}.", entry["parameters"])
+        else:
+            yield path, entry
+
+
+def _distribution(path: str, entry: dict[str, Any]) -> Distribution:
+    name = entry.get("distribution", _usual(entry))
+    if name is None:
+        raise ConfigurationError(f"parameters.{path} has no values: give value, values, or min and max")
+    if name == "categorical_w_probabilities":
+        name = "categorical"
+    if name not in _NAMES:
+        raise ConfigurationError(unknown(f"parameters.{path}.distribution={show(name)} is unknown", str(name), _NAMES))
+    given = {key: value for key, value in entry.items() if key != "distribution"}
+    if name == "constant":
+        _only(path, name, given, {"value"})
+        return WeightedValues((_value(path, given["value"]),))
+    if name == "categorical":
+        return _listed(path, given)
+    return _spread(path, name, given)
+
+
+def _usual(entry: Mapping[str, Any]) -> str | None:
+    """W&B's own choice where no distribution is named."""
+    if "value" in entry:
+        return "constant"
+    if "values" in entry:
+        return "categorical"
+    if {"min", "max"} <= entry.keys():
+        return "int_uniform" if all(_is_whole(entry[key]) for key in BOUNDS) else "uniform"
+    return None
+
+
+def _listed(path: str, given: dict[str, Any]) -> WeightedValues:
+    _only(path, "categorical", given, {"values"}, {"probabilities"})
+    values, weights = given["values"], given.get("probabilities", ())
+    if not isinstance(values, list) or not values:
+        raise ConfigurationError(f"parameters.{path}.values={show(values)} is refused: it must be a list of values")
+    fits = len(weights) in (0, len(values)) if isinstance(weights, list | tuple) else False
+    if not fits or not all(_is_number(weight) and weight >= 0 for weight in weights) or (weights and not sum(weights)):
+        raise ConfigurationError(
+            f"parameters.{path}.probabilities={show(weights)} is refused: it must be {len(values)} numbers from 0 on"
+        )
+    return WeightedValues(tuple(_value(path, value) for value in values), tuple(map(float, weights)))
+
+
+def _spread(path: str, name: str, given: dict[str, Any]) -> QuantileDistribution:
+    required = dict(BOUNDS if name == "int_uniform" else CURVES[name.removeprefix("q_")][1])
+    if name.startswith("q_"):
+        required["q"] = 1.0
+    _only(path, name, given, {key for key, usual in required.items() if usual is None}, set(required))
+    for key, value in given.items():
+        if not _is_number(value):
+            hint = f": YAML reads numbers like 1e-4 as text, write {float(value)!r}" if _reads_as_number(value) else ""
+            raise ConfigurationError(f"parameters.{path}.{key}={show(value)} is refused: it must be a number{hint}")
+    figures = {key: float(given.get(key, usual or 0.0)) for key, usual in required.items()}
+    if "min" in figures and figures["min"] >= figures["max"]:
+        raise ConfigurationError(f"parameters.{path} goes from {given['min']} to {given['max']}: min must be below max")
+    if name.endswith("log_uniform_values") and figures["min"] <= 0:
+        raise ConfigurationError(f"parameters.{path}.min={given['min']} is refused: {name} takes numbers above 0")
+    if name == "int_uniform" and not all(_is_whole(given[key]) for key in BOUNDS):
+        raise ConfigurationError(
+            f"parameters.{path} goes from {given['min']} to {given['max']}: int_uniform takes whole numbers"
+        )
+    if any(figures.get(key, 1.0) <= 0 for key in ("q", "sigma", "a", "b")):
+        raise ConfigurationError(f"parameters.{path} is refused: q, sigma, a and b must be above 0")
+    if name.endswith("log_uniform") and figures["max"] > math.log(1e300):
+        raise ConfigurationError(
+            f"parameters.{path}: {name} takes exponents of e, and e^{figures['max']:g} is no number: "
+            "for the values themselves write log_uniform_values"
+        )
+    return QuantileDistribution(name, figures)
+
+
+def _only(path: str, name: str, given: Mapping[str, Any], needed: Set[str], also: Set[str] = frozenset()) -> None:
+    if missing := sorted(needed - given.keys()):
+        raise ConfigurationError(f"parameters.{path}.{missing[0]} is missing: {name} takes {one_of(needed | also)}")
+    if extra := sorted(given.keys() - needed - also):
+        raise ConfigurationError(
+            f"parameters.{path}.{extra[0]} does not go with distribution={name}, which takes {one_of(needed | also)}"
+        )
+
+
+def _value(path: str, value: Any) -> Value:
+    """Lists and mappings as an override has them."""
+    if isinstance(value, str | list | dict):
+        return typed(value)
+    if value is None or isinstance(value, int | float):
+        return value
+    raise ConfigurationError(f"parameters.{path} holds {show(value)}: give numbers, text, true, false, null or lists")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _reads_as_number(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and math.isfinite(float(value))
+    except ValueError:
+        return False

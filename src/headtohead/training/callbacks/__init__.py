@@ -1,0 +1,1 @@
+"""Callbacks act around training steps: checkpoints, logged numbers, samples and attention maps."""

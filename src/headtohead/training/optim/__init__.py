@@ -1,0 +1,1 @@
+"""Optimizers, schedules, parametrisations and what of a model is trained."""

@@ -1,0 +1,1 @@
+"""Several processes and devices for one run."""

@@ -1,0 +1,264 @@
+"""The account of a run while it runs: its folder, its record, its line to W&B; only the main process writes one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+import yaml
+
+from headtohead.data.batches.row_order import OrderedSplit
+from headtohead.data.splits.leaks import LEAKS
+from headtohead.errors import UsageError
+from headtohead.files.atomic_write import sweep
+from headtohead.files.disk_operations import OutOfDisk
+from headtohead.metrics import Metric
+from headtohead.records.early_end import why_ended_early
+from headtohead.records.environment import collect_environment
+from headtohead.records.record import VALIDATION_TEXTS, CheckpointSelection, Comparability, RunRecord, Status
+from headtohead.records.store import RunFolder
+from headtohead.tasks.task import Task
+from headtohead.training.checkpoints import last_step
+from headtohead.training.loop.run_state import RunState
+from headtohead.training.loop.seeds import seeds_of
+from headtohead.training.parallel.devices import describe
+from headtohead.training.parallel.distributed import is_main_process
+from headtohead.training.run_components import RunComponents, RunInfo
+from headtohead.training.run_logger import RunLogger
+from headtohead.wandb_client.connection import setting
+from headtohead.wandb_client.missing_rows import take_lost
+from headtohead.wandb_client.runs_as_records import summary_of
+from headtohead.wandb_client.tracker import Tracker
+from headtohead.wandb_client.wandb_tracker import start
+
+ELSEWHERE = "another-process"
+"""The id of the record that a process holds which does not write it."""
+
+
+class RunRecorder:
+    """Opened before anything is built, closed whatever happens."""
+
+    def __init__(self, parts: RunComponents, record: RunRecord, folder: RunFolder | None, *, resumed: bool) -> None:
+        self.record, self._folder = record, folder
+        self._tracker: Tracker | None = None
+        if folder is not None:
+            sweep(folder.path)
+            folder.keep_room()
+            record.timing.started = record.timing.started or _now()
+            folder.write_config(yaml.safe_dump(dict(parts.config), sort_keys=False, allow_unicode=True))
+            folder.write_record(record)
+            folder.sign(record=not resumed)  # the record of a continued run may be another's
+            if (tokenizer := parts.data.tokenizer_facts()) is not None:
+                folder.write_tokenizer(tokenizer)
+            try:
+                self._tracker = start(parts.tracking, record, folder, resumed=resumed)
+            except ValueError as refusal:
+                self.close("failed", str(refusal))
+                raise
+            folder.write_record(record)
+        self.logger = RunLogger(folder, self._tracker)
+
+    @classmethod
+    def open(cls, parts: RunComponents, device: torch.device, precision: str) -> RunRecorder:
+        """A new run's, or, with resume_from, that of the run to continue."""
+        identity = parts.identity
+        if not is_main_process():
+            return cls(parts, _new_record(ELSEWHERE, parts), None, resumed=False)
+        folder = _claimed_folder(identity)
+        try:
+            if identity.resume_from is None:
+                record = _new_record(folder.id, parts)
+            else:
+                record = _to_go_on(folder, identity, parts.settings.max_steps)
+                record.content_hash = record.content_hash or identity.content_hash
+            record.environment = collect_environment(describe(device, count=_num_devices(parts)), parts.config)
+            record.comparability = _comparability(parts, precision)
+            return cls(parts, record, folder, resumed=identity.resume_from is not None)
+        except BaseException as error:
+            folder.release()
+            if isinstance(error, OutOfDisk):
+                folder.abandon()
+            raise
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder for the run's files; the other processes write none."""
+        return Path() if self._folder is None else self._folder.path
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.folder / "checkpoints"
+
+    def note(self, state: RunState, seconds: float) -> None:
+        """Take over how far the run has come, and write it down."""
+        self.take(state, seconds)
+        self._write()
+
+    def take(self, state: RunState, seconds: float) -> None:
+        """Take over how far the run has come."""
+        record = self.record
+        record.progress = state.progress(seconds)
+        record.selection.step, record.selection.value = state.best_step, state.best_value
+        record.metrics["validation"] = dict(state.best_metrics)
+
+    def close(self, status: Status, reason: str | None) -> None:
+        """Write down how the run ended, and tell W&B."""
+        self.end(status, reason)
+        self.leave()
+
+    def end(self, status: Status, reason: str | None) -> None:
+        """Write down how the run ended, with the room that was kept for it."""
+        record = self.record
+        if status == "interrupted" and self._folder is not None:
+            reason = why_ended_early(self._folder.path) or reason
+        record.status, record.reason = status, reason
+        record.timing.finished = _now()
+        if self._folder is not None:
+            self._folder.give_room()
+        self._write()
+
+    def leave(self) -> None:
+        """Tell W&B what the record says."""
+        if self._folder is not None and self._tracker is not None:
+            self._tracker.summary(summary_of(self.record))
+            self._tracker.finish(self.record.status, self.record.reason)
+            if take_lost(self.record, self._tracker, self._folder):
+                with suppress(OutOfDisk):  # the command line has said it
+                    self._write()
+        self.release()
+
+    def release(self) -> None:
+        """Let others write the run's folder."""
+        if self._folder is not None:
+            self._folder.release()
+
+    def _write(self) -> None:
+        if self._folder is not None:
+            self._folder.write_record(self.record)
+
+
+def _new_record(run_id: str, parts: RunComponents) -> RunRecord:
+    identity, task = parts.identity, parts.task
+    return RunRecord(
+        id=run_id,
+        name=identity.name,
+        group=identity.group,
+        job_type=identity.job_type,
+        tags=list(identity.tags),
+        notes=identity.notes or setting("run_notes"),
+        seed=identity.seed,
+        seeds=seeds_of(identity.seed),
+        config=dict(parts.config),
+        content_hash=identity.content_hash,
+        data={
+            **parts.data.provenance(),
+            **parts.data.reading(),
+            **_rows(parts),
+            **_classes(parts),
+            **_validation_texts(parts),
+            **({LEAKS: dict(result)} if (result := parts.data.leaks()) else {}),
+        },
+        costs=dict(parts.costs),
+        budget=dict(parts.budget),
+        place=identity.place,
+        baselines=task.baseline(parts.data.spec()),
+        scales=_scales(task),
+        selection=CheckpointSelection(metric=task.monitor, direction=task.direction),
+    )
+
+
+def _scales(task: Task) -> dict[str, Metric]:
+    """Return what the task measures, with the chance of the data at hand."""
+    chance = task.chance()
+    return {metric.name: replace(metric, chance=chance.get(metric.name, metric.chance)) for metric in task.metrics}
+
+
+def _rows(parts: RunComponents) -> dict[str, int]:
+    """Nobody knows how many a stream has."""
+    train, count = parts.data.split("train"), parts.settings.train_rows
+    return {} if isinstance(train, OrderedSplit) else {"train_rows": len(train) if count is None else count}
+
+
+def _classes(parts: RunComponents) -> dict[str, list[str]]:
+    """Return the class names by their numbers, so that other data can be given the same ones."""
+    names = parts.data.spec().class_names
+    return {"classes": list(names)} if names else {}
+
+
+def _claimed_folder(identity: RunInfo) -> RunFolder:
+    if identity.resume_from is not None:
+        return RunFolder.resume(identity.resume_from, take_over=identity.take_over)
+    if identity.folder is not None:
+        return RunFolder.create_at(identity.folder)
+    return RunFolder.create(identity.output_dir, name=identity.name, group=identity.group)
+
+
+def folder_of(run: Path) -> Path:
+    """A run may be named by its folder or by a file in it."""
+    return RunFolder.open(run).path
+
+
+def _to_go_on(folder: RunFolder, identity: RunInfo, max_steps: int) -> RunRecord:
+    """Read only once the folder is ours: whoever wrote it before may have done so until then."""
+    run, record = identity.resume_from, folder.read_record_as_written()
+    if record.seed != identity.seed:
+        raise UsageError(
+            f"resume_from={run} has seed={record.seed} and this run seed={identity.seed}: a run is continued under its "
+            "own seed"
+        )
+    step = last_step(folder.path)
+    if record.status == "finished" and not 0 < step < max_steps:
+        raise UsageError(
+            f"resume_from={run} is finished: start from its weights with "
+            "init_from, or, where checkpoints/last.ckpt was kept, raise trainer.max_steps"
+        )
+    folder.metrics_file.drop_after(step)
+    record.status, record.reason = "running", None
+    record.timing.finished = None
+    record.timing.starts += 1
+    return record
+
+
+def _comparability(parts: RunComponents, precision: str) -> Comparability:
+    spec, task, sampled = parts.data.spec(), parts.task.measured_how(), _sampled(parts)
+    return Comparability(
+        data=spec.data_hash or None,
+        tokenizer=spec.tokenizer_hash or None,
+        evaluation=_hash([spec.data_hash, spec.tokenizer_hash, task, sampled]),
+        texts=_hash([spec.texts_hash, task, *(sampled or ())]) if spec.texts_hash else None,
+        loss_normalisation=f"{task}: mean over everything scored in a batch",
+        precision=precision,
+    )
+
+
+def _sampled(parts: RunComponents) -> list[object] | None:
+    """Return how many rows a validation reads, or None if it reads all."""
+    if (batches := parts.settings.validation_batches) is None:
+        return None
+    count = batches * parts.data.batch_size
+    return ["sampled rows", count] if count < len(parts.data.split("validation")) else None
+
+
+def _validation_texts(parts: RunComponents) -> dict[str, str]:
+    """Only where a validation reads some rows, and which texts are in them follows from the tokenizer."""
+    spec, sampled = parts.data.spec(), _sampled(parts)
+    if not spec.texts_hash or sampled is None or not spec.rows_follow_tokens:
+        return {}
+    return {VALIDATION_TEXTS: _hash([spec.texts_hash, spec.data_hash, spec.tokenizer_hash, *sampled])}
+
+
+def _hash(content: object) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+
+
+def _num_devices(parts: RunComponents) -> int:
+    return parts.settings.devices * parts.settings.num_nodes
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,1 @@
+"""Weights & Biases: the only package that imports wandb."""

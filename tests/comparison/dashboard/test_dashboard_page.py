@@ -1,0 +1,286 @@
+"""The dashboard as a browser shows it: curves that grow, views that survive, and names that stay names."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from browser import CHROMIUM, Browser
+from headtohead.comparison.dashboard.server import Dashboard
+from headtohead.records.record import RunRecord, StudyPosition
+from headtohead.records.store import RunFolder
+from served_runs import go, served, shown, train, written_run
+from waiting import PATIENCE
+
+pytestmark = [pytest.mark.process, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")]
+NASTY = "<img src=x onerror=document.title='caught'></script><script>document.title='caught'</script>%{x}\"'&lt;b&gt;"
+POINTS = "Math.max(0, ...(document.querySelector('#plot')?.data ?? []).map((trace) => trace.x.length))"
+NUM_TRACES = "document.querySelectorAll('#plot .scatterlayer .trace').length"
+TABS = ("curves", "results", "diff", "maps", "samples", "notes")
+
+FILTERS = {
+    "": "abc",
+    "d_model=64": "ab",
+    "model.d_model>32 status=running": "a",
+    "loss<2": "b",
+    "-seed=0": "b",
+    "seed!=0": "b",
+    "model/mixer=gru": "abc",
+    "mixer=G*": "abc",
+    "name~B": "b",
+    "beta": "b",
+    'notes~"two words"': "c",
+    "two -beta": "c",
+    "nothing=1": "",
+}
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("profile")) as started:
+        yield started
+
+
+def visit(browser: Browser, dashboard: Dashboard, **view: Any) -> None:
+    """A page loaded anew, not only another place on it."""
+    browser.open("about:blank")
+    browser.open(f"{dashboard.address}#" + "&".join(f"{name}={value}" for name, value in view.items()))
+
+
+def assert_quiet(browser: Browser, dashboard: Dashboard) -> None:
+    assert browser.trouble == []
+    foreign = [request for request in browser.requests if not request.startswith((dashboard.address, "data:", "blob:"))]
+    assert foreign in ([], ["about:blank"])
+
+
+def test_the_curve_of_a_running_job_grows_while_one_watches(browser: Browser, tmp_path: Path) -> None:
+    folder = written_run(tmp_path, steps=3)
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard)
+        shown(browser, f"{POINTS} === 3")
+        assert browser.run("document.querySelector('.run').dataset.status") == "running"
+        assert browser.run("document.querySelector('.run .fill, .run .bar i').style.width") == "3%"
+        train(folder, range(4, 41))
+        shown(browser, f"{POINTS} === 40")
+        assert browser.run("document.querySelector('#plot').data[0].y.at(-1)") == pytest.approx(0.1)
+        folder.write_record(RunRecord(id=folder.id, name="tiny", status="diverged", reason="loss is not finite"))
+        shown(browser, "document.querySelector('.run').dataset.status === 'diverged'")
+        written_run(tmp_path, name="second")
+        shown(browser, "document.querySelectorAll('.run').length === 2")
+        assert_quiet(browser, dashboard)
+
+
+def test_names_and_notes_cannot_become_markup(browser: Browser, tmp_path: Path) -> None:
+    config = {"model": {NASTY: NASTY}, "notes": NASTY}
+    said: dict[str, Any] = {"name": NASTY, "notes": NASTY, "tags": [NASTY], "config": config, "reason": NASTY}
+    for status in ("failed", "finished"):
+        folder = RunFolder.create_at(tmp_path / "some" / f"{status}<img src=x onerror=document.title='caught'>")
+        record = RunRecord(
+            id=folder.id, status=status, cannot={"test_2x": NASTY}, place=StudyPosition(arm=NASTY), **said
+        )
+        record.wandb.url = "javascript:document.title='caught'"
+        record.config["seed"] = status
+        folder.write_record(record)
+        train(folder, range(1, 5))
+        (folder.path / "tables" / "test").mkdir(parents=True)
+        (folder.path / "tables" / "test" / "samples.csv").write_text(f"{NASTY}\n{NASTY}\n")
+        (folder.attention / "step_1").mkdir(parents=True)
+        (folder.attention / "step_1" / "<b onclick=1>.png").write_bytes(b"")
+    (tmp_path / "studies" / "<i>").mkdir(parents=True)
+    told = {"study": {"question": NASTY}, "verdicts": [{"kind": NASTY, "sentence": NASTY}], "remarks": [NASTY]}
+    (tmp_path / "studies" / "<i>" / "verdict.json").write_text(json.dumps(told))
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard)
+        for view in (*(f"sel=*&tab={tab}" for tab in TABS), "view=studies", "sel=*&group="):
+            go(browser, view)
+            shown(browser, "document.body.innerText.includes('onerror')")
+            browser.settle()
+            assert browser.run("document.title") == "headtohead: runs", view
+            assert browser.run("document.querySelectorAll('img[src=x], script:not([src])').length") == 0, view
+            assert browser.run("[...document.links].every((link) => /^https?:/.test(link.href))"), view
+            assert_quiet(browser, dashboard)
+
+
+def test_a_view_is_in_its_address(browser: Browser, tmp_path: Path) -> None:
+    for width, seed in ((32, 0), (32, 1), (64, 0)):
+        config = {"model": {"d_model": width}, "seed": seed}
+        written_run(tmp_path, name=f"wide{width}", seed=seed, config=config, status="finished", steps=5)
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard)
+        shown(browser, f"{NUM_TRACES} > 0")
+        browser.run(
+            "(() => { const box = document.querySelector('#filter'); box.value = 'd_model=32'; "
+            "box.dispatchEvent(new Event('input')); })()"
+        )
+        shown(browser, "document.querySelectorAll('.run').length === 2")
+        browser.run(
+            "(() => { const box = document.querySelector('#group'); box.value = 'model.d_model'; "
+            "box.dispatchEvent(new Event('change')); })()"
+        )
+        shown(browser, "document.querySelector('.group b').textContent === '32'")
+        browser.click(".run .box")
+        shown(browser, "document.querySelectorAll('.run[aria-selected=true]').length === 1")
+        browser.run("window.before = true; location.reload()")
+        shown(browser, "window.before === undefined && document.readyState === 'complete'")
+        shown(browser, "document.querySelectorAll('.run').length === 2")
+        assert browser.run("document.querySelector('#filter').value") == "d_model=32"
+        assert browser.run("document.querySelector('#group').value") == "model.d_model"
+        assert browser.run("document.querySelectorAll('.run[aria-selected=true]').length") == 1
+        shown(browser, "document.querySelector('#plot')?.data?.length === 1")
+        assert_quiet(browser, dashboard)
+
+
+def test_runs_are_chosen_by_mouse_and_by_keys(browser: Browser, tmp_path: Path) -> None:
+    for place in range(4):
+        written_run(tmp_path, name=f"run{place}", status="finished")
+    chosen = "[...document.querySelectorAll('.run')].map((run) => run.getAttribute('aria-selected') === 'true')"
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard, group="", sort="name")
+        shown(browser, "document.querySelectorAll('.run[aria-selected=true]').length === 4")
+        browser.click(".run:nth-child(2) .name")
+        shown(browser, f"({chosen}).join() === 'false,true,false,false'")
+        browser.click(".run:nth-child(4) .box")
+        shown(browser, f"({chosen}).join() === 'false,true,false,true'")
+        browser.run("document.querySelector('.run:nth-child(4)').focus()")
+        browser.key("ArrowUp", shift=True)
+        shown(browser, f"({chosen}).join() === 'false,true,true,true'")
+        browser.key("ArrowUp")
+        browser.key(" ")
+        shown(browser, f"({chosen}).join() === 'false,false,true,true'")
+        assert_quiet(browser, dashboard)
+
+
+def test_a_filter_lets_through_what_it_says(browser: Browser, tmp_path: Path) -> None:
+    def run(key: str, name: str, **other: Any) -> dict[str, Any]:
+        config = {"model.d_model": other.pop("width"), "model/mixer": "gru", "notes": other.get("notes")}
+        plain = {"results": {}, "latest": {}, "progress": {}, "costs": {}, "tags": [], "seed": 0, "status": "finished"}
+        return {**plain, "key": key, "name": name, "arm": name, "id": name, "config": config, **other}
+
+    runs = [
+        run("a", "alpha", width=64, status="running"),
+        run("b", "beta", width=64, seed=1, results={"test/loss": 1.5}),
+        run("c", "gamma", width=32, notes="two words", latest={"train/loss": 2.5}),
+    ]
+    with served(tmp_path) as dashboard:
+        browser.open(f"{dashboard.address}api/runs")
+        browser.run("import('/fields.js').then((fields) => { window.fields = fields; })")
+        for text, matching in FILTERS.items():
+            holds = f"fields.matcher({json.dumps(text)})"
+            found = browser.run(f"{json.dumps(runs)}.filter({holds}).map((run) => run.key).join('')")
+            assert found == matching, text
+
+
+def test_a_report_draws_in_its_box_and_reaches_nothing(browser: Browser, tmp_path: Path) -> None:
+    folder = tmp_path / "studies" / "norms"
+    folder.mkdir(parents=True)
+    (folder / "verdict.json").write_text(json.dumps({"verdicts": [{"kind": "better", "sentence": "rms is better."}]}))
+    (folder / "report.html").write_text(
+        "<title>norms</title><p id=said>before</p><script>"
+        "const tell = (what) => parent.postMessage(what, '*');"
+        "fetch('/api/runs').then(() => tell('reached'), () => tell('refused'));"
+        "try { parent.document.title = 'caught'; } catch { tell('drawn'); }</script>"
+    )
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard)
+        browser.run("window.heard = []; addEventListener('message', (event) => heard.push(event.data))")
+        browser.run("location.hash = 'view=studies&study=norms'")
+        shown(browser, "heard.length === 2")
+        assert sorted(browser.run("heard")) == ["drawn", "refused"]
+        assert browser.run("document.title") == "headtohead: runs"
+        assert "rms is better." in browser.run("document.querySelector('.studies').innerText")
+
+
+def test_a_report_opens_beside_its_study_and_in_sight(browser: Browser, tmp_path: Path) -> None:
+    for place in range(30):
+        folder = tmp_path / "studies" / f"study{place:02}"
+        folder.mkdir(parents=True)
+        (folder / "report.html").write_text("<p>all of it</p>")
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard, view="studies", study="study20")
+        shown(browser, "document.querySelector('iframe') !== null")
+        assert browser.run("document.querySelector('iframe').previousElementSibling.innerText").startswith("study20")
+        top = browser.run("document.querySelector('iframe').getBoundingClientRect().top")
+        assert 0 < top < browser.run("innerHeight")
+
+
+def test_what_no_run_tells_has_no_column_and_runs_without_maps_say_why(browser: Browser, tmp_path: Path) -> None:
+    blind = {"probe": {"at_end": False, "every": None}}
+    written_run(tmp_path, name="images", status="finished", throughput={"samples_per_second": 50.0}, config=blind)
+    with served(tmp_path) as dashboard:
+        visit(browser, dashboard, sel="*", tab="results")
+        shown(browser, "document.querySelectorAll('.results th').length > 3")
+        heads = browser.run("[...document.querySelectorAll('.results thead th')].map((one) => one.innerText)")
+        assert "samples/s" in heads and "tokens/s" not in heads and "baseline" not in heads
+        browser.run("location.hash = 'sel=*&tab=maps'")
+        shown(browser, "document.querySelector('#panel').innerText.includes('probe=none')")
+        assert_quiet(browser, dashboard)
+
+
+def test_an_empty_folder_says_what_to_run(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path / "nothing") as dashboard:
+        visit(browser, dashboard)
+        shown(browser, "document.querySelector('#empty').innerText.includes('h2h train')")
+        assert_quiet(browser, dashboard)
+
+
+def test_nothing_is_wider_than_a_phone(browser: Browser, tmp_path: Path) -> None:
+    written_run(tmp_path, name="a-name-that-is-long-" * 3, status="finished")
+    with served(tmp_path) as dashboard:
+        browser.look(width=390, height=844)
+        visit(browser, dashboard)
+        for tab in TABS:
+            go(browser, f"sel=*&tab={tab}")
+            assert browser.run("document.documentElement.scrollWidth") <= 390, tab
+        browser.look(width=1400, height=900)
+
+
+STANDS_STILL = """
+import os, signal, sys
+from headtohead.cli import main
+from headtohead.records.store import RunFolder
+
+log = RunFolder.log
+
+def stand_still_at_20(folder, progress, values):
+    log(folder, progress, values)
+    if progress.step == 20:
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+RunFolder.log = stand_still_at_20
+sys.exit(main())
+"""
+"""A training that goes on when the page has shown its first steps."""
+
+
+@pytest.mark.slow
+def test_a_real_training_is_followed_to_its_end(browser: Browser, tmp_path: Path) -> None:
+    sizes = ["data.num_train=2000", "data.num_validation=64", "data.num_test=64", "trainer.max_steps=150"]
+    settings = ["trainer.log_every=1", "trainer.validate_every=50", "tracking=none", f"output_dir={tmp_path}"]
+    command = [sys.executable, "-c", STANDS_STILL, "train", "experiment=associative_recall", *sizes, *settings]
+    out = subprocess.DEVNULL
+    with (
+        served(tmp_path) as dashboard,
+        subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=out, stderr=out) as job,
+    ):
+        try:
+            visit(browser, dashboard, sel="*", metric="train/loss")
+            shown(browser, f"{POINTS} === 20")
+            assert browser.run("document.querySelector('.run').dataset.status") == "running"
+            job.send_signal(signal.SIGCONT)
+            shown(browser, f"{POINTS} > 20")
+            shown(browser, "document.querySelector('.run').dataset.status === 'finished'")
+            shown(browser, f"{POINTS} === 150")
+            assert job.wait(timeout=PATIENCE) == 0
+        finally:
+            job.kill()
+        visit(browser, dashboard, sel="*", tab="maps")
+        shown(browser, "[...document.images].some((image) => image.naturalWidth > 100)")
+        assert_quiet(browser, dashboard)

@@ -1,0 +1,226 @@
+"""The dashboard answers this machine's own browser, and shows nothing outside its folder."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headtohead.comparison.dashboard.server import Dashboard
+from served_runs import asked, served, told, train, written_run
+from waiting import PATIENCE
+
+SECRET = "the secret"
+H2H = [sys.executable, "-c", "import sys; from headtohead.cli import main; sys.exit(main())"]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "secret.png").write_text(SECRET)
+    (tmp_path / "report.html").write_text(SECRET)
+    root = tmp_path / "outputs"
+    root.mkdir()
+    return root
+
+
+@pytest.fixture
+def dashboard(root: Path) -> Iterator[Dashboard]:
+    with served(root) as running:
+        yield running
+
+
+def test_it_listens_to_the_loopback_alone(dashboard: Dashboard) -> None:
+    assert dashboard.socket.getsockname()[0] == "127.0.0.1"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", dashboard.server_port), timeout=PATIENCE).close()
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "127.0.0.1.evil.example:80", "localhost.evil.example", "127.0.0.1:80@evil.example", "[::", ""],
+)
+def test_a_name_that_is_not_this_machine_is_refused(dashboard: Dashboard, host: str) -> None:
+    for path in ("/", "/api/runs", "/plotly.js"):
+        answer, body = asked(dashboard, path, headers={"Host": host})
+        assert answer.status == 403
+        assert b"only for this machine" in body
+
+
+@pytest.mark.parametrize("host", ["localhost:9000", "127.0.0.1"])
+def test_a_tunnel_may_have_another_port(dashboard: Dashboard, host: str) -> None:
+    assert asked(dashboard, "/api/runs", headers={"Host": host})[0].status == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../secret.png",
+        "/%2e%2e/secret.png",
+        "//etc/passwd",
+        "/pages/../answers.py",
+        "/answers.py",
+        "/picture?run=..&step=.&name=secret",
+        "/picture?run=../&step=..&name=../secret",
+        "/picture?run=RUN&step=../../..&name=secret",
+        "/picture?run=RUN&step=..%2f..%2f..%2f..&name=secret",
+        "/picture?run=RUN&step=step_1&name=..%2f..%2f..%2f..%2f..%2fsecret",
+        "/api/table?run=RUN&step=..&name=record.json",
+        "/api/curves?metric=a&run=../&file=0&offset=0",
+        "/api/run?run=/etc",
+        "/report?study=../..",
+        "/report?study=..%2f..",
+        "/report?study=%00",
+        "/report",
+    ],
+)
+def test_no_address_leads_out_of_the_folder(dashboard: Dashboard, root: Path, path: str) -> None:
+    folder = written_run(root)
+    (folder.attention / "step_1").mkdir(parents=True)
+    answer, body = asked(dashboard, path.replace("RUN", f"some/{folder.id}"))
+    assert answer.status == 404 or body == b'{"../":null}'
+    assert SECRET.encode() not in body
+
+
+def test_links_out_of_the_folder_are_not_followed(dashboard: Dashboard, root: Path) -> None:
+    folder = written_run(root)
+    (folder.attention / "step_1").mkdir(parents=True)
+    (folder.attention / "step_1" / "leak.png").symlink_to(root.parent / "secret.png")
+    (folder.attention / "step_2").symlink_to(root.parent)
+    (root / "studies" / "leak").mkdir(parents=True)
+    (root / "studies" / "leak" / "report.html").symlink_to(root.parent / "report.html")
+    assert told(dashboard, "/api/run", run=f"some/{folder.id}")["pictures"] == {}
+    assert asked(dashboard, f"/picture?run=some/{folder.id}&step=step_1&name=leak")[0].status == 404
+    assert asked(dashboard, f"/picture?run=some/{folder.id}&step=step_2&name=secret")[0].status == 404
+    assert asked(dashboard, "/report?study=leak")[0].status == 404
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+def test_nothing_can_be_written(dashboard: Dashboard, root: Path, method: str) -> None:
+    folder = written_run(root)
+    before = (folder.path / "record.json").read_bytes()
+    assert asked(dashboard, f"/api/run?run=some/{folder.id}", method=method)[0].status == 501
+    assert (folder.path / "record.json").read_bytes() == before
+
+
+def test_every_answer_forbids_scripts_of_others(dashboard: Dashboard) -> None:
+    for path in ("/", "/app.js", "/api/runs", "/nowhere"):
+        answer, _ = asked(dashboard, path)
+        policy = dict(part.strip().split(" ", 1) for part in answer.headers["Content-Security-Policy"].split(";"))
+        assert policy["default-src"] == "'none'"
+        assert policy["script-src"] == policy["connect-src"] == "'self'"
+        assert policy["frame-ancestors"] == "'none'"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+def test_a_report_has_no_origin_and_no_network(dashboard: Dashboard, root: Path) -> None:
+    (root / "studies" / "norms").mkdir(parents=True)
+    (root / "studies" / "norms" / "report.html").write_text("<p>verdict")
+    answer, body = asked(dashboard, "/report?study=norms")
+    assert body == b"<p>verdict"
+    policy = answer.headers["Content-Security-Policy"]
+    assert "sandbox allow-scripts" in policy
+    assert "allow-same-origin" not in policy
+    assert "connect-src" not in policy
+    assert "default-src 'none'" in policy
+
+
+def test_curves_send_only_new_lines(dashboard: Dashboard, root: Path) -> None:
+    folder = written_run(root)
+    key = f"some/{folder.id}"
+    first = told(dashboard, "/api/curves", metric="train/loss", run=key, file="0", offset="0")[key]
+    assert first["step"] == [1, 2, 3]
+    assert first["tokens"] == [10, 20, 30]
+    train(folder, range(4, 6))
+    place = {"file": first["file"], "offset": str(first["offset"])}
+    second = told(dashboard, "/api/curves", metric="train/loss", run=key, **place)[key]
+    assert second["step"] == [4, 5]
+    assert second["value"] == [1.0, 0.8]
+    assert not second["anew"]
+
+
+def test_studies_tell_their_verdicts(dashboard: Dashboard, root: Path) -> None:
+    verdict = {"kind": "better", "sentence": "rms_norm is better.", "p": 0.01}
+    found = {"study": {"question": "Which norm?"}, "complete": True, "verdicts": [verdict], "remarks": ["a remark"]}
+    for name, text in (("norms", json.dumps(found)), ("torn", "{"), ("begun", None)):
+        (root / "studies" / name).mkdir(parents=True)
+        if text is not None:
+            (root / "studies" / name / "verdict.json").write_text(text)
+    begun, norms, torn = told(dashboard, "/api/studies")
+    assert begun == {"name": "begun", "report": False}
+    assert norms["question"] == "Which norm?"
+    assert norms["verdicts"] == [{"kind": "better", "answer": "better", "sentence": "rms_norm is better."}]
+    assert "is not valid JSON" in torn["unreadable"]
+
+
+def test_tables_are_cut_after_their_first_rows(dashboard: Dashboard, root: Path) -> None:
+    folder = written_run(root)
+    (folder.path / "tables" / "test").mkdir(parents=True)
+    (folder.path / "tables" / "test" / "samples.csv").write_text("text,said\n" + 'a,"b, c"\n' * 300)
+    table = told(dashboard, "/api/table", run=f"some/{folder.id}", step="test", name="samples")
+    assert table["columns"] == ["text", "said"]
+    assert table["rows"][0] == ["a", "b, c"]
+    assert (len(table["rows"]), table["more"]) == (200, True)
+
+
+def test_a_file_that_the_browser_has_is_not_sent_again(dashboard: Dashboard) -> None:
+    answer, body = asked(dashboard, "/plotly.js")
+    assert len(body) > 10**6
+    again, nothing = asked(dashboard, "/plotly.js", headers={"If-None-Match": answer.headers["ETag"]})
+    assert (again.status, nothing) == (304, b"")
+
+
+@pytest.mark.process
+def test_the_server_imports_nothing_heavy() -> None:
+    script = (
+        "import sys; import headtohead.cli.dashboard, headtohead.comparison.dashboard.server; "
+        "print([name for name in ('torch', 'numpy', 'hydra', 'omegaconf', 'pytorch_lightning', 'wandb', 'plotly') "
+        "if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.process
+def test_the_command_says_where_it_is_and_ends_when_it_is_asked_to(root: Path, number: signal.Signals) -> None:
+    """Also where whoever started it had it ignore Ctrl-C."""
+    command = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *H2H, "dashboard", str(root), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        assert address.startswith("http://127.0.0.1:")
+        port = address.rstrip("/").rpartition(":")[2]
+        try:
+            taken = subprocess.run([*command[:-1], port], capture_output=True, text=True, timeout=PATIENCE)
+            process.send_signal(number)
+            assert process.wait(timeout=PATIENCE) == 0
+        finally:
+            process.kill()
+    assert taken.returncode == 2
+    assert f"--port {port} is in use: --port 0 takes any free one" in taken.stderr
+
+
+@pytest.mark.process
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    command = [*H2H, "dashboard", str(tmp_path / "ouputs")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 2
+    assert "is no folder" in done.stderr
+
+
+@pytest.mark.parametrize("verdict", ['{"verdicts": 3, "remarks": 7}', '{"study": [1], "verdicts": [null, {}]}', "[]"])
+def test_a_verdict_of_another_form_does_not_hide_the_other_studies(
+    dashboard: Dashboard, root: Path, verdict: str
+) -> None:
+    (root / "studies" / "odd").mkdir(parents=True)
+    (root / "studies" / "odd" / "verdict.json").write_text(verdict)
+    answer, _ = asked(dashboard, "/api/studies")
+    assert answer.status == 200

@@ -1,0 +1,147 @@
+"""The report as a browser shows it: figures drawn, nothing asked of any other place, no text that becomes script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from browser import CHROMIUM, Browser
+from found_runs import made_up
+from headtohead.comparison.comparison_results import ComparisonResults
+from headtohead.comparison.report import write_report
+from waiting import until
+
+NASTY = "</script><script>document.title='caught'</script> <img src=x onerror=alert(1)> \"'&amp;\u2028 ü {{body}}"
+DRAWN = "document.documentElement.dataset.drawn"
+NUM_PLOTS = "document.querySelectorAll('.js-plotly-plot .main-svg:first-child').length"
+pytestmark = [pytest.mark.process, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")]
+
+
+@pytest.fixture(scope="module")
+def findings(tmp_path_factory: pytest.TempPathFactory) -> ComparisonResults:
+    return made_up(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("profile")) as driven:
+        yield driven
+
+
+@pytest.fixture(scope="module")
+def file(findings: ComparisonResults, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    written = tmp_path_factory.mktemp("page") / "report.html"
+    write_report(findings, written)
+    return written
+
+
+def opened(browser: Browser, file: Path, *, width: int = 1400, dark: bool = False) -> None:
+    browser.look(width=width, height=900, dark=dark)
+    browser.open(file)
+    until(lambda: browser.run(DRAWN) == "true", otherwise=lambda: f"the figures are not drawn: {browser.trouble}")
+
+
+def asked_elsewhere(browser: Browser) -> list[str]:
+    return [address for address in browser.requests[1:] if not address.startswith(("data:", "blob:"))]
+
+
+def test_every_figure_is_drawn_without_a_word_on_the_console_or_a_request(browser: Browser, file: Path) -> None:
+    opened(browser, file)
+    text = file.read_text(encoding="utf-8")
+    figures = browser.run("document.querySelectorAll('[data-figure]').length")
+    assert browser.run(NUM_PLOTS) == figures >= 4
+    assert browser.trouble == []
+    assert asked_elsewhere(browser) == []
+    assert text.count("plotly.js v") == 1
+    assert len(text) < 7_000_000
+
+
+def test_the_question_and_its_verdicts_come_before_everything_else(
+    browser: Browser, findings: ComparisonResults, file: Path
+) -> None:
+    opened(browser, file)
+    first = browser.run("document.querySelector('main').innerText")
+    assert first.startswith(findings.question or "")
+    assert first.index("equivalent") < first.index("Table 1")
+    assert browser.run("document.querySelector('main section').id") == "verdict"
+
+
+def test_figures_follow_light_and_dark_and_the_page_has_a_switch(browser: Browser, file: Path) -> None:
+    opened(browser, file, dark=True)
+    paper = "getComputedStyle(document.body).backgroundColor"
+    line = "document.querySelector('.js-plotly-plot .scatterlayer .js-line').style.stroke"
+    dark = browser.run(paper), browser.run(line)
+    browser.click("#theme")
+    browser.run("new Promise((done) => setTimeout(done, 300))")
+    light = browser.run(paper), browser.run(line)
+    assert browser.run("document.documentElement.dataset.theme") == "light"
+    assert light[0] == "rgb(255, 255, 255)" != dark[0]
+    assert light[1] != dark[1]
+
+
+def test_a_phone_scrolls_tables_in_their_boxes_and_never_the_page(browser: Browser, file: Path) -> None:
+    opened(browser, file, width=390)
+    assert browser.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    assert browser.run(
+        "[...document.querySelectorAll('.plot')].every((plot) => plot.getBoundingClientRect().right <= innerWidth)"
+    )
+
+
+def test_buttons_choose_what_a_figure_is_drawn_against(browser: Browser, file: Path) -> None:
+    opened(browser, file)
+    title = "document.querySelector('#curves .xtitle').textContent"
+    assert browser.run(title) == "tokens"
+    browser.click("#curves [data-option=FLOPs]")
+    assert browser.run(title) == "training FLOPs"
+    browser.click("#curves [data-option='train loss']")
+    assert browser.run("document.querySelector('#curves .ytitle').textContent") == "train loss"
+
+
+def test_paper_gets_light_figures_unfolded_texts_and_no_buttons(browser: Browser, file: Path) -> None:
+    opened(browser, file, dark=True)
+    wide = "document.querySelector('#curves .main-svg').clientWidth"
+    on_screen = browser.run(wide)
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    for _ in range(2):
+        browser.run("dispatchEvent(new Event('beforeprint'))")
+    assert browser.run("document.documentElement.dataset.theme") == "light"
+    assert browser.run("[...document.querySelectorAll('main details[data-printed]')].every((one) => one.open)")
+    assert browser.run(wide) == 680
+    browser.print_look(width=690)
+    assert browser.run("document.documentElement.scrollWidth") <= 690, "what is wider makes paper's letters small"
+    browser.look(width=1400, height=900, dark=True)
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    assert browser.run("document.documentElement.dataset.theme") == "dark"
+    assert browser.run("[...document.querySelectorAll('main details')].every((one) => !one.open)")
+    browser.settle()
+    assert browser.run(wide) == on_screen > 680
+    assert browser.trouble == []
+
+
+def test_an_arm_that_was_hidden_stays_so_in_another_theme(browser: Browser, file: Path) -> None:
+    opened(browser, file)
+    hidden = "document.querySelector('#curves .plot')._fullData.filter((one) => one.visible === 'legendonly').length"
+    assert browser.run(hidden) == 0
+    browser.click("#curves .legendtoggle")
+    browser.run("new Promise((done) => setTimeout(done, 700))")  # a click may yet become a double one
+    of_one_arm = browser.run(hidden)
+    browser.click("#theme")
+    browser.run("new Promise((done) => setTimeout(done, 300))")
+    assert browser.run(hidden) == of_one_arm > 0
+
+
+def test_texts_of_configurations_are_shown_as_they_are_and_do_nothing(browser: Browser, tmp_path: Path) -> None:
+    found = made_up(tmp_path / "runs", {"a": 2.0, NASTY: 2.5}, num_seeds=3)
+    texts = {"question": NASTY, "hypothesis": NASTY, "tuning_words": NASTY, "command": NASTY, "title": NASTY}
+    file = tmp_path / "report.html"
+    write_report(replace(found, remarks=(NASTY,), **texts), file)
+    opened(browser, file)
+    assert browser.run("document.title") != "caught"
+    assert browser.run("document.querySelector('h1').textContent") == NASTY
+    assert browser.run("document.querySelectorAll('img[src=x]').length") == 0
+    assert browser.run("document.querySelector('#curves .legend').textContent").startswith("a</script><script")
+    assert browser.trouble == []
+    assert asked_elsewhere(browser) == []

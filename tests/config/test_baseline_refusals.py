@@ -1,0 +1,80 @@
+"""Choices that models before transformers cannot be combined with are refused with the right words."""
+
+from __future__ import annotations
+
+import pytest
+
+from headtohead.config.compose.composition import compose_checked
+from headtohead.config.errors import ConfigurationError
+
+REFUSED = {
+    ("model=recurrent", "model.bidirectional=true"): ["task=causal_lm", "model.bidirectional=false", "task=masked_lm"],
+    ("model=recurrent", "task=masked_lm"): ["task=masked_lm", "model.bidirectional=true", "task=causal_lm"],
+    ("model=external",): ["model.module is null", "model.module._target_="],
+    ("model=recurrent", "model/position=rotary"): ["rotates queries and keys", "model/mixer=lstm computes nothing"],
+    ("model=encoder_only", "task=masked_lm", "model/mixer=linformer", "model/position=rotary"): [
+        "model/mixer=linformer compares its queries with mixtures of all keys"
+    ],
+    ("model/mixer=linear_attention", "model/position=alibi"): ["biases the score of each pair", "learned, rotary or"],
+    ("model/mixer=performer", "model/position=t5_bias"): ["sums keys and values before it reads them", "rotary"],
+    ("model=recurrent", "model.drop_path=0.1"): ["model/residual=none has no stream", "model/residual=pre"],
+    ("model=cnn",): ["task=causal_lm cannot be done by model=cnn", "task=image_classification"],
+    ("model=text_cnn", "task=classification", "data=sentence_grammar", "checkpointing=full"): [
+        "model=text_cnn has no such blocks",
+        "checkpointing=none",
+    ],
+    ("model=resnet", "task=image_classification", "data=digits", "trainer.accumulate=2"): [
+        "model/norm=batch_norm",
+        "layer_norm",
+    ],
+    ("model=recurrent", "task=classification", "data=sentence_grammar", "model.pooling=cls"): ["sees no other"],
+    ("model=recurrent", "model.module.width=3"): ["model.module"],
+    ("model=mlp", "model.num_layer=3", "task=classification", "data=sentence_grammar"): [
+        "did you mean model.num_layers?"
+    ],
+}
+ACCEPTED = [
+    ("model=recurrent", "model/mixer=gru"),
+    ("model/mixer=performer", "model/position=rotary"),
+    ("model/mixer=linear_attention", "model/position=rotary_ntk"),
+    ("model=recurrent", "task=masked_lm", "model.bidirectional=true"),
+    ("model=recurrent", "task=tagging", "data=tagging_grammar", "model.bidirectional=true"),
+    ("model=recurrent", "task=span_qa", "data=qa_grammar", "model.bidirectional=true"),
+    ("model=recurrent", "task=classification", "data=sentence_grammar"),
+    ("model=recurrent_encoder_decoder", "task=seq2seq", "data=number_words", "model/cross=luong"),
+    ("model=encoder_decoder", "task=seq2seq", "data=number_words", "model/cross=bahdanau"),
+    ("model=mlp", "task=classification", "data=sentence_grammar"),
+    ("model=mlp", "task=image_classification", "data=digits"),
+    ("model=external", "model.module._target_=plain_modules.NextToken", "model.module.vocab_size=512"),
+    ("model=decoder_only", "model/local=short_conv"),
+    (
+        "model=external",
+        "model/size=small",
+        "model.module._target_=plain_modules.Pixels",
+        "model.module.num_inputs=4",
+        "model.module.num_classes=3",
+    ),
+]
+
+
+@pytest.mark.parametrize("overrides", REFUSED, ids=" ".join)
+def test_what_does_not_go_together_is_refused_with_the_way_out(overrides: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigurationError) as refusal:
+        compose_checked("train", overrides)
+    for words in REFUSED[overrides]:
+        assert words in str(refusal.value)
+
+
+def test_a_size_gives_a_model_what_it_takes_and_no_more() -> None:
+    images = ("task=image_classification", "data=digits", "model/size=small")
+    small = compose_checked("train", ["model=vision_transformer", *images])["model"]
+    plain = compose_checked("train", ["model=cnn", *images])["model"]
+    assert (plain["d_model"], plain["num_layers"]) == (small["d_model"], small["num_layers"])
+    assert "num_heads" in small and "num_heads" not in plain
+    with pytest.raises(ConfigurationError, match=r"model\.num_heads is not a field of model=cnn"):
+        compose_checked("train", ["model=cnn", *images, "model.num_heads=3"])
+
+
+@pytest.mark.parametrize("overrides", ACCEPTED, ids=" ".join)
+def test_what_goes_together_is_composed(overrides: tuple[str, ...]) -> None:
+    compose_checked("train", overrides)

@@ -1,0 +1,77 @@
+"""A parameter that takes a field group adds its fields to the level of the class; schema and builder read one rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from inspect import Parameter, signature
+
+import pytest
+
+from from_fields import fields_taken, from_fields
+from headtohead.config.compose.choices import choices, groups
+from headtohead.config.instantiate import target_of
+from headtohead.config.schema.key_checks import fields_of
+from headtohead.config.schema.source_code import arguments, field_groups
+from headtohead.field_group import FieldGroup
+
+MOST_ARGUMENTS = 12
+TARGETS = {choice.target: group for group in groups() for choice in choices(group) if choice.target}
+
+
+@dataclass(frozen=True)
+class Ends(FieldGroup):
+    first: int = 1
+    last: int = 2
+
+
+class Line:
+    def __init__(self, colour: str, ends: Ends = Ends(last=9)) -> None:
+        self.colour, self.ends = colour, ends
+
+
+LINE = f"{Line.__module__}.{Line.__name__}"
+
+
+def test_fields_of_a_group_stand_among_those_of_the_class() -> None:
+    known = fields_of("data", {"_target_": LINE})
+    assert known is not None
+    assert list(known.kinds) == ["colour", "first", "last"] and known.required == {"colour"}
+    assert known.examples == {"first": "1", "last": "9"}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, Ends(1, 9)), ({"first": 5}, Ends(5, 9)), ({"last": 2, "first": 0}, Ends(0, 2))],
+)
+def test_a_group_is_made_of_what_is_given_over_its_defaults(given: dict[str, int], expected: Ends) -> None:
+    made = from_fields(Line, colour="red", **given)
+    assert (made.colour, made.ends) == ("red", expected)
+
+
+@pytest.mark.parametrize("target", [target for target in TARGETS if field_groups(target)])
+def test_source_and_class_say_the_same_of_groups(target: str) -> None:
+    """Each field once, with a default where the class has one."""
+    read = {item.name: item.default is not None for item in arguments(target) or ()}
+    run = list(fields_taken(target_of({"_target_": target})))
+    assert len(run) == len({name for name, _ in run}) == len(read)
+    assert {name: default is not Parameter.empty for name, default in run} == read
+
+
+def test_every_architecture_of_a_stack_takes_its_parts_as_one() -> None:
+    of_stacks = [
+        target
+        for target, group in TARGETS.items()
+        if group == "model" and {"mixer", "position"} <= {item.name for item in arguments(target) or ()}
+    ]
+    assert len(of_stacks) >= 5
+    assert all("parts" in field_groups(target) for target in of_stacks)
+
+
+def test_no_model_or_data_set_takes_more_than_twelve_arguments() -> None:
+    """Arguments that belong together travel together."""
+    taken = {
+        target: len(signature(target_of({"_target_": target})).parameters)
+        for target, group in TARGETS.items()
+        if group in ("model", "data")
+    }
+    assert len(taken) > 30 and {target: number for target, number in taken.items() if number > MOST_ARGUMENTS} == {}

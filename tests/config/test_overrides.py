@@ -1,0 +1,59 @@
+"""Overrides before Hydra sees them."""
+
+from __future__ import annotations
+
+import pytest
+
+from headtohead.config.compose.overrides import prepare
+from headtohead.config.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    ("given", "handed_on"),
+    [
+        ("optimizer.lr=0.1", "++optimizer.lr=0.1"),
+        ("+optimizer.lr=0.1", "++optimizer.lr=0.1"),
+        ("++optimizer.lr=0.1", "++optimizer.lr=0.1"),
+        ("tags=[a,b]", "++tags=[a,b]"),
+        ("notes='a = b'", "++notes='a = b'"),
+        ("notes=", "++notes="),
+        ("model=decoder_only", "model=decoder_only"),
+        ("model/mixer=softmax_attention", "model/mixer=softmax_attention"),
+        ("+model/mixer=softmax_attention", "+model/mixer=softmax_attention"),
+        ("++model/mixer=softmax_attention", "model/mixer=softmax_attention"),
+        ("+experiment=copy", "experiment=copy"),
+        ("model/norm@model.decoder.norm=layer_norm", "model/norm@model.decoder.norm=layer_norm"),
+        ("~tags", "~tags"),
+    ],
+)
+def test_values_are_forced_and_choices_are_left_to_hydra(given: str, handed_on: str) -> None:
+    assert prepare([given]) == [handed_on]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("optimizer", ["'optimizer' has no value", "write optimizer=value"]),
+        ("=3", ["'=3' is no override", "field=value"]),
+        ("model=decoder_onl", ["model=decoder_onl does not exist", "did you mean decoder_only?", "encoder_only"]),
+        ("precision=32", ["precision=32 does not exist", "did you mean 32-true?"]),
+        ("optimizer=zzz", ["optimizer=zzz does not exist", "choose from", "adamw"]),
+        ("data=null", ["data=null does not exist", "choose from"]),
+        ("model/mixr=softmax_attention", ["model/mixr is not a group", "did you mean model/mixer?"]),
+        ("model/postion@model.decoder.position=none", ["model/postion is not a group", "did you mean model/position?"]),
+        ("model.mixer=softmax_attention", ["written with a slash", "model/mixer=softmax_attention"]),
+        ("model.mixer={a: 3}", ["model.mixer is a group", "DIR/model/mixer/NAME.yaml", "--config-dir DIR"]),
+        ("hydra.run.dir=here", ["hydra.run.dir has no effect", "output_dir"]),
+        ("model/d_model=3", ["model/d_model is not a group", "written with dots"]),
+    ],
+)
+def test_what_no_file_can_answer_is_refused(given: str, says: list[str]) -> None:
+    with pytest.raises(ConfigurationError) as refusal:
+        prepare([given])
+    for part in says:
+        assert part in str(refusal.value)
+
+
+def test_a_study_is_no_part_of_one_run() -> None:
+    with pytest.raises(ConfigurationError, match="many runs, and no part of one: h2h study norms_small"):
+        prepare(["study=norms_small"])

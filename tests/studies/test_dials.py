@@ -1,0 +1,72 @@
+"""The settings of a dial: units, and what stays as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headtohead.components.feedforwards import inner_width
+from headtohead.config.compose.composition import compose_checked
+from headtohead.studies.matching.size_axes import CannotResizeError, axis_of, with_setting
+
+SIDES = ["model=encoder_decoder", "task=seq2seq", "data=number_words", "model.num_layers=2"]
+
+
+def config_of(*overrides: str) -> dict[str, Any]:
+    return compose_checked("train", overrides)
+
+
+def test_width_moves_in_heads_of_the_size_they_have() -> None:
+    dial = axis_of("width", config_of("model.d_model=48", "model.num_heads=4"))
+    assert dial.at(0) == {"model.d_model": 24, "model.num_heads": 2}
+    assert dial.at(dial.start) == {"model.d_model": 48, "model.num_heads": 4}
+
+
+def test_heads_grow_with_the_width_where_their_number_is_kept() -> None:
+    dial = axis_of("head_size", config_of("model.d_model=48", "model.num_heads=3"))
+    assert [dial.at(index) for index in (0, 1)] == [{"model.d_model": 24}, {"model.d_model": 48}]
+
+
+def test_models_without_heads_have_no_head_size() -> None:
+    config = config_of("model=cnn", "task=image_classification", "data=digits")
+    assert axis_of("width", config).at(2) == {"model.d_model": 24}
+    with pytest.raises(CannotResizeError, match="no heads"):
+        axis_of("head_size", config)
+
+
+@pytest.mark.parametrize("feedforward", ["gelu", "swiglu", "moe"])
+def test_inner_widths_are_multiples_of_8(feedforward: str) -> None:
+    config = config_of(f"model/feedforward={feedforward}", "model.d_model=72", "model.num_heads=2")
+    dial, gated = axis_of("feedforward", config), config["model"]["feedforward"].get("two_thirds", False)
+    for index in (0, 4, 22, 41):
+        multiple = dial.at(index)["model.feedforward.multiple"]
+        assert inner_width(72, multiple, two_thirds=gated) == 8 * (index + 1)
+
+
+def test_sides_change_their_inner_widths_in_proportion() -> None:
+    config = config_of(
+        *SIDES, "model/feedforward@model.decoder.feedforward=gelu", "model.decoder.feedforward.multiple=2"
+    )
+    setting = axis_of("feedforward", config).at(31)
+    assert setting == {"model.feedforward.multiple": 4.0, "model.decoder.feedforward.multiple": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "first"),
+    [
+        (["model.num_layers=6"], {"model.num_layers": 1}),
+        (["model.encoder.num_layers=4"], {"model.encoder.num_layers": 2, "model.num_layers": 1}),
+        (["model.encoder.num_layers=6", "model.decoder.num_layers=3"],
+         {"model.encoder.num_layers": 2, "model.decoder.num_layers": 1}),
+    ],
+)  # fmt: skip
+def test_sides_keep_their_share_of_the_depth(overrides: list[str], first: dict[str, int]) -> None:
+    assert axis_of("depth", config_of(*SIDES, *overrides)).at(0) == first
+
+
+def test_settings_leave_the_configuration_they_change_as_it_was() -> None:
+    config = config_of()
+    changed = with_setting(config, {"model.feedforward.multiple": 3.0, "trainer.max_steps": 7})
+    assert changed["model"]["feedforward"]["multiple"] == 3.0 and changed["trainer"]["max_steps"] == 7
+    assert config["model"]["feedforward"]["multiple"] == 4.0 and config["trainer"]["max_steps"] == 1000

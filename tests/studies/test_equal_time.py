@@ -1,0 +1,94 @@
+"""Arms timed in turn, and runs made as long as the baseline's by what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import accumulate, cycle
+from typing import Any
+
+import pytest
+
+from headtohead.config.compose.composition import compose_checked
+from headtohead.config.errors import ConfigurationError
+from headtohead.planner import step_times
+from headtohead.planner.run_cost import StepTiming
+from headtohead.planner.step_times import TimedModel, measure_step_times
+from headtohead.studies.matching.budgets import EqualTime
+from headtohead.studies.matching.matching import uncertain
+from headtohead.studies.matching.solver import match
+
+SMALL = [
+    "data.num_train=40", "data.num_validation=4", "data.num_test=4", "data.batch_size=4", "data.context_length=8",
+    "data.tokenizer=char", "model.d_model=16", "trainer=cpu", "trainer.threads=1", "tracking=none",
+]  # fmt: skip
+LSTM = ["model/mixer=lstm", "model/position=none"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADTOHEAD_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def config_of(*overrides: str) -> dict[str, Any]:
+    return compose_checked("train", [*SMALL, *overrides])
+
+
+def timing(*turns: float) -> StepTiming:
+    return StepTiming(turns, "a device", {})
+
+
+def test_arms_take_turns_and_their_medians_count() -> None:
+    """A clock by which the turns of the first arm take 2 seconds and those of the second 6, nothing between them."""
+    ticks = accumulate(cycle([2.0, 0.0, 6.0, 0.0]), initial=0.0)
+    configs = {"attention": config_of(), "lstm": config_of(*LSTM)}
+    timings = measure_step_times(configs, rounds=3, turn_steps=2, clock=lambda: next(ticks))
+    assert {name: found.step_seconds for name, found in timings.items()} == {"attention": 1.0, "lstm": 3.0}
+    assert timings["lstm"].uncertainty(timings["attention"]) == 0.0
+    assert len(timings["lstm"].turns) == 3
+
+
+@pytest.mark.parametrize("overrides", [[], ["precision=bf16-mixed", "trainer.accumulate=2"], ["model/feedforward=moe"]])
+def test_timed_steps_train_every_weight(overrides: list[str]) -> None:
+    trainee = TimedModel(config_of(*overrides))
+    before = {name: weight.detach().clone() for name, weight in trainee.model.named_parameters()}
+    trainee.train(2)
+    assert all((weight != before[name]).any() for name, weight in trainee.model.named_parameters())
+
+
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> dict[str, StepTiming]:
+    timings = {"attention": timing(*[1.0] * 7), "lstm": timing(*[3.0] * 7)}
+    monkeypatch.setattr(step_times, "measure_step_times", lambda *_, **__: timings)
+    return timings
+
+
+def test_slower_arm_takes_fewer_steps(timed: dict[str, StepTiming]) -> None:
+    matching = match(SMALL, {"attention": [], "lstm": LSTM}, "attention", EqualTime())
+    arm = matching.arm("lstm")
+    assert arm.met and arm.overrides == ("trainer.max_steps=333",) and arm.achieved == 999.0
+    assert not uncertain(arm, matching.budget) and arm.differs["tokens"] == pytest.approx(0.333)
+
+
+def test_scattered_turns_make_no_match_that_is_sure(timed: dict[str, StepTiming]) -> None:
+    timed["lstm"] = timing(3.0, 3.6, 2.4, 3.1, 2.9, 3.0, 3.3)
+    matching = match(SMALL, {"attention": [], "lstm": LSTM}, "attention", EqualTime())
+    arm = matching.arm("lstm")
+    assert arm.met and uncertain(arm, matching.budget) and arm.uncertainty == pytest.approx(0.2)
+
+
+def test_one_odd_turn_of_many_does_not_make_the_median_uncertain() -> None:
+    many = timing(*[3.0] * 19, 30.0)
+    assert many.uncertainty(timing(*[1.0] * 20)) == 0.0 and many.step_seconds == 3.0
+
+
+def test_run_too_slow_for_a_single_step_is_said_to_be_so(timed: dict[str, StepTiming]) -> None:
+    timed["lstm"] = timing(*[3000.0] * 7)
+    arm = match(SMALL, {"attention": [], "lstm": LSTM}, "attention", EqualTime()).arm("lstm")
+    assert not arm.met and arm.overrides == ("trainer.max_steps=1",) and "settings of steps none gives" in arm.reason
+
+
+def test_threads_set_apart_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"different trainer\.threads"):
+        measure_step_times({"a": config_of(), "b": config_of("trainer.threads=2")}, rounds=1, turn_steps=1)

@@ -1,0 +1,171 @@
+"""A plan estimates its cost before anything of it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from io import StringIO
+from pathlib import Path
+from typing import Any, ClassVar
+from weakref import WeakSet
+
+import pytest
+from rich.console import Console
+
+from from_fields import from_fields
+from headtohead.config.errors import ConfigurationError
+from headtohead.data.generated.sentence_grammar import SentenceGrammar
+from headtohead.execution.single_run import train_run
+from headtohead.planner import run_cost, step_times
+from headtohead.planner.disk_space import retained_bytes, temporary_bytes
+from headtohead.studies.planning.cost_estimate import estimate
+from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
+from headtohead.studies.results.study_tables import show_plan
+from studies.small_studies import TINY, small_study, write_run
+
+TUNING = {"search": "grid", "trials": 2, "space": {"optimizer.lr": [0.001, 0.01]}, "steps": 2}
+
+
+@pytest.fixture(autouse=True)
+def cache_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
+
+
+def planned(folder: Path, **changes: Any) -> StudyPlan:
+    return StudyPlanner(small_study(**{"base": [*TINY, f"output_dir={folder}"], "seeds": 3, **changes})).plan()
+
+
+def ten_seconds(configs: Mapping[str, Any]) -> dict[str, float]:
+    return dict.fromkeys(configs, 10.0)
+
+
+def test_trials_and_points_on_the_budget_axis_count_by_their_steps(tmp_path: Path) -> None:
+    plan = planned(tmp_path, tuning=TUNING, shares=[0.5, 1])
+    found = estimate(plan, timer=ten_seconds)
+    assert (found.runs, found.trials, found.missing) == (16, 4, 16)
+    each = 2 * 0.5 + 3 * (0.5 + 1)
+    assert found.arms[0].missing_share == each and found.seconds == 2 * each * 10
+    assert found.flops == pytest.approx(sum(each * arm.flops for arm in found.arms))
+    told = found.to_dict()
+    assert told["runs"] == 16 and told["disk_bytes"] > 0 and told["arms"][0]["trials"] == 2
+
+
+def test_what_is_fitted_at_once_is_planned_as_one_fit(tmp_path: Path) -> None:
+    base = ["data=sentence_grammar", "data.num_train=40", "data.num_validation=4", "data.num_test=4", "tracking=none"]
+    base += ["task=classification", f"output_dir={tmp_path}"]
+    arms = {"net": ["model/size=tiny"], "words": ["model=bag_of_words", "trainer.max_steps=100000"]}
+    plan = planned(tmp_path, base=base, arms=arms, baseline="net", metric="test/accuracy", direction="max", seeds=2)
+    found = estimate(plan, timer=lambda configs: ten_seconds(configs) if list(configs) == ["net"] else {})
+    net, words = found.arms
+    data = from_fields(SentenceGrammar, num_train=40, num_validation=4, num_test=4)
+    assert (words.tokens, words.flops, words.seconds) == (sum(data.split("train").lengths()), None, None)
+    assert found.flops == 2 * net.flops and found.seconds == 20
+    shown = StringIO()
+    Console(width=160, file=shown).print(show_plan(plan, found, workers=1))
+    [line] = [line for line in shown.getvalue().splitlines() if "words" in line]
+    assert "one fit" in line and line.split().count("-") == 2
+    assert "about 20 s on 1 worker" in shown.getvalue()
+    assert "one contrast, held to p < 0.05; 2 seeds find" in " ".join(shown.getvalue().split())
+
+
+def test_of_fits_alone_no_time_and_no_flops_are_told(tmp_path: Path) -> None:
+    base = ["data=sentence_grammar", "data.num_train=40", "data.num_validation=4", "data.num_test=4", "tracking=none"]
+    base += ["task=classification", "model=bag_of_words", f"output_dir={tmp_path}"]
+    arms = {"few": ["trainer.train_rows=20"], "many": []}
+    plan = planned(tmp_path, base=base, arms=arms, baseline="few", metric="test/accuracy", direction="max", seeds=2)
+    shown = StringIO()
+    Console(width=160, file=shown).print(show_plan(plan, estimate(plan, timer=ten_seconds), workers=2))
+    assert "4 of 4 runs to do, no time known, on 2 workers\n" in shown.getvalue()
+
+
+def test_a_share_of_the_budget_is_no_shorter_fit(tmp_path: Path) -> None:
+    base = ["data=sentence_grammar", "data.num_train=40", "tracking=none", f"output_dir={tmp_path}"]
+    arms = {"words": ["model=bag_of_words"], "net": []}
+    asked: dict[str, Any] = {"metric": "test/accuracy", "direction": "max", "shares": [0.5, 1]}
+    with pytest.raises(ConfigurationError, match="words is fitted in one step"):
+        planned(tmp_path, base=[*base, "task=classification"], arms=arms, baseline="net", **asked)
+
+
+def test_what_is_done_is_neither_counted_nor_timed_again(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    for cell in plan.cells[:-1]:
+        write_run(plan.run_folder(cell), "diverged")
+    found = estimate(plan, timer=lambda configs: dict.fromkeys(configs, 7.0) if list(configs) == ["b"] else {})
+    assert [(arm.missing, arm.seconds) for arm in found.arms] == [(0, None), (1, 7.0)] and found.seconds == 7.0
+
+
+@pytest.mark.parametrize("keep", ["all", "best", "none"])
+def test_disk_is_taken_as_told(keep: str, tmp_path: Path) -> None:
+    """Weights decide for models worth a thought: here, of half a million of them."""
+    base = [
+        *TINY,
+        f"output_dir={tmp_path}",
+        f"trainer.keep_checkpoints={keep}",
+        "model.d_model=256",
+        "model.num_heads=4",
+    ]
+    plan = planned(tmp_path, base=base, seeds=1)
+    cell = plan.cells[0]
+    told = estimate(plan, timer=ten_seconds).arms[0]
+    train_run(cell, plan.run_folder(cell), None, 1)
+    taken = sum(file.stat().st_size for file in plan.run_folder(cell).rglob("*") if file.is_file())
+    assert told.bytes_kept == pytest.approx(taken, rel=0.1, abs=60_000)
+    assert told.bytes_passing == 4 * 4 * told.parameters
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "copies"),
+    [("adamw", 4), ("lion", 3), ("sgd", 3), ("muon", 4)],
+)
+def test_optimizers_keep_what_they_keep(optimizer: str, copies: int, tmp_path: Path) -> None:
+    config = planned(tmp_path, base=[*TINY, f"optimizer={optimizer}"], seeds=1).cells[0].config
+    assert temporary_bytes(config, 10) == copies * 40
+    averaged = {**config, "trainer": {**config["trainer"], "weight_averaging": 0.99}}
+    assert temporary_bytes(averaged, 10) == (copies + 1) * 40
+    assert (
+        retained_bytes({**averaged, "precision": {"name": "64-true"}}, 10) - retained_bytes(averaged, 10)
+        == (copies + 1) * 40
+    )
+
+
+class CountedModel:
+    """Trains nothing, and says how many models there were, and how many at once."""
+
+    made = 0
+    alive: ClassVar[WeakSet[CountedModel]] = WeakSet()
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        assert not self.alive, "a model is freed before the next one is made"
+        self.alive.add(self)
+        CountedModel.made += 1
+
+    def train(self, num_steps: int) -> None:
+        """Nothing to do."""
+
+
+@pytest.mark.parametrize("rates", [1, 4])
+def test_a_plan_makes_as_many_models_as_there_are_shapes(
+    rates: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = {"make_model": 0, "build_data": 0, "data_volume_of": 0}
+
+    def counting(name: str) -> Any:
+        original = getattr(run_cost, name)
+
+        def call(*arguments: Any) -> Any:
+            counted[name] += 1
+            return original(*arguments)
+
+        return call
+
+    for name in counted:
+        monkeypatch.setattr(run_cost, name, counting(name))
+    monkeypatch.setattr(step_times, "TimedModel", CountedModel)
+    monkeypatch.setattr(CountedModel, "made", 0)
+    arms = {
+        f"{layers}_{rate}": [f"model.num_layers={layers}", f"optimizer.lr=0.0{rate + 1}"]
+        for layers in (1, 2)
+        for rate in range(rates)
+    }
+    found = estimate(planned(tmp_path, arms=arms, baseline="1_0"))
+    assert counted == {"make_model": 2, "build_data": 1, "data_volume_of": 1} and CountedModel.made == 2
+    assert len(found.arms) == 2 * rates and all(arm.source == "calibration" for arm in found.arms)

@@ -1,0 +1,84 @@
+"""A study that adds seeds until it is decided, trained for real, killed and gone on with by two workers: it decides
+what it decides undisturbed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from studies.small_studies import TINY, WRITTEN
+from waiting import PATIENCE
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.process,
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="workers fork"),
+]
+PROGRAM = (sys.executable, "-c", "import sys; from headtohead.cli import main; sys.exit(main())")
+ARMS = {"slow": ["optimizer.lr=1e-6"], "fast": ["optimizer.lr=0.03"], "slower": ["optimizer.lr=1e-7"]}
+"""Whatever the rounding, the second learns something in every seed, and the third does what the first does."""
+SEEDS = {"start": 2, "most": 9, "until": "decided"}
+
+
+def study(folder: Path, *options: str) -> subprocess.Popen[bytes]:
+    base = [*TINY, "trainer.max_steps=20", "trainer.validate_every=10", f"output_dir={folder / 'out'}"]
+    config = {**WRITTEN, "base": base, "arms": ARMS, "baseline": "slow", "seeds": SEEDS}
+    (folder / "study").mkdir(parents=True, exist_ok=True)
+    (folder / "study" / "small.yaml").write_text(yaml.safe_dump(config))
+    environment = {**os.environ, "HEADTOHEAD_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(
+            [*PROGRAM, "study", "small", "--config-dir", str(folder), "--threads", "1", *options],
+            env=environment,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def finish(folder: Path, *options: str) -> None:
+    assert study(folder, *options).wait(PATIENCE) == 0, (folder / "log").read_text()
+
+
+def kill_after(folder: Path, runs: int, *options: str) -> None:
+    """Kill the conductor once so many runs are done; its workers end by themselves."""
+    conductor = study(folder, *options)
+    while num_done(folder) < runs:
+        assert conductor.poll() is None, (folder / "log").read_text()
+        time.sleep(0.05)
+    conductor.send_signal(signal.SIGKILL)
+    conductor.wait(PATIENCE)
+
+
+def num_done(folder: Path) -> int:
+    records = folder.glob("out/studies/small/runs/*/record.json")
+    return sum('"status": "finished"' in record.read_text() for record in records)
+
+
+def verdicts(folder: Path) -> Any:
+    """Return what each verdict says, and with which seeds and evidence."""
+    answer = json.loads((folder / "out" / "studies" / "small" / "verdict.json").read_text())
+    assert answer["complete"]
+    return answer["verdicts"], sorted((run["arm"], run["seed"]) for run in answer["runs"])
+
+
+def test_a_killed_study_resumed_by_two_workers_decides_what_it_decides_undisturbed(tmp_path: Path) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    finish(whole)
+    kill_after(broken, 2)  # within the first round
+    kill_after(broken, 10, "--workers", "2")  # between later ones
+    finish(broken, "--workers", "2")
+    (ours, our_runs), (theirs, their_runs) = verdicts(whole), verdicts(broken)
+    assert ours == theirs and our_runs == their_runs
+    assert ours[0]["p_adjusted"] < 0.05 and len(ours[0]["seeds"]) < 9, "decided, before all seeds were in"
+    assert all(verdict["seed_evidence"]["stop"]["reason"] != "open" for verdict in ours)
+    assert len(our_runs) <= 27

@@ -1,0 +1,111 @@
+"""A tuned study, trained for real and killed again and again, says in the end what it says undisturbed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from studies.small_studies import TINY, WRITTEN
+from waiting import PATIENCE
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="workers fork"),
+]
+PROGRAM = (sys.executable, "-c", "import sys; from headtohead.cli import main; sys.exit(main())")
+TUNING = {"search": "grid", "trials": 2, "space": {"optimizer.lr": [0.001, 0.01]}, "steps": 20}
+THREADS = ("--threads", "1")
+"""Sums in another order, over other threads, differ in their last digits."""
+OF_TIME = {"seconds", "tokens_per_second", "samples_per_second", "peak_memory_bytes", "folder", "time"}
+"""What no two runs have alike; peak memory is that of a process, and a registration has its time."""
+
+
+def study(folder: Path, *options: str) -> subprocess.Popen[bytes]:
+    config = {
+        **WRITTEN,
+        "base": [*TINY, "trainer.max_steps=40", "trainer.validate_every=10", f"output_dir={folder / 'out'}"],
+        "seeds": 2,
+        "tuning": TUNING,
+        "budget": {"equal_parameters": {"tolerance": 0.1}},
+    }
+    (folder / "study").mkdir(parents=True, exist_ok=True)
+    (folder / "study" / "small.yaml").write_text(yaml.safe_dump(config))
+    environment = {**os.environ, "HEADTOHEAD_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
+    with (folder / "said").open("ab") as said:
+        return subprocess.Popen(
+            [*PROGRAM, "study", "small", "--config-dir", str(folder), *THREADS, *options],
+            env=environment,
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
+        )
+
+
+def finish(folder: Path) -> None:
+    assert study(folder).wait(PATIENCE) == 0, (folder / "said").read_text()
+
+
+def done(folder: Path) -> int:
+    records = folder.glob("out/studies/small/runs/*/record.json")
+    return sum('"status": "finished"' in record.read_text() for record in records)
+
+
+def workers_of(conductor: int) -> list[int]:
+    """Return the workers by the command lines that name their parent."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if "--parent" in words and words[words.index("--parent") + 1] == str(conductor):
+            found.append(int(path.parent.name))
+    return found
+
+
+def until(process: subprocess.Popen[bytes], folder: Path, runs: int) -> None:
+    """So many runs are done, and the next has begun."""
+    while done(folder) < runs:
+        assert process.poll() is None
+        time.sleep(0.05)
+
+
+def verdict(folder: Path) -> dict[str, Any]:
+    told = json.loads((folder / "out" / "studies" / "small" / "verdict.json").read_text())
+    assert isinstance(told, dict)
+    return told
+
+
+def without_times(told: Any) -> Any:
+    if isinstance(told, dict):
+        return {key: without_times(value) for key, value in told.items() if key not in OF_TIME}
+    return [without_times(value) for value in told] if isinstance(told, list) else told
+
+
+@pytest.mark.process
+def test_a_study_whose_conductor_and_workers_are_killed_says_what_it_says_undisturbed(tmp_path: Path) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    finish(whole)
+    first = study(broken)
+    until(first, broken, 1)  # among the trials
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait(PATIENCE)
+    second = study(broken, "--workers", "2")
+    until(second, broken, 5)  # among the runs that follow from them
+    for worker in workers_of(second.pid):
+        os.kill(worker, signal.SIGKILL)
+    second.wait(PATIENCE)
+    finish(broken)
+    ours, theirs = (json.loads(json.dumps(verdict(f)).replace(str(f), "FOLDER")) for f in (whole, broken))
+    assert ours["complete"] and len(ours["runs"]) == 8
+    assert without_times(ours) == without_times(theirs)
+    assert (broken / "out" / "studies" / "small" / "report.html").is_file()

@@ -1,0 +1,113 @@
+"""A study whose arms take one process, two copies and two shards: equal verdicts, also where processes are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+from headtohead.records.record import RunRecord
+from headtohead.records.store import RunFolder, scan
+from studies.small_studies import TINY, WRITTEN
+from waiting import PATIENCE, until
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.process,
+    pytest.mark.skipif(sys.platform != "linux", reason="workers fork"),
+]
+PROGRAM = (sys.executable, "-c", "import sys; from headtohead.cli import main; sys.exit(main())")
+ARMS = {
+    "one": [],
+    "copies": ["trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu"],
+    "shards": ["trainer=fsdp", "trainer.devices=2", "trainer.accelerator=cpu"],
+}
+
+
+def study(folder: Path, steps: int) -> subprocess.Popen[bytes]:
+    content = {
+        **WRITTEN,
+        "base": [*TINY, "model.dropout=0", f"trainer.max_steps={steps}", f"output_dir={folder / 'out'}"],
+        "arms": ARMS,
+        "baseline": "one",
+        "seeds": 2,
+    }
+    (folder / "study").mkdir(parents=True, exist_ok=True)
+    (folder / "study" / "spread.yaml").write_text(yaml.safe_dump(content))
+    environment = {**os.environ, "HEADTOHEAD_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
+    with (folder / "said").open("ab") as said:
+        return subprocess.Popen(
+            [*PROGRAM, "study", "spread", "--config-dir", str(folder), "--workers", "2", "--threads", "1"],
+            env=environment,
+            stdout=said,
+            stderr=said,
+        )
+
+
+def records(folder: Path) -> dict[str, RunRecord]:
+    return {record.name: record for record in scan(folder / "out" / "studies" / "spread" / "runs")}
+
+
+def losses(folder: Path, arm: str) -> list[float]:
+    return [records(folder)[f"{arm}-s{seed}"].metrics["test"]["loss"] for seed in (0, 1)]
+
+
+def check(folder: Path) -> None:
+    said = (folder / "said").read_text()
+    assert {record.status for record in records(folder).values()} == {"finished"}, said
+    counts = {name: record.environment.device["count"] for name, record in records(folder).items()}
+    assert {name.partition("-")[0]: count for name, count in counts.items()} == {"one": 1, "copies": 2, "shards": 2}
+    for arm in ("copies", "shards"):
+        assert losses(folder, arm) == pytest.approx(losses(folder, "one"), rel=1e-5)
+    verdicts = json.loads((folder / "out" / "studies" / "spread" / "verdict.json").read_text())["verdicts"]
+    assert len({verdict["kind"] for verdict in verdicts}) == 1
+    assert "differ in more than what makes them" not in said
+
+
+def test_arms_of_one_process_of_copies_and_of_shards_get_equal_verdicts(tmp_path: Path) -> None:
+    assert study(tmp_path, steps=4).wait(PATIENCE) == 0, (tmp_path / "said").read_text()
+    check(tmp_path)
+
+
+def pairs(conductor: psutil.Process) -> list[tuple[psutil.Process, psutil.Process]]:
+    """Return the first and the second process of each run that has both."""
+    try:
+        runs = [run for worker in conductor.children() for run in worker.children()]
+        return [(run, second) for run in runs for second in run.children()]
+    except psutil.NoSuchProcess:  # one ended meanwhile
+        return []
+
+
+def has_numbers(folder: Path) -> bool:
+    """Return whether a run of two processes has logged a training step."""
+    wide = [record for record in records(folder).values() if record.environment.device.get("count") == 2]
+    return any(record.path is not None and RunFolder(record.path).metrics() for record in wide)
+
+
+def is_gone(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+@pytest.mark.parametrize("victim", [0, 1], ids=["first", "second"])
+def test_a_run_of_which_a_process_is_killed_goes_on_and_leaves_no_other_behind(tmp_path: Path, victim: int) -> None:
+    conducted = study(tmp_path, steps=100)
+    conductor = psutil.Process(conducted.pid)
+
+    def seen() -> list[tuple[psutil.Process, psutil.Process]]:
+        assert conducted.poll() is None, (tmp_path / "said").read_text()
+        return pairs(conductor) if has_numbers(tmp_path) else []
+
+    pair = until(seen)[0]
+    pair[victim].kill()
+    until(lambda: all(map(is_gone, pair)))
+    assert conducted.wait(PATIENCE) == 0, (tmp_path / "said").read_text()
+    check(tmp_path)

@@ -1,0 +1,131 @@
+"""A study file holds known fields with valid values, or is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headtohead.comparison.statistics.exact_tests import seeds_to_decide
+from headtohead.config.compose.choices import STUDY, choice_names, choices
+from headtohead.config.errors import ConfigurationError
+from headtohead.studies.definition.read_study_file import read_study, study_from
+from headtohead.studies.definition.study_fields import FIELDS
+from headtohead.studies.planning.study_plan import StudyPlanner
+from studies.small_studies import WRITTEN, small_study
+
+
+def test_what_is_left_out_is_filled_in() -> None:
+    study = small_study()
+    assert study.seeds == (0, 1, 2) and study.contrasts == (("b", "a"),) and study.stage_and_name == ("test", "loss")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"baselin": "a"}, r"baselin is no field of study small: did you mean baseline\?"),
+        ({"baseline": "A1"}, "baseline names A1, which is no arm"),
+        ({"arms": {"a": []}}, r"arms=\[a\] is not a comparison"),
+        ({"arms": {"a b": [], "a": []}}, "an arm is named 'a b'"),
+        ({"arms": {"größe": [], "a": []}}, "an arm is named 'größe': use letters from a to z"),
+        ({"arms": {True: [], "a": []}}, "arms=.* is refused: it must be .*quote names"),
+        ({"contrasts": [["b", "a"], ["a", "b"]]}, "has the same contrast twice"),
+        (
+            {"arms": {"a": [], "b": "model/norm=rms_norm"}},
+            "arms=.* is refused: it must be a list, each of it text",
+        ),
+        ({"seeds": [1, 1]}, r"seeds=\[1, 1\] is refused"),
+        ({"seeds": 0}, "seeds=.* is refused"),
+        ({"metric": "loss"}, "write test/NAME or validation/NAME"),
+        ({"direction": "down"}, "direction=down is refused: it must be min or max"),
+        ({"margin": -1}, "margin=-1 is refused"),
+        ({"alpha": 5}, "alpha=5 is refused"),
+        ({"budget": "equal_fun"}, "budget=equal_fun is refused: it must be equal_parameters or"),
+        ({"contrasts": [["b", "b"]]}, "compares an arm with itself"),
+        ({"contrasts": [["b", "c"]]}, "contrasts names c, which is no arm"),
+        ({"expected": {"a": ["better"]}}, "expected names a, which no contrast compares"),
+        ({"expected": {"b": ["good"]}}, "expected=.* is refused"),
+        ({"base": ["seed=3"]}, "base holds seed=3, which the study sets itself"),
+        ({"arms": {"a": [], "b": ["group=x"]}}, "arm b holds group=x, which the study sets itself"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_sentence(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        small_study(**changes)
+
+
+def test_names_and_figures_are_read_as_they_are_meant() -> None:
+    arms = {1: ["model.num_heads=1"], 16: ["model.num_heads=16"]}
+    study = small_study(arms=arms, baseline=1, margin="1e-3", alpha="5e-2", expected={16: ["better"]})
+    assert study.contrasts == (("16", "1"),) and (study.margin, study.alpha) == (0.001, 0.05)
+
+
+def test_an_arm_that_is_written_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "study").mkdir()
+    text = "# Twice (https://example.org).\narms:\n  a: [x=1]\n  b: [x=2]\n  a: [x=3]\n"
+    (tmp_path / "study" / "mine.yaml").write_text(text)
+    with pytest.raises(ConfigurationError, match="study mine has a 2 times"):
+        read_study("mine", config_dir=tmp_path)
+
+
+@pytest.mark.parametrize("field", ["question", "arms", "seeds", "metric", "baseline", "tuning"])
+def test_what_a_verdict_rests_on_must_be_written(field: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"study small has no {field}"):
+        study_from("small", {key: value for key, value in WRITTEN.items() if key != field})
+
+
+def test_an_override_is_of_the_study_where_it_has_such_a_field_and_of_every_run_otherwise() -> None:
+    study = read_study("norms_small", ["seeds=[4,5]", "margin=null", "trainer.max_steps=7"])
+    assert study.seeds == (4, 5) and study.margin is None and study.base[-1] == "trainer.max_steps=7"
+    with pytest.raises(ConfigurationError, match="seed=1 is refused, since the study sets it itself"):
+        read_study("norms_small", ["seed=1"])
+
+
+def test_an_unknown_study_is_refused_with_a_guess() -> None:
+    with pytest.raises(ConfigurationError, match=r"norm_small is no study: did you mean norms_small\?"):
+        read_study("norm_small")
+
+
+def test_a_study_of_ones_own_is_found(tmp_path: Path) -> None:
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study" / "mine.yaml").write_text("[]")
+    with pytest.raises(ConfigurationError, match="study mine holds no fields"):
+        read_study("mine", config_dir=tmp_path)
+    (tmp_path / "study" / "mine.yaml").write_text("a: [")
+    with pytest.raises(ConfigurationError, match="is no YAML"):
+        read_study("mine", config_dir=tmp_path)
+
+
+@pytest.mark.parametrize("name", choice_names("study"))
+def test_every_shipped_study_can_be_composed_and_says_what_it_expects(name: str) -> None:
+    study = read_study(name)
+    assert StudyPlanner(study).folder == Path("outputs/studies") / name
+    assert study.expected, "a study says beforehand what would be no surprise"
+    if study.best is not None or study.solved_at is not None:
+        needed = seeds_to_decide(study.alpha / len(study.contrasts))
+        assert len(study.seeds) >= needed, "solve rates of fewer seeds decide nothing"
+
+
+@pytest.mark.parametrize("name", choice_names("study"))
+def test_every_shipped_study_says_in_its_header_what_is_expected_and_what_it_costs(name: str) -> None:
+    path = next(choice.path for choice in choices(STUDY) if choice.name == name)
+    header = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
+    assert any(line.startswith("# Expected: ") for line in header)
+    assert any(re.match(r"# Cost: .* runs.*, .*minutes?", line) for line in header)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", choice_names("study"))
+def test_every_shipped_study_meets_its_budget(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan = StudyPlanner(read_study(name)).plan()
+    assert plan.matching is None or plan.matching.met
+    assert plan.is_open or len(plan.cells) == plan.num_runs
+
+
+def test_the_page_on_studies_explains_every_field_and_no_other() -> None:
+    page = Path(__file__).parents[2] / "docs" / "study.md"
+    table = page.read_text(encoding="utf-8").split("\n## Fields\n")[1].split("\n## ")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(FIELDS)

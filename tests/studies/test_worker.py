@@ -1,0 +1,166 @@
+"""Workers on one study: every run once, whoever fails or dies."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from headtohead.execution.run_spec import RunSpec
+from headtohead.execution.single_run import record_of
+from headtohead.execution.worker import TRIES, Train, Worker
+from headtohead.files.leases import Leases
+from headtohead.records.store import RunFolder
+from headtohead.studies.planning.study_plan import StudyPlan
+from studies.small_studies import plan_without_models, write_run
+from waiting import PATIENCE, until
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs fork")
+FORK = multiprocessing.get_context("fork")
+
+
+def trained(cell: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
+    """Leaves a line for every time it was called."""
+    with (folder.parent / "calls").open("a") as file:
+        file.write(f"{cell.id}\n")
+    time.sleep(0.05)
+    write_run(folder)
+
+
+def calls(plan: StudyPlan) -> list[str]:
+    return sorted((plan.folder / "runs" / "calls").read_text().split())
+
+
+def _work(plan: StudyPlan, train: Train, parent: int | None = None) -> None:
+    (plan.folder / "runs").mkdir(parents=True, exist_ok=True)
+    os._exit(0 if Worker(plan, plan.cells, train=train, parent=parent).work() else 1)
+
+
+def started(plan: StudyPlan, train: Train, parent: int | None = None) -> multiprocessing.Process:
+    """A worker in a process of its own, since it takes the signals."""
+    process = FORK.Process(target=_work, args=(plan, train, parent))
+    process.start()
+    return process  # type: ignore[return-value]
+
+
+def worked(plan: StudyPlan, train: Train) -> int | None:
+    process = started(plan, train)
+    process.join(PATIENCE)
+    return process.exitcode
+
+
+def status(plan: StudyPlan, cell: RunSpec) -> str:
+    record = record_of(plan.run_folder(cell))
+    return "missing" if record is None else record.status
+
+
+@pytest.mark.process
+def test_several_workers_do_every_run_once(tmp_path: Path) -> None:
+    plan = plan_without_models(tmp_path, seeds=4)
+    workers = [started(plan, trained) for _ in range(3)]
+    for worker in workers:
+        worker.join(PATIENCE)
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    assert calls(plan) == sorted(cell.id for cell in plan.cells)
+
+
+@pytest.mark.process
+def test_what_is_done_already_is_not_done_again(tmp_path: Path) -> None:
+    plan = plan_without_models(tmp_path, seeds=1)
+    write_run(plan.run_folder(plan.cells[0]), "diverged", value=None)
+    assert worked(plan, trained) == 0 and calls(plan) == ["b0"]
+
+
+@pytest.mark.process
+def test_half_a_run_is_gone_on_with(tmp_path: Path) -> None:
+    plan = plan_without_models(tmp_path, seeds=1)
+    write_run(plan.run_folder(plan.cells[0]), "running")
+    RunFolder(plan.run_folder(plan.cells[0])).give_up()
+    assert worked(plan, trained) == 0 and calls(plan) == ["a0", "b0"]
+
+
+@pytest.mark.process
+def test_a_process_that_dies_is_tried_again_and_stops_no_other(tmp_path: Path) -> None:
+    plan = plan_without_models(tmp_path, seeds=2)
+
+    def deadly(cell: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
+        if cell.id == "a0":
+            with (folder.parent / "calls").open("a") as file:
+                file.write("a0\n")
+            os.kill(os.getpid(), signal.SIGKILL)
+        trained(cell, folder, budget, threads)
+
+    assert worked(plan, deadly) == 0
+    assert calls(plan) == ["a0"] * TRIES + ["a1", "b0", "b1"]
+    assert status(plan, plan.cells[0]) == "missing"
+
+
+@pytest.mark.process
+def test_a_run_keeps_the_lease_as_long_as_it_lasts(tmp_path: Path) -> None:
+    plan = plan_without_models(tmp_path, seeds=1)
+    go = tmp_path / "go"
+
+    def waiting(cell: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
+        write_run(folder, "running")
+        until(go.exists)
+        trained(cell, folder, budget, threads)
+
+    first = started(plan, waiting)
+    until(lambda: status(plan, plan.cells[0]) == "running")
+    second = started(plan, trained)
+    until(lambda: status(plan, plan.cells[1]) == "finished")
+    assert Leases(plan.folder / "leases").holder("a0") is not None and second.is_alive(), (
+        "it waits for whom it may have to replace"
+    )
+    go.touch()
+    for worker in (first, second):
+        worker.join(PATIENCE)
+    assert calls(plan) == ["a0", "b0"]
+
+
+def patient(cell: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
+    """A run that ends on SIGTERM as training does."""
+
+    def end(*_: object) -> None:
+        write_run(folder, "interrupted")
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, end)
+    write_run(folder, "running")
+    until(lambda: False, otherwise="it is told to end")
+
+
+@pytest.mark.process
+def test_a_killed_workers_run_ends_and_another_worker_goes_on_with_it(tmp_path: Path) -> None:
+    plan = plan_without_models(tmp_path, seeds=1)
+    first = started(plan, patient)
+    until(lambda: status(plan, plan.cells[0]) == "running")
+    first.kill()
+    first.join(PATIENCE)
+    assert worked(plan, trained) == 0
+    assert calls(plan) == ["a0", "b0"] and status(plan, plan.cells[0]) == "finished"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2])
+@pytest.mark.process
+def test_a_worker_that_is_asked_to_stop_lets_its_run_end_and_gives_the_lease_back(tmp_path: Path, number: int) -> None:
+    plan = plan_without_models(tmp_path, seeds=1)
+    worker = started(plan, patient)
+    until(lambda: status(plan, plan.cells[0]) == "running")
+    assert worker.pid is not None
+    os.kill(worker.pid, number)
+    worker.join(PATIENCE)
+    assert worker.exitcode == 1 and status(plan, plan.cells[0]) == "interrupted"
+    assert Leases(plan.folder / "leases").holder("a0") is None
+
+
+@pytest.mark.process
+def test_a_worker_ends_with_the_process_that_wanted_it(tmp_path: Path) -> None:
+    plan = plan_without_models(tmp_path, seeds=1)
+    worker = started(plan, trained, parent=os.getpid() + 1)
+    worker.join(PATIENCE)
+    assert worker.exitcode == 1 and status(plan, plan.cells[0]) == "missing"

@@ -1,0 +1,51 @@
+"""Docstrings begin as sentences do, with a verb or a subject, and not with a preposition or a question word."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ROOMS = sorted(
+    str(entry.relative_to(ROOT))
+    for folder in ("src/headtohead", "tests", "benchmarks")
+    for entry in (ROOT / folder).iterdir()
+    if entry.suffix == ".py" or (entry.is_dir() and any(entry.rglob("*.py")))
+)
+"""The rooms and the files of the package, its tests and its benchmarks."""
+_FRAGMENT = re.compile(
+    r"(after|against|among|as|at|before|between|by|during|for|from|in|into|like|of|on|over|per|since|through|to|towards?"
+    r"|under|until|upon|with|within|without|how|what|when|where|whether|which|who|whom|whose|why|false|none|true)\b(?!')",
+    re.IGNORECASE,
+)
+"""Prepositions, question words and bare values, with which a fragment begins: "Of each class", "None where it is"."""
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def fragments_in(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of every docstring that begins like a fragment."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, _DOCUMENTED) and _FRAGMENT.match(text := ast.get_docstring(node) or ""):
+            yield node.body[0].lineno, text.splitlines()[0]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_docstrings_begin_with_a_verb_or_a_subject(room: str) -> None:
+    path = ROOT / room
+    files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    assert files
+    found = [
+        f"{file.relative_to(ROOT)}:{line}: {text}"
+        for file in files
+        for line, text in fragments_in(file.read_text(encoding="utf-8"))
+    ]
+    assert not found, "these docstrings are fragments, write sentences:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize("text", ["Of what each wrote, at each.", "None where it is free.", "What a task shares."])
+def test_a_fragment_is_found_wherever_it_stands(text: str) -> None:
+    for source in (f'"""{text}"""', f'class A:\n    """{text}"""', f'class A:\n    def f(self):\n        """{text}"""'):
+        assert [found for _, found in fragments_in(source)] == [text]
+    assert not list(fragments_in('def f():\n    """Return none of them."""'))

@@ -1,0 +1,121 @@
+"""Records and checkpoints at W&B: on request, byte for byte, within limits, and never at the run's cost."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headtohead.records.store import RunFolder
+from headtohead.wandb_client.connection import TrackingSettings
+from headtohead.wandb_client.missing_rows import pending
+from headtohead.wandb_client.pending_uploads import runs_with_files
+from headtohead.wandb_client.upload import upload
+from headtohead.wandb_client.wandb_tracker import start
+from run_folders import log_steps, new_run, told, wandb_id
+from waiting import PATIENCE
+from wandb_server import WandbServer
+
+ASKED = {"artifacts": ["record", "checkpoint"], "artifact_days": 7.0, "finish_timeout": 15.0, "system_metrics": False}
+
+
+def ended(outputs: Path, **settings: Any) -> RunFolder:
+    """A run with a checkpoint and with its home in its configuration."""
+    tracking = {**ASKED, **settings}
+    config = {"tracking": tracking, "output_dir": f"{Path.home()}/outputs", "password": "nobody-knows"}
+    record, folder = new_run(outputs, config=config)
+    folder.write_config(f"output_dir: {Path.home()}/outputs\npassword: nobody-knows\n")
+    tracker = start(TrackingSettings(**tracking), record, folder)
+    log_steps(tracker, folder, range(3))
+    folder.checkpoints.mkdir()
+    (folder.checkpoints / "best.ckpt").write_bytes(bytes(range(256)) * 500)
+    record.status = "finished"
+    folder.write_record(record)
+    tracker.finish("finished")
+    return folder
+
+
+def check(server: WandbServer, folder: RunFolder) -> None:
+    """That both arrived whole, and that the run is as before."""
+    assert {artifact.name: artifact.sent["ttlDurationSeconds"] for artifact in server.artifacts.held.values()} == {
+        f"record-{wandb_id(folder)}": 7 * 86400,
+        f"checkpoint-{wandb_id(folder)}": 7 * 86400,
+    }
+    assert all(artifact.is_whole for artifact in server.artifacts.held.values())
+    run = server.runs[wandb_id(folder)]
+    files = run.files
+    best = files[f"artifacts/checkpoint-{wandb_id(folder)}/best.ckpt"]
+    assert best == (folder.checkpoints / "best.ckpt").read_bytes()
+    place = f"artifacts/record-{wandb_id(folder)}"
+    assert files[f"{place}/metrics.csv"] == folder.metrics_file.path.read_bytes()
+    home = re.escape(str(Path.home())).encode()
+    assert files[f"{place}/record.json"] == re.sub(home + b"/", b"~/", (folder.path / "record.json").read_bytes())
+    assert files[f"{place}/config.yaml"] == b"output_dir: ~/outputs\npassword: '***'\n"
+    assert (run.steps("train/loss"), run.summary["status"], run.exit_code) == ([0, 1, 2], "finished", 0)
+    assert run.config["output_dir"] == "~/outputs"
+    everything = b"".join(server.bodies)
+    assert b"nobody-knows" not in everything and str(Path.home()).encode() + b"/" not in everything
+    assert [what for found, at in runs_with_files(folder.path) for what in pending(found, at)] == []
+
+
+@pytest.mark.process
+def test_what_was_asked_for_arrives_byte_for_byte_with_the_run(tmp_path: Path, server: WandbServer) -> None:
+    check(server, ended(tmp_path))
+
+
+@pytest.mark.process
+def test_an_offline_run_brings_its_artifacts_later(tmp_path: Path, server: WandbServer) -> None:
+    folder = ended(tmp_path, mode="offline")
+    assert server.asked == []
+    (waiting,) = [what for run, at in runs_with_files(tmp_path) for what in pending(run, at)]
+    assert upload(waiting, timeout=PATIENCE).trouble is None
+    check(server, folder)
+
+
+@pytest.mark.process
+def test_nothing_is_sent_without_being_asked_for_or_above_the_limit(
+    tmp_path: Path, server: WandbServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended(tmp_path / "unasked", artifacts=[])
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, logger="headtohead"):
+        folder = ended(tmp_path / "too-large", artifacts=["checkpoint"], artifact_megabytes=0.1)
+    assert server.artifacts.held == {}
+    assert told(caplog) == [
+        f"the checkpoint of {folder.id} is not uploaded: it has 0.1 MB, and tracking.artifact_megabytes=0.1"
+    ]
+
+
+@pytest.mark.parametrize("behaviour", ["hangs", "drops"])
+@pytest.mark.process
+def test_server_that_fails_at_the_artifacts_delays_the_end_by_its_time_and_no_more(
+    tmp_path: Path, server: WandbServer, caplog: pytest.LogCaptureFixture, behaviour: str
+) -> None:
+    server.then(behaviour, when=lambda seen: any(b"CreateArtifact" in body for body in seen.bodies))
+    begun = time.monotonic()
+    folder = ended(tmp_path, finish_timeout=6.0)
+    assert time.monotonic() - begun < 60
+    assert "artifacts are not uploaded" in caplog.text and "uploads the rest" in caplog.text
+
+    server.behaviour = "healthy"
+    (waiting,) = [what for run, at in runs_with_files(tmp_path) for what in pending(run, at)]
+    assert upload(waiting, timeout=PATIENCE).trouble is None
+    assert server.runs[wandb_id(folder)].steps("train/loss") == [0, 1, 2]
+    assert f"artifacts/checkpoint-{wandb_id(folder)}/best.ckpt" in server.runs[wandb_id(folder)].files
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"artifacts": ["weights"]}, "tracking.artifacts has 'weights'; choose from record, checkpoint"),
+        ({"artifact_megabytes": 0}, "tracking.artifact_megabytes is 0"),
+        ({"artifact_days": -1}, "tracking.artifact_days is -1"),
+    ],
+)
+def test_artifacts_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        TrackingSettings(**settings)
