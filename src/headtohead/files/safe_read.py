@@ -98,7 +98,10 @@ def parse_yaml(text: str, where: Path | str, *, way_out: str = "") -> Any:
             raise DamagedFile(where, why, way_out)
         return yaml.load(text, Loader=loader)
     except yaml.YAMLError as error:
-        raise DamagedFile(where, f"is no YAML: {' '.join(str(error).split())}", way_out) from None
+        why = " ".join(str(error).split())
+        if "maximum nesting depth" in why:  # newer libyaml counts by itself, before it hands out the first event
+            raise DamagedFile(where, f"is nested deeper than {MOST_LEVELS} levels", way_out) from None
+        raise DamagedFile(where, f"is no YAML: {why}", way_out) from None
     except (ValueError, TypeError, OverflowError, AttributeError, RecursionError) as error:
         if isinstance(error, DamagedFile):
             raise
