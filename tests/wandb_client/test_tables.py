@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headtohead.metrics.metric_table import MetricTable
 from headtohead.records.record import Progress
-from headtohead.tasks.metric_sums import MetricTable
 from headtohead.training.callbacks.sample_logger import draw_matrix, table_of, write_csv
 from headtohead.wandb_client.connection import TrackingSettings
 from headtohead.wandb_client.wandb_tracker import WandbTracker, start

@@ -66,7 +66,7 @@ def run(arguments: Sequence[str]) -> int:
 def _parser() -> Parser:
     taken = parser("check", "Check a class against the laws that every component obeys.", _EXAMPLES)
     taken.add_argument("target", metavar="PACKAGE.CLASS", help="a class that Python can import")
-    taken.add_argument("options", nargs="*", metavar="FIELD=VALUE", help="of its constructor")
+    taken.add_argument("options", nargs="*", default=[], metavar="FIELD=VALUE", help="of its constructor")
     taken.add_argument("--twin", metavar="PACKAGE.CLASS", help="the same function, written plainly")
     taken.add_argument("--thorough", action="store_true", help="every law in every precision")
     taken.add_argument("--d-model", type=within(Width), default=16, metavar="N", help="width; default 16")

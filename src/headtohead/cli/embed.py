@@ -62,7 +62,9 @@ def run(arguments: Sequence[str]) -> int:
 
 def _parser() -> Parser:
     taken = parser("embed", "Finished runs as retrievers: index, search, measure.", _EXAMPLES)
-    taken.add_argument("given", nargs="*", metavar="RUN ... PATH", help="runs' folders (or bm25), and the texts last")
+    taken.add_argument(
+        "given", nargs="*", default=[], metavar="RUN ... PATH", help="runs' folders (or bm25), and the texts last"
+    )
     add_trust(taken)
     texts = taken.add_argument_group("texts")
     texts.add_argument("--unit", metavar="UNIT", help="a document is a file, paragraph or line")

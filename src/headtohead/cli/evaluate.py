@@ -92,7 +92,9 @@ def run(arguments: Sequence[str]) -> int:
 
 def _parser() -> Parser:
     taken = parser("evaluate", "Measure finished runs again: other splits, other data, other lengths.", _EXAMPLES)
-    taken.add_argument("given", nargs="*", metavar="RUN | OVERRIDE", help="folders of runs; field=value, group=choice")
+    taken.add_argument(
+        "given", nargs="*", default=[], metavar="RUN | OVERRIDE", help="folders of runs; field=value, group=choice"
+    )
     add_trust(taken)
     taken.add_argument("--split", choices=["train", "validation", "test"], default=_SPLIT, help="default: test")
     length = taken.add_mutually_exclusive_group()

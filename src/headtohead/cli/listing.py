@@ -21,7 +21,9 @@ PUBLISHED = "data, published sets: fetched when first used, h2h train data=NAME"
 
 def run(arguments: Sequence[str]) -> int:
     taken = parser("list", "Show the groups, or the choices of some, with one line each.")
-    taken.add_argument("groups", nargs="*", metavar="GROUP", help="for example model/mixer, model/, pretrained")
+    taken.add_argument(
+        "groups", nargs="*", default=[], metavar="GROUP", help="for example model/mixer, model/, pretrained"
+    )
     taken.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
     taken.add_argument("--json", action="store_true", help="as JSON: group, then choice, then its line")
     taken.set_defaults(multirun=False)

@@ -46,7 +46,9 @@ def run(arguments: Sequence[str]) -> int:
 
 def _parser() -> Parser:
     taken = parser("match", "Find the shapes, or the steps, by which arms cost what the baseline costs.", _EXAMPLES)
-    taken.add_argument("overrides", nargs="*", metavar="[STUDY] OVERRIDE", help="a study, and overrides of every arm")
+    taken.add_argument(
+        "overrides", nargs="*", default=[], metavar="[STUDY] OVERRIDE", help="a study, and overrides of every arm"
+    )
     add_trust(taken)
     taken.add_argument(
         "--arm", action="append", default=[], metavar='NAME="OVERRIDES"', help="an arm; give two or more"

@@ -99,7 +99,7 @@ def add_trust(to: Parser) -> None:
 
 def add_configuration(to: Parser, *, several: bool = False) -> None:
     """Overrides, --config-dir and --cfg, as Hydra spells them; several: for a command that may make many runs."""
-    to.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="field=value or group=choice")
+    to.add_argument("overrides", nargs="*", default=[], metavar="OVERRIDE", help="field=value or group=choice")
     to.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
     help_text = "print the composed configuration and stop"
     to.add_argument("-c", "--cfg", choices=["job", "all", "hydra"], metavar="job", help=help_text)

@@ -50,7 +50,7 @@ _FIRST_ROWS = 3
 def run(arguments: Sequence[str]) -> int:
     taken = parser("probe", "Look inside: attention maps, data as the model sees it, positional encodings.", _EXAMPLES)
     taken.add_argument(
-        "given", nargs="*", metavar="RUN|OVERRIDE", help="a run's folder; or, for --data and --positions"
+        "given", nargs="*", default=[], metavar="RUN|OVERRIDE", help="a run's folder; or, for --data and --positions"
     )
     add_trust(taken)
     taken.add_argument("--text", help="a text for the run's own tokenizer")

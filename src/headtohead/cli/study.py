@@ -75,7 +75,9 @@ def run(arguments: Sequence[str]) -> int:
 def _parser() -> Parser:
     taken = parser("study", "Run or resume a study, and give its verdicts.", _EXAMPLES)
     taken.add_argument("name", metavar="NAME", help="a study: h2h list study")
-    taken.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="a field of the study, or of every run")
+    taken.add_argument(
+        "overrides", nargs="*", default=[], metavar="OVERRIDE", help="a field of the study, or of every run"
+    )
     taken.add_argument("--plan", action="store_true", help="show the plan and stop")
     add_workers(taken)
     taken.add_argument("--shard", type=_shard, metavar="I/N", help="only the I-th of N shares of the runs")

@@ -69,7 +69,7 @@ def _parser() -> Parser:
         "sweep", "Run or resume a W&B sweep file, here or by W&B's server, and say what came out.", _EXAMPLES
     )
     taken.add_argument("file", metavar="FILE", help="a sweep file, as wandb sweep takes it")
-    taken.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="for every trial")
+    taken.add_argument("overrides", nargs="*", default=[], metavar="OVERRIDE", help="for every trial")
     taken.add_argument("--plan", action="store_true", help="show what would be tried and stop")
     taken.add_argument("--run-cap", type=within(Count), metavar="N", help="trials at most, whatever the file says")
     taken.add_argument("--wandb", action="store_true", help="register it with W&B's server, and start agents here")

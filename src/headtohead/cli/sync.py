@@ -31,7 +31,7 @@ Ends with 1 where something could not be uploaded.
 
 def run(arguments: Sequence[str]) -> int:
     taken = parser("sync", "Upload the runs that W&B's server lacks, or of which it lacks a part.", _EXAMPLES)
-    taken.add_argument("paths", nargs="*", metavar="PATH", help="folders of runs; default: outputs")
+    taken.add_argument("paths", nargs="*", default=[], metavar="PATH", help="folders of runs; default: outputs")
     taken.add_argument("--dry-run", action="store_true", help="upload nothing")
     taken.add_argument(
         "--timeout",

@@ -19,6 +19,7 @@ from headtohead.errors import UsageError
 from headtohead.metrics.labels import ACCURACY, F1_SECOND_CLASS, PRECISION_MACRO, RECALL_MACRO
 from headtohead.metrics.language_modelling import LOSS
 from headtohead.metrics.metric import Metric
+from headtohead.metrics.metric_table import Cell, MetricTable
 from headtohead.ranges import Probability
 from headtohead.tasks.class_metrics import (
     OF_CLASSES,
@@ -31,7 +32,7 @@ from headtohead.tasks.class_metrics import (
     soft_class_loss,
     wide,
 )
-from headtohead.tasks.metric_sums import Cell, MetricSums, MetricTable, PerStage
+from headtohead.tasks.metric_sums import MetricSums, PerStage
 from headtohead.tasks.task import Decode, Loss, Task, direction_of, row_text
 from headtohead.tasks.vocabulary_loss import checked_smoothing, mean
 

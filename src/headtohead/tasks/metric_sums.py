@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -178,16 +177,3 @@ def summed_by_row(values: Tensor, targets: Int[Tensor, "B L"]) -> Float[Tensor, 
     else:
         by_row[counted] = flat
     return by_row.sum(1)
-
-
-Cell = str | int | float
-
-
-@dataclass(frozen=True)
-class MetricTable:
-    """Columns by name and rows of cells; the first column names the row."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    is_matrix: bool = False
-    """Whether the cells after the first are counts of one kind, which a picture shows better than numbers do."""

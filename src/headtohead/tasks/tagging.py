@@ -19,10 +19,11 @@ from headtohead.errors import UsageError
 from headtohead.metrics.labels import ACCURACY, ENTITY_F1, ENTITY_PRECISION, ENTITY_RECALL
 from headtohead.metrics.language_modelling import LOSS, TOKEN_ACCURACY
 from headtohead.metrics.metric import Metric
+from headtohead.metrics.metric_table import MetricTable
 from headtohead.ranges import Probability
 from headtohead.tasks.bio_entities import NOTHING, Scheme, rates
 from headtohead.tasks.class_metrics import baseline_guess, class_loss, class_names, guessed_classes, losses_of_rows
-from headtohead.tasks.metric_sums import Arrays, MetricTable, PerStage, summed_by_row
+from headtohead.tasks.metric_sums import Arrays, PerStage, summed_by_row
 from headtohead.tasks.task import Decode, Loss, Task, direction_of
 from headtohead.tasks.token_prediction import at_target_positions, targets_of
 from headtohead.tasks.vocabulary_loss import checked_smoothing, mean, scored_rows

@@ -19,7 +19,8 @@ from headtohead.data.batches.batch import Batch
 from headtohead.data.data_source import DataSource, DataSpec
 from headtohead.errors import UsageError
 from headtohead.metrics import Direction, Metric
-from headtohead.tasks.metric_sums import MetricTable, RowScores
+from headtohead.metrics.metric_table import MetricTable
+from headtohead.tasks.metric_sums import RowScores
 
 Stage = Literal["train", "validation", "test"]
 Decode = Callable[[Sequence[int]], str]

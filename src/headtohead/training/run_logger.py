@@ -10,9 +10,9 @@ from typing import Any
 from pytorch_lightning.loggers.logger import Logger
 from pytorch_lightning.utilities import rank_zero_only
 
+from headtohead.metrics.metric_table import MetricTable
 from headtohead.records.record import Progress
 from headtohead.records.store import RunFolder
-from headtohead.tasks.metric_sums import MetricTable
 from headtohead.wandb_client.tracker import Tracker
 
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from headtohead.errors import UsageError
 from headtohead.metrics import metric_named
+from headtohead.metrics.metric_table import MetricTable
 from headtohead.probing.colour_table import values_to_colours
 from headtohead.records.record import Progress
-from headtohead.tasks.metric_sums import MetricTable
 
 AXIS = "trainer/global_step"
 """What every chart is drawn against; W&B's own _step numbers rows."""

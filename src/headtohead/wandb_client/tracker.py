@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
+from headtohead.metrics.metric_table import MetricTable
 from headtohead.records.record import Progress, Status, WandbLink
-from headtohead.tasks.metric_sums import MetricTable
 
 
 class Tracker(ABC):
