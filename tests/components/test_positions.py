@@ -55,6 +55,15 @@ def turned(rotary: Position, x: torch.Tensor, place: int) -> torch.Tensor:
     return rotary.rotate(x.view(1, 1, 1, -1), rotation).flatten()
 
 
+@pytest.mark.parametrize("options", [{}, {"pairing": "interleaved"}, {"fraction": 0.5}], ids=str)
+def test_rotary_has_first_and_second_derivatives(options: dict) -> None:
+    rotary = made(Rotary, **options)
+    rotation = rotary.rotation(torch.arange(3)[None], torch.float64)
+    x = torch.randn(1, 2, 3, 8, dtype=torch.float64, requires_grad=True)
+    torch.autograd.gradcheck(lambda y: rotary.rotate(y, rotation), x)
+    torch.autograd.gradgradcheck(lambda y: rotary.rotate(y, rotation) ** 2, x)
+
+
 @pytest.mark.parametrize("options", [{}, {"pairing": "interleaved"}, {"fraction": 0.5}, {"base": 100.0}], ids=str)
 def test_rotary_scores_depend_on_the_distance_alone(options: dict) -> None:
     rotary = made(Rotary, **options)

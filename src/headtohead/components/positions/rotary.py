@@ -3,7 +3,7 @@ https://arxiv.org/abs/2104.09864)."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -103,9 +103,34 @@ def turn(
     if rotated < x.shape[-1]:
         turned, rest = x.split((rotated, x.shape[-1] - rotated), dim=-1)
         return torch.cat((turn(turned, rotation, interleaved=interleaved), rest), dim=-1)
-    if interleaved:
-        partner = torch.stack((-x[..., 1::2], x[..., 0::2]), dim=-1).flatten(-2)
-    else:
-        first, second = x.chunk(2, dim=-1)
-        partner = torch.cat((-second, first), dim=-1)
-    return x * rotation[0] + partner * rotation[1]
+    if not (x.requires_grad and torch.is_grad_enabled()):  # a function of its own costs as much as turning one token
+        return _turned(x, *rotation.unbind(0), interleaved=interleaved)
+    y: Tensor = _Turn.apply(x, rotation, interleaved)  # type: ignore[no-untyped-call]
+    return y
+
+
+class _Turn(torch.autograd.Function):
+    """A pair (a, b) becomes (a cos - b sin, b cos + a sin), written in place of copies of its halves; the backward pass
+    turns the gradient by the opposite angles, so that only the rotation is saved."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, rotation: Tensor, interleaved: bool) -> Tensor:
+        ctx.save_for_backward(rotation)
+        ctx.interleaved = interleaved
+        return _turned(x, *rotation.unbind(0), interleaved=interleaved)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (rotation,) = ctx.saved_tensors
+        opposite = torch.stack((rotation[0], -rotation[1]))
+        return turn(grad, opposite, interleaved=ctx.interleaved), None, None
+
+
+def _turned(x: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool) -> Tensor:
+    first, second = (x[..., 0::2], x[..., 1::2]) if interleaved else x.chunk(2, dim=-1)
+    y = x * cos
+    ahead, behind = (y[..., 0::2], y[..., 1::2]) if interleaved else y.chunk(2, dim=-1)
+    of_first, of_second = (sin[..., 0::2], sin[..., 1::2]) if interleaved else sin.chunk(2, dim=-1)
+    ahead.addcmul_(second, of_first, value=-1)
+    behind.addcmul_(first, of_second)
+    return y

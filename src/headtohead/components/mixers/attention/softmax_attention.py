@@ -168,15 +168,28 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         self, x: Float[Tensor, "B L D"], context: Context, fused: Fused | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries, keys and values by head, normalised and rotated as configured."""
-        if fused is None:
-            q, k, v = (split_heads(part(x), self.head_width) for part in (self.query, self.key, self.value))
-        else:
-            shares = (self.num_heads, self.num_kv_heads, self.num_kv_heads)
-            q, k, v = split_heads(F.linear(x, *fused), self.head_width).split_with_sizes(shares, dim=1)
+        if fused is not None:
+            return self._project_in_one(x, context, fused)
+        q, k, v = (split_heads(part(x), self.head_width) for part in (self.query, self.key, self.value))
         if self.query_norm is not None and self.key_norm is not None:
             q, k = self.query_norm(q), self.key_norm(k)
         if context.encoding is not None and context.rotation is not None:
             q, k = (context.encoding.rotate(t, context.rotation) for t in (q, k))
+        return q, k, v
+
+    def _project_in_one(
+        self, x: Float[Tensor, "B L D"], context: Context, fused: Fused
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the same by one product, where queries and keys are rotated together."""
+        scored = (self.num_heads, self.num_kv_heads)
+        heads = split_heads(F.linear(x, *fused), self.head_width)
+        qk, v = heads.split_with_sizes((sum(scored), self.num_kv_heads), dim=1)
+        if self.query_norm is not None and self.key_norm is not None:
+            q, k = qk.split_with_sizes(scored, dim=1)
+            qk = torch.cat((self.query_norm(q), self.key_norm(k)), dim=1)
+        if context.encoding is not None and context.rotation is not None:
+            qk = context.encoding.rotate(qk, context.rotation)
+        q, k = qk.split_with_sizes(scored, dim=1)
         return q, k, v
 
     def full_bias(self, q: Float[Tensor, "B H L K"], context: Context) -> Float[Tensor, "#B #H #L M"] | None:
