@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headtohead.components.component import CostQuery, Costs
+from headtohead.components.processor import reads_one_row_slowly
 
 _FEW_OUTPUTS, _MANY_OUTPUTS, _BLOCK = 2, 4096, 256
 
@@ -58,11 +59,11 @@ def logits_of(
     features: Float[Tensor, "... D"], weight: Float[Tensor, "V D"], bias: Float[Tensor, " V"] | None
 ) -> Float[Tensor, "... V"]:
     """Return features weight^T + bias. When one row is computed on a CPU, nearly all time goes into reading the weights
-    of a large vocabulary, and block by block they are read twice as fast."""
+    of a large vocabulary, and on some processors they are read twice as fast block by block."""
     size, width = weight.shape
     rows, is_exact = features.numel() // width, weight.dtype.itemsize >= 4
     writes = torch.is_inference_mode_enabled() and features.device.type == "cpu"
-    if rows > _FEW_OUTPUTS or size < _MANY_OUTPUTS or not (writes and is_exact):
+    if rows > _FEW_OUTPUTS or size < _MANY_OUTPUTS or not (writes and is_exact and reads_one_row_slowly()):
         return F.linear(features, weight, bias)
     full = size // _BLOCK * _BLOCK
     blocks, flat = weight[:full].unflatten(0, (-1, _BLOCK)), features.reshape(rows, width)

@@ -16,13 +16,13 @@ MI300X https://www.amd.com/en/products/accelerators/instinct/mi300/mi300x.html.
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
+
+from headtohead.components.processor import cpu_name
 
 Format = Literal["fp64", "fp32", "tf32", "bf16", "fp16"]
 
@@ -77,7 +77,7 @@ def device_for(accelerator: str) -> torch.device:
 
 
 def device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else _cpu_name()
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name()
 
 
 def describe(device: torch.device, *, count: int) -> dict[str, Any]:
@@ -89,16 +89,6 @@ def describe(device: torch.device, *, count: int) -> dict[str, Any]:
         described["threads"] = torch.get_num_threads()
         described["cores"] = os.cpu_count()
     return described
-
-
-def _cpu_name() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 @contextmanager
