@@ -16,7 +16,7 @@ from torch import Tensor
 
 from headtohead.components.component import Context, CostQuery
 from headtohead.components.mixers.attention.sliding_window import differ_by_row
-from headtohead.components.mixers.attention.softmax_attention import attend, merge_heads
+from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, attend, merge_heads
 from headtohead.components.mixers.attention.sparse_attention import SparseAttention, apart, positions_of, score_bias
 from headtohead.components.mixers.attention.windowed_attention import TokenBlocks
 from headtohead.errors import UsageError
@@ -44,7 +44,11 @@ class BigBird(SparseAttention):
         output_bias: bool | None = None,
     ) -> None:
         super().__init__(
-            d_model, num_heads=num_heads, causal=causal, dropout=dropout, bias=bias, output_bias=output_bias
+            d_model,
+            num_heads=num_heads,
+            causal=causal,
+            dropout=dropout,
+            heads=AttentionHeads(bias=bias, output_bias=output_bias),
         )
         if block_size < 1 or num_random < 0:
             raise UsageError(

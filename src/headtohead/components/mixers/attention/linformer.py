@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from headtohead.components.attention_maps import softmax_weights
 from headtohead.components.component import Context, CostQuery, Costs, Division, State
 from headtohead.components.mixers.attention.softmax_attention import (
+    AttentionHeads,
     SoftmaxAttention,
     attend,
     merge_heads,
@@ -67,7 +68,11 @@ class Linformer(SoftmaxAttention):
         if rank < 1:
             raise UsageError(f"rank={rank} leaves no keys to look at: choose 1 or more")
         super().__init__(
-            d_model, num_heads=num_heads, causal=False, dropout=dropout, bias=bias, output_bias=output_bias
+            d_model,
+            num_heads=num_heads,
+            causal=False,
+            dropout=dropout,
+            heads=AttentionHeads(bias=bias, output_bias=output_bias),
         )
         self.rank, self.max_length = rank, max_length
         self.key_length = nn.Linear(max_length, rank, bias=False)

@@ -20,7 +20,7 @@ from headtohead.components.mixers.attention.sliding_window import (
     row_positions,
     window_pairs,
 )
-from headtohead.components.mixers.attention.softmax_attention import attend, merge_heads, split_heads
+from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, attend, merge_heads, split_heads
 from headtohead.components.mixers.attention.sparse_attention import (
     SparseAttention,
     apart,
@@ -56,7 +56,11 @@ class Longformer(SparseAttention):
         output_bias: bool | None = None,
     ) -> None:
         super().__init__(
-            d_model, num_heads=num_heads, causal=causal, dropout=dropout, bias=bias, output_bias=output_bias
+            d_model,
+            num_heads=num_heads,
+            causal=causal,
+            dropout=dropout,
+            heads=AttentionHeads(bias=bias, output_bias=output_bias),
         )
         if num_global < 1:
             raise UsageError(
