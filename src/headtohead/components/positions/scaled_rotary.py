@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headtohead.components.component import Grid
-from headtohead.components.positions.rotary import RotatedPairs, Rotary, plain_frequencies
+from headtohead.components.positions.rotary import Rotary, RotatedPairs, plain_frequencies
 from headtohead.errors import UsageError
 from headtohead.field_group import FieldGroup
 from headtohead.ranges import AtLeastOne, Length, Positive
