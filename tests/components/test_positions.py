@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from contracts.choices import factory, names
+from from_fields import from_fields
 from headtohead.components.component import Position
 from headtohead.components.positions.absolute import Learned, Sinusoidal
 from headtohead.components.positions.image_positions import Rotary2d, Sinusoidal2d
@@ -24,7 +25,7 @@ FOR_IMAGES = ("sinusoidal_2d", "rotary_2d")
 
 def made(kind: type[Position], d_model: int = 16, num_heads: int = 2, **options: object) -> Position:
     given = {"max_length": 10, "causal": False, **options}
-    return kind(d_model, num_heads=num_heads, **given)
+    return from_fields(kind, d_model=d_model, num_heads=num_heads, **given)
 
 
 def places(*values: int) -> torch.Tensor:
