@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from from_fields import from_fields
 from headtohead.components.component import Context, CostQuery
 from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
 from headtohead.components.mixers.attention.softmax_cross_attention import SoftmaxCrossAttention
