@@ -82,7 +82,7 @@ def constructors(source: str) -> Iterator[tuple[str, int]]:
 
 
 def test_no_constructor_takes_more_than_ten_arguments() -> None:
-    """What belongs together travels together, as one record; the fields of a record are its content."""
+    """Arguments that belong together travel as one record, whose fields are its content."""
     taken = [(name, number) for file in PACKAGE.rglob("*.py") for name, number in constructors(file.read_text("utf-8"))]
     assert len(taken) > 200 and [pair for pair in taken if pair[1] > MOST_ARGUMENTS] == []
 

@@ -29,7 +29,7 @@ _SHOWN = 16
 
 @dataclass(frozen=True)
 class Routing(FieldGroup):
-    """How tokens find their experts: how many, within which capacity, and by which losses the router is balanced."""
+    """The way of tokens to their experts: how many there are, which room each has, and which losses balance them."""
 
     num_experts: Width = 8
     experts_per_token: Width = 2

@@ -44,7 +44,7 @@ def written(source: ProceduralSource, split: SplitName) -> list[tuple[list[str],
 @every_writing_form
 @pytest.mark.parametrize("task", [Copy, Reverse, Sort])
 def test_symbols_are_copied_reversed_or_sorted(task: type[Rewriting], form: WritingForm, split: SplitName) -> None:
-    source = task(**FEW, **VARYING, form=form, num_symbols=12)
+    source = from_fields(task, **FEW, **VARYING, form=form, num_symbols=12)
     rows = written(source, split)
     for prompt, answer in rows:
         expected = {"copy": prompt, "reverse": list(reversed(prompt)), "sort": sorted(prompt, key=int)}

@@ -107,7 +107,7 @@ class RotaryNtk(ScaledRotary):
 
 
 class RotaryLlama3(ScaledRotary):
-    """Between `fast_turns` and `slow_turns`, the retained share of a frequency grows with the turns."""
+    """The retained share of a frequency grows with the turns from `slow_turns` to `fast_turns`."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class RotaryLlama3(ScaledRotary):
 
 
 class RotaryYarn(ScaledRotary):
-    """Between `fast_turns` and `slow_turns`, the retained share of a frequency shrinks from pair to pair."""
+    """The retained share of a frequency shrinks from pair to pair between `fast_turns` and `slow_turns`."""
 
     def __init__(
         self,

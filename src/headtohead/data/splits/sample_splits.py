@@ -19,7 +19,7 @@ Sample = TypeVar("Sample", bound=Hashable)
 
 @dataclass(frozen=True)
 class SplitSizes(FieldGroup):
-    """How many samples are made for each split."""
+    """The number of samples that are made for each split."""
 
     num_train: Rows = 20_000
     num_validation: Rows = 1_000

@@ -15,7 +15,7 @@ _OF_ANY_CLUSTER = ("timeout_min", "cpus_per_task", "gpus_per_node", "mem_gb")
 
 @dataclass(frozen=True)
 class Allocation(FieldGroup):
-    """What a job is given, and by which part of the cluster."""
+    """The resources of a job, and the part of the cluster that gives them."""
 
     partition: str | None = None
     account: str | None = None

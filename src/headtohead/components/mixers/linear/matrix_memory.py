@@ -89,7 +89,7 @@ class MemoryShape(FieldGroup):
 
 @dataclass(frozen=True)
 class ChunkedForm(FieldGroup):
-    """How whole sequences are read: so many tokens at once, and by which kernel."""
+    """The chunks in which whole sequences are read: how long they are, and which kernel reads them."""
 
     chunk_size: Width = 32
     kernel: FlaKernel = "auto"
