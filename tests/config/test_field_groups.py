@@ -74,8 +74,8 @@ def test_every_architecture_of_a_stack_takes_its_parts_as_one() -> None:
 
 def constructors(source: str) -> Iterator[tuple[str, int]]:
     """Yield each class with a constructor that is written out, and the number of its arguments."""
-    for node in ast.walk(ast.parse(source)):
-        for item in node.body if isinstance(node, ast.ClassDef) else ():
+    for node in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)):
+        for item in node.body:
             if isinstance(item, ast.FunctionDef) and item.name == "__init__":
                 taken = item.args
                 yield node.name, len([*taken.posonlyargs, *taken.args, *taken.kwonlyargs]) - 1

@@ -76,7 +76,7 @@ class RunConfig:
     context_length = OptionalField[int]("data.context_length")
     shots = Field[int]("task.shots")
     learning_rate = OptionalField[object]("optimizer.lr")
-    precision = Field[str | None]("precision.name", required=False)
+    precision = OptionalField[str]("precision.name")
 
     max_steps = Field[int]("trainer.max_steps")
     validate_every = Field[int]("trainer.validate_every")

@@ -33,9 +33,10 @@ def temporary_bytes(config: Config, parameters: float) -> float:
 
 def _checkpoints(config: Config, parameters: float) -> tuple[float, float]:
     """The best holds weights; the last what training goes on from: weights, an average of them, and the state."""
-    weights = parameters * _BYTES.get(config["precision"].get("name", ""), 4)
-    averaged = 1 if RunConfig(config).weight_averaging else 0
-    return weights, weights * (1 + averaged + _state(RunConfig(config).optimizer))
+    run = RunConfig(config)
+    weights = parameters * _BYTES.get(run.precision or "", 4)
+    averaged = 1 if run.weight_averaging else 0
+    return weights, weights * (1 + averaged + _state(run.optimizer))
 
 
 def _state(optimizer: Config) -> int:
