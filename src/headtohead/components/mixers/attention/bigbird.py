@@ -43,13 +43,8 @@ class BigBird(SparseAttention):
         bias: bool = True,
         output_bias: bool | None = None,
     ) -> None:
-        super().__init__(
-            d_model,
-            num_heads=num_heads,
-            causal=causal,
-            dropout=dropout,
-            heads=AttentionHeads(bias=bias, output_bias=output_bias),
-        )
+        heads = AttentionHeads(bias=bias, output_bias=output_bias)
+        super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout, heads=heads)
         if block_size < 1 or num_random < 0:
             raise UsageError(
                 f"block_size={block_size} and num_random={num_random} make no pattern: "

@@ -67,13 +67,8 @@ class Linformer(SoftmaxAttention):
             )
         if rank < 1:
             raise UsageError(f"rank={rank} leaves no keys to look at: choose 1 or more")
-        super().__init__(
-            d_model,
-            num_heads=num_heads,
-            causal=False,
-            dropout=dropout,
-            heads=AttentionHeads(bias=bias, output_bias=output_bias),
-        )
+        heads = AttentionHeads(bias=bias, output_bias=output_bias)
+        super().__init__(d_model, num_heads=num_heads, causal=False, dropout=dropout, heads=heads)
         self.rank, self.max_length = rank, max_length
         self.key_length = nn.Linear(max_length, rank, bias=False)
         self.value_length = None if share_key_value else nn.Linear(max_length, rank, bias=False)

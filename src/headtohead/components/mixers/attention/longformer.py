@@ -55,13 +55,8 @@ class Longformer(SparseAttention):
         bias: bool = True,
         output_bias: bool | None = None,
     ) -> None:
-        super().__init__(
-            d_model,
-            num_heads=num_heads,
-            causal=causal,
-            dropout=dropout,
-            heads=AttentionHeads(bias=bias, output_bias=output_bias),
-        )
+        heads = AttentionHeads(bias=bias, output_bias=output_bias)
+        super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout, heads=heads)
         if num_global < 1:
             raise UsageError(
                 f"num_global={num_global} makes no token global: choose 1 or more, or mixer=sliding_window"

@@ -40,13 +40,8 @@ class Strided(SparseAttention):
         bias: bool = True,
         output_bias: bool | None = None,
     ) -> None:
-        super().__init__(
-            d_model,
-            num_heads=num_heads,
-            causal=causal,
-            dropout=dropout,
-            heads=AttentionHeads(bias=bias, output_bias=output_bias),
-        )
+        heads = AttentionHeads(bias=bias, output_bias=output_bias)
+        super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout, heads=heads)
         if stride < 1 or dilation < 1:
             raise UsageError(f"stride={stride} and dilation={dilation} must be distances: choose 1 or more")
         self.window, self.stride, self.dilation = required_window(window), stride, dilation
