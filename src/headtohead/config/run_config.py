@@ -59,8 +59,6 @@ class RunConfig:
     trainer = Field[Node]("trainer")
     probe = Field[Node]("probe")
     tracking = Field[Node]("tracking")
-    bench = Field[Node]("bench")
-    budget = Field[Node]("budget")
 
     task_target = Field[str]("task._target_")
     data_target = Field[str]("data._target_")
@@ -68,13 +66,10 @@ class RunConfig:
     optimizer_target = Field[str]("optimizer._target_")
     vocab_size = Field[int]("model.vocab_size")
     max_length = OptionalField[int]("model.max_length")
-    max_target_length = OptionalField[int]("model.max_target_length")
     num_classes = OptionalField[int]("model.num_classes")
     num_heads = OptionalField[int]("model.num_heads")
     num_layers = OptionalField[int]("model.num_layers")
-    patch_size = OptionalField[int]("model.patch_size")
     context_length = OptionalField[int]("data.context_length")
-    shots = Field[int]("task.shots")
     learning_rate = OptionalField[object]("optimizer.lr")
     precision = OptionalField[str]("precision.name")
 

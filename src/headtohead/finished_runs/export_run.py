@@ -115,8 +115,8 @@ def _copied(file: Path, folder: Path) -> Path:
 
 def _export_data(run: FinishedRun) -> dict[str, int | None]:
     """The longest rows that the run was trained on, by the input they are."""
-    config = RunConfig(run.config)
-    return {"tokens": config.max_length, "decoder_tokens": config.max_target_length}
+    model = RunConfig(run.config).model
+    return {"tokens": model.get("max_length"), "decoder_tokens": model.get("max_target_length")}
 
 
 def _safetensors(

@@ -36,7 +36,7 @@ def bench(config: Mapping[str, Any], *, report: Tell | None = None) -> Benchmark
 
 
 def plan_of(config: Mapping[str, Any]) -> BenchPlan:
-    plan: BenchPlan = make(RunConfig(config).bench)
+    plan: BenchPlan = make(config["bench"])
     return plan
 
 

@@ -226,7 +226,8 @@ def spec_of_length(spec: DataSpec, *, length: int, patch: int | None) -> DataSpe
 
 def patch_of(config: Mapping[str, Any]) -> int | None:
     """Return the side of a model's patches, where it cuts images into such."""
-    return RunConfig(config).patch_size
+    patch: int | None = RunConfig(config).model.get("patch_size")
+    return patch
 
 
 def image_side(length: int, patch: int | None) -> int:

@@ -89,9 +89,9 @@ class Patient:
     @cached_property
     def example(self) -> dict[str, Tensor]:
         """Random inputs without padding, in double precision where they are no numbers of tokens."""
-        config = RunConfig(self.config)
-        length = min(LENGTH, config.max_length or LENGTH)
-        target = min(LENGTH, config.max_target_length or LENGTH)
+        settings = RunConfig(self.config).model
+        length = min(LENGTH, settings.get("max_length") or LENGTH)
+        target = min(LENGTH, settings.get("max_target_length") or LENGTH)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(1)
             cpu = torch.device("cpu")

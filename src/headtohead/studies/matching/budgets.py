@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from headtohead.config.instantiate import make
-from headtohead.config.run_config import RunConfig
 from headtohead.planner.run_cost import CostedRun, Figure
 from headtohead.ranges import Count, Share
 
@@ -111,5 +110,5 @@ class EqualTime(Budget):
 
 def budget_of(config: Mapping[str, Any]) -> Budget:
     """Return that of a configuration with the root `match`."""
-    budget: Budget = make(RunConfig(config).budget)
+    budget: Budget = make(config["budget"])
     return budget
