@@ -37,10 +37,11 @@ from headtohead.components.mixers.linear.gated_linear import GatedLinearAttentio
 from headtohead.components.mixers.linear.kernel_attention import Features, KernelAttention
 from headtohead.components.mixers.linear.linear_attention import LinearAttention, Performer
 from headtohead.components.mixers.linear.mamba2 import Mamba2, Mamba2Selection
-from headtohead.components.mixers.linear.matrix_memory import MemoryInputs
+from headtohead.components.mixers.linear.matrix_memory import MemoryInputs, MemoryShape
 from headtohead.components.mixers.linear.mlstm import Mlstm, normalised, with_ones
 from headtohead.components.mixers.linear.retention import Retention
 from headtohead.components.mixers.linear.rwkv7 import STRONGEST_DECAY, Rwkv7
+from headtohead.components.mixers.recurrent.mamba import InnerChannels
 
 NUM_HEADS, HEAD_WIDTH = 8, 64
 D_MODEL = NUM_HEADS * HEAD_WIDTH
@@ -78,7 +79,7 @@ def retention() -> Form:
 
 
 def mamba2() -> Form:
-    mixer = Mamba2(D_MODEL, num_heads=NUM_HEADS, causal=True, state=HEAD_WIDTH, expand=1.0)
+    mixer = Mamba2(D_MODEL, num_heads=NUM_HEADS, causal=True, inner=InnerChannels(state=HEAD_WIDTH, expand=1.0))
 
     def form(q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
         step = F.softplus(x[..., :NUM_HEADS] + mixer.dt_bias).mT
@@ -99,7 +100,7 @@ def mlstm() -> Form:
 
 
 def gated_linear() -> Form:
-    mixer = GatedLinearAttention(D_MODEL, num_heads=NUM_HEADS, causal=True, key_ratio=1.0)
+    mixer = GatedLinearAttention(D_MODEL, num_heads=NUM_HEADS, causal=True, shape=MemoryShape())
 
     def form(q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
         log_decay = split_heads(F.logsigmoid(x) / mixer.temperature, HEAD_WIDTH)

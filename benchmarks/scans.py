@@ -23,7 +23,7 @@ from mambapy.pscan import pscan
 from torch import Tensor
 
 from headtohead.components.component import Context
-from headtohead.components.mixers.recurrent.mamba import Mamba
+from headtohead.components.mixers.recurrent.mamba import InnerChannels, Mamba
 from headtohead.components.sequence_ops.selective_scan import selective_scan
 
 LENGTHS = (256, 512, 1024, 2048)
@@ -49,7 +49,7 @@ def scans(batch: int, length: int, width: int, states: int) -> tuple[Form, Form]
 def layers(batch: int, length: int, width: int, states: int) -> tuple[Form, Form]:
     """Copy the weights: both lay them out as published."""
     d_model = width // 2
-    ours = Mamba(d_model, num_heads=1, causal=True, state=states)
+    ours = Mamba(d_model, num_heads=1, causal=True, inner=InnerChannels(state=states))
     other = MambaBlock(MambaConfig(d_model=d_model, n_layers=1, d_state=states))
     other.load_state_dict(ours.state_dict())
     x = torch.randn(batch, length, d_model, requires_grad=True)

@@ -58,11 +58,12 @@ MAKERS: dict[str, Any] = {
     "recurrent_encoder_decoder": partial(
         from_fields, RecurrentEncoderDecoder, **CELLS, cross=BahdanauAttention, max_target_length=16
     ),
-    "cnn": partial(Cnn, **CONVOLUTIONS),
-    "resnet": partial(ResNet, **CONVOLUTIONS),
-    "mlp_of_words": partial(Mlp, **DENSE, **WORDS),
-    "mlp_of_pixels": partial(Mlp, **DENSE, **PIXELS),
+    "cnn": partial(from_fields, Cnn, **CONVOLUTIONS),
+    "resnet": partial(from_fields, ResNet, **CONVOLUTIONS),
+    "mlp_of_words": partial(from_fields, Mlp, **DENSE, **WORDS),
+    "mlp_of_pixels": partial(from_fields, Mlp, **DENSE, **PIXELS),
     "text_cnn": partial(
+        from_fields,
         TextCnn,
         d_model=16,
         initialisation=he,

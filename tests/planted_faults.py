@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headtohead.components.component import Context
-from headtohead.components.mixers.attention.softmax_attention import Fused, SoftmaxAttention
+from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, Fused, SoftmaxAttention
 from headtohead.components.mixers.attention.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.components.norms import LayerNorm
 
@@ -56,16 +56,10 @@ class IsFrozen(SoftmaxAttention):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        num_kv_heads: int | None = None,
-        bias: bool = True,
-        output_bias: bool | None = None,
-        qk_norm: bool = False,
-        qk_norm_eps: float = 1e-6,
-        head_width: int | None = None,
-        scale: float | None = None,
+        heads: AttentionHeads = AttentionHeads(),
     ) -> None:
         super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout)
-        del num_kv_heads, bias, output_bias, qk_norm, qk_norm_eps, head_width, scale
+        del heads
         self.requires_grad_(False)
 
 

@@ -21,7 +21,7 @@ from headtohead.architectures.ledger import ledger
 from headtohead.architectures.token_stack import DecoderOnly
 from headtohead.components.feedforwards import DenseFeedForward
 from headtohead.components.initialisations import gpt2
-from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
+from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
 from headtohead.components.norms import LayerNorm
 from headtohead.components.positions.absolute import Learned
 from headtohead.components.residuals import Pre
@@ -77,7 +77,7 @@ def test_flops_of_gpt2_small_follow_the_formulas_by_hand() -> None:
 def test_seventy_billion_parameters_take_seconds() -> None:
     started = time.process_time()
     swiglu = partial(DenseFeedForward, multiple=3.5, activation="silu", gated=True, bias=False)
-    grouped = partial(SoftmaxAttention, num_kv_heads=8, bias=False)
+    grouped = partial(SoftmaxAttention, heads=AttentionHeads(num_kv_heads=8, bias=False))
     model = gpt(d_model=8192, num_layers=80, num_heads=64, mixer=grouped, feedforward=swiglu, vocab_size=128256)
     totals = ledger(model, InputSize(length=8192, bytes_per_element=2)).totals
     assert 69e9 < totals.parameters < 71e9

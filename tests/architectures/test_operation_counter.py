@@ -17,7 +17,7 @@ from headtohead.architectures.ledger import Totals, ledger
 from headtohead.architectures.operation_counter import Counts, counting, saved_bytes
 from headtohead.components.feedforwards import DenseFeedForward
 from headtohead.components.mixers.attention import softmax_attention
-from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
+from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
 from headtohead.components.mixers.attention.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.components.positions.absolute import Learned
 from headtohead.components.positions.image_positions import Rotary2d, Sinusoidal2d
@@ -45,7 +45,7 @@ from small_batches import (
 from small_models import SIZE, small_model
 
 CPU = torch.device("cpu")
-grouped = partial(SoftmaxAttention, num_kv_heads=1, qk_norm=True)
+grouped = partial(SoftmaxAttention, heads=AttentionHeads(num_kv_heads=1, qk_norm=True))
 swiglu = partial(DenseFeedForward, activation="silu", gated=True)
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "decoder_only": ("decoder_only", {"position": Rotary}),
@@ -73,7 +73,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         "encoder_decoder",
         {
             "scale_logits": True,
-            "mixer": partial(SoftmaxAttention, head_width=5),
+            "mixer": partial(SoftmaxAttention, heads=AttentionHeads(head_width=5)),
             "cross": partial(SoftmaxCrossAttention, head_width=5),
         },
     ),

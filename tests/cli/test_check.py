@@ -15,12 +15,13 @@ PACKAGE = """
 from torch import nn
 
 from headtohead.components.component import Mixer
-from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
+from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
 
 
 class Mine(SoftmaxAttention):
     def __init__(self, d_model: int, *, num_heads: int, causal: bool, dropout: float = 0.0, shine: float = 1.0) -> None:
-        super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout, scale=shine)
+        heads = AttentionHeads(scale=shine)
+        super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout, heads=heads)
 
 
 class SeesTheFuture(Mine):

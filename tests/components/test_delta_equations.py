@@ -12,6 +12,7 @@ from torch import Tensor
 from headtohead.components.component import Context
 from headtohead.components.mixers.linear.gated_delta import GatedDelta
 from headtohead.components.mixers.linear.gated_linear import GatedLinearAttention
+from headtohead.components.mixers.linear.matrix_memory import MemoryShape
 from headtohead.components.mixers.linear.rwkv7 import Rwkv7
 
 WIDTH, HEADS, LENGTH = 12, 3, 37
@@ -74,7 +75,7 @@ def test_gated_delta_is_the_papers_recurrence() -> None:
 @torch.no_grad()
 def test_gated_linear_attention_is_the_papers_recurrence() -> None:
     torch.manual_seed(0)
-    mixer, x = GatedLinearAttention(WIDTH, num_heads=HEADS, causal=True, key_ratio=1.0), tokens()
+    mixer, x = GatedLinearAttention(WIDTH, num_heads=HEADS, causal=True, shape=MemoryShape()), tokens()
     shaken(mixer)
     low = x @ mixer.decay_down.weight.T
     alpha = torch.sigmoid(low @ mixer.decay_up.weight.T + mixer.decay_up.bias) ** (1 / 16)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headtohead.architectures.operation_counter import counting, saved_bytes
 from headtohead.components.component import Context, CostQuery
-from headtohead.components.mixture_of_experts import MixtureOfExperts
+from headtohead.components.mixture_of_experts import MixtureOfExperts, Routing
 
 
 def token_by_token(layer: MixtureOfExperts, x: Tensor) -> Tensor:
@@ -21,7 +21,7 @@ def token_by_token(layer: MixtureOfExperts, x: Tensor) -> Tensor:
             token = x[row, index]
             probabilities = torch.softmax(layer.router.weight @ token, 0)
             best = probabilities.topk(layer.experts_per_token).indices.tolist()
-            total = sum(probabilities[e] for e in best) if layer.renormalise else 1.0
+            total = sum(probabilities[e] for e in best) if layer.routing.renormalise else 1.0
             for expert in best:
                 said = layer.experts[expert](token[None, None], Context())[0, 0]
                 y[row, index] += probabilities[expert] / total * said
@@ -36,7 +36,9 @@ def test_tokens_sorted_by_expert_give_what_the_loop_gives(
 ) -> None:
     torch.manual_seed(0)
     layer = MixtureOfExperts(
-        6, num_experts=num_experts, experts_per_token=experts_per_token, gated=gated, renormalise=renormalise
+        6,
+        routing=Routing(num_experts=num_experts, experts_per_token=experts_per_token, renormalise=renormalise),
+        gated=gated,
     ).double()
     x = torch.randn(2, 7, 6, dtype=torch.float64, requires_grad=True)
     result, wanted = layer(x, Context()), token_by_token(layer, x)
@@ -52,7 +54,7 @@ def test_tokens_sorted_by_expert_give_what_the_loop_gives(
 
 def test_capacity_drops_the_latest_tokens_in_training_and_none_in_evaluation() -> None:
     torch.manual_seed(0)
-    layer = MixtureOfExperts(4, num_experts=2, experts_per_token=1, capacity=1.0, bias=False).double()
+    layer = MixtureOfExperts(4, routing=Routing(num_experts=2, experts_per_token=1, capacity=1.0), bias=False).double()
     with torch.no_grad():
         layer.router.weight.zero_()
         layer.router.weight[0, 0] = 100.0  # whoever has a positive first number goes to expert 0
@@ -67,7 +69,7 @@ def test_capacity_drops_the_latest_tokens_in_training_and_none_in_evaluation() -
 
 def test_padding_takes_no_room_and_has_no_load() -> None:
     torch.manual_seed(0)
-    layer = MixtureOfExperts(4, num_experts=2, experts_per_token=1, capacity=1.0).double()
+    layer = MixtureOfExperts(4, routing=Routing(num_experts=2, experts_per_token=1, capacity=1.0)).double()
     x = torch.randn(1, 8, 4, dtype=torch.float64)
     valid = torch.arange(8)[None] < 4
     alone = layer(x[:, :4], Context())
@@ -80,7 +82,9 @@ def test_padding_takes_no_room_and_has_no_load() -> None:
 
 def test_losses_are_their_formulas_and_handed_out_once() -> None:
     torch.manual_seed(0)
-    layer = MixtureOfExperts(4, num_experts=3, experts_per_token=2, balance_weight=0.5, z_weight=0.25).double()
+    layer = MixtureOfExperts(
+        4, routing=Routing(num_experts=3, experts_per_token=2, balance_weight=0.5, z_weight=0.25)
+    ).double()
     x = torch.randn(2, 5, 4, dtype=torch.float64)
     layer(x, Context())
     scores = x.flatten(0, 1) @ layer.router.weight.T
@@ -95,7 +99,9 @@ def test_losses_are_their_formulas_and_handed_out_once() -> None:
 
 
 def test_equal_scores_give_the_smallest_balance_loss() -> None:
-    layer = MixtureOfExperts(4, num_experts=4, experts_per_token=1, balance_weight=1.0, z_weight=0.0).double()
+    layer = MixtureOfExperts(
+        4, routing=Routing(num_experts=4, experts_per_token=1, balance_weight=1.0, z_weight=0.0)
+    ).double()
     with torch.no_grad():
         layer.router.weight.zero_()
     layer(torch.randn(1, 8, 4, dtype=torch.float64), Context())
@@ -105,7 +111,7 @@ def test_equal_scores_give_the_smallest_balance_loss() -> None:
 
 @pytest.mark.parametrize("gated", [True, False])
 def test_declared_costs_are_counted_costs(gated: bool) -> None:
-    layer = MixtureOfExperts(16, num_experts=4, experts_per_token=2, gated=gated)
+    layer = MixtureOfExperts(16, routing=Routing(num_experts=4, experts_per_token=2), gated=gated)
     x = torch.randn(1, 11, 16, requires_grad=True)
     with counting() as forward, saved_bytes(layer) as kept:
         y = layer(x, Context())
@@ -122,12 +128,12 @@ def test_declared_costs_are_counted_costs(gated: bool) -> None:
 
 def test_more_experts_per_token_than_there_are_is_refused() -> None:
     with pytest.raises(ValueError, match="experts_per_token=3 must be between 1 and num_experts=2"):
-        MixtureOfExperts(4, num_experts=2, experts_per_token=3)
+        MixtureOfExperts(4, routing=Routing(num_experts=2, experts_per_token=3))
 
 
 def test_experts_without_room_are_refused() -> None:
     with pytest.raises(ValueError, match=r"capacity=-1\.0 leaves experts no room"):
-        MixtureOfExperts(4, capacity=-1.0)
+        MixtureOfExperts(4, routing=Routing(capacity=-1.0))
 
 
 class Beside:
@@ -144,7 +150,7 @@ class Beside:
 @pytest.mark.parametrize("capacity", [None, 0.8])
 def test_devices_that_share_a_batch_give_what_one_gives(capacity: float | None) -> None:
     torch.manual_seed(0)
-    layer = MixtureOfExperts(6, num_experts=3, experts_per_token=2, capacity=capacity).double()
+    layer = MixtureOfExperts(6, routing=Routing(num_experts=3, experts_per_token=2, capacity=capacity)).double()
     x, valid = torch.randn(5, 7, 6, dtype=torch.float64), torch.rand(5, 7) < 0.8
     whole, whole_loss, figures = layer(x, Context(valid=valid)), layer.take_loss(), layer.take_figures()
     shares = [(part, kept) for part, kept in zip(x.split([2, 3]), valid.split([2, 3]), strict=True)]
@@ -163,7 +169,7 @@ def test_devices_that_share_a_batch_give_what_one_gives(capacity: float | None) 
 
 
 def test_a_part_balanced_by_itself_asks_no_other_device() -> None:
-    layer = MixtureOfExperts(6, num_experts=3, balance="micro_batch")
+    layer = MixtureOfExperts(6, routing=Routing(num_experts=3, balance="micro_batch"))
     layer.devices = Beside(0, [])
     layer(torch.randn(2, 5, 6), Context())
     assert layer.take_loss() is not None

@@ -18,7 +18,7 @@ from headtohead.components.block_parts import Norm
 from headtohead.components.checkpointing import Checkpointing
 from headtohead.components.component import Context, CostQuery
 from headtohead.components.initialisations import gpt2, t5, xavier
-from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
+from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
 from headtohead.components.norms import DynamicTanh, LayerNorm
 from headtohead.diagnostics.laws import cost_laws, equivalence_laws, masking_laws
 from headtohead.generation.decoding_loop import greedy
@@ -154,7 +154,9 @@ def test_newer_norms_obey_every_law_in_both_directions(norm: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("kind", NEWER)
 def test_newer_norms_train_in_every_family(kind: type[Norm], family: str) -> None:
-    model = small_model(family, norm=kind, embedding_norm=True, mixer=partial(SoftmaxAttention, qk_norm=True))
+    model = small_model(
+        family, norm=kind, embedding_norm=True, mixer=partial(SoftmaxAttention, heads=AttentionHeads(qk_norm=True))
+    )
     logits = model(**model.example_inputs(TEXT, 2, torch.device("cpu")))
     logits.square().sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())

@@ -16,6 +16,7 @@ from headtohead.components.positions.relative import Alibi, Shaw, T5Bias, head_s
 from headtohead.components.positions.rotary import Rotary
 from headtohead.components.stack import Stack
 from headtohead.components.stack_parts import StackParts, StackSize
+from headtohead.config.instantiate import make
 from headtohead.diagnostics.laws import LawSubject, alone
 from order_laws import order_is_seen, permutation_equivariance
 
@@ -24,7 +25,10 @@ FOR_IMAGES = ("sinusoidal_2d", "rotary_2d")
 
 def made(kind: type[Position], d_model: int = 16, num_heads: int = 2, **options: object) -> Position:
     given = {"max_length": 10, "causal": False, **options}
-    return kind(d_model, num_heads=num_heads, **given)
+    position: Position = make(
+        {"_target_": f"{kind.__module__}.{kind.__name__}"}, d_model=d_model, num_heads=num_heads, **given
+    )
+    return position
 
 
 def places(*values: int) -> torch.Tensor:

@@ -11,7 +11,7 @@ import torch
 
 from contracts.choices import factory
 from headtohead.components.positions.rotary import Rotary
-from headtohead.components.positions.scaled_rotary import RotaryLlama3, RotaryYarn
+from headtohead.components.positions.scaled_rotary import RotaryLlama3, RotaryYarn, TrainedTurns
 
 SCALINGS = ("rotary_linear", "rotary_ntk", "rotary_yarn", "rotary_llama3")
 CPU, EXACT = torch.device("cpu"), torch.float64
@@ -146,7 +146,7 @@ def test_trained_length_is_the_models_unless_given(name: str) -> None:
 @pytest.mark.parametrize("kind", [RotaryYarn, RotaryLlama3])
 def test_turns_in_the_wrong_order_are_refused(kind: type[RotaryYarn | RotaryLlama3]) -> None:
     with pytest.raises(ValueError, match=r"fast_turns=1\.0 must be above slow_turns=1\.0"):
-        kind(16, num_heads=1, max_length=8, causal=True, fast_turns=1.0, slow_turns=1.0)
+        kind(16, num_heads=1, max_length=8, causal=True, turns=TrainedTurns(fast_turns=1.0, slow_turns=1.0))
 
 
 @pytest.mark.parametrize("name", SCALINGS)

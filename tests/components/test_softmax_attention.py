@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from from_fields import from_fields
 from headtohead.components.component import Context, CostQuery
-from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
+from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
 from headtohead.components.mixers.attention.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.components.mixers.reference.attention import ReferenceSoftmaxAttention as SlowAttention
 from headtohead.components.positions.relative import Shaw
@@ -16,7 +17,7 @@ from headtohead.components.sequence_ops import score_masks
 def test_queries_of_the_walk_through_come_out_as_by_hand() -> None:
     x = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.5, 0.6, 0.7, 0.8], [0.9, 1.0, 1.1, 1.2]])
     w = torch.tensor([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0], [0, 0, 1, 1]])
-    mixer = SoftmaxAttention(4, num_heads=1, causal=False, bias=False)
+    mixer = SoftmaxAttention(4, num_heads=1, causal=False, heads=AttentionHeads(bias=False))
     with torch.no_grad():
         mixer.query.weight.copy_(w.T)
     q, _, _ = mixer.project(x[None], Context())
@@ -39,7 +40,7 @@ def test_one_head_is_the_papers_formula(causal: bool) -> None:
 def test_a_bias_from_queries_is_scaled_with_the_scores(scale: float | None) -> None:
     """The expected scores are q (k + a) / sqrt(K) (Shaw et al. 2018, equation 5)."""
     torch.manual_seed(0)
-    mixer = SoftmaxAttention(6, num_heads=1, causal=True, scale=scale).double()
+    mixer = SoftmaxAttention(6, num_heads=1, causal=True, heads=AttentionHeads(scale=scale)).double()
     shaw = Shaw(6, num_heads=1, max_length=None, causal=True, max_distance=2).double()
     x, indices = torch.randn(2, 5, 6, dtype=torch.float64), torch.arange(5)[None]
     relative = shaw.table[(indices - indices.T).clamp(-2, 0) + 2]
@@ -52,7 +53,7 @@ def test_a_bias_from_queries_is_scaled_with_the_scores(scale: float | None) -> N
 
 def test_grouped_heads_are_full_heads_with_repeated_keys_and_values() -> None:
     torch.manual_seed(0)
-    grouped = SoftmaxAttention(16, num_heads=4, causal=True, num_kv_heads=2).double()
+    grouped = SoftmaxAttention(16, num_heads=4, causal=True, heads=AttentionHeads(num_kv_heads=2)).double()
     full = SoftmaxAttention(16, num_heads=4, causal=True).double()
     weights = grouped.state_dict()
     for name in ("key", "value"):
@@ -70,7 +71,7 @@ def test_qk_norm_makes_scores_blind_to_the_size_of_tokens() -> None:
     torch.manual_seed(0)
     x = torch.randn(1, 5, 16)
     for qk_norm in (True, False):
-        mixer = SoftmaxAttention(16, num_heads=4, causal=False, bias=False, qk_norm=qk_norm)
+        mixer = SoftmaxAttention(16, num_heads=4, causal=False, heads=AttentionHeads(bias=False, qk_norm=qk_norm))
         q, k, _ = mixer.project(x, Context())
         q_large, k_large, _ = mixer.project(100 * x, Context())
         assert torch.allclose(q @ k.mT, q_large @ k_large.mT, atol=1e-3) == qk_norm
@@ -78,7 +79,7 @@ def test_qk_norm_makes_scores_blind_to_the_size_of_tokens() -> None:
 
 @pytest.mark.parametrize("kind", [SoftmaxAttention, SlowAttention])
 def test_rows_that_may_attend_nowhere_give_zero_and_finite_gradients(kind: type[SoftmaxAttention]) -> None:
-    mixer = kind(8, num_heads=2, causal=False, bias=False)
+    mixer = kind(8, num_heads=2, causal=False, heads=AttentionHeads(bias=False))
     x = torch.randn(2, 4, 8, requires_grad=True)
     valid = torch.tensor([[True] * 4, [False] * 4])
     y = mixer(x, score_masks.with_score_masks(Context(valid=valid), x, causal=False))
@@ -148,7 +149,7 @@ def test_a_state_that_is_full_says_so() -> None:
 def test_heads_that_do_not_divide_are_refused(kind: type, options: dict, says: str) -> None:
     causal = {"causal": True} if kind is SoftmaxAttention else {}
     with pytest.raises(ValueError, match=says):
-        kind(8, **options, **causal)
+        from_fields(kind, d_model=8, **options, **causal)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +158,7 @@ def test_heads_that_do_not_divide_are_refused(kind: type, options: dict, says: s
      (False, 1, 4 * 16**2 * (1 + 0.25) * 10 + 4 * 10 * 10 * 16)],
 )  # fmt: skip
 def test_declared_flops_are_those_of_the_textbook(causal: bool, num_kv_heads: int, expected: int) -> None:
-    mixer = SoftmaxAttention(16, num_heads=4, causal=causal, num_kv_heads=num_kv_heads)
+    mixer = SoftmaxAttention(16, num_heads=4, causal=causal, heads=AttentionHeads(num_kv_heads=num_kv_heads))
     costs = mixer.costs(CostQuery(10))
     assert costs.forward_flops == expected and costs.training_flops == 3 * expected
     assert costs.state_elements == 2 * 10 * num_kv_heads * 4

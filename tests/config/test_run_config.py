@@ -42,3 +42,9 @@ def test_what_may_be_left_out_is_none_and_all_else_must_be_there() -> None:
     assert RunConfig({"trainer": {}}).threads is None
     with pytest.raises(KeyError, match="max_steps"):
         _ = RunConfig({"trainer": {}}).max_steps
+
+
+def test_what_a_class_may_lack_is_none_and_its_node_must_be_there() -> None:
+    assert RunConfig({"model": {}}).max_length is None and RunConfig({"model": {"max_length": 8}}).max_length == 8
+    with pytest.raises(KeyError, match="model"):
+        _ = RunConfig({}).max_length

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from headtohead.components.mixers import reference
+from headtohead.config.instantiate import make
 
 CONF = Path(__file__).parents[2] / "conf" / "model"
 GROUPS = ("mixer", "local", "cross", "position", "norm", "residual", "feedforward", "initialisation")
@@ -32,12 +33,12 @@ def target(dotted: str) -> Any:
 
 def factory(group: str, name: str, **options: Any) -> partial:
     """Build one YAML file, with options set as on the command line."""
-    content = dict(_content(group, name))
-    constructor = target(content.pop("_target_"))
-    assert content.pop("_partial_") is True
+    content = _content(group, name)
+    assert content["_partial_"] is True
     unknown = options.keys() - content.keys()
     assert not unknown, f"{group}={name} has no {unknown}"
-    return partial(constructor, **{**content, **options})
+    made: partial = make({**content, **options})
+    return made
 
 
 @cache

@@ -13,7 +13,7 @@ from torch import Tensor
 from contracts.choices import agree, can_look, factory, kind_of, names
 from headtohead.components.attention_maps import HasAttentionMaps
 from headtohead.components.component import Context, Mixer
-from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
+from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
 from headtohead.components.mixers.attention.softmax_cross_attention import SoftmaxCrossAttention
 from headtohead.components.norms import NoNorm
 from headtohead.components.sequence_ops.score_masks import with_score_masks
@@ -173,7 +173,7 @@ def test_a_query_that_may_attend_nowhere_has_no_weights() -> None:
 
 
 def test_heads_that_share_keys_are_shown_one_by_one() -> None:
-    grouped = partial(SoftmaxAttention, num_kv_heads=2)
+    grouped = partial(SoftmaxAttention, heads=AttentionHeads(num_kv_heads=2))
     stack = LawSubject(alone(grouped, causal=True)).build()
     mixer = stack.layers[0].mixer
     assert isinstance(mixer, HasAttentionMaps)

@@ -39,18 +39,18 @@ from headtohead.data.sources.text_to_text import TextToText
 CONF = Path(__file__).parents[2] / "conf" / "data"
 FEW = {"num_train": 200, "num_validation": 30, "num_test": 40}
 PROCEDURAL: dict[str, Callable[..., DataSource]] = {
-    "copy": partial(Copy, **FEW, length=6),
-    "dyck": partial(Dyck, **FEW, length=12),
-    "induction": partial(Induction, **FEW, length=12),
-    "listops": partial(ListOps, **FEW, length=24),
+    "copy": partial(from_fields, Copy, **FEW, length=6),
+    "dyck": partial(from_fields, Dyck, **FEW, length=12),
+    "induction": partial(from_fields, Induction, **FEW, length=12),
+    "listops": partial(from_fields, ListOps, **FEW, length=24),
     "modular_addition": partial(ModularAddition, modulus=13),
-    "reverse": partial(Reverse, **FEW, length=8, min_length=3),
-    "selective_copy": partial(SelectiveCopy, **FEW, length=10, num_copied=3),
-    "sort": partial(Sort, **FEW, length=7, form="pairs"),
-    "word_problem": partial(WordProblem, **FEW, group="S_3", length=7, test_length=9),
+    "reverse": partial(from_fields, Reverse, **FEW, length=8, min_length=3),
+    "selective_copy": partial(from_fields, SelectiveCopy, **FEW, length=10, num_copied=3),
+    "sort": partial(from_fields, Sort, **FEW, length=7, form="pairs"),
+    "word_problem": partial(from_fields, WordProblem, **FEW, group="S_3", length=7, test_length=9),
 }
 PICTURES: dict[str, Callable[..., DataSource]] = {
-    name: partial(made, **FEW, image_size=24, path_length=5, num_distractors=1, distractor_length=2)
+    name: partial(from_fields, made, **FEW, image_size=24, path_length=5, num_distractors=1, distractor_length=2)
     for name, made in (("pathfinder", Pathfinder), ("pathfinder_pixels", PathfinderPixels))
 }
 GRAMMARS: dict[str, Callable[..., DataSource]] = {
@@ -94,7 +94,7 @@ def small_source(name: str, folder: Path, *, seed: int = 0) -> DataSource:
     if name in FROM_FILES:
         return FROM_FILES[name](folder, seed)
     if name == "associative_recall":
-        return AssociativeRecall(**FEW, length=24, num_pairs=4, vocab_size=40, seed=seed)
+        return from_fields(AssociativeRecall, **FEW, length=24, num_pairs=4, vocab_size=40, seed=seed)
     if name == "digits":
         return Digits(num_train=300, seed=seed)
     if name == "grammar_lm":

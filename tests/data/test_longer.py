@@ -28,15 +28,15 @@ from headtohead.data.sources.text_files import TextFiles
 
 Made = Callable[[], DataSource]
 ROWS: dict[str, Made] = {
-    "associative_recall": partial(AssociativeRecall, **FEW, length=32, num_pairs=4),
-    "copy": partial(Copy, **FEW, length=6),
-    "dyck": partial(Dyck, **FEW, length=12),
-    "dyck_labelled": partial(Dyck, **FEW, length=12, form="labelled"),
-    "induction": partial(Induction, **FEW, length=12),
-    "reverse_pairs": partial(Reverse, **FEW, length=8, min_length=3, form="pairs"),
-    "selective_copy": partial(SelectiveCopy, **FEW, length=10, num_copied=3),
-    "sort": partial(Sort, **FEW, length=7),
-    "word_problem": partial(WordProblem, **FEW, group="S_3", length=7),
+    "associative_recall": partial(from_fields, AssociativeRecall, **FEW, length=32, num_pairs=4),
+    "copy": partial(from_fields, Copy, **FEW, length=6),
+    "dyck": partial(from_fields, Dyck, **FEW, length=12),
+    "dyck_labelled": partial(from_fields, Dyck, **FEW, length=12, form="labelled"),
+    "induction": partial(from_fields, Induction, **FEW, length=12),
+    "reverse_pairs": partial(from_fields, Reverse, **FEW, length=8, min_length=3, form="pairs"),
+    "selective_copy": partial(from_fields, SelectiveCopy, **FEW, length=10, num_copied=3),
+    "sort": partial(from_fields, Sort, **FEW, length=7),
+    "word_problem": partial(from_fields, WordProblem, **FEW, group="S_3", length=7),
 }
 TEXT: dict[str, Made] = {
     "grammar_lm": partial(from_fields, GrammarCorpus, **FEW, context_length=8, packing="stream"),
@@ -48,12 +48,12 @@ CANNOT: dict[str, tuple[Made, str]] = {
         partial(from_fields, NumberWords, num_train=50, num_validation=5, num_test=5),
         "words that nobody learns",
     ),
-    "own_length": (partial(Copy, **FEW, length=6, test_length=9), r"data\.test_length=9"),
+    "own_length": (partial(from_fields, Copy, **FEW, length=6, test_length=9), r"data\.test_length=9"),
     "apart": (
         partial(from_fields, GrammarCorpus, **FEW, context_length=64),
         r"data\.packing=apart .* use data\.packing=stream",
     ),
-    "listops": (partial(ListOps, **FEW, length=48), "hardly any expression"),
+    "listops": (partial(from_fields, ListOps, **FEW, length=48), "hardly any expression"),
 }
 
 
@@ -103,7 +103,7 @@ def test_the_same_longer_rows_come_whenever_they_are_requested_and_have_a_hash_o
 
 
 def test_answers_are_right_at_any_length() -> None:
-    batch = whole(WordProblem(**FEW, group="Z_2", length=12).longer(8))
+    batch = whole(from_fields(WordProblem, **FEW, group="Z_2", length=12).longer(8))
     assert batch.tokens is not None and batch.targets is not None
     first = int(batch.tokens.min())
     parity = (batch.tokens - first).cumsum(1) % 2

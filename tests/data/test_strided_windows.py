@@ -93,7 +93,7 @@ def test_windows_that_would_leave_tokens_out_are_refused(length: int, stride: in
 
 
 @pytest.mark.parametrize(
-    "source", [AssociativeRecall(num_train=4), from_fields(SentenceGrammar, num_train=30)], ids=type
+    "source", [from_fields(AssociativeRecall, num_train=4), from_fields(SentenceGrammar, num_train=30)], ids=type
 )
 def test_data_that_is_no_long_text_refuses_windows(source: AssociativeRecall | SentenceGrammar) -> None:
     with pytest.raises(DataError, match="leave the stride out"):

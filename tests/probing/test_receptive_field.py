@@ -7,6 +7,7 @@ from functools import partial
 import torch
 
 from contracts.choices import factory
+from headtohead.architectures.heads import ClassHeadFields
 from headtohead.architectures.image_convolution import Cnn
 from headtohead.components.initialisations import he
 from headtohead.components.norms import BatchNorm
@@ -64,7 +65,7 @@ def test_a_decoder_depends_on_its_source_and_on_its_own_past() -> None:
 
 def test_a_convolutional_network_shows_which_pixels_each_position_sees() -> None:
     torch.manual_seed(0)
-    model = Cnn(8, 2, norm=BatchNorm, initialisation=he, image_shape=(1, 8, 8), num_classes=3)
+    model = Cnn(8, 2, norm=BatchNorm, initialisation=he, image_shape=(1, 8, 8), classes=ClassHeadFields(3))
     (field,) = all_maps(model, {"images": torch.randn(2, 1, 8, 8)})
     assert (field.queries, field.keys, field.weights.shape[-1]) == ("features", "images", 64)
     first = field.weights[0, 0, 0].view(8, 8) > 0

@@ -13,14 +13,14 @@ import torch
 from headtohead.architectures.architecture import Architecture
 from headtohead.components.checkpointing import Checkpointing
 from headtohead.components.mixers.linear.linear_attention import Performer
-from headtohead.components.mixture_of_experts import MixtureOfExperts
+from headtohead.components.mixture_of_experts import MixtureOfExperts, Routing
 from headtohead.training.run import train
 from training.programs import records_of
 from training.runs import curve, losses, make_model, parts
 
 
 def model(**options: Any) -> partial:
-    experts = partial(MixtureOfExperts, num_experts=4, experts_per_token=1, multiple=1.0, **options)
+    experts = partial(MixtureOfExperts, routing=Routing(num_experts=4, experts_per_token=1, **options), multiple=1.0)
     return partial(make_model, feedforward=experts, dropout=0.0)
 
 

@@ -15,7 +15,7 @@ from pytorch_lightning import Trainer
 from pytorch_lightning.plugins import MixedPrecision
 
 from headtohead.components.checkpointing import Checkpointing
-from headtohead.components.mixers.attention.softmax_attention import SoftmaxAttention
+from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, SoftmaxAttention
 from headtohead.components.mixers.linear.linear_attention import Performer
 from headtohead.components.mixers.recurrent.s4d import S4d
 from headtohead.components.norms import BatchNorm
@@ -314,7 +314,7 @@ def test_a_model_that_cannot_be_divided_is_refused(changes: dict[str, Any], says
 
 
 def test_normed_queries_keep_an_attention_whole() -> None:
-    mixer = partial(SoftmaxAttention, qk_norm=True)
+    mixer = partial(SoftmaxAttention, heads=AttentionHeads(qk_norm=True))
     model = make_model(mixer=mixer, num_heads=1)
     check_division(model, 2)
     assert model.stack.layers[0].mixer.division() is None

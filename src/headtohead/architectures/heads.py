@@ -61,6 +61,29 @@ class EncoderHeadFields(SequenceHeadFields):
     head_activation: Activation = "gelu"
 
 
+@dataclass(frozen=True)
+class ClassHeadFields(FieldGroup):
+    """The head of a model that classifies whole samples: how many classes, and what it pools."""
+
+    num_classes: Vocabulary | None
+    head: HeadName = "classifier"
+    pooling: Literal["mean"] = "mean"
+
+    def make(self, d_model: int, *, norm: Callable[[int], Norm], dropout: float) -> Head:
+        """Return the head for features of this width."""
+        return make_head(
+            self.head,
+            d_model,
+            vocab_size=None,
+            num_classes=self.num_classes,
+            norm=norm,
+            tied_to=None,
+            bias=True,
+            pooling=self.pooling,
+            dropout=dropout,
+        )
+
+
 _CLASSES = {"classifier": "labels", "tagger": "tags"}
 
 

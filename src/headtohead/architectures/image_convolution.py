@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Literal, cast
+from typing import cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headtohead.architectures.architecture import Architecture, CostRow, InputSize, check_image_shape
-from headtohead.architectures.heads import HeadName, make_head
+from headtohead.architectures.architecture import Architecture, CostRow, Head, InputSize, check_image_shape
+from headtohead.architectures.heads import ClassHeadFields
 from headtohead.components.block_parts import NormFactory
 from headtohead.components.component import Costs, Initialisation
 from headtohead.components.convolutions import (
@@ -25,7 +25,7 @@ from headtohead.components.convolutions import (
 from headtohead.components.feedforwards import Activation
 from headtohead.components.stack_parts import check_sizes
 from headtohead.errors import UsageError
-from headtohead.ranges import Depth, Length, Probability, Vocabulary, Width
+from headtohead.ranges import Depth, Length, Probability, Width
 
 
 class Convolutional(Architecture):
@@ -41,28 +41,9 @@ class Convolutional(Architecture):
         self.d_model, self.image_shape = d_model, check_image_shape(image_shape)
         self.layers = nn.ModuleList()
 
-    def finish(
-        self,
-        head: str,
-        num_classes: int | None,
-        *,
-        norm: NormFactory,
-        pooling: str,
-        dropout: float,
-        initialisation: Initialisation,
-    ) -> None:
+    def finish(self, head: Head, initialisation: Initialisation) -> None:
         """Add the head after the layers, and initialise everything."""
-        self.head = make_head(
-            head,
-            self.d_model,
-            vocab_size=None,
-            num_classes=num_classes,
-            norm=norm,
-            tied_to=None,
-            bias=True,
-            pooling=pooling,
-            dropout=dropout,
-        )
+        self.head = head
         initialisation(self)
 
     def features(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B L D"]:
@@ -111,12 +92,10 @@ class Cnn(Convolutional):
         norm: NormFactory,
         initialisation: Initialisation,
         image_shape: Sequence[Length] | None,
-        num_classes: Vocabulary | None,
+        classes: ClassHeadFields,
         num_stages: Depth = 2,
         kernel: Width = 3,
         activation: Activation = "relu",
-        head: HeadName = "classifier",
-        pooling: Literal["mean"] = "mean",
         dropout: Probability = 0.0,
     ) -> None:
         super().__init__(d_model, num_layers, image_shape)
@@ -128,7 +107,7 @@ class Cnn(Convolutional):
             )
             self.layers.append(ConvolutionLayer(convolution, activation=activation))
             channels, grid = width, convolution.grid
-        self.finish(head, num_classes, norm=norm, pooling=pooling, dropout=dropout, initialisation=initialisation)
+        self.finish(classes.make(d_model, norm=norm, dropout=dropout), initialisation)
 
 
 # A small residual network for images, as those for CIFAR (He et al. 2016, https://arxiv.org/abs/1512.03385).
@@ -148,12 +127,10 @@ class ResNet(Convolutional):
         norm: NormFactory,
         initialisation: Initialisation,
         image_shape: Sequence[Length] | None,
-        num_classes: Vocabulary | None,
+        classes: ClassHeadFields,
         num_stages: Depth = 2,
         kernel: Width = 3,
         activation: Activation = "relu",
-        head: HeadName = "classifier",
-        pooling: Literal["mean"] = "mean",
         dropout: Probability = 0.0,
     ) -> None:
         super().__init__(d_model, num_layers, image_shape)
@@ -171,4 +148,4 @@ class ResNet(Convolutional):
             )
             self.layers.append(block)
             channels, grid = width, block.grid
-        self.finish(head, num_classes, norm=norm, pooling=pooling, dropout=dropout, initialisation=initialisation)
+        self.finish(classes.make(d_model, norm=norm, dropout=dropout), initialisation)

@@ -4,7 +4,7 @@ fixed length, as one long vector."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +18,7 @@ from headtohead.architectures.architecture import (
     check_image_shape,
     required,
 )
-from headtohead.architectures.heads import HeadName, make_head
+from headtohead.architectures.heads import ClassHeadFields
 from headtohead.components.component import Costs, Initialisation
 from headtohead.components.embeddings import TokenEmbedding
 from headtohead.components.feedforwards import Activation, DenseLayer
@@ -40,13 +40,11 @@ class Mlp(Architecture):
         num_layers: Depth,
         *,
         initialisation: Initialisation,
-        num_classes: Vocabulary | None,
+        classes: ClassHeadFields,
         vocab_size: Vocabulary | None,
         max_length: Length | None,
         image_shape: Sequence[Length] | None,
         activation: Activation = "relu",
-        head: HeadName = "classifier",
-        pooling: Literal["mean"] = "mean",
         dropout: Probability = 0.0,
     ) -> None:
         super().__init__()
@@ -70,17 +68,7 @@ class Mlp(Architecture):
             layer = DenseLayer(num_inputs, d_model, activation=activation, dropout=dropout, reads_images=reads_images)
             self.layers.append(layer)
             num_inputs = d_model
-        self.head = make_head(
-            head,
-            d_model,
-            vocab_size=None,
-            num_classes=num_classes,
-            norm=NoNorm,
-            tied_to=None,
-            bias=True,
-            pooling=pooling,
-            dropout=dropout,
-        )
+        self.head = classes.make(d_model, norm=NoNorm, dropout=dropout)
         initialisation(self)
 
     def features(

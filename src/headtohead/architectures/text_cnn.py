@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headtohead.architectures.architecture import Architecture, CostRow, InputSize, required
-from headtohead.architectures.heads import HeadName, make_head
+from headtohead.architectures.heads import ClassHeadFields
 from headtohead.components.component import Initialisation
 from headtohead.components.convolutions import TextConvolutions
 from headtohead.components.embeddings import TokenEmbedding
@@ -31,11 +31,9 @@ class TextCnn(Architecture):
         *,
         initialisation: Initialisation,
         vocab_size: Vocabulary | None,
-        num_classes: Vocabulary | None,
+        classes: ClassHeadFields,
         widths: Sequence[Width] = (3, 4, 5),
         num_filters: Width = 100,
-        head: HeadName = "classifier",
-        pooling: Literal["mean"] = "mean",
         dropout: Probability = 0.5,
     ) -> None:
         super().__init__()
@@ -43,17 +41,7 @@ class TextCnn(Architecture):
         vocab_size = required("vocab_size", vocab_size, "it comes from data with tokens, or is given by number")
         self.embedding = TokenEmbedding(d_model, vocab_size)
         self.convolutions = TextConvolutions(d_model, tuple(widths), required("num_filters", num_filters, ""))
-        self.head = make_head(
-            head,
-            self.convolutions.width,
-            vocab_size=None,
-            num_classes=num_classes,
-            norm=NoNorm,
-            tied_to=None,
-            bias=True,
-            pooling=pooling,
-            dropout=dropout,
-        )
+        self.head = classes.make(self.convolutions.width, norm=NoNorm, dropout=dropout)
         initialisation(self)
 
     def features(

@@ -14,6 +14,7 @@ from headtohead.config.compose.choices import FOUND_BY_ITSELF, config_folders
 from headtohead.config.compose.epochs import refuse_both
 from headtohead.config.compose.replacements import replacements
 from headtohead.config.errors import ConfigurationError, one_of
+from headtohead.config.run_config import RunConfig
 from headtohead.config.trust import trust
 from headtohead.ranges import range_of
 
@@ -189,7 +190,7 @@ def configuration_text(options: argparse.Namespace, config: dict[str, Any]) -> s
     """Return what --cfg and --info ask for."""
     if options.info:
         folders = [f"  {folder}" for folder in config_folders(options.config_dir)]
-        chosen = [f"  {group}: {choice}" for group, choice in config["choices"].items()]
+        chosen = [f"  {group}: {choice}" for group, choice in RunConfig(config).choices.items()]
         return "\n".join(["searched, in this order:", *folders, "choices:", *chosen])
     part: Any = config
     for name in filter(None, (options.package or "").removeprefix("_global_").split(".")):

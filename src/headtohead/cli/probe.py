@@ -176,7 +176,7 @@ def _positions(options: argparse.Namespace) -> int:
     else:
         config, name = _composed(options), None
         model = fresh_model(config)
-    result = position_encodings(model, config["model"].get("max_length"))
+    result = position_encodings(model, RunConfig(config).max_length)
     files = write_positions(result, config, _below(options) / "positions", name=name)
     if options.json:
         out(json.dumps({"positions": positions_data(result), "files": [str(file) for file in files]}, indent=2))

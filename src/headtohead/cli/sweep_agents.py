@@ -6,13 +6,14 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headtohead.cli.terminal import error_line, note
 from headtohead.cli.worker_options import INTERRUPTED, progress
 from headtohead.config.errors import ConfigurationError
+from headtohead.config.run_config import RunConfig
 
 if TYPE_CHECKING:
     from headtohead.execution.launchers.launcher import Launcher
@@ -33,7 +34,7 @@ def run_agents(
 
     check_server()
     config = first_run(sweep, options.config_dir)
-    registered = _joined(options.join) if options.join else _registered(options, sweep, config["tracking"])
+    registered = _joined(options.join) if options.join else _registered(options, sweep, RunConfig(config).tracking)
     agents = AgentMonitor(sweep, registered, config)
     agents.folder.mkdir(parents=True, exist_ok=True)
     note(f"sweep {registered.path}: {registered.url}")
@@ -61,7 +62,7 @@ def run_agents(
     return max(report(plan), 1 if refused else 0)
 
 
-def _registered(options: argparse.Namespace, sweep: Sweep, tracking: dict[str, str | None]) -> RegisteredSweep:
+def _registered(options: argparse.Namespace, sweep: Sweep, tracking: Mapping[str, str | None]) -> RegisteredSweep:
     from headtohead.sweeps.agent_runs import for_server
     from headtohead.wandb_client.connection import TrackingSettings, entity_of, project_of
     from headtohead.wandb_client.registered_sweeps import register

@@ -20,10 +20,34 @@ from headtohead.components.feedforwards import Activation, DenseFeedForward
 from headtohead.components.precision import at_least_float32
 from headtohead.components.training_hooks import Balance, HasAuxiliaryLoss, OneDevice
 from headtohead.errors import UsageError
+from headtohead.field_group import FieldGroup
 from headtohead.ranges import Multiple, NotNegative, Positive, Width
 
 _SHOWN = 16
 """The most experts whose loads are shown one by one; more are summarised by the largest and the smallest load."""
+
+
+@dataclass(frozen=True)
+class Routing(FieldGroup):
+    """The way of tokens to their experts: how many there are, which room each has, and which losses balance them."""
+
+    num_experts: Width = 8
+    experts_per_token: Width = 2
+    capacity: Positive | None = None
+    renormalise: bool = True
+    balance: Balance = "batch"
+    balance_weight: NotNegative = 0.01
+    z_weight: NotNegative = 0.001
+
+    def check(self) -> None:
+        """Raise UsageError where a token has more experts than there are, or an expert has no room."""
+        if not 1 <= self.experts_per_token <= self.num_experts:
+            raise UsageError(
+                f"experts_per_token={self.experts_per_token} must be between 1 and num_experts={self.num_experts}: "
+                "change either"
+            )
+        if self.capacity is not None and not self.capacity > 0:
+            raise UsageError(f"capacity={self.capacity} leaves experts no room: choose above 0, such as 1.25, or null")
 
 
 @dataclass(frozen=True)
@@ -65,13 +89,7 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         d_model: int,
         *,
         dropout: float = 0.0,
-        num_experts: Width = 8,
-        experts_per_token: Width = 2,
-        capacity: Positive | None = None,
-        renormalise: bool = True,
-        balance: Balance = "batch",
-        balance_weight: NotNegative = 0.01,
-        z_weight: NotNegative = 0.001,
+        routing: Routing = Routing(),
         multiple: Multiple = 4.0,
         activation: Activation = "gelu",
         gated: bool = False,
@@ -79,16 +97,10 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        if not 1 <= experts_per_token <= num_experts:
-            raise UsageError(
-                f"experts_per_token={experts_per_token} must be between 1 and num_experts={num_experts}: change either"
-            )
-        if capacity is not None and not capacity > 0:
-            raise UsageError(f"capacity={capacity} leaves experts no room: choose above 0, such as 1.25, or null")
-        self.d_model, self.num_experts, self.experts_per_token = d_model, num_experts, experts_per_token
-        self.capacity, self.renormalise, self.balance = capacity, renormalise, balance
-        self.balance_weight, self.z_weight = balance_weight, z_weight
-        self.router = nn.Linear(d_model, num_experts, bias=False)
+        routing.check()
+        self.d_model, self.routing, self.balance = d_model, routing, routing.balance
+        self.num_experts, self.experts_per_token = routing.num_experts, routing.experts_per_token
+        self.router = nn.Linear(d_model, self.num_experts, bias=False)
         self.experts = nn.ModuleList(
             DenseFeedForward(
                 d_model,
@@ -99,7 +111,7 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
                 two_thirds=two_thirds,
                 bias=bias,
             )
-            for _ in range(num_experts)
+            for _ in range(self.num_experts)
         )
         self._demand: Demand | None = None
         self._loss: Tensor | None = None
@@ -113,7 +125,7 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         if self.training:
             requests = self._requests(routes, context)
             demand = self._total_demand(requests)
-            has_room = None if self.capacity is None else self._within_capacity(requests, demand)
+            has_room = None if self.routing.capacity is None else self._within_capacity(requests, demand)
             self._note(routes, demand, context)
         return self._mixed(tokens, routes, has_room, context).view_as(x)
 
@@ -124,7 +136,7 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         with torch.autocast(tokens.device.type, enabled=False):  # small differences of scores decide
             scores = F.linear(tokens.to(exact), self.router.weight.to(exact))
         weights, experts = scores.softmax(-1).topk(self.experts_per_token, dim=-1)
-        if self.renormalise:
+        if self.routing.renormalise:
             weights = weights / weights.sum(-1, keepdim=True)
         return ExpertRoutes(experts, weights, scores)
 
@@ -161,8 +173,8 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         return self._demand
 
     def _room(self, demand: Demand) -> int:
-        assert self.capacity is not None
-        return math.ceil(self.capacity * int(demand.counts.sum()) / self.num_experts)
+        assert self.routing.capacity is not None
+        return math.ceil(self.routing.capacity * int(demand.counts.sum()) / self.num_experts)
 
     def _within_capacity(self, requests: Int[Tensor, "k N E"], demand: Demand) -> Bool[Tensor, "N k"]:
         """Return a mask of the routes within capacity."""
@@ -175,18 +187,18 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         loads, num_tokens = demand.by_expert, demand.counts[0].sum().clamp(min=1)
         shares = loads.to(scores.dtype) / (num_tokens * self.experts_per_token)
         balance = self.num_experts * (shares * scores.softmax(-1).sum(0)).sum()
-        loss = self.balance_weight * balance + self.z_weight * scores.logsumexp(-1).square().sum()
+        loss = self.routing.balance_weight * balance + self.routing.z_weight * scores.logsumexp(-1).square().sum()
         loss = loss / num_tokens
         if is_recomputing():  # of the same pass as before, which must compute the same
             return
         self._loss = loss
-        lost = 0 * loads[:1] if self.capacity is None else (loads - self._room(demand)).clamp(min=0).sum()[None]
+        lost = 0 * loads[:1] if self.routing.capacity is None else (loads - self._room(demand)).clamp(min=0).sum()[None]
         self._loads = loads if self._loads is None else self._loads + loads
         self._dropped = lost if self._dropped is None else self._dropped + lost
 
     @property
     def takes_statistics(self) -> bool:
-        return bool(self.balance_weight or self.z_weight or self.capacity)
+        return bool(self.routing.balance_weight or self.routing.z_weight or self.routing.capacity)
 
     def take_loss(self) -> Tensor | None:
         loss, self._loss = self._loss, None
@@ -202,7 +214,7 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         figures = {f"load_{number}": share for number, share in enumerate(shares)}
         if self.num_experts > _SHOWN:
             figures = {"load_largest": max(shares), "load_smallest": min(shares)}
-        if self.capacity is not None:
+        if self.routing.capacity is not None:
             figures["dropped"] = float(self._dropped) / total
         self._loads = self._dropped = None
         return figures

@@ -45,7 +45,7 @@ class Multirun(WorkPlan):
 
     @property
     def folder(self) -> Path:
-        return Path(self.jobs[0].config["output_dir"]) / FOLDER
+        return Path(RunConfig(self.jobs[0].config).output_dir) / FOLDER
 
     def run_folder(self, run: RunSpec) -> Path:
         """Return the same folder for the same content, whenever and by whichever command it is run."""

@@ -90,7 +90,7 @@ def give_up(run: RunSpec, folder: Path, reason: str) -> None:
 def _as_run(config: Mapping[str, Any], folder: Path, threads: int | None) -> dict[str, Any]:
     """Return the configuration as the run is trained here: on so many threads in all, silently, from its last
     checkpoint."""
-    trainer = {**config["trainer"], "progress_bar": False}
+    trainer = {**RunConfig(config).trainer, "progress_bar": False}
     trainer["threads"] = trainer["threads"] or (threads and max(1, threads // trainer["devices"]))
     has_started = record_of(folder) is not None
     return {**config, "trainer": trainer, "resume_from": str(folder) if has_started else None}

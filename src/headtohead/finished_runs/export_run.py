@@ -25,6 +25,7 @@ from headtohead.architectures.heads import name_of
 from headtohead.config.build import make_model
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.origins.to_published import write_hub
+from headtohead.config.run_config import RunConfig
 from headtohead.files.atomic_write import put_in_place, replace_bytes, replace_file, replace_text
 from headtohead.finished_runs.finished_run import FinishedRun
 from headtohead.finished_runs.traced_graph import InputShape, limits, part_in, part_with, quietly, shapes, traced
@@ -114,7 +115,7 @@ def _copied(file: Path, folder: Path) -> Path:
 
 def _export_data(run: FinishedRun) -> dict[str, int | None]:
     """The longest rows that the run was trained on, by the input they are."""
-    model = run.config["model"]
+    model = RunConfig(run.config).model
     return {"tokens": model.get("max_length"), "decoder_tokens": model.get("max_target_length")}
 
 

@@ -37,7 +37,7 @@ class FinishedRun:
     @cached_property
     def data(self) -> DataSource:
         """Read as it was trained, with the run's own tokenizer where that was another's or came from a file."""
-        is_not_learned = self.config.get("init_from") or is_named(str(self.config["data"].get("tokenizer", "")))
+        is_not_learned = self.config.get("init_from") or is_named(str(RunConfig(self.config).data.get("tokenizer", "")))
         own = {"init_from": str(self.folder)} if is_not_learned else {}
         with self._made_of("data"):
             return build_data({**self.config, **own})
@@ -109,7 +109,7 @@ def facts_of(config: Mapping[str, Any], run_id: str | None = None) -> list[tuple
     choices = config.get("choices", {})
     facts = [("run", run_id)] if run_id else []
     facts += [(group, str(choices[group])) for group in _SHOWN if choices.get(group)]
-    model = config["model"]
+    model = RunConfig(config).model
     facts.append(("position", str(choices.get("model/position") or "its own")))
     counted = [_counted(model[f"num_{name}s"], name) for name in ("layer", "head") if model.get(f"num_{name}s")]
     if counted and model.get("d_model"):

@@ -33,9 +33,10 @@ def temporary_bytes(config: Config, parameters: float) -> float:
 
 def _checkpoints(config: Config, parameters: float) -> tuple[float, float]:
     """The best holds weights; the last what training goes on from: weights, an average of them, and the state."""
-    weights = parameters * _BYTES.get(config["precision"].get("name", ""), 4)
-    averaged = 1 if RunConfig(config).weight_averaging else 0
-    return weights, weights * (1 + averaged + _state(config["optimizer"]))
+    run = RunConfig(config)
+    weights = parameters * _BYTES.get(run.precision or "", 4)
+    averaged = 1 if run.weight_averaging else 0
+    return weights, weights * (1 + averaged + _state(run.optimizer))
 
 
 def _state(optimizer: Config) -> int:
@@ -44,19 +45,17 @@ def _state(optimizer: Config) -> int:
 
 
 def _metrics(config: Config) -> float:
-    trainer = config["trainer"]
-    value: float = _ROW_BYTES * trainer["max_steps"] * (1 / trainer["log_every"] + 1 / trainer["validate_every"])
-    return value
+    run = RunConfig(config)
+    return _ROW_BYTES * run.max_steps * (1 / run.log_every + 1 / run.validate_every)
 
 
 def _maps(config: Config) -> float:
     """Return the size of the attention maps at the probe's length; twice that if W&B has its own copy."""
-    probe, model = config["probe"], config["model"]
+    run = RunConfig(config)
+    probe = run.probe
     if not (probe.get("at_end") or probe.get("every")):
         return 0.0
-    times = bool(probe.get("at_end")) + (RunConfig(config).max_steps // probe["every"] if probe.get("every") else 0)
-    weights = (
-        (model.get("num_layers") or 1) * (model.get("num_heads") or 1) * probe["samples"] * probe["max_length"] ** 2
-    )
-    copies = 1 if config["tracking"].get("mode") == "none" else 2
+    times = bool(probe.get("at_end")) + (run.max_steps // probe["every"] if probe.get("every") else 0)
+    weights = (run.num_layers or 1) * (run.num_heads or 1) * probe["samples"] * probe["max_length"] ** 2
+    copies = 1 if run.tracking.get("mode") == "none" else 2
     return float(times * weights * copies * _MAP_BYTES)

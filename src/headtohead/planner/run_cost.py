@@ -104,7 +104,7 @@ class CostedRun:
 
     def changed(self, config: Mapping[str, Any]) -> CostedRun:
         """The same data read by another shape, or for longer."""
-        same = config["model"] == self.config["model"]
+        same = RunConfig(config).model == RunConfig(self.config).model
         model = self.model if same else CostedModel(config, self.model.size, self.model.reading)
         return CostedRun(config, model, self.timing)
 
@@ -139,9 +139,9 @@ class RunCosts:
         if (data := self._data.get(key := _text(read))) is None:
             data = self._data[key] = build_data(config)
         filled, size = fitted(config, data)
-        trainer, takes_steps = config["trainer"], ConfigView(config).takes_steps
+        run, takes_steps = RunConfig(config), ConfigView(config).takes_steps
         batches = num_batches(config) if takes_steps else None
-        rows = _text([read, config["task"], config["seed"], trainer.get("train_rows"), batches])
+        rows = _text([read, run.task, run.seed, run.train_rows, batches])
         if (volume := self._volumes.get(rows)) is None:
             volume = self._volumes[rows] = data_volume_of(config, data)
         shape = _text([asdict(size), *(filled[name] for name in SHAPE)])

@@ -101,8 +101,8 @@ def _step_seconds(trainee: TimedModel, share: float, clock: Callable[[], float])
 
 def _shape_of(config: Mapping[str, Any]) -> str:
     """Return all of a configuration that bears on the time of a step."""
-    optimizer = {name: value for name, value in config["optimizer"].items() if name != "lr"}
-    trainer = {name: config["trainer"].get(name) for name in _OF_THE_TRAINER}
+    optimizer = {name: value for name, value in RunConfig(config).optimizer.items() if name != "lr"}
+    trainer = {name: RunConfig(config).trainer.get(name) for name in _OF_THE_TRAINER}
     return json.dumps([optimizer, trainer, *(config.get(name) for name in _OF_A_STEP)], sort_keys=True)
 
 

@@ -110,8 +110,9 @@ def _outcome(record: RunRecord, folder: Path, sweep: Sweep) -> Outcome:
 
 def _value(config: Mapping[str, Any], key: str) -> Value:
     """Return the run's value for the key, be it a group or a field."""
-    result: Any = config["choices"] if key in config["choices"] else config
-    for name in [key] if result is config["choices"] else key.split("."):
+    choices = RunConfig(config).choices
+    result: Any = choices if key in choices else config
+    for name in [key] if result is choices else key.split("."):
         result = result.get(name) if isinstance(result, dict) else None
     return show(result) if isinstance(result, list | dict) else result
 
@@ -129,7 +130,7 @@ def first_run(sweep: Sweep, config_dir: str | Path | None = None) -> Mapping[str
     else:
         (config, *_) = (run.config for run in Sweeper(sweep, config_dir).plan.cells)
     refuse_several_devices(config)
-    if (mode := config["choices"]["tracking"]) in _OFFLINE:
+    if (mode := RunConfig(config).choices["tracking"]) in _OFFLINE:
         raise ConfigurationError(
             f"tracking={mode} is refused with --wandb, since its server would see no run: leave one of them out"
         )

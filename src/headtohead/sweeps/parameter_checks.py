@@ -61,10 +61,10 @@ def check_metric(sweep: Sweep, configs: Sequence[Mapping[str, Any]]) -> None:
 
 
 def refuse_several_devices(config: Mapping[str, Any]) -> None:
-    trainer = config["trainer"]
-    if trainer["devices"] * trainer["num_nodes"] > 1:
+    run = RunConfig(config)
+    if run.devices * run.num_nodes > 1:
         raise ConfigurationError(
-            f"trainer.devices={trainer['devices']} is refused with --wandb, since an agent starts one process for a "
+            f"trainer.devices={run.devices} is refused with --wandb, since an agent starts one process for a "
             "trial: set trainer.devices=1, or leave --wandb out"
         )
 

@@ -289,10 +289,18 @@ def questions() -> QaGrammar:
         (Swapping(), corpus, "kind language: a token that comes too early would tell what is to be predicted"),
         (BpeDropout(), corpus, "kind language: the rows of a corpus are cut from it at lengths of their own"),
         (TokenReplacement(), lambda: source_of(TagFormat(), SENTENCES), "a tag belongs to its word"),
-        (TokenReplacement(), lambda: ListOps(num_train=20, num_validation=2, num_test=2), "decides its answer"),
+        (
+            TokenReplacement(),
+            lambda: from_fields(ListOps, num_train=20, num_validation=2, num_test=2),
+            "decides its answer",
+        ),
         (TokenDropping(), questions, "kind questions: its answers are marked by their places"),
         (Swapping(), lambda: source_of(TagFormat(), SENTENCES), "kind tagged_text: a word's tag depends on the words"),
-        (Swapping(), lambda: ListOps(num_train=20, num_validation=2, num_test=2), "every token of this data decides"),
+        (
+            Swapping(),
+            lambda: from_fields(ListOps, num_train=20, num_validation=2, num_test=2),
+            "every token of this data decides",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_the_reason(

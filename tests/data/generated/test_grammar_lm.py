@@ -111,11 +111,11 @@ def test_impossible_corpus_is_refused(chosen: dict[str, int], message: str) -> N
 
 
 def test_more_samples_than_there_are_is_refused() -> None:
-    from headtohead.data.splits.sample_splits import check_sizes, split_samples
+    from headtohead.data.splits.sample_splits import SplitSizes, split_samples
 
     with pytest.raises(DataError, match=r"data=letters has only 3 different samples .* and 5 are asked for"):
-        split_samples("abcabcabc", check_sizes(3, 1, 1), source="letters")
-    assert split_samples("aabcde", check_sizes(2, 1, 2), source="letters") == {
+        split_samples("abcabcabc", SplitSizes(3, 1, 1).by_name(), source="letters")
+    assert split_samples("aabcde", SplitSizes(2, 1, 2).by_name(), source="letters") == {
         "train": ["d", "e"],
         "validation": ["c"],
         "test": ["a", "b"],

@@ -9,6 +9,7 @@ import pytest
 from scipy import ndimage
 from sklearn.linear_model import LogisticRegression
 
+from from_fields import from_fields
 from headtohead.data.data_source import SPLIT_NAMES, DataError, SplitName
 from headtohead.data.generated.pathfinder import Pathfinder, PathfinderPixels
 
@@ -18,7 +19,7 @@ NEIGHBOURS = np.ones((3, 3))
 @cache
 def pictures(name: SplitName = "train", *, num_train: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Return levels from 0 to 1, and classes."""
-    split = Pathfinder(num_train=num_train, num_validation=40, num_test=40, seed=seed).split(name)
+    split = from_fields(Pathfinder, num_train=num_train, num_validation=40, num_test=40, seed=seed).split(name)
     batch = split.batch(np.arange(len(split)))
     assert batch.images is not None and batch.targets is not None
     return (batch.images[:, 0].numpy() + 1) / 2, batch.targets.numpy()
@@ -94,7 +95,7 @@ def test_no_picture_is_in_two_splits_and_a_larger_train_split_begins_alike() -> 
 
 
 def test_pixels_are_those_of_the_pictures() -> None:
-    split = PathfinderPixels(num_train=300, num_validation=40, num_test=40).split("test")
+    split = from_fields(PathfinderPixels, num_train=300, num_validation=40, num_test=40).split("test")
     batch = split.batch(np.array([7, 2]))
     images, labels = pictures("test")
     assert batch.tokens is not None and batch.targets is not None and batch.tokens.shape == (2, 1024)
@@ -105,9 +106,9 @@ def test_pixels_are_those_of_the_pictures() -> None:
 @pytest.mark.parametrize(("field", "value"), [("image_size", 15), ("path_length", 2), ("num_distractors", -1)])
 def test_fields_too_small_are_refused(field: str, value: int) -> None:
     with pytest.raises(DataError, match=f"data.{field}={value} must be at least"):
-        Pathfinder(**{field: value})  # type: ignore[arg-type]
+        from_fields(Pathfinder, **{field: value})  # type: ignore[arg-type]
 
 
 def test_paths_without_room_are_refused() -> None:
     with pytest.raises(DataError, match=r"no room for its paths .* data.image_size=16: enlarge it, or lower"):
-        Pathfinder(num_train=20, image_size=16, path_length=20).prepare()
+        from_fields(Pathfinder, num_train=20, image_size=16, path_length=20).prepare()

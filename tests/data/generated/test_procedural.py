@@ -15,6 +15,7 @@ import pytest
 import headtohead as h2h
 from contracts.choices import kind_of
 from data.generated.slow_answers import language_rows
+from from_fields import from_fields
 from headtohead.config.origins.from_weights import build_data
 from headtohead.data.batches.batch import IGNORED
 from headtohead.data.data_source import SPLIT_NAMES, DataError
@@ -29,21 +30,21 @@ from headtohead.data.generated.string_rewriting import Copy, Reverse, SelectiveC
 FEW = {"num_train": 200, "num_validation": 30, "num_test": 40}
 Made = partial[Any]
 SOURCES: dict[str, Made] = {
-    "copy": partial(Copy, **FEW, length=9, min_length=4),
-    "reverse": partial(Reverse, **FEW, length=9),
-    "sort": partial(Sort, **FEW, length=9, min_length=4, test_length=12),
-    "selective_copy": partial(SelectiveCopy, **FEW, length=12, min_length=6, num_copied=3),
-    "induction": partial(Induction, **FEW, length=12, min_length=6),
-    "word_problem": partial(WordProblem, **FEW, group="Z_5", length=9, min_length=4, test_length=12),
+    "copy": partial(from_fields, Copy, **FEW, length=9, min_length=4),
+    "reverse": partial(from_fields, Reverse, **FEW, length=9),
+    "sort": partial(from_fields, Sort, **FEW, length=9, min_length=4, test_length=12),
+    "selective_copy": partial(from_fields, SelectiveCopy, **FEW, length=12, min_length=6, num_copied=3),
+    "induction": partial(from_fields, Induction, **FEW, length=12, min_length=6),
+    "word_problem": partial(from_fields, WordProblem, **FEW, group="Z_5", length=9, min_length=4, test_length=12),
     "modular_addition": partial(ModularAddition, modulus=13),
-    "dyck": partial(Dyck, **FEW, length=16, min_length=12),
-    "listops": partial(ListOps, **FEW, length=24),
+    "dyck": partial(from_fields, Dyck, **FEW, length=16, min_length=12),
+    "listops": partial(from_fields, ListOps, **FEW, length=24),
 }
 KINDS = {"language": "language", "slots": "language", "pairs": "pairs_of_text", "labelled": "labelled_text"}
 FORMS = [
     pytest.param(made, {} if name == "induction" else {"form": form}, id=f"{name}-{form}")
     for name, made in SOURCES.items()
-    for form in kind_of(made).forms
+    for form in (made.args[0] if made.args else kind_of(made)).forms
 ]
 every_form = pytest.mark.parametrize(("made", "form"), FORMS)
 
@@ -93,7 +94,7 @@ def test_shares_of_answers_are_those_of_the_train_rows() -> None:
 
 
 def test_parity_is_guessed_half_of_the_time() -> None:
-    shares = WordProblem(**FEW, length=9).spec().answer_shares
+    shares = from_fields(WordProblem, **FEW, length=9).spec().answer_shares
     assert len(shares) == 2 and shares[0] == pytest.approx(0.5, abs=0.05)
 
 
@@ -113,7 +114,7 @@ def test_a_larger_train_split_leaves_the_others_as_they_are(name: str) -> None:
 
 def test_short_prompts_are_in_the_train_split_too() -> None:
     """About a fifth of the 30 prompts of up to four bits belongs to the held-out splits."""
-    source = WordProblem(num_train=3_000, num_validation=200, num_test=200, length=14, min_length=1)
+    source = from_fields(WordProblem, num_train=3_000, num_validation=200, num_test=200, length=14, min_length=1)
     short = [prompt for prompt in prompts_of(source, "train") if len(prompt) <= 4]
     assert len(short) >= 20
 
@@ -127,7 +128,7 @@ def test_test_rows_have_the_length_requested_and_the_spec_holds_it(name: str) ->
 
 
 def test_rows_of_one_length_have_no_padding_to_mask() -> None:
-    fixed, varying = WordProblem(**FEW, length=9), SOURCES["word_problem"]()
+    fixed, varying = from_fields(WordProblem, **FEW, length=9), SOURCES["word_problem"]()
     assert fixed.split("train").batch(np.arange(4)).valid is None and fixed.split("train").lengths() is None
     assert varying.split("train").batch(np.arange(4)).valid is not None
     assert varying.split("test").batch(np.arange(4)).valid is None
@@ -152,7 +153,7 @@ def test_keys_distinguish_prompts_and_pay_no_heed_to_padding() -> None:
 
 
 def test_ids_of_large_vocabularies_are_kept_whole() -> None:
-    source = Copy(**FEW, num_symbols=251, length=3)
+    source = from_fields(Copy, **FEW, num_symbols=251, length=3)
     assert {row.read[3] for row in language_rows(source, "train")} == {">"}
     assert source.spec().vocab_size == 257
 
@@ -161,12 +162,12 @@ def test_ids_of_large_vocabularies_are_kept_whole() -> None:
     ("made", "message"),
     [
         (partial(Copy, form="labelled"), "data.form=labelled is not a form of data=copy: choose language or slots or"),
-        (partial(Copy, num_symbols=1), "data.num_symbols=1 must be at least 2"),
+        (partial(from_fields, Copy, num_symbols=1), "data.num_symbols=1 must be at least 2"),
         (partial(Copy, length=0), "data.length=0 must be at least 1"),
         (partial(Sort, length=4, min_length=6), "data.min_length=6 is more than data.length=4, the longest"),
-        (partial(Reverse, num_test=0), "data.num_test=0 leaves the test split empty"),
+        (partial(from_fields, Reverse, num_test=0), "data.num_test=0 leaves the test split empty"),
         (partial(Copy, batch_size=0), "data.batch_size=0 must be at least 1"),
-        (partial(SelectiveCopy, num_copied=0), "data.num_copied=0 must be at least 1"),
+        (partial(from_fields, SelectiveCopy, num_copied=0), "data.num_copied=0 must be at least 1"),
         (partial(SelectiveCopy, length=6), "data.num_copied=8 symbols have no room .* of 6 places"),
         (partial(Induction, pattern="wave"), "data.pattern=wave is unknown: choose one of trigger, repeat"),
         (partial(Induction, length=2), "data.length=2 must be at least 3"),
@@ -196,10 +197,13 @@ def test_impossible_problems_are_refused(made: Callable[[], ProceduralSource], m
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (partial(Copy, num_symbols=2, length=3), "data=copy has too few different problems .* data.num_train=20000"),
-        (partial(Dyck, num_types=1, length=2), "data=dyck has too few different problems"),
         (
-            partial(ListOps, num_train=9, length=37, min_length=37, max_depth=2),
+            partial(from_fields, Copy, num_symbols=2, length=3),
+            "data=copy has too few different problems .* data.num_train=20000",
+        ),
+        (partial(from_fields, Dyck, num_types=1, length=2), "data=dyck has too few different problems"),
+        (
+            partial(from_fields, ListOps, num_train=9, length=37, min_length=37, max_depth=2),
             "data=listops finds no expressions of 37 to 37 tokens with data.max_depth=2 and data.max_args=5",
         ),
     ],

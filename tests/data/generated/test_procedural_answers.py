@@ -19,6 +19,7 @@ from data.generated.slow_answers import (
     listops_value,
     product,
 )
+from from_fields import from_fields
 from headtohead.data.data_source import SPLIT_NAMES, SplitName
 from headtohead.data.generated.dyck import Dyck
 from headtohead.data.generated.group_problems import ModularAddition, WordProblem, group_named
@@ -43,7 +44,7 @@ def written(source: ProceduralSource, split: SplitName) -> list[tuple[list[str],
 @every_writing_form
 @pytest.mark.parametrize("task", [Copy, Reverse, Sort])
 def test_symbols_are_copied_reversed_or_sorted(task: type[Rewriting], form: WritingForm, split: SplitName) -> None:
-    source = task(**FEW, **VARYING, form=form, num_symbols=12)
+    source = from_fields(task, **FEW, **VARYING, form=form, num_symbols=12)
     rows = written(source, split)
     for prompt, answer in rows:
         expected = {"copy": prompt, "reverse": list(reversed(prompt)), "sort": sorted(prompt, key=int)}
@@ -54,13 +55,13 @@ def test_symbols_are_copied_reversed_or_sorted(task: type[Rewriting], form: Writ
 @every_split
 @every_writing_form
 def test_selective_copies_are_the_prompts_without_their_blanks(form: WritingForm, split: SplitName) -> None:
-    source = SelectiveCopy(**FEW, **VARYING, form=form, num_copied=4)
+    source = from_fields(SelectiveCopy, **FEW, **VARYING, form=form, num_copied=4)
     for prompt, answer in written(source, split):
         assert answer == [symbol for symbol in prompt if symbol != "."] and len(answer) == 4
 
 
 def test_selective_copies_hold_symbols_at_every_position_alike() -> None:
-    source = SelectiveCopy(num_train=8_000, length=10, num_copied=3)
+    source = from_fields(SelectiveCopy, num_train=8_000, length=10, num_copied=3)
     prompts = source.problems("train").prompts
     shares = (prompts != FIRST_ID + source.num_symbols).mean(0)
     assert np.abs(shares - 0.3).max() < 0.03
@@ -68,7 +69,7 @@ def test_selective_copies_hold_symbols_at_every_position_alike() -> None:
 
 @every_split
 def test_what_followed_the_trigger_is_the_target_at_the_end(split: SplitName) -> None:
-    for row in language_rows(Induction(**FEW, **VARYING), split):
+    for row in language_rows(from_fields(Induction, **FEW, **VARYING), split):
         first = row.read.index("trigger")
         assert row.read[-1] == "trigger" and row.read.count("trigger") == 2
         assert row.asked == [""] * (len(row.read) - 1) + [row.read[first + 1]]
@@ -76,7 +77,7 @@ def test_what_followed_the_trigger_is_the_target_at_the_end(split: SplitName) ->
 
 @every_split
 def test_second_half_of_a_repetition_is_predicted_symbol_by_symbol(split: SplitName) -> None:
-    for row in language_rows(Induction(**FEW, **VARYING, pattern="repeat"), split):
+    for row in language_rows(from_fields(Induction, **FEW, **VARYING, pattern="repeat"), split):
         period = len(row.read) // 2 + 1
         assert row.read[period:] == row.read[: len(row.read) - period]
         assert row.asked == [""] * period + row.read[1 : len(row.read) - period + 1]
@@ -86,7 +87,7 @@ def test_second_half_of_a_repetition_is_predicted_symbol_by_symbol(split: SplitN
 @pytest.mark.parametrize("group", ["Z_2", "Z_7", "S_3", "A_4", "S_5", "A_5"])
 def test_word_problems_ask_for_the_product_so_far(group: str, split: SplitName) -> None:
     modulus = int(group[2:]) if group[0] == "Z" else None
-    for row in language_rows(WordProblem(**FEW, **VARYING, group=group), split):
+    for row in language_rows(from_fields(WordProblem, **FEW, **VARYING, group=group), split):
         running = itertools.accumulate(row.read, lambda a, b: product(a, b, modulus=modulus))
         assert row.asked == list(running)
 
@@ -94,7 +95,7 @@ def test_word_problems_ask_for_the_product_so_far(group: str, split: SplitName) 
 @every_split
 @pytest.mark.parametrize("group", ["Z_3", "S_3"])
 def test_labels_of_word_problems_are_the_whole_products(group: str, split: SplitName) -> None:
-    source = WordProblem(**FEW, **VARYING, group=group, form="labelled")
+    source = from_fields(WordProblem, **FEW, **VARYING, group=group, form="labelled")
     modulus = 3 if group == "Z_3" else None
     for prompt, (label,) in described(source, split, "label"):
         assert label == list(itertools.accumulate(prompt, lambda a, b: product(a, b, modulus=modulus)))[-1]
@@ -140,7 +141,9 @@ def test_every_sum_is_in_one_split(form: Literal["language", "labelled"], pairs:
 @every_split
 @pytest.mark.parametrize(("num_types", "max_depth"), [(1, 6), (2, 3), (4, 2)])
 def test_closing_brackets_are_the_only_targets(num_types: int, max_depth: int, split: SplitName) -> None:
-    source = Dyck(**FEW, num_types=num_types, max_depth=max_depth, length=16, min_length=10, test_length=30)
+    source = from_fields(
+        Dyck, **FEW, num_types=num_types, max_depth=max_depth, length=16, min_length=10, test_length=30
+    )
     rows = language_rows(source, split)
     for row in rows:
         expected = expected_closings(row.read)
@@ -165,7 +168,7 @@ def test_bracket_words_of_a_length_are_equally_likely() -> None:
 @every_split
 @pytest.mark.parametrize("num_types", [1, 3])
 def test_words_are_labelled_balanced_if_a_stack_says_so(num_types: int, split: SplitName) -> None:
-    source = Dyck(**FEW, form="labelled", num_types=num_types, length=24, min_length=14, test_length=30)
+    source = from_fields(Dyck, **FEW, form="labelled", num_types=num_types, length=24, min_length=14, test_length=30)
     rows = described(source, split, "label")
     for word, (label,) in rows:
         assert (label == "balanced") == is_balanced(word)
@@ -175,7 +178,7 @@ def test_words_are_labelled_balanced_if_a_stack_says_so(num_types: int, split: S
 
 
 def test_unbalanced_words_are_of_both_kinds() -> None:
-    source = Dyck(num_train=1_000, form="labelled", num_types=2, length=20)
+    source = from_fields(Dyck, num_train=1_000, form="labelled", num_types=2, length=20)
     unbalanced = [word for word, (label,) in described(source, "train", "label") if label == "unbalanced"]
     shapes = [["(" if bracket in CLOSES else ")" for bracket in word] for word in unbalanced]
     assert 0.3 < np.mean([is_balanced(shape) for shape in shapes]) < 0.7
@@ -187,7 +190,7 @@ def test_unbalanced_words_are_of_both_kinds() -> None:
 def test_expressions_have_the_value_that_recursion_finds(
     form: Literal["labelled", "language"], split: SplitName
 ) -> None:
-    source = ListOps(**FEW, form=form, length=24, min_length=8, test_length=40, max_depth=3, max_args=4)
+    source = from_fields(ListOps, **FEW, form=form, length=24, min_length=8, test_length=40, max_depth=3, max_args=4)
     rows = described(source, split, "label") if form == "labelled" else asked_after(source, split)
     for tokens, (answer,) in rows:
         value = listops_value(tokens, most=4)

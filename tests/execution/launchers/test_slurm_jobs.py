@@ -9,7 +9,7 @@ import pytest
 
 from execution.launchers.patient_commands import all_ended, waits_once
 from headtohead.config.errors import ConfigurationError
-from headtohead.execution.launchers.slurm import Slurm
+from headtohead.execution.launchers.slurm import Allocation, Slurm
 from slurm_cluster import Cluster, Job
 from waiting import until
 
@@ -30,9 +30,7 @@ def test_jobs_are_written_as_asked_warned_preempted_and_go_on_when_they_are_queu
     cluster: Cluster, tmp_path: Path
 ) -> None:
     launcher = Slurm(
-        partition="gpu",
-        gpus_per_node=2,
-        timeout_min=90,
+        allocation=Allocation(partition="gpu", gpus_per_node=2, timeout_min=90),
         setup=("export COLOUR=green",),
         additional_parameters={"gres": "gpu:1"},
     )

@@ -3,6 +3,7 @@ https://arxiv.org/abs/2104.09864)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -12,9 +13,20 @@ from torch import Tensor
 from headtohead.components.component import CostQuery, Costs, Grid, Position
 from headtohead.components.precision import at_least_float32
 from headtohead.errors import UsageError
+from headtohead.field_group import FieldGroup
 from headtohead.ranges import Positive, Share, Width
 
 Pairing = Literal["half", "interleaved"]
+
+
+@dataclass(frozen=True)
+class RotatedPairs(FieldGroup):
+    """The pairs of a head's channels that turn: how many there are, which channels make one, how fast each turns."""
+
+    base: Positive = 10000.0
+    fraction: Share = 1.0
+    pairing: Pairing = "half"
+    head_width: Width | None = None
 
 
 class Rotary(Position):
@@ -34,18 +46,15 @@ class Rotary(Position):
         max_length: int | None,
         causal: bool,
         grid: Grid | None = None,
-        base: Positive = 10000.0,
-        fraction: Share = 1.0,
-        pairing: Pairing = "half",
-        head_width: Width | None = None,
+        pairs: RotatedPairs = RotatedPairs(),
     ) -> None:
         super().__init__()
         del max_length, causal, grid
-        width = d_model // num_heads if head_width is None else head_width
-        self.rotated = rotated_width(width, fraction, multiple=self.rotated_multiple)
-        self.base, self.pairing = base, pairing
-        if pairing not in ("half", "interleaved"):
-            raise UsageError(f"pairing={pairing} is unknown: choose half or interleaved")
+        width = d_model // num_heads if pairs.head_width is None else pairs.head_width
+        self.rotated = rotated_width(width, pairs.fraction, multiple=self.rotated_multiple)
+        self.base, self.pairing = pairs.base, pairs.pairing
+        if pairs.pairing not in ("half", "interleaved"):
+            raise UsageError(f"pairing={pairs.pairing} is unknown: choose half or interleaved")
 
     def rotation(self, positions: Int[Tensor, "#B L"], dtype: torch.dtype) -> Float[Tensor, "2 #B 1 L R"]:
         angles = turning_angles(positions, self.frequencies(positions.device, dtype), dtype)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from headtohead.components.component import Grid
-from headtohead.components.positions.rotary import Pairing, Rotary, plain_frequencies
+from headtohead.components.positions.rotary import Rotary, RotatedPairs, plain_frequencies
 from headtohead.errors import UsageError
-from headtohead.ranges import AtLeastOne, Length, Positive, Share, Width
+from headtohead.field_group import FieldGroup
+from headtohead.ranges import AtLeastOne, Length, Positive
 
 
 class ScaledRotary(Rotary):
@@ -27,10 +29,7 @@ class ScaledRotary(Rotary):
         max_length: int | None,
         causal: bool,
         grid: Grid | None = None,
-        base: Positive = 10000.0,
-        fraction: Share = 1.0,
-        pairing: Pairing = "half",
-        head_width: Width | None = None,
+        pairs: RotatedPairs = RotatedPairs(),
         factor: AtLeastOne = 4.0,
     ) -> None:
         super().__init__(
@@ -39,10 +38,7 @@ class ScaledRotary(Rotary):
             max_length=max_length,
             causal=causal,
             grid=grid,
-            base=base,
-            fraction=fraction,
-            pairing=pairing,
-            head_width=head_width,
+            pairs=pairs,
         )
         if factor < 1.0:
             raise UsageError(f"factor={factor} of a rotary scaling would shorten the context: choose 1 or more")
@@ -53,15 +49,29 @@ class ScaledRotary(Rotary):
         """Return the lowered frequencies."""
 
 
-def trained_length(name: str, original_length: int | None, max_length: int | None) -> int:
-    """Return the number of positions that the model saw in training."""
-    length = max_length if original_length is None else original_length
-    if length is None or length < 1:
-        raise UsageError(
-            f"position={name} must know how long sequences were in training, and original_length={length} does not "
-            "say: set the position's original_length, or model.max_length"
-        )
-    return length
+@dataclass(frozen=True)
+class TrainedTurns(FieldGroup):
+    """The turns of a pair within the trained length: one with more than `fast_turns` retains its frequency, one with
+    fewer than `slow_turns` has it divided by the factor."""
+
+    original_length: Length | None = None
+    fast_turns: Positive = 4.0
+    slow_turns: Positive = 1.0
+
+    def check(self, published: str) -> None:
+        """Raise UsageError where the turns are in the wrong order, with those that were published."""
+        if self.fast_turns <= self.slow_turns:
+            raise UsageError(f"fast_turns={self.fast_turns} must be above slow_turns={self.slow_turns}: {published}")
+
+    def length(self, name: str, max_length: int | None) -> int:
+        """Return the number of positions that the model saw in training."""
+        length = max_length if self.original_length is None else self.original_length
+        if length is None or length < 1:
+            raise UsageError(
+                f"position={name} must know how long sequences were in training, and original_length={length} does not "
+                "say: set the position's original_length, or model.max_length"
+            )
+        return length
 
 
 # Position interpolation: positions are scaled into the range of training (Chen et al. 2023,
@@ -97,8 +107,7 @@ class RotaryNtk(ScaledRotary):
 
 
 class RotaryLlama3(ScaledRotary):
-    """A pair that turns more than `fast_turns` times within the trained length retains its frequency, one that turns
-    fewer than `slow_turns` times has it divided by the factor; between, the retained share grows with the turns."""
+    """The retained share of a frequency grows with the turns from `slow_turns` to `fast_turns`."""
 
     def __init__(
         self,
@@ -108,14 +117,9 @@ class RotaryLlama3(ScaledRotary):
         max_length: int | None,
         causal: bool,
         grid: Grid | None = None,
-        base: Positive = 10000.0,
-        fraction: Share = 1.0,
-        pairing: Pairing = "half",
-        head_width: Width | None = None,
+        pairs: RotatedPairs = RotatedPairs(),
         factor: AtLeastOne = 4.0,
-        original_length: Length | None = None,
-        fast_turns: Positive = 4.0,
-        slow_turns: Positive = 1.0,
+        turns: TrainedTurns = TrainedTurns(),
     ) -> None:
         super().__init__(
             d_model,
@@ -123,16 +127,12 @@ class RotaryLlama3(ScaledRotary):
             max_length=max_length,
             causal=causal,
             grid=grid,
-            base=base,
-            fraction=fraction,
-            pairing=pairing,
-            head_width=head_width,
+            pairs=pairs,
             factor=factor,
         )
-        if fast_turns <= slow_turns:
-            raise UsageError(f"fast_turns={fast_turns} must be above slow_turns={slow_turns}: Llama has 4 and 1")
-        self.original_length = trained_length("rotary_llama3", original_length, max_length)
-        self.fast_turns, self.slow_turns = fast_turns, slow_turns
+        turns.check("Llama has 4 and 1")
+        self.original_length = turns.length("rotary_llama3", max_length)
+        self.fast_turns, self.slow_turns = turns.fast_turns, turns.slow_turns
 
     def frequencies(self, device: torch.device, dtype: torch.dtype) -> Float[Tensor, " P"]:
         plain = plain_frequencies(self.rotated // 2, self.base, device, dtype)
@@ -146,8 +146,7 @@ class RotaryLlama3(ScaledRotary):
 
 
 class RotaryYarn(ScaledRotary):
-    """A pair that turns more than `fast_turns` times within the trained length retains its frequency; one that turns
-    fewer than `slow_turns` times has it divided by the factor."""
+    """The retained share of a frequency shrinks from pair to pair between `fast_turns` and `slow_turns`."""
 
     def __init__(
         self,
@@ -157,14 +156,9 @@ class RotaryYarn(ScaledRotary):
         max_length: int | None,
         causal: bool,
         grid: Grid | None = None,
-        base: Positive = 10000.0,
-        fraction: Share = 1.0,
-        pairing: Pairing = "half",
-        head_width: Width | None = None,
+        pairs: RotatedPairs = RotatedPairs(),
         factor: AtLeastOne = 4.0,
-        original_length: Length | None = None,
-        fast_turns: Positive = 32.0,
-        slow_turns: Positive = 1.0,
+        turns: TrainedTurns = TrainedTurns(fast_turns=32.0),
         magnitude: Positive | None = None,
     ) -> None:
         super().__init__(
@@ -173,16 +167,12 @@ class RotaryYarn(ScaledRotary):
             max_length=max_length,
             causal=causal,
             grid=grid,
-            base=base,
-            fraction=fraction,
-            pairing=pairing,
-            head_width=head_width,
+            pairs=pairs,
             factor=factor,
         )
-        if fast_turns <= slow_turns:
-            raise UsageError(f"fast_turns={fast_turns} must be above slow_turns={slow_turns}: the paper has 32 and 1")
-        self.original_length = trained_length("rotary_yarn", original_length, max_length)
-        self.fast_turns, self.slow_turns = fast_turns, slow_turns
+        turns.check("the paper has 32 and 1")
+        self.original_length = turns.length("rotary_yarn", max_length)
+        self.fast_turns, self.slow_turns = turns.fast_turns, turns.slow_turns
         # sqrt(1/t) of the paper, on queries and on keys.
         self.magnitude = 0.1 * math.log(factor) + 1.0 if magnitude is None else magnitude
 

@@ -17,7 +17,7 @@ from headtohead.data.cache.prepared_content import PreparedContent
 from headtohead.data.data_source import SPLIT_NAMES, DataError, DataSpec, SplitName
 from headtohead.data.generated.problem_forms import spec_of_answers
 from headtohead.data.row_formats.token_rows import as_tensor
-from headtohead.data.splits.sample_splits import check_sizes, only_test
+from headtohead.data.splits.sample_splits import SplitSizes, only_test
 from headtohead.data.tokenizers import SPECIAL_TOKENS
 from headtohead.ranges import BatchSize, Length, Positive, Rows, Seed, Vocabulary
 
@@ -38,9 +38,7 @@ class AssociativeRecall(CachedSource):
     def __init__(
         self,
         *,
-        num_train: Rows = 20_000,
-        num_validation: Rows = 1_000,
-        num_test: Rows = 1_000,
+        splits: SplitSizes = SplitSizes(),
         length: Length = 64,
         num_pairs: Rows = 8,
         vocab_size: Vocabulary = 64,
@@ -49,7 +47,7 @@ class AssociativeRecall(CachedSource):
         seed: Seed = 0,
     ) -> None:
         super().__init__(batch_size)
-        self.sizes = check_sizes(num_train, num_validation, num_test)
+        self.sizes = splits.by_name()
         self.length, self.num_pairs, self.vocab_size, self.power, self.seed = length, num_pairs, vocab_size, power, seed
         self.num_keys = (vocab_size - _FIRST_ID) // 2
         if num_pairs < 1 or 4 * num_pairs > length:

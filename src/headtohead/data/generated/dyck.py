@@ -20,9 +20,9 @@ from headtohead.data.generated.problem_forms import (
     lengths_beyond,
 )
 from headtohead.data.generated.procedural_source import DrawnSource
-from headtohead.data.splits.sample_splits import check_sizes
+from headtohead.data.splits.sample_splits import SplitSizes
 from headtohead.data.tokenizers import PAD
-from headtohead.ranges import BatchSize, Depth, Length, Rows, Seed, Vocabulary
+from headtohead.ranges import BatchSize, Depth, Length, Seed, Vocabulary
 
 _BRACKETS = ("()", "[]", "{}", "<>")
 
@@ -39,9 +39,7 @@ class Dyck(DrawnSource):
     def __init__(
         self,
         *,
-        num_train: Rows = 20_000,
-        num_validation: Rows = 1_000,
-        num_test: Rows = 1_000,
+        splits: SplitSizes = SplitSizes(),
         form: Literal["language", "labelled"] = "language",
         num_types: Vocabulary = 2,
         max_depth: Depth = 8,
@@ -55,7 +53,7 @@ class Dyck(DrawnSource):
             if value < 1:
                 raise DataError(f"data.{field}={value} must be at least 1.")
         super().__init__(
-            sizes=check_sizes(num_train, num_validation, num_test),
+            sizes=splits.by_name(),
             spans=check_lengths(min_length, length, test_length, fewest=2, step=2),
             form=form,
             symbols=bracket_names(num_types),

@@ -13,8 +13,8 @@ from headtohead.data.cache.arrow_columns import Ragged
 from headtohead.data.data_source import DataError, SplitName
 from headtohead.data.row_formats.language_rows import LanguageSource, RowPacking
 from headtohead.data.row_formats.text_source import TokenizedRows
-from headtohead.data.splits.sample_splits import check_sizes, split_samples
-from headtohead.ranges import Count, Rows, Seed
+from headtohead.data.splits.sample_splits import SplitSizes, split_samples
+from headtohead.ranges import Count, Seed
 
 Rules = Mapping[str, Sequence[tuple[float, str]]]
 """The rules of a symbol: weights, and bodies of symbols and words separated by spaces."""
@@ -169,16 +169,14 @@ class GrammarCorpus(LanguageSource):
     def __init__(
         self,
         *,
-        num_train: Rows = 20_000,
-        num_validation: Rows = 1_000,
-        num_test: Rows = 1_000,
+        splits: SplitSizes = SplitSizes(),
         max_sentences: Count = 6,
         packed: RowPacking = RowPacking(),
         rows: TokenizedRows = TokenizedRows(),
         seed: Seed = 0,
     ) -> None:
         super().__init__(rows, packed)
-        self.sizes = check_sizes(num_train, num_validation, num_test)
+        self.sizes = splits.by_name()
         if max_sentences < 1:
             raise DataError(f"data.max_sentences={max_sentences} must be at least 1.")
         self.max_sentences, self.seed = max_sentences, seed

@@ -23,9 +23,9 @@ from headtohead.data.generated.problem_forms import (
     lengths_beyond,
 )
 from headtohead.data.generated.procedural_source import DrawnSource, ProceduralSource
-from headtohead.data.splits.sample_splits import check_sizes
+from headtohead.data.splits.sample_splits import SplitSizes
 from headtohead.data.tokenizers import PAD
-from headtohead.ranges import BatchSize, Length, Range, Rows, Seed, Vocabulary
+from headtohead.ranges import BatchSize, Length, Range, Seed, Vocabulary
 
 _MOST_POINTS = 5
 """S_6 would have 720 elements, and a table of half a million products."""
@@ -96,9 +96,7 @@ class WordProblem(DrawnSource):
     def __init__(
         self,
         *,
-        num_train: Rows = 20_000,
-        num_validation: Rows = 1_000,
-        num_test: Rows = 1_000,
+        splits: SplitSizes = SplitSizes(),
         form: Literal["language", "labelled"] = "language",
         group: str = "Z_2",
         length: Length = 16,
@@ -109,7 +107,7 @@ class WordProblem(DrawnSource):
     ) -> None:
         names = group_named(group).names
         super().__init__(
-            sizes=check_sizes(num_train, num_validation, num_test),
+            sizes=splits.by_name(),
             spans=check_lengths(min_length, length, test_length, fewest=1),
             form=form,
             symbols=names,

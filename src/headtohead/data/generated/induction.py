@@ -21,9 +21,9 @@ from headtohead.data.generated.problem_forms import (
 )
 from headtohead.data.generated.procedural_source import DrawnSource
 from headtohead.data.generated.string_rewriting import check_symbols
-from headtohead.data.splits.sample_splits import check_sizes
+from headtohead.data.splits.sample_splits import SplitSizes
 from headtohead.data.tokenizers import PAD
-from headtohead.ranges import BatchSize, Length, Rows, Seed, Vocabulary
+from headtohead.ranges import BatchSize, Length, Seed, Vocabulary
 
 Pattern = Literal["trigger", "repeat"]
 
@@ -41,9 +41,7 @@ class Induction(DrawnSource):
     def __init__(
         self,
         *,
-        num_train: Rows = 20_000,
-        num_validation: Rows = 1_000,
-        num_test: Rows = 1_000,
+        splits: SplitSizes = SplitSizes(),
         pattern: Pattern = "trigger",
         length: Length = 64,
         min_length: Length | None = None,
@@ -56,7 +54,7 @@ class Induction(DrawnSource):
         if pattern not in get_args(Pattern):
             raise DataError(f"data.pattern={pattern} is unknown: choose one of {', '.join(get_args(Pattern))}.")
         super().__init__(
-            sizes=check_sizes(num_train, num_validation, num_test),
+            sizes=splits.by_name(),
             spans=check_lengths(min_length, length, test_length, fewest=3),
             form="language",
             symbols=[*(str(number) for number in range(num_symbols)), "trigger"],

@@ -11,9 +11,9 @@ import numpy as np
 from headtohead.data.data_source import DataError, SplitName
 from headtohead.data.generated.problem_forms import FIRST_ID, AnswerSpan, ProblemForm, Problems, check_lengths
 from headtohead.data.generated.procedural_source import DrawnSource
-from headtohead.data.splits.sample_splits import check_sizes
+from headtohead.data.splits.sample_splits import SplitSizes
 from headtohead.data.tokenizers import PAD
-from headtohead.ranges import BatchSize, Count, Depth, Length, Rows, Seed
+from headtohead.ranges import BatchSize, Count, Depth, Length, Seed
 
 NUM_DIGITS = 10
 OPERATORS = ("MAX", "MIN", "MED", "SM")
@@ -38,9 +38,7 @@ class ListOps(DrawnSource):
     def __init__(
         self,
         *,
-        num_train: Rows = 20_000,
-        num_validation: Rows = 1_000,
-        num_test: Rows = 1_000,
+        splits: SplitSizes = SplitSizes(),
         form: Literal["labelled", "language"] = "labelled",
         length: Length = 48,
         min_length: Length = 8,
@@ -63,7 +61,7 @@ class ListOps(DrawnSource):
                 )
         digits = [str(digit) for digit in range(NUM_DIGITS)]
         super().__init__(
-            sizes=check_sizes(num_train, num_validation, num_test),
+            sizes=splits.by_name(),
             spans=spans,
             form=form,
             symbols=[*digits, *(f"[{name}" for name in OPERATORS), "]"],

@@ -11,8 +11,8 @@ import numpy as np
 from headtohead.data.data_source import SPLIT_NAMES, DataError, SplitName
 from headtohead.data.row_formats.text_pairs import Pair, PairSource
 from headtohead.data.row_formats.text_source import BucketedRows
-from headtohead.data.splits.sample_splits import check_sizes
-from headtohead.ranges import Rows, Seed, Vocabulary
+from headtohead.data.splits.sample_splits import SplitSizes
+from headtohead.ranges import Seed, Vocabulary
 
 SMALL = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
@@ -64,9 +64,7 @@ class NumberWords(PairSource):
     def __init__(
         self,
         *,
-        num_train: Rows = 20_000,
-        num_validation: Rows = 500,
-        num_test: Rows = 500,
+        splits: SplitSizes = SplitSizes(num_validation=500, num_test=500),
         max_number: Vocabulary = 999_999,
         direction: Direction = "to_words",
         rows: BucketedRows = BucketedRows(batch_size=64, tokenizer="char"),
@@ -77,12 +75,12 @@ class NumberWords(PairSource):
             raise DataError(f"data.direction={direction} is unknown: choose one of {', '.join(get_args(Direction))}.")
         if not 0 <= max_number <= LARGEST:
             raise DataError(f"data.max_number={max_number} must be from 0 to {LARGEST}.")
-        self.sizes = check_sizes(num_train, num_validation, num_test)
+        self.sizes = splits.by_name()
         self.max_number, self.direction, self.seed = max_number, direction, seed
         if sum(self.sizes.values()) > max_number + 1:
             raise DataError(
                 f"data.max_number={max_number} gives {max_number + 1} numbers, and the splits ask for "
-                f"{sum(self.sizes.values())}: raise it, or lower data.num_train={num_train}."
+                f"{sum(self.sizes.values())}: raise it, or lower data.num_train={splits.num_train}."
             )
 
     def longer(self, multiple: int) -> NumberWords:

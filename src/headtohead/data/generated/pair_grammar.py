@@ -13,8 +13,8 @@ from headtohead.data.generated.english_grammar import words
 from headtohead.data.generated.stories import NEXT, PEOPLE, RANDOM, WHEN, story_pairs
 from headtohead.data.row_formats.labelled_text import ClassFormat, LabelledPair, ScoredPair, ScoreFormat
 from headtohead.data.row_formats.text_source import BucketedRows, TextSource
-from headtohead.data.splits.sample_splits import check_sizes, split_samples
-from headtohead.ranges import Rows, Seed
+from headtohead.data.splits.sample_splits import SplitSizes, split_samples
+from headtohead.ranges import Seed
 
 _AT_ONCE = 4096
 """Pairs written together."""
@@ -80,9 +80,7 @@ class PairGrammar(TextSource):
     def __init__(
         self,
         *,
-        num_train: Rows = 10_000,
-        num_validation: Rows = 1_000,
-        num_test: Rows = 1_000,
+        splits: SplitSizes = SplitSizes(num_train=10_000),
         relation: Relation = "entailment",
         rows: BucketedRows = BucketedRows(batch_size=64),
         seed: Seed = 0,
@@ -90,7 +88,7 @@ class PairGrammar(TextSource):
         super().__init__(rows)
         if relation not in get_args(Relation):
             raise DataError(f"data.relation={relation} is unknown: choose one of {', '.join(get_args(Relation))}.")
-        self.sizes, self.relation, self.seed = check_sizes(num_train, num_validation, num_test), relation, seed
+        self.sizes, self.relation, self.seed = splits.by_name(), relation, seed
 
     @property
     def form(self) -> ClassFormat:
@@ -145,14 +143,12 @@ class SimilarityGrammar(TextSource):
     def __init__(
         self,
         *,
-        num_train: Rows = 10_000,
-        num_validation: Rows = 1_000,
-        num_test: Rows = 1_000,
+        splits: SplitSizes = SplitSizes(num_train=10_000),
         rows: BucketedRows = BucketedRows(batch_size=64),
         seed: Seed = 0,
     ) -> None:
         super().__init__(rows)
-        self.sizes, self.seed = check_sizes(num_train, num_validation, num_test), seed
+        self.sizes, self.seed = splits.by_name(), seed
 
     @property
     def form(self) -> ScoreFormat:

@@ -29,8 +29,8 @@ from headtohead.data.row_formats.image_rows import (
     described_pixels,
     spec_of_pixels,
 )
-from headtohead.data.splits.sample_splits import check_sizes
-from headtohead.ranges import Amount, BatchSize, Length, Rows, Seed
+from headtohead.data.splits.sample_splits import SplitSizes
+from headtohead.ranges import Amount, BatchSize, Length, Seed
 
 _BRIGHTEST = 255
 _DASH_LEVEL = 0.7
@@ -67,9 +67,7 @@ class Pathfinder(CachedSource):
     def __init__(
         self,
         *,
-        num_train: Rows = 20_000,
-        num_validation: Rows = 1_000,
-        num_test: Rows = 1_000,
+        splits: SplitSizes = SplitSizes(),
         image_size: Length = 32,
         path_length: Length = 14,
         num_distractors: Amount = 5,
@@ -83,7 +81,7 @@ class Pathfinder(CachedSource):
         for (field, least), value in zip(fewest.items(), values, strict=True):
             if value < least:
                 raise DataError(f"data.{field}={value} must be at least {least}.")
-        self.sizes = check_sizes(num_train, num_validation, num_test)
+        self.sizes = splits.by_name()
         self.image_size, self.path_length = image_size, path_length
         self.num_distractors, self.distractor_length = num_distractors, distractor_length
         self.seed = seed
@@ -171,9 +169,7 @@ class PathfinderPixels(Pathfinder):
     def __init__(
         self,
         *,
-        num_train: Rows = 20_000,
-        num_validation: Rows = 1_000,
-        num_test: Rows = 1_000,
+        splits: SplitSizes = SplitSizes(),
         image_size: Length = 32,
         path_length: Length = 14,
         num_distractors: Amount = 5,
@@ -182,9 +178,7 @@ class PathfinderPixels(Pathfinder):
         seed: Seed = 0,
     ) -> None:
         super().__init__(
-            num_train=num_train,
-            num_validation=num_validation,
-            num_test=num_test,
+            splits=splits,
             image_size=image_size,
             path_length=path_length,
             num_distractors=num_distractors,

@@ -13,8 +13,8 @@ from headtohead.data.data_source import DataError, SplitName
 from headtohead.data.generated.english_grammar import words
 from headtohead.data.row_formats.questions import Question, QuestionFormat
 from headtohead.data.row_formats.text_source import BucketedRows, TextSource, check_max_length
-from headtohead.data.splits.sample_splits import check_sizes, split_samples
-from headtohead.ranges import Count, Fraction, Length, Rows, Seed
+from headtohead.data.splits.sample_splits import SplitSizes, split_samples
+from headtohead.ranges import Count, Fraction, Length, Seed
 
 _AT_ONCE = 2048
 """Contexts written together."""
@@ -45,9 +45,7 @@ class QaGrammar(TextSource):
     def __init__(
         self,
         *,
-        num_train: Rows = 20_000,
-        num_validation: Rows = 1_000,
-        num_test: Rows = 1_000,
+        splits: SplitSizes = SplitSizes(),
         max_facts: Count = 3,
         unanswerable_share: Fraction = 0.0,
         max_length: Length | None = None,
@@ -64,7 +62,7 @@ class QaGrammar(TextSource):
         if not 0 <= unanswerable_share < 1:
             raise DataError(f"data.unanswerable_share={unanswerable_share} must be from 0 to less than 1.")
         self.unanswerable_share, self.asking = unanswerable_share, QuestionFormat(check_max_length(max_length), stride)
-        self.sizes, self.max_facts, self.seed = check_sizes(num_train, num_validation, num_test), max_facts, seed
+        self.sizes, self.max_facts, self.seed = splits.by_name(), max_facts, seed
 
     @property
     def form(self) -> QuestionFormat:

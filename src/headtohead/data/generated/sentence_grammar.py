@@ -13,8 +13,8 @@ import numpy as np
 from headtohead.data.data_source import SplitName
 from headtohead.data.row_formats.labelled_text import Labelled, LabelledSource
 from headtohead.data.row_formats.text_source import BucketedRows
-from headtohead.data.splits.sample_splits import check_sizes, split_samples
-from headtohead.ranges import Rows, Seed
+from headtohead.data.splits.sample_splits import SplitSizes, split_samples
+from headtohead.ranges import Seed
 
 _AT_ONCE = 4096
 """Sentences written together."""
@@ -59,14 +59,12 @@ class SentenceGrammar(LabelledSource):
     def __init__(
         self,
         *,
-        num_train: Rows = 10_000,
-        num_validation: Rows = 1_000,
-        num_test: Rows = 1_000,
+        splits: SplitSizes = SplitSizes(num_train=10_000),
         rows: BucketedRows = BucketedRows(batch_size=64),
         seed: Seed = 0,
     ) -> None:
         super().__init__(rows)
-        self.sizes, self.seed = check_sizes(num_train, num_validation, num_test), seed
+        self.sizes, self.seed = splits.by_name(), seed
 
     def sample_parameters(self) -> Mapping[str, Any]:
         return {"sizes": self.sizes, "seed": self.seed}

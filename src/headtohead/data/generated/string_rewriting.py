@@ -20,9 +20,9 @@ from headtohead.data.generated.problem_forms import (
     padded_symbols,
 )
 from headtohead.data.generated.procedural_source import DrawnSource
-from headtohead.data.splits.sample_splits import check_sizes
+from headtohead.data.splits.sample_splits import SplitSizes
 from headtohead.data.tokenizers import PAD
-from headtohead.ranges import BatchSize, Length, Rows, Seed, Vocabulary, Width
+from headtohead.ranges import BatchSize, Length, Seed, Vocabulary, Width
 
 
 class Rewriting(DrawnSource):
@@ -33,9 +33,7 @@ class Rewriting(DrawnSource):
     def __init__(
         self,
         *,
-        num_train: Rows = 20_000,
-        num_validation: Rows = 1_000,
-        num_test: Rows = 1_000,
+        splits: SplitSizes = SplitSizes(),
         form: Literal["language", "slots", "pairs"] = "language",
         length: Length = 16,
         min_length: Length | None = None,
@@ -46,7 +44,7 @@ class Rewriting(DrawnSource):
     ) -> None:
         check_symbols(num_symbols)
         super().__init__(
-            sizes=check_sizes(num_train, num_validation, num_test),
+            sizes=splits.by_name(),
             spans=check_lengths(min_length, length, test_length, fewest=1),
             form=form,
             symbols=[str(number) for number in range(num_symbols)],
@@ -120,9 +118,7 @@ class SelectiveCopy(DrawnSource):
     def __init__(
         self,
         *,
-        num_train: Rows = 20_000,
-        num_validation: Rows = 1_000,
-        num_test: Rows = 1_000,
+        splits: SplitSizes = SplitSizes(),
         form: Literal["language", "slots", "pairs"] = "slots",
         length: Length = 64,
         min_length: Length | None = None,
@@ -143,7 +139,7 @@ class SelectiveCopy(DrawnSource):
                 f"lower it, or raise data.length or data.min_length."
             )
         super().__init__(
-            sizes=check_sizes(num_train, num_validation, num_test),
+            sizes=splits.by_name(),
             spans=spans,
             form=form,
             symbols=[*(str(number) for number in range(num_symbols)), "."],

@@ -13,8 +13,8 @@ from headtohead.data.data_source import SplitName
 from headtohead.data.generated.english_grammar import words
 from headtohead.data.row_formats.tagged import TagFormat, Tagged
 from headtohead.data.row_formats.text_source import BucketedRows, TextSource
-from headtohead.data.splits.sample_splits import check_sizes, split_samples
-from headtohead.ranges import Rows, Seed
+from headtohead.data.splits.sample_splits import SplitSizes, split_samples
+from headtohead.ranges import Seed
 
 _AT_ONCE = 4096
 """Sentences written together."""
@@ -72,14 +72,12 @@ class TaggingGrammar(TextSource):
     def __init__(
         self,
         *,
-        num_train: Rows = 10_000,
-        num_validation: Rows = 1_000,
-        num_test: Rows = 1_000,
+        splits: SplitSizes = SplitSizes(num_train=10_000),
         rows: BucketedRows = BucketedRows(batch_size=64),
         seed: Seed = 0,
     ) -> None:
         super().__init__(rows)
-        self.sizes, self.seed = check_sizes(num_train, num_validation, num_test), seed
+        self.sizes, self.seed = splits.by_name(), seed
 
     @property
     def form(self) -> TagFormat:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -10,17 +11,27 @@ import numpy as np
 from headtohead.data.batches.batch import Batch
 from headtohead.data.batches.row_order import OrderedSplit
 from headtohead.data.data_source import SPLIT_NAMES, DataError, Split, SplitName
+from headtohead.field_group import FieldGroup
+from headtohead.ranges import Rows
 
 Sample = TypeVar("Sample", bound=Hashable)
 
 
-def check_sizes(num_train: int, num_validation: int, num_test: int) -> dict[SplitName, int]:
-    """Return how many samples each split gets; none may be empty."""
-    sizes = dict(zip(SPLIT_NAMES, (num_train, num_validation, num_test), strict=True))
-    for name, size in sizes.items():
-        if size < 1:
-            raise DataError(f"data.num_{name}={size} leaves the {name} split empty: give at least 1.")
-    return sizes
+@dataclass(frozen=True)
+class SplitSizes(FieldGroup):
+    """The number of samples that are made for each split."""
+
+    num_train: Rows = 20_000
+    num_validation: Rows = 1_000
+    num_test: Rows = 1_000
+
+    def by_name(self) -> dict[SplitName, int]:
+        """Return the size of each split; none may be empty."""
+        sizes = dict(zip(SPLIT_NAMES, (self.num_train, self.num_validation, self.num_test), strict=True))
+        for name, size in sizes.items():
+            if size < 1:
+                raise DataError(f"data.num_{name}={size} leaves the {name} split empty: give at least 1.")
+        return sizes
 
 
 def only_test(sizes: Mapping[SplitName, int]) -> dict[SplitName, int]:

@@ -4,6 +4,7 @@ discarded."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
 from typing import Any, ClassVar
@@ -42,6 +43,7 @@ from headtohead.data.streaming.parquet_shards import (
 )
 from headtohead.data.streaming.shard_cache import ShardCache
 from headtohead.data.streaming.stream_order import Lane, SplitInLanes, StreamFields, shards_and_rows_of
+from headtohead.field_group import FieldGroup
 from headtohead.ranges import BatchSize, Rows
 
 _BRIGHTEST = 255
@@ -52,6 +54,16 @@ _LARGEST_PART = 10
 """The number of train images of which one at most is held out."""
 _TOGETHER = 8
 """Pictures of a batch that a thread decodes."""
+
+
+@dataclass(frozen=True)
+class StreamedSplits(FieldGroup):
+    """The published splits that are read as train and test, and how many of their images are validation and test."""
+
+    train_split: str = "train"
+    test_split: str = "test"
+    num_validation: Rows = 1_000
+    num_test: Rows | None = None
 
 
 class StreamedImages(CachedSource):
@@ -65,11 +77,8 @@ class StreamedImages(CachedSource):
         self,
         *,
         published: DatasetReference = DatasetReference(),
-        train_split: str = "train",
-        test_split: str = "test",
+        splits: StreamedSplits = StreamedSplits(),
         columns: PictureColumns = PictureColumns(),
-        num_validation: Rows = 1_000,
-        num_test: Rows | None = None,
         num_measured: Rows = 2_000,
         pictures: PictureSize = PictureSize(image_size=224),
         stream: StreamFields = StreamFields(shuffle_buffer=2_000, keep_gigabytes=20.0),
@@ -78,10 +87,10 @@ class StreamedImages(CachedSource):
     ) -> None:
         super().__init__(batch_size)
         pictures.check()
-        stream.check(num_validation=num_validation, num_test=num_test, num_measured=num_measured)
+        stream.check(num_validation=splits.num_validation, num_test=splits.num_test, num_measured=num_measured)
         self.published, self.columns = published, columns
-        self.published_splits: dict[str, str] = {"train": train_split, "test": test_split}
-        self.num_validation, self.num_test, self.num_measured = num_validation, num_test, num_measured
+        self.published_splits: dict[str, str] = {"train": splits.train_split, "test": splits.test_split}
+        self.num_validation, self.num_test, self.num_measured = splits.num_validation, splits.num_test, num_measured
         self.image_size, self.colours, self.about = pictures.image_size, pictures.colours, about
         self.lanes, self.shuffle_buffer, self.keep_gigabytes = (
             stream.lanes,

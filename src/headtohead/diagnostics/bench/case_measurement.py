@@ -126,8 +126,8 @@ def _step(
     batch: Batch,
     autocast: Callable[[], AbstractContextManager[Any]],
 ) -> Callable[[], None]:
-    optimizer = make(filled["optimizer"])(model)
-    clip = filled["trainer"].get("gradient_clip")
+    optimizer = make(RunConfig(filled).optimizer)(model)
+    clip = RunConfig(filled).gradient_clip
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
 
     def step() -> None:
@@ -226,7 +226,7 @@ def spec_of_length(spec: DataSpec, *, length: int, patch: int | None) -> DataSpe
 
 def patch_of(config: Mapping[str, Any]) -> int | None:
     """Return the side of a model's patches, where it cuts images into such."""
-    patch: int | None = config["model"].get("patch_size")
+    patch: int | None = RunConfig(config).model.get("patch_size")
     return patch
 
 

@@ -18,6 +18,7 @@ from headtohead.architectures.architecture import Architecture, InputSize
 from headtohead.components.norms import BatchNorm
 from headtohead.components.stack import Stack
 from headtohead.config.build import make_model
+from headtohead.config.run_config import RunConfig
 from headtohead.data.batches.batch import Batch
 from headtohead.data.batches.row_order import order_of
 from headtohead.training.initial_weights import start_from
@@ -57,7 +58,7 @@ class Patient:
     def model(self) -> Architecture:
         """Return the model at its first step, in training mode, but without dropout, which would hide what is
         measured."""
-        settings = self.config["model"]
+        settings = RunConfig(self.config).model
         undropped = {name: 0.0 for name in ("dropout", "drop_path") if name in settings}
         return self._start({**self.config, "model": {**settings, **undropped}})
 
@@ -68,7 +69,7 @@ class Patient:
     @cached_property
     def unfrozen(self) -> Architecture:
         """Return the model without what finetuning.freeze takes out of training."""
-        return self._start({**self.config, "finetuning": {**self.config["finetuning"], "freeze": "nothing"}})
+        return self._start({**self.config, "finetuning": {**RunConfig(self.config).finetuning, "freeze": "nothing"}})
 
     @cached_property
     def exact(self) -> Architecture:
@@ -88,7 +89,7 @@ class Patient:
     @cached_property
     def example(self) -> dict[str, Tensor]:
         """Random inputs without padding, in double precision where they are no numbers of tokens."""
-        settings = self.config["model"]
+        settings = RunConfig(self.config).model
         length = min(LENGTH, settings.get("max_length") or LENGTH)
         target = min(LENGTH, settings.get("max_target_length") or LENGTH)
         with torch.random.fork_rng(devices=[]):

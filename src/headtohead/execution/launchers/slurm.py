@@ -3,10 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from headtohead.execution.launchers.submitit_jobs import SubmititJobs
+from headtohead.field_group import FieldGroup
 from headtohead.ranges import Amount, Count, Positive
+
+_OF_ANY_CLUSTER = ("timeout_min", "cpus_per_task", "gpus_per_node", "mem_gb")
+
+
+@dataclass(frozen=True)
+class Allocation(FieldGroup):
+    """The resources of a job, and the part of the cluster that gives them."""
+
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    timeout_min: Count = 240
+    cpus_per_task: Count = 2
+    gpus_per_node: Amount | None = None
+    mem_gb: Positive | None = None
+    constraint: str | None = None
+    exclude: str | None = None
+
+    def parameters(self) -> Mapping[str, Any]:
+        """Return the fields by the names that submitit's AutoExecutor has for them."""
+        return {name if name in _OF_ANY_CLUSTER else f"slurm_{name}": value for name, value in asdict(self).items()}
 
 
 class Slurm(SubmititJobs):
@@ -17,15 +40,7 @@ class Slurm(SubmititJobs):
     def __init__(
         self,
         *,
-        partition: str | None = None,
-        account: str | None = None,
-        qos: str | None = None,
-        timeout_min: Count = 240,
-        cpus_per_task: Count = 2,
-        gpus_per_node: Amount | None = None,
-        mem_gb: Positive | None = None,
-        constraint: str | None = None,
-        exclude: str | None = None,
+        allocation: Allocation = Allocation(),
         comment: str | None = None,
         setup: tuple[str, ...] = (),
         signal_delay_s: Amount = 120,
@@ -33,18 +48,10 @@ class Slurm(SubmititJobs):
         array_parallelism: Count = 256,
         additional_parameters: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(cpus_per_task=cpus_per_task)
+        super().__init__(cpus_per_task=allocation.cpus_per_task)
         self._max_num_timeout = max_num_timeout
         given = {
-            "timeout_min": timeout_min,
-            "cpus_per_task": cpus_per_task,
-            "gpus_per_node": gpus_per_node,
-            "mem_gb": mem_gb,
-            "slurm_partition": partition,
-            "slurm_account": account,
-            "slurm_qos": qos,
-            "slurm_constraint": constraint,
-            "slurm_exclude": exclude,
+            **allocation.parameters(),
             "slurm_comment": comment,
             "slurm_setup": list(setup) or None,
             "slurm_signal_delay_s": signal_delay_s,

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from headtohead.comparison.analyses.trials import Space
 from headtohead.comparison.analyses.tuning_summary import SEARCHES
 from headtohead.config.errors import ConfigurationError, show
+from headtohead.config.run_config import RunConfig
 from headtohead.execution.search.search_space import around, between
 from headtohead.metrics import own_metric
 
@@ -82,7 +83,7 @@ def _direction(chosen: str, metric: str, direction: Literal["min", "max"]) -> Li
 
 
 def _learning_rate(config: Mapping[str, Any]) -> float:
-    rate = config["optimizer"].get("lr")
+    rate = RunConfig(config).learning_rate
     if not isinstance(rate, int | float) or rate <= 0:
         raise ConfigurationError(
             f"{LEARNING_RATE}={show(rate)} has no learning rates around it: give tuning.space, for example "

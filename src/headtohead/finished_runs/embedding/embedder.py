@@ -25,6 +25,7 @@ from headtohead.architectures.token_stack import TokenStack
 from headtohead.architectures.vocabulary_heads import MaskedLanguageModelAndPair
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.instantiate import target_of
+from headtohead.config.run_config import RunConfig
 from headtohead.data.cache.arrow_columns import Ragged
 from headtohead.data.data_source import DataError, DataSource
 from headtohead.data.row_formats.text_source import TextSource
@@ -165,11 +166,11 @@ class TextRowMaker:
         tokenizer = RunFolder.open(run.folder).read_tokenizer()
         # The tokenizer that the run kept spares a look at its data.
         self.tokenizer = _of_data(run.data) if tokenizer is None else Tokenizer.from_dict(tokenizer)
-        task = target_of(run.config["task"])
+        task = target_of(RunConfig(run.config).task)
         is_source = "pairs_of_text" in task.data_kinds or isinstance(run.model, EncoderDecoder)
         self.has_start = not is_source
         self.has_end = not is_source and task.head != "language_model"
-        given = run.config["model"].get("max_length")
+        given = RunConfig(run.config).max_length
         self.max_length = int(given) if given else run.data.spec().max_length
 
     def rows(self, texts: Sequence[str]) -> TextRows:

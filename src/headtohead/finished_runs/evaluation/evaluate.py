@@ -130,8 +130,8 @@ class EvaluationPass:
             mean_context=counts.mean_context(self.task),
             data_hash=self.spec.data_hash,
             seconds=time.perf_counter() - started,
-            position=dict(self.config["model"].get("position") or {}),
-            shots=None if self.question.shots is None else self.config["task"]["shots"],
+            position=dict(RunConfig(self.config).model.get("position") or {}),
+            shots=None if self.question.shots is None else RunConfig(self.config).task["shots"],
             intervals=intervals(metrics, counts.samples),
             per_class=per_class(self.task.tables("test")),
             places=None if by_position is None else by_position.read(),
@@ -140,7 +140,7 @@ class EvaluationPass:
 
     def _doing(self) -> str:
         """Return the pass's label, which begins with what distinguishes it: long names are cut."""
-        shots = "" if self.question.shots is None else f", {self.config['task']['shots']} shots"
+        shots = "" if self.question.shots is None else f", {RunConfig(self.config).task['shots']} shots"
         return f"{self.length or self.question.split}{shots}: {self.run.record.name}"
 
     def _rows(self) -> Split:

@@ -78,7 +78,7 @@ class EvaluationRequest:
 
 def trained_length(run: FinishedRun) -> int | None:
     """Tokens that the model read at once in training, where the data's rows have a length of their own."""
-    data = run.config["data"]
+    data = RunConfig(run.config).data
     lengths = [data[name] for name in _LENGTH_FIELDS if data.get(name)]
     return int(lengths[0]) if lengths else None
 
@@ -108,7 +108,7 @@ def at_length(
 
 def data_of(run: FinishedRun, config: Mapping[str, Any], question: EvaluationRequest) -> DataSource:
     """Other texts are read with the run's own tokenizer."""
-    _check_tokenizer(run, config["data"], question)
+    _check_tokenizer(run, RunConfig(config).data, question)
     if question.has_other_data or run.config.get("init_from"):
         return build_data({**config, "init_from": str(run.folder), "resume_from": None})
     return build_data(config)
@@ -117,7 +117,7 @@ def data_of(run: FinishedRun, config: Mapping[str, Any], question: EvaluationReq
 def _check_tokenizer(run: FinishedRun, data: Mapping[str, Any], question: EvaluationRequest) -> None:
     """Refuses another one, which no text would be read with."""
     for field in ("tokenizer", "vocab_size"):
-        typed, own = data.get(field), run.config["data"].get(field)
+        typed, own = data.get(field), RunConfig(run.config).data.get(field)
         if question.gives(f"data.{field}") and typed != own and (run.folder / TOKENIZER).exists():
             raise ConfigurationError(
                 f"data.{field}={typed} cannot be changed: the run reads text with its own tokenizer; leave it "
@@ -137,12 +137,13 @@ def check_data(run: FinishedRun, config: Mapping[str, Any], spec: DataSpec) -> N
     if class_value(RunConfig(config).task_target, "head") != "language_model":
         _check_classes(run, config, spec, data)
     # Lengths are checked against the model's own reach, which tables alone limit.
-    free = {**config["model"], **dict.fromkeys(("max_length", "max_target_length"))}
-    fit({**config, "model": {name: value for name, value in free.items() if name in config["model"]}}, spec)
+    model = RunConfig(config).model
+    free = {**model, **dict.fromkeys(("max_length", "max_target_length"))}
+    fit({**config, "model": {name: value for name, value in free.items() if name in model}}, spec)
 
 
 def _check_classes(run: FinishedRun, config: Mapping[str, Any], spec: DataSpec, data: str) -> None:
-    trained_classes = (run.config["model"].get("num_classes") or 0) if spec.num_classes else 0
+    trained_classes = (RunConfig(run.config).num_classes or 0) if spec.num_classes else 0
     if spec.num_classes != trained_classes and RunConfig(run.config).data_target != RunConfig(config).data_target:
         raise ConfigurationError(
             f"{data} has {spec.num_classes} classes and this run was trained on {trained_classes}: give data of the "
@@ -160,7 +161,8 @@ def _check_class_names(run: FinishedRun, config: Mapping[str, Any], spec: DataSp
     if len(trained) != len(names):
         raise ConfigurationError(f"{classes}: give data of the same classes")
     if set(trained) == set(names):
-        field = f"data.class_names=[{','.join(trained)}]" if "class_names" in config["data"] else "data with its order"
+        has_names = "class_names" in RunConfig(config).data
+        field = f"data.class_names=[{','.join(trained)}]" if has_names else "data with its order"
         raise ConfigurationError(f"{classes}, in another order: give {field}")
     _log.warning("%s: they are matched in this order", classes)
 
@@ -185,8 +187,9 @@ def check_reach(
         return
     windows = f", --length {trained} --stride {max(1, trained // 2)}" if trained else " as long as in training"
     way = f"read long text in windows that overlap{windows}"
-    if kind != "language" and "max_length" in config["data"] and config["model"].get("max_length"):
-        way = f"cut its rows to what the model reads, data.max_length={config['model']['max_length']}"
+    longest = RunConfig(config).max_length
+    if kind != "language" and "max_length" in RunConfig(config).data and longest:
+        way = f"cut its rows to what the model reads, data.max_length={longest}"
     raise ConfigurationError(
         f"{reason}: {way}, or train with positions that go on (model/position=alibi, rotary, sinusoidal)"
     )
@@ -215,4 +218,4 @@ def prompted(
 
 def with_shots(config: Mapping[str, Any], shots: int | None) -> dict[str, Any]:
     """Nothing changes without a number."""
-    return dict(config) if shots is None else {**config, "task": {**config["task"], "shots": shots}}
+    return dict(config) if shots is None else {**config, "task": {**RunConfig(config).task, "shots": shots}}

@@ -13,6 +13,7 @@ from lm_eval.api.registry import register_model
 from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 
 from headtohead.config.errors import ConfigurationError
+from headtohead.config.run_config import RunConfig
 from headtohead.data.row_formats.text_source import TextSource
 from headtohead.finished_runs.finished_run import FinishedRun, open_run
 from headtohead.finished_runs.text_generator import TextGenerator
@@ -147,5 +148,5 @@ class LmEvalModel(LM):  # type: ignore[misc]
     def _usual_length(self) -> int:
         """Return the number of positions of the model, else the length it was trained on."""
         limit = self.writer.model.longest_written
-        trained = self.run.config["data"].get("context_length")
+        trained = RunConfig(self.run.config).context_length
         return int(limit or trained or _WINDOW)

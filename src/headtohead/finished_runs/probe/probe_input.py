@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from headtohead.architectures.decoder import Decodes
+from headtohead.config.run_config import RunConfig
 from headtohead.data.augmentation.images.colour_operations import PixelScale
 from headtohead.data.batches.batch import Batch
 from headtohead.data.cache.arrow_columns import Ragged
@@ -168,7 +169,7 @@ class _Reader:
         )
 
     def _longest(self, field: str) -> int:
-        given = self.run.config["model"].get(field)
+        given = RunConfig(self.run.config).model.get(field)
         return int(given) if given else self.spec.max_length
 
 

@@ -41,8 +41,7 @@ class WidthAxis(SizeAxis):
     """Multiples of 8; heads keep their size and become more, or keep their number and become wider."""
 
     def __init__(self, config: Mapping[str, Any], *, keeps: str) -> None:
-        model = config["model"]
-        self._heads: int | None = model.get("num_heads")
+        self._heads = RunConfig(config).num_heads
         self._keeps_size = keeps == "size"
         width = _required(config, "d_model")
         if self._heads is None:
@@ -68,7 +67,7 @@ class DepthAxis(SizeAxis):
     """Layers, in whole rounds of the pattern where there is one; sides with a depth of their own keep their share."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        model = config["model"]
+        model = RunConfig(config).model
         shared = _required(config, "num_layers")
         sides = {f"model.{side}": model[side] for side in SIDES if isinstance(model.get(side), Mapping)}
         layers = {f"{path}.num_layers": int(node["num_layers"]) for path, node in sides.items() if node["num_layers"]}
@@ -93,7 +92,7 @@ class InnerWidthAxis(SizeAxis):
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         width = _required(config, "d_model")
-        nodes = self._nodes = dict(_feedforwards(config["model"]))
+        nodes = self._nodes = dict(_feedforwards(RunConfig(config).model))
         if not nodes:
             raise CannotResizeError("its feed-forward layers have no multiple, or it has none")
         first = next(iter(nodes.values()))
@@ -142,7 +141,7 @@ def with_setting(config: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
 
 
 def _required(config: Mapping[str, Any], name: str) -> int:
-    value = config["model"].get(name)
+    value = RunConfig(config).model.get(name)
     if value is None or not _takes(config, name):
         raise CannotResizeError(f"it has no model.{name}")
     return int(value)

@@ -203,7 +203,7 @@ def _trial_of(plan: StudyPlan, arm: str) -> dict[str, Any]:
     """Return the trial's configuration as far as costs need it, before the foundation that trials start from exists."""
     draft = plan.drafts[arm]
     steps = plan.tunings[arm].tuning.steps or RunConfig(draft).max_steps
-    return {**draft, "trainer": {**draft["trainer"], "max_steps": steps, "keep_checkpoints": "none"}}
+    return {**draft, "trainer": {**RunConfig(draft).trainer, "max_steps": steps, "keep_checkpoints": "none"}}
 
 
 def _costed(plan: StudyPlan, arm: str, costs: RunCosts) -> CostedRun:
@@ -253,7 +253,9 @@ def _calibrated(configs: Mapping[str, Mapping[str, Any]], threads: int | None) -
     """Training alone: start, validation and test come on top."""
     from headtohead.planner.step_times import step_seconds_by_shape
 
-    alike = {arm: {**config, "trainer": _with_threads(config["trainer"], threads)} for arm, config in configs.items()}
+    alike = {
+        arm: {**config, "trainer": _with_threads(RunConfig(config).trainer, threads)} for arm, config in configs.items()
+    }
     try:
         timed = step_seconds_by_shape(alike)
     except ConfigurationError:

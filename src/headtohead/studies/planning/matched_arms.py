@@ -138,7 +138,7 @@ def refuse_unmet(study: Study, matching: Matching) -> None:
 
 def _as_timed(config: Config, threads: int | None) -> dict[str, Any]:
     """Return the configuration for timing: with the threads of its runs, and one seed whatever seeds the study has."""
-    trainer = {**config["trainer"], "threads": RunConfig(config).threads or threads}
+    trainer = {**RunConfig(config).trainer, "threads": RunConfig(config).threads or threads}
     return {**config, "seed": 0, "trainer": trainer}
 
 

@@ -90,7 +90,7 @@ def shortened(config: Mapping[str, Any], steps: int) -> tuple[str, ...]:
     counted = [
         f"{path}={max(1, round(value * steps / whole))}"
         for path in _IN_STEPS
-        if (value := config["schedule"].get(path.partition(".")[2])) is not None and value >= 1
+        if (value := RunConfig(config).schedule.get(path.partition(".")[2])) is not None and value >= 1
     ]
     return (f"trainer.max_steps={steps}", f"trainer.validate_every={validate_every}", *counted)
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from headtohead.components.component import Context, CostQuery
 from headtohead.components.mixers.attention.sliding_window import differ_by_row
-from headtohead.components.mixers.attention.softmax_attention import attend, merge_heads
+from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, attend, merge_heads
 from headtohead.components.mixers.attention.sparse_attention import SparseAttention, apart, positions_of, score_bias
 from headtohead.components.mixers.attention.windowed_attention import TokenBlocks
 from headtohead.errors import UsageError
@@ -43,9 +43,8 @@ class BigBird(SparseAttention):
         bias: bool = True,
         output_bias: bool | None = None,
     ) -> None:
-        super().__init__(
-            d_model, num_heads=num_heads, causal=causal, dropout=dropout, bias=bias, output_bias=output_bias
-        )
+        heads = AttentionHeads(bias=bias, output_bias=output_bias)
+        super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout, heads=heads)
         if block_size < 1 or num_random < 0:
             raise UsageError(
                 f"block_size={block_size} and num_random={num_random} make no pattern: "

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from headtohead.components.attention_maps import softmax_weights
 from headtohead.components.component import Context, CostQuery, Costs, Division, State
 from headtohead.components.mixers.attention.softmax_attention import (
+    AttentionHeads,
     SoftmaxAttention,
     attend,
     merge_heads,
@@ -66,9 +67,8 @@ class Linformer(SoftmaxAttention):
             )
         if rank < 1:
             raise UsageError(f"rank={rank} leaves no keys to look at: choose 1 or more")
-        super().__init__(
-            d_model, num_heads=num_heads, causal=False, dropout=dropout, bias=bias, output_bias=output_bias
-        )
+        heads = AttentionHeads(bias=bias, output_bias=output_bias)
+        super().__init__(d_model, num_heads=num_heads, causal=False, dropout=dropout, heads=heads)
         self.rank, self.max_length = rank, max_length
         self.key_length = nn.Linear(max_length, rank, bias=False)
         self.value_length = None if share_key_value else nn.Linear(max_length, rank, bias=False)

@@ -20,7 +20,7 @@ from headtohead.components.mixers.attention.sliding_window import (
     row_positions,
     window_pairs,
 )
-from headtohead.components.mixers.attention.softmax_attention import attend, merge_heads, split_heads
+from headtohead.components.mixers.attention.softmax_attention import AttentionHeads, attend, merge_heads, split_heads
 from headtohead.components.mixers.attention.sparse_attention import (
     SparseAttention,
     apart,
@@ -55,9 +55,8 @@ class Longformer(SparseAttention):
         bias: bool = True,
         output_bias: bool | None = None,
     ) -> None:
-        super().__init__(
-            d_model, num_heads=num_heads, causal=causal, dropout=dropout, bias=bias, output_bias=output_bias
-        )
+        heads = AttentionHeads(bias=bias, output_bias=output_bias)
+        super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout, heads=heads)
         if num_global < 1:
             raise UsageError(
                 f"num_global={num_global} makes no token global: choose 1 or more, or mixer=sliding_window"

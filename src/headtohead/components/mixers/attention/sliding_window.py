@@ -9,10 +9,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headtohead.components.component import Context, CostQuery
+from headtohead.components.mixers.attention.softmax_attention import AttentionHeads
 from headtohead.components.mixers.attention.sparse_attention import SparseAttention, score_bias
 from headtohead.components.mixers.attention.windowed_attention import TokenBlocks, attend_blocks, folded, near, unfolded
 from headtohead.errors import UsageError
-from headtohead.ranges import Length, Positive, Width
+from headtohead.ranges import Length
 
 
 class SlidingWindow(SparseAttention):
@@ -26,27 +27,9 @@ class SlidingWindow(SparseAttention):
         causal: bool,
         dropout: float = 0.0,
         window: Length = 128,
-        num_kv_heads: Width | None = None,
-        head_width: Width | None = None,
-        bias: bool = True,
-        output_bias: bool | None = None,
-        qk_norm: bool = False,
-        qk_norm_eps: Positive = 1e-6,
-        scale: Positive | None = None,
+        heads: AttentionHeads = AttentionHeads(),
     ) -> None:
-        super().__init__(
-            d_model,
-            num_heads=num_heads,
-            causal=causal,
-            dropout=dropout,
-            num_kv_heads=num_kv_heads,
-            head_width=head_width,
-            bias=bias,
-            output_bias=output_bias,
-            qk_norm=qk_norm,
-            qk_norm_eps=qk_norm_eps,
-            scale=scale,
-        )
+        super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout, heads=heads)
         self.window = required_window(window)
         self.back = window - 1 if causal else window
 

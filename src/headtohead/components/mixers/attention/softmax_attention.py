@@ -18,6 +18,7 @@ from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
 from headtohead.components.norms import RmsScale
 from headtohead.components.sequence_ops.score_masks import as_bias, causal_mask, with_score_masks
 from headtohead.errors import UsageError
+from headtohead.field_group import FieldGroup
 from headtohead.ranges import Positive, Width
 
 FUSED_ATTENTION = "fused attention"
@@ -109,6 +110,24 @@ class KeyValueState(State):
         return self.keys.narrow(2, 0, end), self.values.narrow(2, 0, end)
 
 
+@dataclass(frozen=True)
+class AttentionHeads(FieldGroup):
+    """The heads of softmax attention: how many share keys and values, and how they are projected, normalised and
+    scaled."""
+
+    num_kv_heads: Width | None = None
+    head_width: Width | None = None
+    bias: bool = True
+    output_bias: bool | None = None
+    qk_norm: bool = False
+    qk_norm_eps: Positive = 1e-6
+    scale: Positive | None = None
+
+    def norm(self, width: int) -> RmsScale | None:
+        """Return the norm of queries, or of keys, where they have one."""
+        return RmsScale(width, eps=self.qk_norm_eps) if self.qk_norm else None
+
+
 class SoftmaxAttention(Mixer, HasAttentionMaps):
     """softmax(q k^T / sqrt(K)) v in H heads, with G of them for keys and values."""
 
@@ -123,27 +142,23 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        num_kv_heads: Width | None = None,
-        head_width: Width | None = None,
-        bias: bool = True,
-        output_bias: bool | None = None,
-        qk_norm: bool = False,
-        qk_norm_eps: Positive = 1e-6,
-        scale: Positive | None = None,
+        heads: AttentionHeads = AttentionHeads(),
     ) -> None:
         super().__init__()
-        width = equal_share(d_model, num_heads) if head_width is None else head_width
-        self.num_heads, self.num_kv_heads = num_heads, num_heads if num_kv_heads is None else num_kv_heads
+        width = equal_share(d_model, num_heads) if heads.head_width is None else heads.head_width
+        self.num_heads, self.num_kv_heads = num_heads, num_heads if heads.num_kv_heads is None else heads.num_kv_heads
         if self.num_kv_heads < 1 or num_heads % self.num_kv_heads:
-            raise UsageError(f"num_kv_heads={num_kv_heads} does not divide num_heads={num_heads}: choose a divisor")
+            raise UsageError(
+                f"num_kv_heads={heads.num_kv_heads} does not divide num_heads={num_heads}: choose a divisor"
+            )
         self.d_model, self.head_width, self.causal, self.dropout = d_model, width, causal, dropout
-        self.scale = width**-0.5 if scale is None else scale
-        self.query = ScoreLinear(d_model, num_heads * width, bias=bias)
-        self.key = ScoreLinear(d_model, self.num_kv_heads * width, bias=bias)
-        self.value = nn.Linear(d_model, self.num_kv_heads * width, bias=bias)
-        self.output = ResidualLinear(num_heads * width, d_model, bias=bias if output_bias is None else output_bias)
-        self.query_norm = RmsScale(width, eps=qk_norm_eps) if qk_norm else None
-        self.key_norm = RmsScale(width, eps=qk_norm_eps) if qk_norm else None
+        self.scale = width**-0.5 if heads.scale is None else heads.scale
+        output_bias = heads.bias if heads.output_bias is None else heads.output_bias
+        self.query = ScoreLinear(d_model, num_heads * width, bias=heads.bias)
+        self.key = ScoreLinear(d_model, self.num_kv_heads * width, bias=heads.bias)
+        self.value = nn.Linear(d_model, self.num_kv_heads * width, bias=heads.bias)
+        self.output = ResidualLinear(num_heads * width, d_model, bias=output_bias)
+        self.query_norm, self.key_norm = heads.norm(width), heads.norm(width)
 
     def kernel_in_use(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> str:
         """Return the kernel of scaled_dot_product_attention."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from headtohead.components.component import PLAIN, Context, CostQuery
 from headtohead.components.mixers.attention.sliding_window import required_window
+from headtohead.components.mixers.attention.softmax_attention import AttentionHeads
 from headtohead.components.mixers.attention.sparse_attention import SparseAttention, positions_of, score_bias
 from headtohead.components.mixers.attention.windowed_attention import TokenBlocks
 from headtohead.components.precision import at_least_float32
@@ -39,9 +40,8 @@ class Strided(SparseAttention):
         bias: bool = True,
         output_bias: bool | None = None,
     ) -> None:
-        super().__init__(
-            d_model, num_heads=num_heads, causal=causal, dropout=dropout, bias=bias, output_bias=output_bias
-        )
+        heads = AttentionHeads(bias=bias, output_bias=output_bias)
+        super().__init__(d_model, num_heads=num_heads, causal=causal, dropout=dropout, heads=heads)
         if stride < 1 or dilation < 1:
             raise UsageError(f"stride={stride} and dilation={dilation} must be distances: choose 1 or more")
         self.window, self.stride, self.dilation = required_window(window), stride, dilation

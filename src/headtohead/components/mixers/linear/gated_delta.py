@@ -13,15 +13,21 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from headtohead.components.component import CostQuery, Costs
-from headtohead.components.fast_kernels import DELTA, GATED_DELTA, FastKernel, FlaKernel, through_fla
+from headtohead.components.fast_kernels import DELTA, GATED_DELTA, through_fla
 from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads
 from headtohead.components.mixers.convolution.short_conv import CausalConvolution
-from headtohead.components.mixers.linear.matrix_memory import MatrixMemory, MatrixMemoryState, MemoryInputs, share
+from headtohead.components.mixers.linear.matrix_memory import (
+    ChunkedForm,
+    MatrixMemory,
+    MatrixMemoryState,
+    MemoryInputs,
+    MemoryShape,
+)
 from headtohead.components.norms import RmsScale
 from headtohead.components.precision import at_least_float32
-from headtohead.components.sequence_ops.chunked_recurrence import checked_chunk_size, chunk_length
-from headtohead.ranges import Amount, Multiple, Width
+from headtohead.components.sequence_ops.chunked_recurrence import chunk_length
+from headtohead.ranges import Amount
 
 # How strongly heads forget before training, where a decay is exp(-strength step) and the token makes the step (Dao and
 # Gu 2024, https://arxiv.org/abs/2405.21060).
@@ -51,25 +57,19 @@ class GatedDelta(MatrixMemory):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        key_ratio: Multiple = 1.0,
-        value_ratio: Multiple = 2.0,
+        shape: MemoryShape = MemoryShape(value_ratio=2.0),
         gate: bool = True,
         output_gate: bool | None = None,
         conv: Amount = 4,
         negative_eigenvalues: bool = False,
-        chunk_size: Width = 32,
-        kernel: FlaKernel = "auto",
+        chunks: ChunkedForm = ChunkedForm(),
     ) -> None:
-        super().__init__()
+        super().__init__(chunks, GATED_DELTA if gate else DELTA)
         del causal, dropout  # one way always; no weights to drop
         width = equal_share(d_model, num_heads)
         self.d_model, self.num_heads, self.causal = d_model, num_heads, True
-        self.key_width, self.value_width = (
-            share("key_ratio", key_ratio, width),
-            share("value_ratio", value_ratio, width),
-        )
-        self.chunk_size, self.has_gate = checked_chunk_size(chunk_size), gate
-        self.fast = FastKernel(kernel, GATED_DELTA if gate else DELTA)
+        self.key_width, self.value_width = shape.widths(width)
+        self.has_gate = gate
         self.highest_rate = 2.0 if negative_eigenvalues else 1.0
         keys, values = num_heads * self.key_width, num_heads * self.value_width
         self.query = ScoreLinear(d_model, keys, bias=False)

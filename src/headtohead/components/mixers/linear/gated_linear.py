@@ -12,14 +12,20 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from headtohead.components.component import CostQuery, Costs
-from headtohead.components.fast_kernels import GLA, FastKernel, FlaKernel, through_fla
+from headtohead.components.fast_kernels import GLA, through_fla
 from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads
-from headtohead.components.mixers.linear.matrix_memory import MatrixMemory, MatrixMemoryState, MemoryInputs, share
+from headtohead.components.mixers.linear.matrix_memory import (
+    ChunkedForm,
+    MatrixMemory,
+    MatrixMemoryState,
+    MemoryInputs,
+    MemoryShape,
+)
 from headtohead.components.norms import RmsScale
 from headtohead.components.precision import at_least_float32
-from headtohead.components.sequence_ops.chunked_recurrence import checked_chunk_size, chunk_length
-from headtohead.ranges import Multiple, Positive, Width
+from headtohead.components.sequence_ops.chunked_recurrence import chunk_length
+from headtohead.ranges import Positive, Width
 
 
 class GatedLinearAttention(MatrixMemory):
@@ -33,22 +39,17 @@ class GatedLinearAttention(MatrixMemory):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        key_ratio: Multiple = 0.5,
-        value_ratio: Multiple = 1.0,
+        shape: MemoryShape = MemoryShape(key_ratio=0.5),
         gate_rank: Width = 16,
         temperature: Positive = 16.0,
-        chunk_size: Width = 32,
-        kernel: FlaKernel = "auto",
+        chunks: ChunkedForm = ChunkedForm(),
     ) -> None:
-        super().__init__()
+        super().__init__(chunks, GLA)
         del causal, dropout  # one way always; no weights to drop
         width = equal_share(d_model, num_heads)
         self.d_model, self.num_heads, self.causal, self.temperature = d_model, num_heads, True, temperature
-        self.key_width, self.value_width = (
-            share("key_ratio", key_ratio, width),
-            share("value_ratio", value_ratio, width),
-        )
-        self.chunk_size, self.gate_rank, self.fast = checked_chunk_size(chunk_size), gate_rank, FastKernel(kernel, GLA)
+        self.key_width, self.value_width = shape.widths(width)
+        self.gate_rank = gate_rank
         keys, values = num_heads * self.key_width, num_heads * self.value_width
         self.query = ScoreLinear(d_model, keys, bias=False)
         self.key = ScoreLinear(d_model, keys, bias=False)

@@ -6,7 +6,6 @@ E inner channels in H heads of width P, N states, G groups of heads that share w
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -21,8 +20,8 @@ from headtohead.components.component import Component, Context, CostQuery, Costs
 from headtohead.components.fast_kernels import CHUNK_SCAN, Accelerated, FastKernel, MambaKernel
 from headtohead.components.linear_maps import ResidualLinear
 from headtohead.components.mixers.attention.softmax_attention import merge_heads, split_heads
-from headtohead.components.mixers.convolution.short_conv import CausalConvolution
 from headtohead.components.mixers.linear.gated_delta import decay_strengths
+from headtohead.components.mixers.recurrent.mamba import InnerChannels, start_steps
 from headtohead.components.precision import at_least_float32, without_autocast
 from headtohead.components.sequence_ops.chunked_decay import (
     check_chunk_size,
@@ -32,9 +31,7 @@ from headtohead.components.sequence_ops.chunked_decay import (
 )
 from headtohead.components.sequence_ops.ragged_rows import find_document_starts
 from headtohead.errors import UsageError
-from headtohead.ranges import Amount, Multiple, Positive, Width
-
-LEAST_STEP, MOST_STEP, STEP_FLOOR = 1e-3, 1e-1, 1e-4
+from headtohead.ranges import Positive, Width
 
 
 @dataclass
@@ -93,13 +90,9 @@ class Mamba2(Accelerated, HasAttentionMaps):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        state: Width = 128,
-        expand: Multiple = 2.0,
+        inner: InnerChannels = InnerChannels(state=128),
         head_width: Width | None = None,
         num_groups: Width = 1,
-        conv: Amount = 4,
-        bias: bool = False,
-        conv_bias: bool = True,
         eps: Positive = 1e-5,
         chunk_size: Width = 64,
         kernel: MambaKernel = "auto",
@@ -108,18 +101,18 @@ class Mamba2(Accelerated, HasAttentionMaps):
         del causal, dropout  # it reads from left to right, and has no weights to drop
         check_chunk_size(chunk_size)
         self.fast = FastKernel(kernel, CHUNK_SCAN)
-        self.causal, self.d_model, self.width, self.state = True, d_model, int(expand * d_model), state
+        self.causal, self.d_model, self.width, self.state = True, d_model, inner.width(d_model), inner.state
         self.head_width = self.width // num_heads if head_width is None else head_width
         self.num_heads, self.num_groups, self.chunk_size = self.width // self.head_width, num_groups, chunk_size
         self._check(num_heads, head_width)
-        mixed = self.width + 2 * num_groups * state
-        self.in_proj = nn.Linear(d_model, self.width + mixed + self.num_heads, bias=bias)
-        self.conv1d = CausalConvolution(mixed, taps=conv, bias=conv_bias)
+        mixed = self.width + 2 * num_groups * self.state
+        self.in_proj = nn.Linear(d_model, self.width + mixed + self.num_heads, bias=inner.bias)
+        self.conv1d = inner.convolution(mixed)
         self.dt_bias = nn.Parameter(torch.empty(self.num_heads))
         self.A_log = nn.Parameter(torch.empty(self.num_heads))
         self.D = nn.Parameter(torch.empty(self.num_heads))
         self.norm = GatedRmsNorm(self.width, num_groups=num_groups, eps=eps)
-        self.out_proj = ResidualLinear(self.width, d_model, bias=bias)
+        self.out_proj = ResidualLinear(self.width, d_model, bias=inner.bias)
         self.reset_parameters()
 
     def _check(self, num_heads: int, head_width: int | None) -> None:
@@ -133,11 +126,9 @@ class Mamba2(Accelerated, HasAttentionMaps):
 
     def reset_parameters(self) -> None:
         """Set A from -1 to -16 at most, head by head; steps are drawn evenly on a logarithmic scale; D = 1."""
-        low, high = math.log(LEAST_STEP), math.log(MOST_STEP)
-        step = (torch.rand(self.num_heads, device=self.dt_bias.device) * (high - low) + low).exp().clamp(min=STEP_FLOOR)
+        start_steps(self.dt_bias)
         with torch.no_grad():
             self.A_log.copy_(decay_strengths(self.num_heads).log())
-            self.dt_bias.copy_(step + torch.log(-torch.expm1(-step)))
         nn.init.ones_(self.D)
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:

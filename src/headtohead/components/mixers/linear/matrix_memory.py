@@ -14,11 +14,13 @@ from torch import Tensor
 
 from headtohead.components.attention_maps import HasAttentionMaps
 from headtohead.components.component import Context, State
-from headtohead.components.fast_kernels import Accelerated
+from headtohead.components.fast_kernels import Accelerated, FastKernel, FlaKernel, Offer
 from headtohead.components.precision import at_least_float32
-from headtohead.components.sequence_ops.chunked_recurrence import recur, recur_once
+from headtohead.components.sequence_ops.chunked_recurrence import checked_chunk_size, recur, recur_once
 from headtohead.components.sequence_ops.ragged_rows import find_document_starts
 from headtohead.errors import UsageError
+from headtohead.field_group import FieldGroup
+from headtohead.ranges import Multiple, Width
 
 
 @dataclass
@@ -73,6 +75,26 @@ def share(name: str, ratio: float, width: int) -> int:
     return part
 
 
+@dataclass(frozen=True)
+class MemoryShape(FieldGroup):
+    """The sides of a head's matrix, as multiples of the head's width."""
+
+    key_ratio: Multiple = 1.0
+    value_ratio: Multiple = 1.0
+
+    def widths(self, width: int) -> tuple[int, int]:
+        """Return the widths of keys and of values."""
+        return share("key_ratio", self.key_ratio, width), share("value_ratio", self.value_ratio, width)
+
+
+@dataclass(frozen=True)
+class ChunkedForm(FieldGroup):
+    """The chunks in which whole sequences are read: how long they are, and which kernel reads them."""
+
+    chunk_size: Width = 32
+    kernel: FlaKernel = "auto"
+
+
 class MatrixMemory(Accelerated, HasAttentionMaps):
     """A memory that is read from left to right: in chunks for whole sequences and prompts, by the recurrence itself for
     one token."""
@@ -81,7 +103,10 @@ class MatrixMemory(Accelerated, HasAttentionMaps):
     sums_to_one = False
 
     num_heads: int
-    chunk_size: int
+
+    def __init__(self, chunks: ChunkedForm, offer: Offer) -> None:
+        super().__init__()
+        self.chunk_size, self.fast = checked_chunk_size(chunks.chunk_size), FastKernel(chunks.kernel, offer)
 
     @abstractmethod
     def project(

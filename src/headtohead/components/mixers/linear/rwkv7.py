@@ -13,12 +13,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from headtohead.components.component import CostQuery, Costs
-from headtohead.components.fast_kernels import DIAGONAL_PLUS_LOW_RANK, FastKernel, FlaKernel, through_fla
+from headtohead.components.fast_kernels import DIAGONAL_PLUS_LOW_RANK, through_fla
 from headtohead.components.linear_maps import ResidualLinear, ScoreLinear
 from headtohead.components.mixers.attention.softmax_attention import equal_share, merge_heads, split_heads
-from headtohead.components.mixers.linear.matrix_memory import MatrixMemory, MatrixMemoryState, MemoryInputs
+from headtohead.components.mixers.linear.matrix_memory import ChunkedForm, MatrixMemory, MatrixMemoryState, MemoryInputs
 from headtohead.components.precision import at_least_float32
-from headtohead.components.sequence_ops.chunked_recurrence import checked_chunk_size, chunk_length
+from headtohead.components.sequence_ops.chunked_recurrence import chunk_length
 from headtohead.ranges import Width
 
 STRONGEST_DECAY = math.exp(-0.5)
@@ -47,14 +47,12 @@ class Rwkv7(MatrixMemory):
         decay_rank: Width | None = None,
         rate_rank: Width | None = None,
         gate_rank: Width | None = None,
-        chunk_size: Width = 32,
-        kernel: FlaKernel = "auto",
+        chunks: ChunkedForm = ChunkedForm(),
     ) -> None:
-        super().__init__()
+        super().__init__(chunks, DIAGONAL_PLUS_LOW_RANK)
         del causal, dropout  # one way always; no weights to drop
         self.d_model, self.num_heads, self.causal = d_model, num_heads, True
-        self.head_width, self.chunk_size = equal_share(d_model, num_heads), checked_chunk_size(chunk_size)
-        self.fast = FastKernel(kernel, DIAGONAL_PLUS_LOW_RANK)
+        self.head_width = equal_share(d_model, num_heads)
         self.decay_rank = low_rank(d_model, 2.5) if decay_rank is None else decay_rank
         self.rate_rank = low_rank(d_model, 2.5) if rate_rank is None else rate_rank
         self.gate_rank = low_rank(d_model, 5.0) if gate_rank is None else gate_rank

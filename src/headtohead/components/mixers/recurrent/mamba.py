@@ -24,9 +24,38 @@ from headtohead.components.precision import at_least_float32, without_autocast
 from headtohead.components.sequence_ops.ragged_rows import find_document_starts
 from headtohead.components.sequence_ops.scan import in_float32
 from headtohead.components.sequence_ops.selective_scan import chunks, selective_scan
+from headtohead.field_group import FieldGroup
 from headtohead.ranges import Amount, Multiple, Width
 
 LEAST_STEP, MOST_STEP, STEP_FLOOR = 1e-3, 1e-1, 1e-4
+
+
+@dataclass(frozen=True)
+class InnerChannels(FieldGroup):
+    """The inner channels of either Mamba: how many for each of the stream, the states of each, the taps of the
+    convolution before them, and which layers have biases."""
+
+    state: Width = 16
+    expand: Multiple = 2.0
+    conv: Amount = 4
+    bias: bool = False
+    conv_bias: bool = True
+
+    def width(self, d_model: int) -> int:
+        """Return the number of inner channels."""
+        return int(self.expand * d_model)
+
+    def convolution(self, width: int) -> CausalConvolution:
+        """Return the convolution over so many channels."""
+        return CausalConvolution(width, taps=self.conv, bias=self.conv_bias)
+
+
+@torch.no_grad()
+def start_steps(bias: nn.Parameter) -> None:
+    """Draw steps evenly on a logarithmic scale, and set the bias to the inverse softplus of them."""
+    low, high = math.log(LEAST_STEP), math.log(MOST_STEP)
+    step = (torch.rand(len(bias), device=bias.device) * (high - low) + low).exp().clamp(min=STEP_FLOOR)
+    bias.copy_(step + torch.log(-torch.expm1(-step)))
 
 
 @dataclass
@@ -59,14 +88,9 @@ class StepProjection(Component):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw steps evenly on a logarithmic scale, and set the bias to the inverse softplus of them."""
-        width, rank = self.weight.shape
+        rank = self.weight.shape[1]
         nn.init.uniform_(self.weight, -(rank**-0.5), rank**-0.5)
-        log_least, log_most = math.log(LEAST_STEP), math.log(MOST_STEP)
-        step = (torch.rand(width, device=self.bias.device) * (log_most - log_least) + log_least).exp()
-        step = step.clamp(min=STEP_FLOOR)
-        with torch.no_grad():
-            self.bias.copy_(step + torch.log(-torch.expm1(-step)))
+        start_steps(self.bias)
 
     def forward(self, low: Float[Tensor, "B L R"]) -> Float[Tensor, "B L E"]:
         """Return softplus in float32 at least."""
@@ -95,26 +119,22 @@ class Mamba(Accelerated, HasAttentionMaps):
         num_heads: int,
         causal: bool,
         dropout: float = 0.0,
-        state: Width = 16,
-        expand: Multiple = 2.0,
-        conv: Amount = 4,
+        inner: InnerChannels = InnerChannels(),
         rank: Width | None = None,
-        bias: bool = False,
-        conv_bias: bool = True,
         kernel: MambaKernel = "auto",
     ) -> None:
         super().__init__()
         del num_heads, causal, dropout
-        self.causal, self.d_model, self.width, self.state = True, d_model, int(expand * d_model), state
+        self.causal, self.d_model, self.width, self.state = True, d_model, inner.width(d_model), inner.state
         self.rank = math.ceil(d_model / 16) if rank is None else rank
         self.fast = FastKernel(kernel, SELECTIVE_SCAN)
-        self.in_proj = nn.Linear(d_model, 2 * self.width, bias=bias)
-        self.conv1d = CausalConvolution(self.width, taps=conv, bias=conv_bias)
-        self.x_proj = nn.Linear(self.width, self.rank + 2 * state, bias=False)
+        self.in_proj = nn.Linear(d_model, 2 * self.width, bias=inner.bias)
+        self.conv1d = inner.convolution(self.width)
+        self.x_proj = nn.Linear(self.width, self.rank + 2 * self.state, bias=False)
         self.dt_proj = StepProjection(self.rank, self.width)
-        self.A_log = nn.Parameter(torch.empty(self.width, state))
+        self.A_log = nn.Parameter(torch.empty(self.width, self.state))
         self.D = nn.Parameter(torch.empty(self.width))
-        self.out_proj = ResidualLinear(self.width, d_model, bias=bias)
+        self.out_proj = ResidualLinear(self.width, d_model, bias=inner.bias)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from headtohead.config.run_config import RunConfig
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.diagnostics.doctor.patient import Finding, Patient, Verdict, not_applicable
 from headtohead.records.leaks import leak_sentence, leak_share, repeats_sentence
@@ -77,7 +78,7 @@ def _about_inputs(patient: Patient, batches: Sequence[Batch], measured: dict[str
         if batch.images is not None:
             yield from _about_images(batch.images, measured)
         for tokens in (batch.tokens, batch.decoder_tokens):
-            vocab_size = patient.config["model"].get("vocab_size")
+            vocab_size = RunConfig(patient.config).model.get("vocab_size")
             if tokens is not None and vocab_size and not 0 <= int(tokens.min()) <= int(tokens.max()) < vocab_size:
                 message = (
                     f"token ids reach from {tokens.min()} to {tokens.max()}, and the model knows 0 to {vocab_size - 1}"
@@ -116,7 +117,7 @@ def _targets(batch: Batch) -> Tensor:
 
 def _num_outputs(patient: Patient) -> int:
     """Return the number of choices for a target: classes, positions of a row, or tokens."""
-    settings, head = patient.config["model"], patient.parts.task.head
+    settings, head = RunConfig(patient.config).model, patient.parts.task.head
     name = {"classifier": "num_classes", "tagger": "num_classes", "span": "max_length"}.get(head, "vocab_size")
     return int(settings[name])
 
