@@ -14,7 +14,7 @@ import torch
 import yaml
 
 from data.small_sources import CONF, NAMES, small_source
-from from_fields import fields_taken
+from from_fields import fields_taken, from_fields
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.cache.cached_source import code_digest
 from headtohead.data.data_source import SPLIT_NAMES, DataError, DataSource
@@ -182,7 +182,7 @@ def test_a_larger_train_split_leaves_validation_and_test_as_they_are(name: str) 
     chosen = yaml.safe_load((CONF / f"{name}.yaml").read_text())
     module, _, cls = chosen["_target_"].rpartition(".")
     make = getattr(importlib.import_module(module), cls)
-    small, large = (make(num_train=size, num_validation=20, num_test=20) for size in (100, 150))
+    small, large = (from_fields(make, num_train=size, num_validation=20, num_test=20) for size in (100, 150))
     small_train, large_train = fingerprints(small, "train"), fingerprints(large, "train")
     assert len(large_train) > len(small_train)
     for split in ("validation", "test"):

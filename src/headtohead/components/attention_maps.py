@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headtohead.components.component import Component, Context
-from headtohead.components.precision import at_least_float32
+from headtohead.components.precision import at_least_float32, without_autocast
 
 
 class HasAttentionMaps(Component):
@@ -58,7 +58,7 @@ def softmax_weights(
     """Return softmax(scale q k^T + bias) in float32 at least; a row that may attend nowhere gives zeros."""
     exact = at_least_float32(q.dtype)
     k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
-    with torch.autocast(q.device.type, enabled=False):
+    with without_autocast(q):
         scores = scale * (q.to(exact) @ k.to(exact).mT)
     if bias is not None:
         scores = scores + bias.to(exact)

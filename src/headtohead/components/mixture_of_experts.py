@@ -17,7 +17,7 @@ from headtohead.components.block_parts import FeedForward
 from headtohead.components.checkpointing import is_recomputing
 from headtohead.components.component import Context, CostQuery, Costs
 from headtohead.components.feedforwards import Activation, DenseFeedForward
-from headtohead.components.precision import at_least_float32
+from headtohead.components.precision import at_least_float32, without_autocast
 from headtohead.components.training_hooks import Balance, HasAuxiliaryLoss, OneDevice
 from headtohead.errors import UsageError
 from headtohead.field_group import FieldGroup
@@ -133,7 +133,7 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         """Return the likeliest experts of every token, weighted by their probabilities among all, or among the
         chosen."""
         exact = at_least_float32(tokens.dtype)
-        with torch.autocast(tokens.device.type, enabled=False):  # small differences of scores decide
+        with without_autocast(tokens):  # small differences of scores decide
             scores = F.linear(tokens.to(exact), self.router.weight.to(exact))
         weights, experts = scores.softmax(-1).topk(self.experts_per_token, dim=-1)
         if self.routing.renormalise:
@@ -148,12 +148,19 @@ class MixtureOfExperts(FeedForward, HasAuxiliaryLoss):
         order = chosen.argsort(stable=True)
         if has_room is not None:
             order = order[has_room.flatten()[order]]
-        counts = chosen[order].bincount(minlength=self.num_experts).tolist()
+        counts = self._counts(chosen[order])
         token = order // self.experts_per_token
         parts = tokens[token].split(counts)
         outputs = [expert(part[None], context)[0] for expert, part in zip(self.experts, parts, strict=True)]
         outputs_by_route = torch.cat(outputs) * weights[order, None]
         return torch.zeros_like(tokens).index_add(0, token, outputs_by_route.to(tokens.dtype))
+
+    def _counts(self, chosen: Int[Tensor, " N"]) -> list[int]:
+        """Return the number of routes to each expert: on the meta device, where nobody chose, equal shares."""
+        if chosen.is_meta:
+            return [len(part) for part in chosen.tensor_split(self.num_experts)]
+        counts: list[int] = chosen.bincount(minlength=self.num_experts).tolist()
+        return counts
 
     def _requests(self, routes: ExpertRoutes, context: Context) -> Int[Tensor, "k N E"]:
         """Return 1 where a token requests an expert; padding requests none."""

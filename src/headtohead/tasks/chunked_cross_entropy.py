@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from headtohead.components.precision import without_autocast
 from headtohead.data.batches.batch import IGNORED
 
 _ROWS_IN_FP16 = 4096
@@ -96,7 +97,7 @@ def score(
     loss = torch.zeros((), dtype=torch.float64, device=features.device)
     predicted = torch.zeros(len(features), dtype=torch.int64, device=features.device)
     losses = torch.zeros(len(features), dtype=torch.float32, device=features.device)
-    with torch.autocast(features.device.type, enabled=False):
+    with without_autocast(features):
         for start, stop in chunks.bounds():
             logits = chunks.logits(start, stop)
             counts, true = chunks.is_scored[start:stop], chunks.targets[start:stop]
@@ -169,7 +170,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
     ) -> Tensor:
         needs = [grad_enabled and need for need in ctx.needs_input_grad[:3]]
         chunks = _RowChunks(features, weight, bias, targets, workspace)  # autocast says in which format it multiplies
-        with torch.autocast(features.device.type, enabled=False):
+        with without_autocast(features):
             gradients = _Gradients(chunks, needs)
             losses = torch.zeros(len(features), dtype=chunks.sum_dtype, device=features.device)
             for start, stop in chunks.bounds():
