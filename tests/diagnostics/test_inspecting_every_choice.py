@@ -1,0 +1,39 @@
+"""Every choice of the groups of a model is inspected on the meta device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import headtohead as h2h
+from headtohead.errors import UsageError
+
+CONF = Path(__file__).parents[2] / "conf" / "model"
+CHOICES = sorted(
+    f"{path.parent.name}={path.stem}"
+    for path in CONF.glob("*/*.yaml")
+    if path.parent.name not in {"cross", "size"} and not path.stem.startswith("_")
+)
+TEXT = ["model/size=tiny", "data=copy"]
+IMAGES = ["model=vision_transformer", "model/size=tiny", "data=digits", "task=image_classification"]
+UNDEFINED = {"mixer=linformer"}
+"""Choices that a decoder cannot have, since they look ahead."""
+
+
+def overrides(choice: str) -> list[str]:
+    """Return the choice beside what it needs: mixers that keep order themselves stand without positions."""
+    needs = IMAGES if choice.endswith("_2d") else TEXT
+    return [*needs, *(["model/position=none"] if choice.startswith("mixer=") else []), f"model/{choice}"]
+
+
+@pytest.mark.parametrize("choice", sorted(set(CHOICES) - UNDEFINED))
+def test_every_choice_is_inspected(choice: str) -> None:
+    inspection = h2h.inspect(h2h.compose("train", overrides(choice)))
+    assert inspection.stages[-1].outputs[0][0] == 1
+
+
+@pytest.mark.parametrize("choice", sorted(UNDEFINED))
+def test_choices_that_look_ahead_are_refused_in_a_decoder(choice: str) -> None:
+    with pytest.raises(UsageError):
+        h2h.compose("train", overrides(choice))
