@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,13 +15,13 @@ from headtohead.records.record import RunRecord
 from headtohead.records.store import RunFolder, scan
 from studies.small_studies import TINY, WRITTEN
 from waiting import PATIENCE, until
+from warm_commands import WarmCommand
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.process,
     pytest.mark.skipif(sys.platform != "linux", reason="workers fork"),
 ]
-PROGRAM = (sys.executable, "-c", "import sys; from headtohead.cli import main; sys.exit(main())")
 ARMS = {
     "one": [],
     "copies": ["trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu"],
@@ -30,7 +29,7 @@ ARMS = {
 }
 
 
-def study(folder: Path, steps: int) -> subprocess.Popen[bytes]:
+def study(folder: Path, steps: int) -> WarmCommand:
     content = {
         **WRITTEN,
         "base": [*TINY, "model.dropout=0", f"trainer.max_steps={steps}", f"output_dir={folder / 'out'}"],
@@ -40,14 +39,9 @@ def study(folder: Path, steps: int) -> subprocess.Popen[bytes]:
     }
     (folder / "study").mkdir(parents=True, exist_ok=True)
     (folder / "study" / "spread.yaml").write_text(yaml.safe_dump(content))
-    environment = {**os.environ, "HEADTOHEAD_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
-    with (folder / "said").open("ab") as said:
-        return subprocess.Popen(
-            [*PROGRAM, "study", "spread", "--config-dir", str(folder), "--workers", "2", "--threads", "1"],
-            env=environment,
-            stdout=said,
-            stderr=said,
-        )
+    environment = {**os.environ, "HEADTOHEAD_CACHE": str(folder / "cache")}
+    command = ("study", "spread", "--config-dir", folder, "--workers", "2", "--threads", "1")
+    return WarmCommand(command, output=folder / "said", environment=environment)
 
 
 def records(folder: Path) -> dict[str, RunRecord]:

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import torch.distributed.run
 
 from headtohead.records.store import RunFolder, scan
 from waiting import PATIENCE
 from wandb_server import WandbServer
-from wandb_trainings import STEPS, TINY
+from wandb_trainings import STEPS, TINY, environment
+from warm_commands import WarmCommand
 
 
-def torchrun(node: int, port: int, home: Path, account: Mapping[str, str]) -> subprocess.Popen[str]:
+def torchrun(node: int, port: int, home: Path, account: Mapping[str, str]) -> WarmCommand:
     place = ("--nnodes=2", "--nproc_per_node=1", f"--node_rank={node}", "--master_addr=127.0.0.1")
     run = ("train", *TINY, "trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=1", "trainer.num_nodes=2")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
-    return subprocess.Popen(
-        [sys.executable, "-m", "torch.distributed.run", *place, f"--master_port={port}", "-m", "headtohead", *run,
-         "--resumable"],
-        cwd=home,
-        env={**kept, "HEADTOHEAD_CACHE": str(home / "cache"), "NETRC": str(home / "no-netrc"), **account},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )  # fmt: skip
+    return WarmCommand(
+        [*place, f"--master_port={port}", "-m", "headtohead", *run, "--resumable"],
+        program=Path(torch.distributed.run.__file__),
+        output=home / f"output{node}",
+        folder=home,
+        environment=environment(home, account),
+    )
 
 
 def free_port() -> int:
@@ -44,8 +40,9 @@ def test_two_nodes_of_torchrun_make_one_record_and_one_run_of_wandb(tmp_path: Pa
     server, port = WandbServer(), free_port()
     try:
         nodes = [torchrun(node, port, tmp_path, server.environment) for node in (0, 1)]
-        said = [node.communicate(timeout=PATIENCE)[0] for node in nodes]
-        assert [node.returncode for node in nodes] == [0, 0], said
+        codes = [node.wait(PATIENCE) for node in nodes]
+        said = [(tmp_path / f"output{node}").read_text() for node in (0, 1)]
+        assert codes == [0, 0], said
         (record,) = scan(tmp_path / "outputs")
         assert record.status == "finished" and record.environment.device["count"] == 2
         assert "finished" in said[0] and "record:" in said[0] and "record:" not in said[1]
