@@ -1,29 +1,25 @@
 """Commands of this project in processes that have its modules already: each is forked, within milliseconds, from one
-that has imported them, and what it starts by command is forked from it in turn. A fresh interpreter costs seconds of
-processor time, which says nothing about what the command does; where that is the question, tests start one."""
+that has imported them and done nothing else, and so is what it starts by command. A fresh interpreter costs seconds of
+processor time, which say nothing about what the command does; where they are the question, tests start one."""
 
 from __future__ import annotations
 
-import atexit
-import inspect
 import os
 import signal
 import subprocess
 import sys
-import threading
-import traceback
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.util import find_spec
 from multiprocessing import forkserver, get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
-from headtohead.cli.worker_options import PROGRAM
+import psutil
+
+from nursery import begin
 from waiting import PATIENCE
 
 MODULES = [
@@ -36,7 +32,6 @@ MODULES = [
     "headtohead.training.run",
     "torch._dynamo",
 ]
-PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 
 
 class WarmCommand:
@@ -82,6 +77,10 @@ class WarmCommand:
         if self.returncode is None:
             raise subprocess.TimeoutExpired(self.args, timeout)
         return self.returncode
+
+    def started(self) -> list[psutil.Process]:
+        """Return the running commands that it started."""
+        return [command for nursery in psutil.Process(self.pid).children() for command in nursery.children()]
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
@@ -136,113 +135,7 @@ def _start_server() -> None:
 
 def _run(command: Sequence[str], job: Mapping[str, Any]) -> NoReturn:
     os.setsid()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # of which multiprocessing's server knows nothing
-    for number, name in ((0, os.devnull), *zip((1, 2), job["files"], strict=True)):
-        handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        os.dup2(handle, number)
-        os.close(handle)
-    os.environ.clear()
-    os.environ.update(job["environment"])
-    os.chdir(job["folder"])
+    files = [os.open(name, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644) for name in (os.devnull, *job["files"])]
     for finalizer in list(weakref.finalize._registry):  # type: ignore[attr-defined]
         finalizer.detach()  # the temporary folders of the server are not this process's to remove
-    setattr(subprocess, "Popen", _Forked)  # noqa: B010
-    exec(job["first"], {})
-    _finish(_call_of(command))
-
-
-class _Forked(subprocess.Popen):  # type: ignore[type-arg]
-    """Starts a command of ours by a fork of this process, and any other as ever."""
-
-    def _execute_child(self, *given: Any) -> None:
-        start = super()._execute_child  # type: ignore[misc]
-        named = inspect.signature(start).bind(*given).arguments
-        words = named["args"]
-        call = None if isinstance(words, (str, bytes)) else _call_of([os.fspath(word) for word in words])
-        if call is None:
-            start(*given)
-            return
-        self.pid = os.fork()
-        if not self.pid:
-            with suppress(BaseException):
-                _prepare(named)
-                _finish(call)
-            os._exit(1)
-        self._child_created = True
-        self._close_pipe_fds(*(named[name] for name in PIPES))  # type: ignore[attr-defined]
-
-
-def _prepare(named: Mapping[str, Any]) -> None:
-    """Become what a new interpreter would be that was started so."""
-    for number in range(1, signal.NSIG):
-        with suppress(OSError, ValueError):
-            if callable(signal.getsignal(number)):
-                signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    for number, name in enumerate(("p2cread", "c2pwrite", "errwrite")):
-        if named[name] != -1:
-            os.dup2(named[name], number)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for number in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
-        if number > 2:  # the numbers stay taken, as objects of this process will close them
-            os.dup2(nothing, number)
-    if named["cwd"] is not None:
-        os.chdir(named["cwd"])
-    if named["env"] is not None:
-        os.environ.clear()
-        os.environ.update(named["env"])
-    if named["start_new_session"]:
-        os.setsid()
-
-
-def _call_of(command: Sequence[str]) -> Callable[[], object] | None:
-    """Return what a command does, where Python runs `h2h`, W&B's client or a file; None for any other."""
-    program, words = Path(command[0]).name, [word for word in command[1:2] if word != "-u"] + list(command[2:])
-    if program == "h2h":
-        return lambda: _h2h(words)
-    if command[0] != sys.executable or not words:
-        return None
-    if words[:2] == ["-m", "headtohead"] or words[:2] == ["-c", PROGRAM[-1]]:
-        return lambda: _h2h(words[2:])
-    if words[:2] == ["-m", "wandb"]:
-        return lambda: _file([str(Path(find_spec("wandb").origin).with_name("__main__.py")), *words[2:]])
-    if Path(words[0]).name == "h2h":
-        return lambda: _h2h(words[1:])
-    return (lambda: _file(words)) if words[0].endswith(".py") else None
-
-
-def _h2h(arguments: Sequence[str]) -> None:
-    from headtohead.cli import main
-
-    sys.argv = [str(Path(sys.executable).parent / "h2h"), *arguments]
-    sys.exit(main())
-
-
-def _file(command: Sequence[str]) -> None:
-    import __main__
-
-    sys.argv = list(command)
-    __main__.__dict__.update(__file__=command[0], __name__="__main__", __spec__=None)
-    exec(compile(Path(command[0]).read_text(encoding="utf-8"), command[0], "exec"), __main__.__dict__)
-
-
-def _finish(call: Callable[[], object] | None) -> NoReturn:
-    """Call it, and end as an interpreter ends, with all that waits for the exit."""
-    assert call is not None
-    code = 0
-    try:
-        call()
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
-    except KeyboardInterrupt:
-        code = 130
-    except BaseException:
-        traceback.print_exc()
-        code = 1
-    with suppress(BaseException):
-        threading._shutdown()  # type: ignore[attr-defined]
-        atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):
-            stream.flush()
-    os._exit(code)
+    begin(command, files, job["environment"], job["folder"], job["first"])

@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import yaml
 
@@ -81,7 +80,7 @@ def test_a_study_whose_conductor_and_workers_are_killed_says_what_it_says_undist
     first.wait(PATIENCE)
     second = study(broken, "--workers", "2")
     until(second, broken, 5)  # among the runs that follow from them
-    for worker in psutil.Process(second.pid).children():
+    for worker in second.started():
         worker.kill()
     second.wait(PATIENCE)
     finish(broken)

@@ -69,10 +69,10 @@ def test_arms_of_one_process_of_copies_and_of_shards_get_equal_verdicts(tmp_path
     check(tmp_path)
 
 
-def pairs(conductor: psutil.Process) -> list[tuple[psutil.Process, psutil.Process]]:
+def pairs(conductor: WarmCommand) -> list[tuple[psutil.Process, psutil.Process]]:
     """Return the first and the second process of each run that has both."""
     try:
-        runs = [run for worker in conductor.children() for run in worker.children()]
+        runs = [run for worker in conductor.started() for run in worker.children()]
         return [(run, second) for run in runs for second in run.children()]
     except psutil.NoSuchProcess:  # one ended meanwhile
         return []
@@ -94,11 +94,10 @@ def is_gone(process: psutil.Process) -> bool:
 @pytest.mark.parametrize("victim", [0, 1], ids=["first", "second"])
 def test_a_run_of_which_a_process_is_killed_goes_on_and_leaves_no_other_behind(tmp_path: Path, victim: int) -> None:
     conducted = study(tmp_path, steps=100)
-    conductor = psutil.Process(conducted.pid)
 
     def seen() -> list[tuple[psutil.Process, psutil.Process]]:
         assert conducted.poll() is None, (tmp_path / "said").read_text()
-        return pairs(conductor) if has_numbers(tmp_path) else []
+        return pairs(conducted) if has_numbers(tmp_path) else []
 
     pair = until(seen)[0]
     pair[victim].kill()
