@@ -60,7 +60,7 @@ KINDS = {
 IN_16_BITS = (
     "from headtohead.training import trainer; from training import scaled; trainer.Trainer = scaled.scaled_trainer"
 )
-MOST_KILLS = 9
+MOST_KILLS = 4
 """Of one run; after that it is let go on to its end."""
 
 
