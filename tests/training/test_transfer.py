@@ -29,8 +29,8 @@ TELLING = [
     "data.num_test=500", "optimizer.lr=0.001", "trainer.max_steps=120", "trainer.validate_every=40",
 ]  # fmt: skip
 SEEDS = (0, 1, 2)
-MEASURED = """Five seeds, with ATEN_CPU_CAPABILITY=default, avx2 and the processor's own (AVX-512 with AMX) each, got 0.636
-to 0.720 and 0.460 to 0.520; the three worst and the three best of these fifteen lie 0.12 apart."""
+MEASURED = """Five seeds, with ATEN_CPU_CAPABILITY=default, avx2 and the processor's own (AMX) each, got 0.636 to
+0.720 and 0.460 to 0.520; the three worst and the three best of these fifteen lie 0.12 apart."""
 
 
 def trained(folder: Path, *overrides: str) -> RunRecord:
