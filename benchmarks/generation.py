@@ -28,7 +28,7 @@ from headtohead.components.positions.absolute import Learned
 from headtohead.components.residuals import Pre
 from headtohead.components.stack_parts import StackParts, StackSize
 from headtohead.generation.decoding_loop import stream
-from headtohead.generation.strategy import Strategy
+from headtohead.generation.decoding_strategy import Strategy
 from headtohead.pretrained.gpt2 import Gpt2Family
 
 WIDTH, LAYERS, HEADS, MAX_LENGTH = 256, 4, 4, 256

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from headtohead.records.record import Environment, Progress, RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.wandb_client.connection import TrackingSettings
 from headtohead.wandb_client.tracker import Tracker
 from headtohead.wandb_client.transaction_log import messages_of
@@ -29,7 +29,7 @@ NUMBERS = """
 import sys, time
 from headtohead.wandb_client.connection import TrackingSettings
 from headtohead.records.record import Progress, RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.wandb_client.wandb_tracker import start
 
 folder = RunFolder.create(sys.argv[1], name="child")

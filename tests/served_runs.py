@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from browser import Browser
 from headtohead.comparison.dashboard.server import Dashboard
 from headtohead.records.record import Progress, RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from waiting import PATIENCE, until
 
 CONFIG = {"model": {"d_model": 64}, "trainer": {"max_steps": 100}, "choices": {"model/mixer": "gru"}}

@@ -16,11 +16,11 @@ from headtohead.finished_runs.embedding.collection import Collection
 from headtohead.finished_runs.embedding.embedder import Embedder
 from headtohead.finished_runs.embedding.vector_index import build
 from headtohead.finished_runs.finished_run import FinishedRun, open_run
-from headtohead.finished_runs.loaded import LoadedRun
+from headtohead.finished_runs.loaded_run import LoadedRun
 from headtohead.finished_runs.probe.position_encodings import fresh_model, position_encodings
 from headtohead.finished_runs.probe.small_images import TerminalImage
-from headtohead.probing.head_statistics import head_statistics
-from headtohead.probing.receptive_field import mixer_fields
+from headtohead.interpretability.head_statistics import head_statistics
+from headtohead.interpretability.receptive_field import mixer_fields
 from headtohead.records.record import RunRecord
 from shape_hook import CALLED, annotated_modules
 

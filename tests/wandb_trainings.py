@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder, scan
+from headtohead.records.run_folder import RunFolder, scan
 from waiting import PATIENCE
 
 STEPS = 12

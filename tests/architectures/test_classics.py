@@ -22,7 +22,7 @@ from headtohead.components.mixers.reference.recurrent import ReferenceGru as Slo
 from headtohead.components.norms import BatchNorm, LayerNorm
 from headtohead.components.residuals import Pre
 from headtohead.generation.decoding_loop import greedy
-from headtohead.probing.recorded_attention import attention_maps
+from headtohead.interpretability.recorded_attention import attention_maps
 
 CPU = torch.device("cpu")
 

@@ -14,8 +14,8 @@ from headtohead.architectures.external_module import External
 from headtohead.architectures.ledger import ledger
 from headtohead.config.build import build_parts
 from headtohead.generation.decoding_loop import greedy
-from headtohead.probing.receptive_field import all_maps
-from headtohead.probing.recorded_attention import attention_maps
+from headtohead.interpretability.receptive_field import all_maps
+from headtohead.interpretability.recorded_attention import attention_maps
 from plain_modules import MaskedMean, NextToken, Pixels
 
 SIZES: dict[str, Any] = {"vocab_size": 29, "max_length": None, "num_classes": 5, "image_shape": None}

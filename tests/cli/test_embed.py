@@ -18,8 +18,8 @@ from headtohead.data.generated.stories import story_search
 from headtohead.finished_runs.embedding.collection import Collection
 from headtohead.finished_runs.embedding.rankings import DocumentRanking
 from headtohead.finished_runs.embedding.retrieval_tables import show_hits, snippet
-from headtohead.finished_runs.loaded import LoadedRun
-from headtohead.records.store import load_run
+from headtohead.finished_runs.loaded_run import LoadedRun
+from headtohead.records.run_folder import load_run
 
 PAIRS = ["data=pair_grammar", "data.relation=next", *ROWS]
 SET = story_search("paraphrases", num_queries=20, per_story=2)

@@ -15,7 +15,7 @@ from headtohead.diagnostics.doctor.checks.data import leaks
 from headtohead.diagnostics.doctor.patient import Patient
 from headtohead.records.leaks import leak_sentence, leaks_in, repeats_sentence
 from headtohead.records.record import Comparability, RunRecord, StudyPosition
-from headtohead.records.store import scan
+from headtohead.records.run_folder import scan
 
 FOUND = {
     "unit": "rows",

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from headtohead.cli import main
-from headtohead.records.store import scan
+from headtohead.records.run_folder import scan
 from waiting import PATIENCE, until
 
 STUDY = """\

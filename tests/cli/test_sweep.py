@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from headtohead.cli import main
-from headtohead.records.store import scan
+from headtohead.records.run_folder import scan
 from studies.small_studies import TINY
 from waiting import until
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headtohead.cli import main
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.wandb_client.wandb_tracker import start
 from run_folders import OFFLINE, PATIENT, UNTIL_THE_END, log_steps, new_run, wandb_id
 from wandb_server import WandbServer

@@ -23,7 +23,7 @@ from headtohead.comparison.conditions import (
 from headtohead.comparison.contrasts import ComparisonSpec
 from headtohead.config.compose.composition import compose_checked
 from headtohead.records.record import CheckpointSelection, Comparability, Environment, RunRecord, StudyPosition
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 OUTCOMES: Mapping[str, str] = {
     **dict.fromkeys(

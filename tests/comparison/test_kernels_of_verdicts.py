@@ -7,7 +7,7 @@ import pytest
 from headtohead.comparison.contrasts import Contrast
 from headtohead.comparison.verdicts.verdict_details import kernels_of, with_kernels
 from headtohead.records.record import RunRecord, StudyPosition
-from lone_verdicts import verdict_of
+from single_verdict import verdict_of
 
 ATTENTION, RECURRENCE, OWN = {"mixer": "fused attention"}, {"mixer": "fused recurrence"}, {"mixer": "torch"}
 VERDICT = verdict_of({"a": {0: 1.0, 1: 1.1}, "b": {0: 2.0, 1: 2.2}}, Contrast("a", "b"), "min", registered_seeds=(0, 1))

@@ -11,7 +11,7 @@ from headtohead.cli import main
 from headtohead.comparison.comparison import Comparison, comparison_of
 from headtohead.comparison.contrasts import ComparisonSpec
 from headtohead.records.record import Comparability, Progress, RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 SOLVED_AT = {"lstm": 100, "gru": 300}
 

@@ -12,7 +12,7 @@ from headtohead.comparison.contrasts import Contrast, Registration, Times, Verdi
 from headtohead.comparison.statistics.multiple_testing import interim_levels
 from headtohead.comparison.statistics.value_shapes import MetricScale
 from headtohead.comparison.verdicts.verdict import verdicts_of
-from lone_verdicts import verdict_of
+from single_verdict import verdict_of
 
 CONTRAST = Contrast("mamba", "attention")
 LOSS = Registration("min", metric="loss", seeds=range(5))

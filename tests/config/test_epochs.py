@@ -13,7 +13,7 @@ from headtohead.config.build import build_parts
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.origins.from_run import rerun
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.studies.planning.study_plan import StudyPlanner
 from headtohead.training.checkpoints import load_best
 from studies.small_studies import small_study

@@ -14,7 +14,7 @@ from headtohead.config.rules import compatibility
 from headtohead.config.schema.source_code import class_value
 from headtohead.data.data_source import DataSpec
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.studies.matching.size_axes import axis_of, with_setting
 
 MUP = "parametrisation=mup"

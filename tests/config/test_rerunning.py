@@ -13,7 +13,7 @@ from headtohead.config.errors import ConfigurationError
 from headtohead.config.origins.from_run import rerun
 from headtohead.config.run_id import run_id
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 GIVEN = [
     "model/mixer=sliding_window",

@@ -16,7 +16,7 @@ import pytest
 from from_fields import from_fields
 from headtohead.data.batches import disk_backed_texts
 from headtohead.data.batches.disk_backed_texts import DiskBackedPairs, DiskBackedTexts, Origins, selected_samples
-from headtohead.data.cache import worker_processes
+from headtohead.data.cache import parallel_map
 from headtohead.data.cache.arrow_columns import ragged
 from headtohead.data.data_source import SPLIT_NAMES
 from headtohead.data.row_formats.language_rows import LanguageFormat
@@ -155,8 +155,8 @@ def in_small_pieces(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(disk_backed_texts, "_IN_MEMORY", 1000)
     patch.setattr(disk_backed_texts, "_AT_ONCE", 5)
     patch.setattr(parquet_files, "_ROWS", 7)
-    patch.setattr(worker_processes, "_PIECE", 2000)
-    patch.setattr(worker_processes, "_WORTH_IT", 2000)
+    patch.setattr(parallel_map, "_PIECE", 2000)
+    patch.setattr(parallel_map, "_WORTH_IT", 2000)
 
 
 def in_lists(patch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from headtohead.data.tokenizers import (
     tokenizer_cache,
     train_tokenizer,
 )
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 ENGLISH = [
     f"The {who} {does} the {what}, and then the {what} {does} it again; {number} times."

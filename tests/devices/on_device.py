@@ -27,9 +27,9 @@ from headtohead.config.compose.composition import compose_checked
 from headtohead.data.batches.batch import Batch
 from headtohead.diagnostics.doctor.patient import Patient
 from headtohead.generation.decoding_loop import stream
+from headtohead.generation.decoding_strategy import Strategy
 from headtohead.generation.likelihoods import likelihoods
-from headtohead.generation.strategy import Strategy
-from headtohead.probing.receptive_field import all_maps, model_fields
+from headtohead.interpretability.receptive_field import all_maps, model_fields
 from small_models import small_model
 from task_cases import TASKS, TaskCase
 

@@ -20,7 +20,7 @@ from headtohead.config.run_translator import RunTranslator
 from headtohead.finished_runs.embedding.embedder import Embedder
 from headtohead.finished_runs.evaluation import evaluate as evaluation
 from headtohead.finished_runs.export_run import export
-from headtohead.finished_runs.loaded import LoadedRun
+from headtohead.finished_runs.loaded_run import LoadedRun
 from headtohead.finished_runs.probe import attention_probe
 from headtohead.training.checkpoints import load_best
 

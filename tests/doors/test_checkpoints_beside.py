@@ -11,7 +11,7 @@ import pytest
 from doors.damage import restore, truncated
 from doors.workplace import RUN
 from headtohead.cli import main
-from headtohead.records.store import load_run
+from headtohead.records.run_folder import load_run
 
 BEST, LAST = Path(RUN, "checkpoints/best.ckpt"), Path(RUN, "checkpoints/last.ckpt")
 

@@ -11,7 +11,7 @@ import pytest
 
 from doors.damage import damage
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from served_runs import asked, served, written_run
 
 _FILES = ("record.json", "metrics.csv", "leases/writer.1", "tables/1/samples.csv", "attention/1/head.png")

@@ -12,14 +12,14 @@ import pytest
 
 import headtohead as h2h
 from browser import CHROMIUM, Browser
-from found_runs import made_up
 from headtohead.cli import main
 from headtohead.comparison.report import write_report
 from headtohead.config.compose.composition import compose_checked
 from headtohead.records.record import Progress, RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.sweeps.html_page import write_page
 from headtohead.sweeps.sweep_plan import Sweeper, SweepPlan
+from sample_comparison import made_up
 from served_runs import go, served, shown, train
 from studies.small_studies import write_run
 from sweeps.small_sweeps import small_sweep, tiny

@@ -17,7 +17,7 @@ from headtohead.data.batches.image_decoding import pixels_of
 from headtohead.data.sources.csv_files import CsvFiles
 from headtohead.errors import UsageError
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.training import memory
 
 CPU = torch.device("cpu")

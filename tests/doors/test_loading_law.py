@@ -24,7 +24,7 @@ REFUSED = {
 ALLOWED = {
     "torch.load": {"training/checkpoints.py"},
     "instantiate": {"config/instantiate.py"},
-    "read_config": {"config/trust.py", "records/store.py"},
+    "read_config": {"config/trust.py", "records/run_folder.py"},
     "import_module": {
         "__init__.py",  # the names of the Python face
         "cli/__init__.py",  # the module of a command

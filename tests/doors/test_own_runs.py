@@ -18,8 +18,8 @@ from headtohead.config.errors import ConfigurationError
 from headtohead.config.trust import is_trusted
 from headtohead.execution.launchers.launcher import LocalProcesses
 from headtohead.execution.multirun import Multirun, MultirunJob
+from headtohead.records.run_folder import RunFolder
 from headtohead.records.signatures import SIGNATURES, settings_folder
-from headtohead.records.store import RunFolder
 
 TEXT = [*ROWS, "data.tokenizer=byte", "data.context_length=16", "tracking=none"]
 

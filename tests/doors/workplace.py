@@ -21,7 +21,7 @@ from fresh_runs import ROWS
 from headtohead.api import compose
 from headtohead.cli import main
 from headtohead.records.record import Comparability, Progress, RunRecord, RunTiming
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.studies.definition.read_study_file import read_study
 from headtohead.studies.planning.registration import register
 from headtohead.studies.planning.study_plan import StudyPlanner

@@ -17,7 +17,7 @@ from headtohead.errors import UsageError
 from headtohead.execution.multirun import Multirun, planned_jobs
 from headtohead.files.process_liveness import Owner
 from headtohead.records.record import RunRecord, StudyPosition
-from headtohead.records.store import RunFolder, find_runs
+from headtohead.records.run_folder import RunFolder, find_runs
 from studies.small_studies import TINY
 
 

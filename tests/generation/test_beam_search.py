@@ -11,7 +11,7 @@ import torch
 from headtohead.architectures.decoder import Decodes
 from headtohead.components.positions.rotary import Rotary
 from headtohead.generation.beam_search import BeamSearchResult, search
-from headtohead.generation.strategy import Strategy
+from headtohead.generation.decoding_strategy import Strategy
 from small_models import exact_model
 
 EOS = 2
@@ -87,7 +87,7 @@ def test_more_beams_than_tokens_find_no_text_twice() -> None:
 def test_finds_what_transformers_finds(beams: int, length_penalty: float) -> None:
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    from gpt2_twin import same_weights
+    from gpt2_reference import same_weights
 
     torch.manual_seed(0)
     config = GPT2Config(

@@ -15,7 +15,7 @@ from headtohead.components.positions.absolute import Learned, NoPosition
 from headtohead.components.positions.relative import Alibi, T5Bias
 from headtohead.components.positions.rotary import Rotary
 from headtohead.generation.decoding_loop import stream
-from headtohead.generation.strategy import Strategy
+from headtohead.generation.decoding_strategy import Strategy
 from small_models import exact_model
 
 PROMPTS = [[3, 14, 15, 9, 2], [6], [5, 3, 5, 8, 9, 7, 9]]

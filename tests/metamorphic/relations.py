@@ -23,7 +23,7 @@ from headtohead.cli import main
 from headtohead.config.build import build_parts
 from headtohead.config.compose.composition import compose_checked
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder, find_runs
+from headtohead.records.run_folder import RunFolder, find_runs
 from headtohead.training.run import train
 from headtohead.training.run_components import RunComponents
 from metamorphic.drawing import FIXED

@@ -20,10 +20,10 @@ from headtohead.files import leases
 from headtohead.files.atomic_write import replace_text
 from headtohead.files.leases import LeaseLostError, Leases, checked_write
 from headtohead.files.process_liveness import Owner
-from headtohead.records import store
+from headtohead.records import run_folder
 from headtohead.records.metrics_file import MetricsFile
 from headtohead.records.record import Progress, RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.records.strict_json import RecordError
 from waiting import PATIENCE, until
 
@@ -247,7 +247,7 @@ def test_a_machine_that_rebooted_is_waited_for_and_not_longer(
     """Also with a clock that was set back by a year since."""
     folder = left_behind(tmp_path / "run", ELSEWHERE)
     os.utime(folder.path / "leases" / "writer.1", (time.time() + 3e7,) * 2)
-    for module in (leases, store):
+    for module in (leases, run_folder):
         monkeypatch.setattr(module, "STALE_SECONDS", 0.3)
     began = time.monotonic()
     RunFolder.resume(folder.path, step=3).release()

@@ -7,7 +7,7 @@ from typing import Any
 
 from headtohead.execution.run_spec import RunSpec
 from headtohead.records.record import Comparability, Progress, RunRecord, Status
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.studies.definition.read_study_file import study_from
 from headtohead.studies.definition.study import Study
 from headtohead.studies.planning.study_plan import StudyPlan

@@ -15,7 +15,7 @@ from rich.console import Console
 from headtohead.config.errors import ConfigurationError
 from headtohead.execution.run_spec import RunSpec
 from headtohead.records.record import Progress, RunRecord, StudyPosition
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.studies.definition.ablation import AblationField
 from headtohead.studies.definition.read_study_file import study_from
 from headtohead.studies.planning.registration import register

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headtohead.config.errors import ConfigurationError
-from headtohead.planner.run_cost import StepTiming
+from headtohead.estimates.run_cost import StepTiming
 from headtohead.records.record import Progress
 from headtohead.studies.matching import solver
 from headtohead.studies.matching.budgets import EqualParameters, EqualTime, EqualTokens
@@ -19,7 +19,7 @@ from headtohead.studies.matching.matching import MatchedArm, Matching
 from headtohead.studies.matching.saved_matchings import SavedMatchings
 from headtohead.studies.planning.matched_arms import refuse_unmatched
 from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
-from headtohead.studies.results.verdicts import check_runs
+from headtohead.studies.results.study_verdicts import check_runs
 from studies.small_studies import TINY, plan_without_models, small_study, write_run
 from waiting import PATIENCE
 

@@ -10,9 +10,9 @@ import pytest
 
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
-from headtohead.planner import step_times
-from headtohead.planner.run_cost import StepTiming
-from headtohead.planner.step_times import TimedModel, measure_step_times
+from headtohead.estimates import step_times
+from headtohead.estimates.run_cost import StepTiming
+from headtohead.estimates.step_times import TimedModel, measure_step_times
 from headtohead.studies.matching.budgets import EqualTime
 from headtohead.studies.matching.matching import uncertain
 from headtohead.studies.matching.solver import match

@@ -14,9 +14,9 @@ from rich.console import Console
 from from_fields import from_fields
 from headtohead.config.errors import ConfigurationError
 from headtohead.data.generated.sentence_grammar import SentenceGrammar
+from headtohead.estimates import run_cost, step_times
+from headtohead.estimates.disk_space import retained_bytes, temporary_bytes
 from headtohead.execution.single_run import train_run
-from headtohead.planner import run_cost, step_times
-from headtohead.planner.disk_space import retained_bytes, temporary_bytes
 from headtohead.studies.planning.cost_estimate import estimate
 from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
 from headtohead.studies.results.study_tables import show_plan

@@ -12,7 +12,7 @@ from headtohead.config.errors import ConfigurationError
 from headtohead.studies.definition.read_study_file import read_study
 from headtohead.studies.definition.study import VERDICTS
 from headtohead.studies.definition.study_fields import surprise
-from lone_verdicts import verdict_of
+from single_verdict import verdict_of
 from studies.small_studies import small_study
 
 WORSE = verdict_of(

@@ -16,7 +16,7 @@ from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
 from headtohead.data.generated.sentence_grammar import SentenceGrammar
 from headtohead.data.splits.sample_splits import fewer_rows
-from headtohead.planner.run_cost import run_cost_of
+from headtohead.estimates.run_cost import run_cost_of
 from headtohead.studies.matching import size_axes
 from headtohead.studies.matching.arm_shape import ShapeSearch
 from headtohead.studies.matching.budgets import Budget, EqualFlops, EqualParameters, EqualState, EqualTime, EqualTokens

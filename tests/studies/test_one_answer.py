@@ -23,7 +23,7 @@ from headtohead.config.compose.choices import choices
 from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.single_run import record_of
 from headtohead.records.record import CheckpointSelection, Comparability, Environment, Progress, RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.studies.definition.read_study_file import read_study
 from headtohead.studies.definition.study import Study
 from headtohead.studies.planning.registration import register

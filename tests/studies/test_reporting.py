@@ -14,7 +14,7 @@ from rich.console import Console
 from headtohead.config.errors import ConfigurationError
 from headtohead.execution.monitor import Monitor
 from headtohead.records.record import Environment
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.studies.planning import registration
 from headtohead.studies.planning.registration import prepare
 from headtohead.studies.planning.study_plan import StudyPlan

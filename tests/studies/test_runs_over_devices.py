@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder, scan
+from headtohead.records.run_folder import RunFolder, scan
 from studies.small_studies import TINY, WRITTEN
 from waiting import PATIENCE, until
 

@@ -17,7 +17,7 @@ from headtohead.comparison.tables.comparison_formats import comparison_latex, co
 from headtohead.comparison.tables.comparison_rows import as_data
 from headtohead.metrics.labels import ACCURACY
 from headtohead.records.record import Comparability, Progress, RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.studies.definition.study_fields import surprise
 from headtohead.studies.planning import registration
 from headtohead.studies.planning.registration import prepare

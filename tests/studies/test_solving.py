@@ -9,7 +9,7 @@ import pytest
 
 from headtohead.comparison.contrasts import Verdict
 from headtohead.records.record import Progress
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.studies.planning import registration
 from headtohead.studies.planning.registration import prepare
 from headtohead.studies.results.study_report import report_of

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from headtohead.config.errors import ConfigurationError
-from headtohead.planner import step_times
-from headtohead.planner.run_cost import StepTiming
+from headtohead.estimates import step_times
+from headtohead.estimates.run_cost import StepTiming
 from headtohead.studies.planning.study_plan import StudyPlan, StudyPlanner
 from headtohead.training.parallel import devices
 from studies.small_studies import TINY, small_study, write_run

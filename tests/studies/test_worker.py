@@ -14,7 +14,7 @@ from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.single_run import record_of
 from headtohead.execution.worker import TRIES, Train, Worker
 from headtohead.files.leases import Leases
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.studies.planning.study_plan import StudyPlan
 from studies.small_studies import plan_without_models, write_run
 from waiting import PATIENCE, until

@@ -10,7 +10,7 @@ import yaml
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError
 from headtohead.records.record import Progress, RunRecord, RunTiming, Status, WandbLink
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.sweeps.agent_runs import AgentMonitor, first_run, for_server
 from headtohead.sweeps.html_page import page
 from headtohead.sweeps.read_sweep_file import read_sweep

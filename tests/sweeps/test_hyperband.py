@@ -14,7 +14,7 @@ from headtohead.execution.single_run import ended_record
 from headtohead.execution.worker import Worker
 from headtohead.records.early_end import end_early, why_ended_early
 from headtohead.records.record import Progress
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.sweeps.sweep import Hyperband
 from headtohead.sweeps.sweep_plan import EarlyStopping, Sweeper
 from studies.small_studies import plan_without_models, write_run

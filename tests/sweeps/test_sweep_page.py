@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from headtohead.records.record import Progress
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.sweeps.html_page import page, parallel, write_page
 from headtohead.sweeps.sweep_plan import Sweeper, SweepPlan
 from headtohead.sweeps.terminal_tables import ranked, show_plan, show_trials

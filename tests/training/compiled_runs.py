@@ -82,7 +82,7 @@ QUIET = [
 def losses(folder: Path, case: list[str], *, compiled: bool) -> list[float]:
     """Those of both steps, and that of validation."""
     import headtohead as h2h
-    from headtohead.records.store import RunFolder
+    from headtohead.records.run_folder import RunFolder
 
     has_none = {"model=external", "model=bag_of_words"} & set(case)
     quiet = QUIET[:-1] if has_none else QUIET

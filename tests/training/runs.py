@@ -14,7 +14,7 @@ import torch
 from headtohead.architectures.architecture import Architecture
 from headtohead.data.batches.batch import Batch
 from headtohead.data.data_source import DataSource, DataSpec, Split, SplitName
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.training.optim.optimizers import adamw
 from headtohead.training.optim.schedules import cosine

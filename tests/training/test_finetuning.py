@@ -117,7 +117,7 @@ def test_frozen_weights_are_bit_equal_after_training_and_the_others_are_not(
 
 
 def curves(path: Path | None) -> set[str]:
-    from headtohead.records.store import RunFolder
+    from headtohead.records.run_folder import RunFolder
 
     assert path is not None
     return set(RunFolder.open(path).metrics())

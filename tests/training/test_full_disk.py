@@ -11,7 +11,7 @@ from faulty_disk import FullDisk
 from headtohead.files import disk_operations as files_disk
 from headtohead.files.disk_operations import Disk, OutOfDisk
 from headtohead.records.record import RunRecord
-from headtohead.records.store import load_run
+from headtohead.records.run_folder import load_run
 from headtohead.training.run import train
 from headtohead.training.run_components import ProbeSettings
 from headtohead.wandb_client import wandb_tracker

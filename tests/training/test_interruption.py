@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from headtohead.records.early_end import end_early
-from headtohead.records.store import RunFolder, find_runs
+from headtohead.records.run_folder import RunFolder, find_runs
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.task import Loss
 from headtohead.training.callbacks.checkpointer import Checkpointer

@@ -18,9 +18,9 @@ from headtohead.components.mixers.identity import Identity
 from headtohead.components.mixers.linear.retention import Retention
 from headtohead.components.mixers.recurrent.torch_recurrence import Lstm
 from headtohead.records.record import StudyPosition
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.training.run import train
-from lone_verdicts import verdict_of
+from single_verdict import verdict_of
 from training.runs import make_model, parts
 
 

@@ -19,7 +19,7 @@ from shutil import rmtree
 
 import pytest
 
-from headtohead.records.store import RunFolder, find_runs
+from headtohead.records.run_folder import RunFolder, find_runs
 from published_sets.corpora import write_fineweb_edu
 from training.commanded import started
 

@@ -20,7 +20,7 @@ from headtohead.components.mixers.linear.linear_attention import Performer
 from headtohead.components.mixers.recurrent.s4d import S4d
 from headtohead.components.norms import BatchNorm
 from headtohead.components.positions.relative import Alibi
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.training.checkpoints import load, load_best
 from headtohead.training.checks import check_model
 from headtohead.training.loop.precision import Precision

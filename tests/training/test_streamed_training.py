@@ -16,7 +16,7 @@ import headtohead as h2h
 from headtohead.data.batches.batch import Batch
 from headtohead.data.streaming.streamed_corpus import StreamedRows
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from hub_server import hub_of
 from published_sets.corpora import write_fineweb_edu
 from training.runs import curve

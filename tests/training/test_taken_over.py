@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headtohead.files.leases import LeaseLostError, Leases
-from headtohead.records.store import RunFolder, find_runs
+from headtohead.records.run_folder import RunFolder, find_runs
 from headtohead.training.run import train
 from training.interruptions import at_batch, interrupted
 from training.runs import curve, losses, parts

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headtohead.records.store import RunFolder, scan
+from headtohead.records.run_folder import RunFolder, scan
 from waiting import PATIENCE
 from wandb_server import WandbServer
 from wandb_trainings import STEPS, TINY

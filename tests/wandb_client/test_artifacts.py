@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.wandb_client.connection import TrackingSettings
 from headtohead.wandb_client.missing_rows import pending
 from headtohead.wandb_client.pending_uploads import runs_with_files

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headtohead.records.store import RunFolder, find_runs
+from headtohead.records.run_folder import RunFolder, find_runs
 from run_folders import wandb_id
 from wandb_server import ServedRun, WandbServer
 from wandb_trainings import TINY, Terminal

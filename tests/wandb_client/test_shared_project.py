@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headtohead.records.store import scan
+from headtohead.records.run_folder import scan
 from wandb_server import WandbServer
 from wandb_trainings import PATIENT, STEPS, TINY, Terminal
 

@@ -11,7 +11,7 @@ import pytest
 
 from headtohead.cli import main
 from headtohead.records.record import RunRecord
-from headtohead.records.store import scan
+from headtohead.records.run_folder import scan
 from waiting import PATIENCE, until
 from wandb_agents import LONG, SHORT, said, started, written
 from wandb_server import ServedRun, WandbServer

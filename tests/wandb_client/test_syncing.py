@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.wandb_client.missing_rows import pending
 from headtohead.wandb_client.pending_uploads import runs_with_files
 from headtohead.wandb_client.upload import upload

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from headtohead.records.record import Progress
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.wandb_client.connection import TrackingSettings
 from headtohead.wandb_client.tracker import NoTracker, Tracker
 from headtohead.wandb_client.wandb_tracker import WandbTracker, start

@@ -10,7 +10,7 @@ import pytest
 
 from headtohead.cli import main
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.wandb_client import wandb_tracker as tracking_wandb
 from headtohead.wandb_client.run_metadata import beside_config, settle_id, tags_of
 from headtohead.wandb_client.wandb_tracker import start

@@ -16,7 +16,7 @@ from PIL import Image
 from headtohead.cli import main
 from headtohead.metrics.metric_table import MetricTable
 from headtohead.records.record import Progress, RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.training.callbacks.sample_logger import write_csv
 from headtohead.wandb_client import wandb_tracker as tracking_wandb
 from headtohead.wandb_client.logged_rows import AXIS

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.wandb_client.wandb_tracker import WandbTracker, start
 from run_folders import IMPATIENT, NUMBERS, UNTIL_THE_END, history, log_steps, new_run, told, wandb_id
 from waiting import PATIENCE

@@ -44,7 +44,7 @@ def run(arguments: Sequence[str]) -> int:
     prompts = _prompts(options)
     from headtohead.finished_runs.finished_run import open_run
     from headtohead.finished_runs.text_generator import TextGenerator
-    from headtohead.generation.strategy import Strategy
+    from headtohead.generation.decoding_strategy import Strategy
 
     how = Strategy(
         temperature=options.temperature,

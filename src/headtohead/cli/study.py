@@ -109,7 +109,7 @@ def _planned(options: argparse.Namespace, plan: StudyPlan) -> bool:
     """Show the plan on request, and return whether there is more to do."""
     from headtohead.studies.planning.cost_estimate import estimate
     from headtohead.studies.results.study_tables import show_plan
-    from headtohead.studies.results.verdicts import requested_family
+    from headtohead.studies.results.study_verdicts import requested_family
 
     estimated = estimate(plan, threads=options.threads)
     if options.plan and options.json:

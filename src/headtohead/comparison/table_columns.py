@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from headtohead.errors import UsageError
-from headtohead.metrics.foreign_metrics import USUAL_RESULTS
+from headtohead.metrics.external_metrics import USUAL_RESULTS
 
 _USUAL: Mapping[str, tuple[str, ...]] = {
     "metric": USUAL_RESULTS,

@@ -18,8 +18,8 @@ from headtohead.config.trust import recorded_config
 from headtohead.data.data_source import DataSource
 from headtohead.data.sources.local_files import content_digest
 from headtohead.generation.beam_search import search
-from headtohead.generation.strategy import Strategy
-from headtohead.records.store import RunFolder
+from headtohead.generation.decoding_strategy import Strategy
+from headtohead.records.run_folder import RunFolder
 from headtohead.training.checkpoints import BEST, put_best
 
 BuildData = Callable[[Mapping[str, Any]], Any]

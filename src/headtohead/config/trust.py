@@ -22,7 +22,7 @@ from headtohead.config.schema.slots import may_name
 from headtohead.files.safe_read import read_yaml
 
 if TYPE_CHECKING:
-    from headtohead.records.store import RunFolder
+    from headtohead.records.run_folder import RunFolder
 
 SETTINGS = "settings.yaml"
 """In the folder of the user's own settings: `trusted: [my_package]`."""
@@ -84,7 +84,7 @@ def check_given_values(values: Any, source: str, path: str = "") -> None:
 
 def recorded_config(run: RunFolder) -> dict[str, Any]:
     """Return the configuration of a run, fit to be made."""
-    from headtohead.records.store import CONFIG
+    from headtohead.records.run_folder import CONFIG
 
     config = run.read_config()
     check_recorded(config, run.path / CONFIG)

@@ -11,12 +11,12 @@ from typing import Any
 from headtohead.config.run_config import RunConfig
 from headtohead.config.run_id import run_id
 from headtohead.errors import UsageError
-from headtohead.execution.run_processes import other_processes
+from headtohead.execution.run_ranks import other_processes
 from headtohead.execution.run_spec import FROM_RUN, RunSpec
 from headtohead.files.disk_operations import is_full
 from headtohead.records.early_end import why_ended_early
 from headtohead.records.record import FOUNDATION, RunRecord, Status
-from headtohead.records.store import RECORD, RunFolder, slug
+from headtohead.records.run_folder import RECORD, RunFolder, slug
 
 _HOW: Mapping[Status, str] = {
     "failed": "failed", "diverged": "diverged", "out_of_memory": "ran out of memory",

@@ -25,7 +25,7 @@ from headtohead.execution.single_run import FOUND_FULL, give_up, is_done, train_
 from headtohead.files.disk_operations import OutOfDisk
 from headtohead.files.leases import Lease, Leases
 from headtohead.records.early_end import end_early
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 TRIES = 2
 """A process that is killed without a word may have been unlucky once."""

@@ -33,7 +33,7 @@ from headtohead.pretrained.checkpoint_writer import write_safetensors
 from headtohead.pretrained.hub_checkpoint import open_checkpoint
 from headtohead.pretrained.model_family import InexpressibleError
 from headtohead.pretrained.weight_conversion import convert_weights
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.training.checkpoints import load_best, put_weights
 
 if TYPE_CHECKING:

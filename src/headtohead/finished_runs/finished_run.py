@@ -20,7 +20,7 @@ from headtohead.data.data_source import DataSource
 from headtohead.data.tokenizers import is_named
 from headtohead.files.safe_read import DamagedFile
 from headtohead.records.record import RunRecord
-from headtohead.records.store import CONFIG, PARTS, RunFolder, load_run
+from headtohead.records.run_folder import CONFIG, PARTS, RunFolder, load_run
 from headtohead.tasks.task import Task
 from headtohead.training.checkpoints import load_best, put_best, put_weights
 

@@ -17,7 +17,7 @@ from headtohead.data.generated.procedural_source import ProceduralSource
 from headtohead.data.row_formats.text_source import TextSource
 from headtohead.generation.beam_search import search
 from headtohead.generation.decoding_loop import stream
-from headtohead.generation.strategy import Strategy
+from headtohead.generation.decoding_strategy import Strategy
 from headtohead.training.loop.precision import Precision, Unmixed, precision_in_use
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from headtohead.components.component import Component
 from headtohead.components.stack import Stack
 from headtohead.config.compose.choices import choices, groups
 from headtohead.config.errors import ConfigurationError
-from headtohead.probing.recorded_attention import on_device_of
+from headtohead.interpretability.recorded_attention import on_device_of
 
 CPU = torch.device("cpu")
 _STACKS = {"tokens": ("stack", "encoder"), "decoder_tokens": ("decoder",)}

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from headtohead.architectures.decoder import Decodes, select_rows
 from headtohead.generation.decoding_loop import as_batch, read_prompt
-from headtohead.generation.next_token import seen_tokens, with_repetition_penalty
-from headtohead.generation.strategy import Strategy
+from headtohead.generation.decoding_strategy import Strategy
+from headtohead.generation.token_sampler import seen_tokens, with_repetition_penalty
 
 _NEVER = float("-inf")
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from headtohead.architectures.decoder import Decodes, Decoding, select_rows
 from headtohead.errors import UsageError
-from headtohead.generation.next_token import Chooser
-from headtohead.generation.strategy import Strategy
+from headtohead.generation.decoding_strategy import Strategy
+from headtohead.generation.token_sampler import Chooser
 
 
 def as_batch(

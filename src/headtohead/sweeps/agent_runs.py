@@ -17,7 +17,7 @@ from headtohead.config.run_config import RunConfig
 from headtohead.execution.monitor import Monitor, RunStatus
 from headtohead.execution.run_spec import RunSpec
 from headtohead.records.record import RunRecord
-from headtohead.records.store import DIED, scan, slug
+from headtohead.records.run_folder import DIED, scan, slug
 from headtohead.sweeps.agent_overrides import GROUP
 from headtohead.sweeps.parameter_checks import check_metric, check_parameters, refuse_several_devices
 from headtohead.sweeps.read_sweep_file import loaded

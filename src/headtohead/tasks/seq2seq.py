@@ -25,7 +25,7 @@ from headtohead.metrics.metric import Metric
 from headtohead.ranges import Beams, Length, Probability, Real
 from headtohead.tasks.metric_sums import Arrays, CollectedPerStage, MetricSums, PerStage
 from headtohead.tasks.task import Decode, Task, row_text
-from headtohead.tasks.text_measures.selection import (
+from headtohead.tasks.text_metrics.selection import (
     TEXT_METRICS,
     TextMetric,
     all_sums,
@@ -33,7 +33,7 @@ from headtohead.tasks.text_measures.selection import (
     measures_of,
     row_message,
 )
-from headtohead.tasks.text_measures.text_measure import TextMeasure
+from headtohead.tasks.text_metrics.text_metric import TextMeasure
 from headtohead.tasks.token_prediction import TokenPrediction, targets_of
 from headtohead.tasks.vocabulary_loss import mean, train_batches
 from headtohead.tasks.written_text import BeamSearchOptions, beam_search_rows, until

@@ -16,7 +16,7 @@ from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
 from headtohead.generation.beam_search import search
 from headtohead.generation.decoding_loop import greedy
-from headtohead.generation.strategy import Strategy
+from headtohead.generation.decoding_strategy import Strategy
 from headtohead.tasks.task import Decode
 
 LONGEST = 64

@@ -17,7 +17,7 @@ from typing_extensions import override
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import need_room, replace_file
 from headtohead.files.safe_read import DamagedFile
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 LAST = "last.ckpt"
 BEST = "best.ckpt"

@@ -17,7 +17,7 @@ from headtohead.components.component import Position
 from headtohead.errors import UsageError
 from headtohead.pretrained.hub_checkpoint import is_published, open_checkpoint
 from headtohead.pretrained.weight_conversion import convert_weights
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.training.checkpoints import load_best
 
 _HEAD = "head."

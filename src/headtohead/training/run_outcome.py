@@ -16,7 +16,7 @@ import torch
 
 from headtohead.files.disk_operations import OutOfDisk, is_full
 from headtohead.records.record import Status
-from headtohead.training.parallel.processes import lost_process
+from headtohead.training.parallel.process_group import lost_process
 from headtohead.training.run_components import RunComponents
 from headtohead.wandb_client.agent import stop_message
 

@@ -21,7 +21,7 @@ from headtohead.metrics import Metric
 from headtohead.records.early_end import why_ended_early
 from headtohead.records.environment import collect_environment
 from headtohead.records.record import VALIDATION_TEXTS, CheckpointSelection, Comparability, RunRecord, Status
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.tasks.task import Task
 from headtohead.training.checkpoints import last_step
 from headtohead.training.loop.run_state import RunState

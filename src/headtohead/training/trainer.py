@@ -15,7 +15,7 @@ from pytorch_lightning.strategies import Strategy
 from headtohead.training.checkpoints import AtomicCheckpoints
 from headtohead.training.loop.precision import Precision
 from headtohead.training.parallel.devices import device_for
-from headtohead.training.parallel.processes import environments
+from headtohead.training.parallel.process_group import environments
 from headtohead.training.parallel.strategies import ReplicatedStrategy, ShardedStrategy
 from headtohead.training.run_components import TrainerSettings
 from headtohead.training.run_logger import RunLogger

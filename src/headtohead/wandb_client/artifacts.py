@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.files.atomic_write import replace_text
-from headtohead.records.store import RECORD, TOKENIZER, RunFolder
+from headtohead.records.run_folder import RECORD, TOKENIZER, RunFolder
 from headtohead.wandb_client.connection import TrackingSettings
 
 _TEXTS = (RECORD, "config.yaml", TOKENIZER, "metrics.csv")

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 
 from headtohead.errors import UsageError
+from headtohead.interpretability.colour_table import values_to_colours
 from headtohead.metrics import metric_named
 from headtohead.metrics.metric_table import MetricTable
-from headtohead.probing.colour_table import values_to_colours
 from headtohead.records.record import Progress
 
 AXIS = "trainer/global_step"

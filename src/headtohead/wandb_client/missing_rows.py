@@ -15,8 +15,8 @@ from typing import Any
 from headtohead.files.atomic_write import replace_by_name, replace_bytes
 from headtohead.records.metrics_file import MetricsRow
 from headtohead.records.record import Progress, RunRecord
+from headtohead.records.run_folder import RECORD, RunFolder
 from headtohead.records.secrets import mask_secrets, without_home
-from headtohead.records.store import RECORD, RunFolder
 from headtohead.wandb_client.artifacts import has_pending_artifacts, link_record
 from headtohead.wandb_client.logged_rows import AXIS, Extremes, Medium, in_rows, prepared, send, usual_number
 from headtohead.wandb_client.media_files import MediaFile, media_of

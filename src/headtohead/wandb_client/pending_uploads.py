@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headtohead.files.atomic_write import put_in_place
-from headtohead.records.store import RunFolder, find_runs
+from headtohead.records.run_folder import RunFolder, find_runs
 from headtohead.wandb_client.artifacts import forget_artifacts
 from headtohead.wandb_client.connection import setting
 

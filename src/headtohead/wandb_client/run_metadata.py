@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.records.record import RunRecord, WandbLink
-from headtohead.records.store import RECORD, RunFolder
+from headtohead.records.run_folder import RECORD, RunFolder
 from headtohead.records.strict_json import RecordError
 from headtohead.wandb_client.agent import sweep_id
 from headtohead.wandb_client.connection import TrackingSettings, setting

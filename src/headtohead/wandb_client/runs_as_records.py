@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from headtohead.records.record import Comparability, Progress, RunRecord, Status, StudyPosition, WandbLink
 from headtohead.wandb_client.addresses import RunsAddress, WandbError, address_of
-from headtohead.wandb_client.foreign_runs import RunKeys, as_foreign_run, check_foreign_runs, flattened, seed_of
+from headtohead.wandb_client.external_runs import RunKeys, as_foreign_run, check_foreign_runs, flattened, seed_of
 from headtohead.wandb_client.run_metadata import BESIDE
 
 SILENT = "W&B's server does not answer"

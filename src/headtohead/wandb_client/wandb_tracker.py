@@ -14,8 +14,8 @@ from headtohead.errors import UsageError
 from headtohead.metrics.metric_table import MetricTable
 from headtohead.records.early_end import why_ended_early
 from headtohead.records.record import Progress, RunRecord, Status, WandbLink
+from headtohead.records.run_folder import RunFolder
 from headtohead.records.secrets import mask_secrets, without_home
-from headtohead.records.store import RunFolder
 from headtohead.wandb_client.agent import sweep_id, unlocked
 from headtohead.wandb_client.artifacts import has_pending_artifacts, link_record
 from headtohead.wandb_client.client_run import (

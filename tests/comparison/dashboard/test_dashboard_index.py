@@ -8,7 +8,7 @@ import pytest
 
 from headtohead.comparison.dashboard.run_index import RunIndex
 from headtohead.records.record import RunRecord
-from headtohead.records.store import DIED, RunFolder
+from headtohead.records.run_folder import DIED, RunFolder
 from served_runs import train, written_run
 
 

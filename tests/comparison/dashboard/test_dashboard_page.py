@@ -16,7 +16,7 @@ import pytest
 from browser import CHROMIUM, Browser
 from headtohead.comparison.dashboard.server import Dashboard
 from headtohead.records.record import RunRecord, StudyPosition
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from served_runs import go, served, shown, train, written_run
 from waiting import PATIENCE
 
@@ -245,7 +245,7 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, tmp_path: Path) -> None
 STANDS_STILL = """
 import os, signal, sys
 from headtohead.cli import main
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 log = RunFolder.log
 

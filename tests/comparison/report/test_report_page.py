@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from browser import CHROMIUM, Browser
-from found_runs import made_up
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report import write_report
+from sample_comparison import made_up
 from waiting import until
 
 NASTY = "</script><script>document.title='caught'</script> <img src=x onerror=alert(1)> \"'&amp;\u2028 ü {{body}}"

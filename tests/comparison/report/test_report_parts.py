@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from found_runs import ENDS, made_up
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report import report
 from headtohead.comparison.report.arm_styles import styles_of
@@ -23,6 +22,7 @@ from headtohead.comparison.report.sections.curves import curves_of, mean_of
 from headtohead.comparison.report.sections.curves import section as curves
 from headtohead.comparison.report.sections.pareto import section as pareto
 from headtohead.records.record import Progress
+from sample_comparison import ENDS, made_up
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from scipy.stats import t
 
-from found_runs import made_up
 from headtohead.comparison.analyses.row_curves import over_rows
 from headtohead.comparison.comparison_results import ArmResult, ComparisonResults, RunResult
 from headtohead.comparison.report import report
 from headtohead.comparison.report.sections.training_rows import section
 from headtohead.records.record import RunRecord
+from sample_comparison import made_up
 
 MODEL = {"model": {"_target_": "any.DecoderOnly"}}
 MODELS = {

@@ -12,7 +12,7 @@ import pytest
 from headtohead.comparison.contrasts import Verdict
 from headtohead.execution.run_spec import RunSpec
 from headtohead.records.record import Progress, RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.studies.definition.read_study_file import study_from
 from headtohead.studies.planning.registration import register
 from headtohead.studies.planning.study_plan import StudyPlan

@@ -17,7 +17,7 @@ from headtohead.finished_runs.embedding.collection import Collection
 from headtohead.finished_runs.embedding.embedder import Embedder
 from headtohead.finished_runs.embedding.vector_index import build
 from headtohead.finished_runs.finished_run import open_run
-from headtohead.finished_runs.loaded import LoadedRun
+from headtohead.finished_runs.loaded_run import LoadedRun
 from headtohead.training.checkpoints import BEST, load, save
 
 SET = story_search("paraphrases", num_queries=12, per_story=3)

@@ -13,7 +13,7 @@ from fresh_runs import ROWS, fresh_run
 from headtohead.config.errors import ConfigurationError
 from headtohead.data.row_formats.text_source import TextSource
 from headtohead.finished_runs.embedding.embedder import Embedder
-from headtohead.finished_runs.loaded import LoadedRun
+from headtohead.finished_runs.loaded_run import LoadedRun
 
 PAIRS = ["data=pair_grammar", "data.relation=next", *ROWS]
 KINDS = {

@@ -17,8 +17,8 @@ from headtohead.finished_runs.probe.attention_page import attention_content, hal
 from headtohead.finished_runs.probe.attention_probe import Attention, attend
 from headtohead.finished_runs.probe.probe_files import folder_for, write_attention
 from headtohead.finished_runs.probe.probe_input import of_rows
-from headtohead.probing.map_archive import read_maps
-from headtohead.probing.recorded_attention import attention_maps
+from headtohead.interpretability.map_archive import read_maps
+from headtohead.interpretability.recorded_attention import attention_maps
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from headtohead.comparison.contrasts import TimeUnit, Values
 from headtohead.comparison.tables.run_table import GIVEN
 from headtohead.records.metrics_file import TEST, Curve
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 Run = tuple[str, int, RunRecord]
 """The arm it belongs to, and the seed that pairs it."""

@@ -14,7 +14,7 @@ from headtohead.comparison.dashboard.metrics_tail import ReadPosition, read_on
 from headtohead.comparison.dashboard.run_facts import lasting, passing
 from headtohead.errors import UsageError
 from headtohead.records.record import Progress, RunRecord
-from headtohead.records.store import RECORD, RunFolder, find_runs
+from headtohead.records.run_folder import RECORD, RunFolder, find_runs
 from headtohead.records.strict_json import RecordError
 
 _SHORTEST = 0.5

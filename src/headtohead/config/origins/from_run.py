@@ -58,7 +58,7 @@ def rerun(path: str | Path, overrides: Sequence[str] = (), config_dir: str | Pat
 
 def _read(path: Path) -> Config:
     """A file is read as what it is; of a folder, config.yaml is what was meant to be run again."""
-    from headtohead.records.store import RECORD
+    from headtohead.records.run_folder import RECORD
 
     file = next((path / name for name in ("config.yaml", RECORD) if (path / name).is_file()), path)
     if not file.is_file():

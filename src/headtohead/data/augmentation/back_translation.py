@@ -17,8 +17,8 @@ from headtohead.data.augmentation.augmentation import checked_rate
 from headtohead.data.augmentation.text_rewriting import TextRewriting
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.cache.arrow_columns import Ragged, Table, digest_of, ragged, slices
+from headtohead.data.cache.parallel_map import progress_bar
 from headtohead.data.cache.prepared_content import PreparedContent, prepared
-from headtohead.data.cache.worker_processes import progress_bar
 from headtohead.data.data_source import DataError, DataSource, Split
 from headtohead.data.splits.sample_splits import numbers_of
 from headtohead.ranges import Beams, Probability

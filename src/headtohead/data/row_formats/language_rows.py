@@ -15,8 +15,8 @@ from jaxtyping import Int
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.batches.disk_backed_texts import DiskBackedSequence, DiskBackedTexts
 from headtohead.data.cache.arrow_columns import Ragged, Table, numbers, ragged
+from headtohead.data.cache.parallel_map import shared_out
 from headtohead.data.cache.prepared_content import PreparedContent
-from headtohead.data.cache.worker_processes import shared_out
 from headtohead.data.data_source import DataError, DataSpec, Split, SplitName
 from headtohead.data.row_formats.text_source import Decode, RowFormat, SampleOrigin, TextSource, TokenizedRows
 from headtohead.data.row_formats.token_rows import (

@@ -18,7 +18,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from headtohead.data.cache.worker_processes import ReportProgress, progress_bar
+from headtohead.data.cache.parallel_map import ReportProgress, progress_bar
 from headtohead.data.data_source import DataError
 from headtohead.data.tokenizers.published_tokenizer import NUM_BYTES, letter_bytes
 from headtohead.data.tokenizers.special_tokens import SPECIAL_TOKENS

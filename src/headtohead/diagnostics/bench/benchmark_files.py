@@ -17,7 +17,7 @@ from headtohead.diagnostics.bench.benchmark_results import BenchmarkResults
 from headtohead.diagnostics.bench.case_measurement import CaseMeasurement
 from headtohead.diagnostics.bench.case_sweep import Tell, sweep
 from headtohead.files.atomic_write import replace_figure, replace_text
-from headtohead.records.store import new_id
+from headtohead.records.run_folder import new_id
 from headtohead.training.parallel.devices import describe, threads
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from headtohead.data.row_formats.text_source import TextSource
 from headtohead.data.row_formats.token_rows import as_tensor, padded
 from headtohead.data.sources.local_files import content_digest
 from headtohead.data.tokenizers import Tokenizer
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.training.checkpoints import BEST
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from headtohead.finished_runs.embedding.rankings import chance, measured
 from headtohead.finished_runs.embedding.retrievers import Dense, Retriever
 from headtohead.finished_runs.evaluation.evaluation_results import FOLDER
 from headtohead.metrics import own_metric
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.records.strict_json import encode
 from headtohead.training.callbacks.progress import ProgressLine
 

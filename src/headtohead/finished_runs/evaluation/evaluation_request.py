@@ -21,7 +21,7 @@ from headtohead.config.run_config import RunConfig
 from headtohead.config.schema.source_code import class_value
 from headtohead.data.data_source import DataKind, DataSource, DataSpec, SplitName
 from headtohead.finished_runs.finished_run import FinishedRun
-from headtohead.records.store import TOKENIZER
+from headtohead.records.run_folder import TOKENIZER
 from headtohead.tasks.causal_lm import CausalLanguageModelling
 from headtohead.tasks.task import Task
 from headtohead.training.loop.precision import Precision, precision_in_use

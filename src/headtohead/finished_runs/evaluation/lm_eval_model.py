@@ -17,8 +17,8 @@ from headtohead.config.run_config import RunConfig
 from headtohead.data.row_formats.text_source import TextSource
 from headtohead.finished_runs.finished_run import FinishedRun, open_run
 from headtohead.finished_runs.text_generator import TextGenerator
+from headtohead.generation.decoding_strategy import Strategy
 from headtohead.generation.likelihoods import Likelihood, likelihoods
-from headtohead.generation.strategy import Strategy
 from headtohead.training.callbacks.progress import ProgressLine
 
 _WINDOW = 1024

@@ -19,7 +19,7 @@ from headtohead.data.data_source import SPLIT_NAMES, DataSource, DataSpec, Split
 from headtohead.data.row_formats.text_source import TextSource
 from headtohead.data.splits.sample_splits import RowSubset, learned_rows
 from headtohead.finished_runs.probe.probe_input import checked_rows
-from headtohead.probing.picture_text import token_labels
+from headtohead.interpretability.picture_text import token_labels
 from headtohead.tasks.task import Task
 from headtohead.training.loop.seeds import EVALUATION_SEED, seeds_of
 

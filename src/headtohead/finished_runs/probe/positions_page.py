@@ -14,7 +14,7 @@ from headtohead.finished_runs.finished_run import facts_of
 from headtohead.finished_runs.probe.attention_page import half_floats
 from headtohead.finished_runs.probe.data_figures import figure
 from headtohead.finished_runs.probe.position_encodings import Curves, Panel, PositionEncoding
-from headtohead.records.store import slug
+from headtohead.records.run_folder import slug
 
 _MOST_PANELS = 8
 """Maps in one figure; the page has all."""

@@ -18,8 +18,8 @@ from torch.nn import functional as F
 
 from headtohead.components.component import Grid
 from headtohead.files.atomic_write import replace_bytes
-from headtohead.probing.picture_text import INK, PAPER, font
-from headtohead.probing.recorded_attention import AttentionMaps
+from headtohead.interpretability.picture_text import INK, PAPER, font
+from headtohead.interpretability.recorded_attention import AttentionMaps
 
 _TILE = 128
 """Pixels of an image's longer side, at least."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 from headtohead.config.rules import compatibility
-from headtohead.planner.run_cost import CostedRun
+from headtohead.estimates.run_cost import CostedRun
 from headtohead.studies.matching.budgets import Budget, SizeAxisName
 from headtohead.studies.matching.size_axes import CannotResizeError, Setting, axis_of, with_setting
 

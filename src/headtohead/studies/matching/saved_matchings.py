@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtohead.config.run_config import RunConfig
+from headtohead.estimates.run_cost import StepTiming
 from headtohead.files.atomic_write import SUFFIX, replace_text
 from headtohead.files.leases import Leases
 from headtohead.files.safe_read import DamagedFile, read_object
-from headtohead.planner.run_cost import StepTiming
 from headtohead.studies.matching.matching import MatchedArm, Matching
 
 if TYPE_CHECKING:
-    from headtohead.planner.run_cost import StepTiming
+    from headtohead.estimates.run_cost import StepTiming
     from headtohead.studies.matching.matching import Matching
 
 FOLDER = "matchings"

@@ -9,7 +9,7 @@ from typing import Any
 from headtohead.config.compose.composition import compose_checked
 from headtohead.config.errors import ConfigurationError, unknown
 from headtohead.config.rules.config_view import ConfigView
-from headtohead.planner.run_cost import CostedRun, StepTiming, run_cost_of
+from headtohead.estimates.run_cost import CostedRun, StepTiming, run_cost_of
 from headtohead.studies.matching.arm_shape import ArmShape, ShapeSearch
 from headtohead.studies.matching.budgets import SIZE_AXES, Budget, EqualTime, SizeAxisName
 from headtohead.studies.matching.matching import MatchedArm, Matching, differences
@@ -133,7 +133,7 @@ def _costed(name: str, config: Mapping[str, Any], timing: StepTiming | None) -> 
 def _timings(configs: Mapping[str, Mapping[str, Any]], budget: Budget, report: Tell | None) -> dict[str, StepTiming]:
     if not isinstance(budget, EqualTime):
         return {}
-    from headtohead.planner.step_times import measure_step_times
+    from headtohead.estimates.step_times import measure_step_times
 
     return measure_step_times(configs, rounds=budget.rounds, turn_steps=budget.turn_steps, report=report)
 

@@ -18,7 +18,7 @@ from headtohead.execution.single_run import is_done
 from headtohead.files.atomic_write import replace_text, sweep
 from headtohead.files.safe_read import DamagedFile, read_object
 from headtohead.records.secrets import mask_secrets
-from headtohead.studies.definition.foundations import FIELD, foundation_of
+from headtohead.studies.definition.foundation_runs import FIELD, foundation_of
 from headtohead.studies.definition.study import Study
 from headtohead.studies.planning.study_plan import StudyPlan
 

@@ -20,7 +20,7 @@ from headtohead.config.run_config import RunConfig
 from headtohead.execution.run_spec import RunSpec
 from headtohead.execution.search.tuning import Tuning, for_arm
 from headtohead.execution.single_run import ended_record
-from headtohead.studies.definition.foundations import FoundationRun, foundation_of, used
+from headtohead.studies.definition.foundation_runs import FoundationRun, foundation_of, used
 from headtohead.studies.definition.study import Study
 from headtohead.studies.planning.matched_arms import Tell, matched, refuse_elsewhere, refuse_unmet
 from headtohead.studies.planning.study_rounds import rounds_of

@@ -18,7 +18,7 @@ from headtohead.records.record import RunRecord
 from headtohead.studies.planning.study_plan import StudyPlan
 from headtohead.studies.planning.tuning_progress import summary_of
 from headtohead.studies.results.study_report import StudyReport
-from headtohead.studies.results.verdicts import scale_of
+from headtohead.studies.results.study_verdicts import scale_of
 
 _PARTS = ("matching", "tuning", "effects", "left_out", "scaling", "ranking", "lengths")
 

@@ -24,12 +24,18 @@ from headtohead.execution.single_run import DONE, record_of
 from headtohead.files.atomic_write import replace_text
 from headtohead.records.leaks import leaks_in
 from headtohead.records.record import VERDICT_FILE, RunRecord
-from headtohead.studies.definition.foundations import foundation_of
+from headtohead.studies.definition.foundation_runs import foundation_of
 from headtohead.studies.definition.study import Study
 from headtohead.studies.planning.registration import design_of, registered
 from headtohead.studies.planning.registration_history import RegistrationHistory, history_of
 from headtohead.studies.planning.study_plan import StudyPlan
-from headtohead.studies.results.verdicts import check_runs, requested_family, scale_of, surprises, verdicts_of_study
+from headtohead.studies.results.study_verdicts import (
+    check_runs,
+    requested_family,
+    scale_of,
+    surprises,
+    verdicts_of_study,
+)
 
 
 @dataclass(frozen=True)

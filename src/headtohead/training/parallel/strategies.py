@@ -16,7 +16,7 @@ from torch.distributed.rendezvous import rendezvous
 from torch.optim import Optimizer
 from typing_extensions import override
 
-from headtohead.training.parallel.processes import introduce
+from headtohead.training.parallel.process_group import introduce
 from headtohead.training.parallel.sharded_tensors import divided, gathered, load_whole, whole_state
 
 _MEETINGS = itertools.count()

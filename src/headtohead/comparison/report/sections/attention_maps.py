@@ -15,7 +15,7 @@ from headtohead.comparison.comparison_results import ArmResult, ComparisonResult
 from headtohead.comparison.report.section_parts import ArmName, Picture, PictureGrid, ReportText, Section, SectionPart
 from headtohead.files.array_archive import open_archive
 from headtohead.files.safe_read import DamagedFile
-from headtohead.probing.colour_table import values_to_colours
+from headtohead.interpretability.colour_table import values_to_colours
 
 _HEADS = 4
 """Of each layer."""

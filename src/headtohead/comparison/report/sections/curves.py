@@ -15,7 +15,7 @@ from headtohead.comparison.report.number_format import metric_words
 from headtohead.comparison.report.section_parts import Control, ReportFigure, Section
 from headtohead.comparison.tables.run_table import GIVEN
 from headtohead.records.metrics_file import Curve
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 _SCALES = ("linear", "log")
 _FEW = 12

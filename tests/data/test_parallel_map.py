@@ -17,9 +17,9 @@ import psutil
 import pytest
 
 from from_fields import from_fields
-from headtohead.data.cache import worker_processes
+from headtohead.data.cache import parallel_map
 from headtohead.data.cache.arrow_columns import Ragged, Table, ragged
-from headtohead.data.cache.worker_processes import num_processes, pieces_of, progress_bar, shared_out, short
+from headtohead.data.cache.parallel_map import num_processes, pieces_of, progress_bar, shared_out, short
 from headtohead.data.data_source import DataError
 from headtohead.data.generated.english_grammar import GrammarCorpus
 from headtohead.data.row_formats import language_rows
@@ -34,8 +34,8 @@ TEXTS = [f"{place} {'ü' * (place % 7)}x" * (1 + place % 3) for place in range(3
 @pytest.fixture
 def two_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADTOHEAD_PROCESSES", "2")
-    monkeypatch.setattr(worker_processes, "_PIECE", 100)
-    monkeypatch.setattr(worker_processes, "_WORTH_IT", 100)
+    monkeypatch.setattr(parallel_map, "_PIECE", 100)
+    monkeypatch.setattr(parallel_map, "_WORTH_IT", 100)
 
 
 @pytest.mark.parametrize("kind", ["bpe", "char"])
@@ -62,7 +62,7 @@ def test_a_single_long_text_is_shared_out_too(two_processes: None, kind: str, mo
     alone = language_rows.encoded(tokenizer, texts)
     taken: list[int] = []
 
-    def seen(work: worker_processes.Work, pieces: Any, *, doing: str, size_of: worker_processes.Size) -> Table:
+    def seen(work: parallel_map.Work, pieces: Any, *, doing: str, size_of: parallel_map.Size) -> Table:
         taken.extend(map(size_of, pieces))
         return shared_out(work, pieces, doing=doing, size_of=size_of)
 
@@ -159,13 +159,13 @@ def test_a_wrong_number_of_processes_is_refused(monkeypatch: pytest.MonkeyPatch,
 
 PARENT = """
 import os, time
-from headtohead.data.cache import worker_processes
-worker_processes._PIECE = worker_processes._WORTH_IT = 100
+from headtohead.data.cache import parallel_map
+parallel_map._PIECE = parallel_map._WORTH_IT = 100
 def slow(texts):
     os.write(1, b"working\\n")  # in one piece, however many write
     time.sleep(3600)
 if __name__ == "__main__":
-    worker_processes.shared_out(slow, ["x" * 60] * 100, doing="")
+    parallel_map.shared_out(slow, ["x" * 60] * 100, doing="")
 """
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headtohead.probing.colour_table import values_to_colours
+from headtohead.interpretability.colour_table import values_to_colours
 
 
 def test_a_larger_value_is_never_darker() -> None:

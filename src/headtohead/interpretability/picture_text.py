@@ -14,7 +14,7 @@ from torch import Tensor
 
 from headtohead.components.component import Grid
 from headtohead.data.data_source import DataSpec
-from headtohead.probing.recorded_attention import AttentionMaps, Source
+from headtohead.interpretability.recorded_attention import AttentionMaps, Source
 
 Labels = list[list[str]]
 """One label per position, for each sample."""

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from headtohead.probing.head_statistics import head_statistics
-from headtohead.probing.map_archive import read_maps, write_maps, write_statistics
-from headtohead.probing.recorded_attention import AttentionMaps, attention_maps
+from headtohead.interpretability.head_statistics import head_statistics
+from headtohead.interpretability.map_archive import read_maps, write_maps, write_statistics
+from headtohead.interpretability.recorded_attention import AttentionMaps, attention_maps
 from small_batches import pair_batch
 from small_models import SIZE, small_model
 

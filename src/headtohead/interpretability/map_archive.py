@@ -15,9 +15,9 @@ import torch
 from headtohead.errors import UsageError
 from headtohead.files.array_archive import open_archive
 from headtohead.files.atomic_write import replace_file, replace_text
-from headtohead.probing.head_statistics import Statistics
-from headtohead.probing.picture_text import Labels
-from headtohead.probing.recorded_attention import AttentionMaps
+from headtohead.interpretability.head_statistics import Statistics
+from headtohead.interpretability.picture_text import Labels
+from headtohead.interpretability.recorded_attention import AttentionMaps
 
 _MASKS = ("query_valid", "key_valid", "segments")
 

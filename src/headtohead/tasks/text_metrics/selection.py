@@ -10,9 +10,9 @@ from torch import Tensor
 from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
 from headtohead.metrics.written_texts import BLEU, CHRF
-from headtohead.tasks.text_measures.overlap import Bleu, Chrf, Rouge
-from headtohead.tasks.text_measures.text_measure import TextMeasure
-from headtohead.tasks.text_measures.written_answers import WrittenAnswers, WrittenEntities, WrittenLabels
+from headtohead.tasks.text_metrics.overlap import Bleu, Chrf, Rouge
+from headtohead.tasks.text_metrics.text_metric import TextMeasure
+from headtohead.tasks.text_metrics.written_answers import WrittenAnswers, WrittenEntities, WrittenLabels
 
 TextMetric = Literal["bleu", "chrf", "rouge"]
 _NAMED: Mapping[str, Callable[[], TextMeasure]] = dict(zip(get_args(TextMetric), (Bleu, Chrf, Rouge), strict=True))

@@ -9,7 +9,7 @@ import pytest
 from lightning_fabric.utilities.rank_zero import rank_zero_only
 
 from headtohead.training.parallel.distributed import is_main_process
-from headtohead.training.parallel.processes import take_part
+from headtohead.training.parallel.process_group import take_part
 from headtohead.training.run import train
 from training.runs import SETTINGS, parts
 

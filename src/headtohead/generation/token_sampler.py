@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headtohead.components.precision import at_least_float32
-from headtohead.generation.strategy import Strategy
+from headtohead.generation.decoding_strategy import Strategy
 
 _NEVER = float("-inf")
 

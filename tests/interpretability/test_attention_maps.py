@@ -15,7 +15,7 @@ from headtohead.components.checkpointing import Checkpointing
 from headtohead.components.norms import BatchNorm
 from headtohead.components.positions.relative import Alibi, Shaw, T5Bias
 from headtohead.components.stack import Stack
-from headtohead.probing.recorded_attention import AttentionMaps, attention_maps, mixers_with_maps
+from headtohead.interpretability.recorded_attention import AttentionMaps, attention_maps, mixers_with_maps
 from silent_mixer import RunningMean
 from small_batches import language_batch, pair_batch
 from small_models import FAMILIES, SIZE, exact_model, small_model
@@ -207,7 +207,7 @@ def test_a_compiled_model_is_seen_through_and_stays_compiled() -> None:
     """The test runs in a program of its own, since the compiler cannot look through the tests' checks of shapes."""
     program = """
 import torch
-from headtohead.probing.recorded_attention import attention_maps
+from headtohead.interpretability.recorded_attention import attention_maps
 from small_models import small_model
 model, plain = small_model("decoder_only"), small_model("decoder_only")
 model.features = torch.compile(model.features)

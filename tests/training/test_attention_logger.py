@@ -18,10 +18,10 @@ import torch
 from PIL import Image
 
 from headtohead.components.norms import BatchNorm
-from headtohead.probing.map_archive import read_maps
-from headtohead.probing.recorded_attention import attention_maps
+from headtohead.interpretability.map_archive import read_maps
+from headtohead.interpretability.recorded_attention import attention_maps
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from headtohead.training import run
 from headtohead.training.callbacks import attention_logger
 from headtohead.training.checkpoints import LAST, load

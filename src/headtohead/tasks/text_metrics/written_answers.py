@@ -16,7 +16,7 @@ from headtohead.metrics.labels import ACCURACY, ENTITY_F1, ENTITY_PRECISION, ENT
 from headtohead.metrics.written_texts import READABLE
 from headtohead.tasks.bio_entities import rates
 from headtohead.tasks.span_answers import exact_match, f1
-from headtohead.tasks.text_measures.text_measure import TextMeasure
+from headtohead.tasks.text_metrics.text_metric import TextMeasure
 
 
 class WrittenAnswers(TextMeasure):

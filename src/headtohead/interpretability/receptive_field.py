@@ -16,7 +16,7 @@ from headtohead.components.component import Context, Grid, Mixer
 from headtohead.components.embeddings import PatchEmbedding, TokenEmbedding
 from headtohead.components.mixers.identity import Identity
 from headtohead.components.mixers.local_then_mixer import LocalThenMixer
-from headtohead.probing.recorded_attention import (
+from headtohead.interpretability.recorded_attention import (
     AttentionMaps,
     Source,
     architecture_of,

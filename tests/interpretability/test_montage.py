@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from headtohead.data.data_source import DataSpec
-from headtohead.probing.colour_table import values_to_colours
-from headtohead.probing.montage import LONGEST_LABELLED, montage, scale_of
-from headtohead.probing.picture_text import axis_labels, patch_labels, side_strip, token_labels, top_strip
-from headtohead.probing.recorded_attention import AttentionMaps
+from headtohead.interpretability.colour_table import values_to_colours
+from headtohead.interpretability.montage import LONGEST_LABELLED, montage, scale_of
+from headtohead.interpretability.picture_text import axis_labels, patch_labels, side_strip, token_labels, top_strip
+from headtohead.interpretability.recorded_attention import AttentionMaps
 
 GREY = (226, 226, 231)
 SPEC = DataSpec(kind="language", pad_id=0, bos_id=1, eos_id=2, mask_id=3)

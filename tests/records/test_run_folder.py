@@ -19,16 +19,16 @@ from headtohead.files.atomic_write import replace_text
 from headtohead.files.disk_operations import Disk
 from headtohead.files.leases import STALE_SECONDS
 from headtohead.files.process_liveness import Owner
-from headtohead.records import store
+from headtohead.records import run_folder
 from headtohead.records.record import Progress, RunRecord
-from headtohead.records.store import RunFolder, find_runs, load_run, new_id, scan
+from headtohead.records.run_folder import RunFolder, find_runs, load_run, new_id, scan
 from headtohead.records.strict_json import RecordError
 from waiting import PATIENCE, until
 
 WRITES_UNTIL_KILLED = """
 import sys
 from headtohead.records.record import Progress, RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 folder = RunFolder.create(sys.argv[1], name="doomed")
 folder.write_record(RunRecord(id=folder.id))
@@ -41,11 +41,11 @@ while True:
 """
 STARTS_WITH_OTHERS = """
 import sys
-from headtohead.records import store
+from headtohead.records import run_folder
 
-store._ID_ALPHABET = sys.argv[2]
+run_folder._ID_ALPHABET = sys.argv[2]
 sys.stdin.readline()
-folder = store.RunFolder.create(sys.argv[1], name="same")
+folder = run_folder.RunFolder.create(sys.argv[1], name="same")
 print(folder.id, flush=True)
 sys.stdin.readline()
 folder.check_lease()
@@ -100,7 +100,7 @@ def test_processes_that_start_at_the_same_moment_get_folders_of_their_own(tmp_pa
 
 def test_an_id_that_is_taken_is_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = iter(["one", "one", "two"])
-    monkeypatch.setattr(store, "new_id", lambda _: next(ids))
+    monkeypatch.setattr(run_folder, "new_id", lambda _: next(ids))
 
     assert [RunFolder.create(tmp_path, name="x").id for _ in range(2)] == ["one", "two"]
 
@@ -140,7 +140,7 @@ def test_a_kill_loses_no_row_and_the_record_reads_as_interrupted(tmp_path: Path)
     record = load_run(path)
 
     assert record.status == "interrupted"
-    assert record.reason == store.DIED
+    assert record.reason == run_folder.DIED
     assert record.progress.step >= 20
     loss = RunFolder.open(path).metrics()["train/loss"]
     assert loss.step == list(range(1, record.progress.step + 1))

@@ -14,7 +14,7 @@ from headtohead.comparison.comparison_results import ArmDescriptions, Comparison
 from headtohead.comparison.contrasts import Contrast, Registration
 from headtohead.comparison.verdicts.verdict import verdicts_of
 from headtohead.records.record import Environment, Progress, RunRecord, Seeds, StudyPosition
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 METRIC = "test/loss"
 ENDS = {"layer_norm": 2.42, "rms_norm": 2.41, "batch_norm": 2.58, "no_norm": 2.9}

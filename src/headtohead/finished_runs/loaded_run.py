@@ -15,7 +15,7 @@ from headtohead.finished_runs.finished_run import FinishedRun, open_run
 from headtohead.finished_runs.probe.attention_probe import Attention, attend
 from headtohead.finished_runs.probe.probe_input import of_text
 from headtohead.finished_runs.text_generator import GeneratedText, Prompt, TextGenerator
-from headtohead.generation.strategy import Strategy
+from headtohead.generation.decoding_strategy import Strategy
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from headtohead.data.data_source import DataSpec
 from headtohead.data.row_formats.text_templates import entities_from_text, entities_to_text
 from headtohead.tasks.metric_sums import Arrays
 from headtohead.tasks.seq2seq import SequenceToSequence
-from headtohead.tasks.text_measures.overlap import Bleu, Chrf, Rouge
-from headtohead.tasks.text_measures.selection import measures_of, row_message
-from headtohead.tasks.text_measures.text_measure import TextMeasure
-from headtohead.tasks.text_measures.written_answers import WrittenEntities, WrittenLabels
+from headtohead.tasks.text_metrics.overlap import Bleu, Chrf, Rouge
+from headtohead.tasks.text_metrics.selection import measures_of, row_message
+from headtohead.tasks.text_metrics.text_metric import TextMeasure
+from headtohead.tasks.text_metrics.written_answers import WrittenEntities, WrittenLabels
 
 TRUTHS = [
     "Two young, white males are outside near many bushes.",

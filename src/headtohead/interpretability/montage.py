@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, ImageDraw
 
-from headtohead.probing.colour_table import values_to_colours
-from headtohead.probing.picture_text import INK, PAPER, Labels, font, side_strip, text_width, top_strip
-from headtohead.probing.recorded_attention import AttentionMaps
+from headtohead.interpretability.colour_table import values_to_colours
+from headtohead.interpretability.picture_text import INK, PAPER, Labels, font, side_strip, text_width, top_strip
+from headtohead.interpretability.recorded_attention import AttentionMaps
 
 LONGEST_LABELLED = 64
 """Tokens beyond which labels would be too many to read: they are left out."""

@@ -14,7 +14,7 @@ from torchmetrics.functional.text import rouge_score
 from torchmetrics.text import SacreBLEUScore
 
 from headtohead.metrics.written_texts import BLEU, CHRF, ROUGE1, ROUGE2, ROUGE_L, ROUGE_L_SUM
-from headtohead.tasks.text_measures.text_measure import TextMeasure
+from headtohead.tasks.text_metrics.text_metric import TextMeasure
 
 BLEU_ORDERS = 4
 

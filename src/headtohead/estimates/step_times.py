@@ -22,7 +22,7 @@ from headtohead.config.build import build_parts
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
 from headtohead.data.batches.row_order import order_of
-from headtohead.planner.run_cost import StepTiming
+from headtohead.estimates.run_cost import StepTiming
 from headtohead.training.loop.compiled_model import compile_features
 from headtohead.training.loop.data_module import StepBatch, TrainingBatches, rows_to_learn
 from headtohead.training.loop.seeds import begin_step, seeds_of

@@ -11,8 +11,8 @@ from headtohead.architectures.heads import ClassHeadFields
 from headtohead.architectures.image_convolution import Cnn
 from headtohead.components.initialisations import he
 from headtohead.components.norms import BatchNorm
-from headtohead.probing.receptive_field import all_maps, mixer_fields, model_fields
-from headtohead.probing.recorded_attention import attention_maps
+from headtohead.interpretability.receptive_field import all_maps, mixer_fields, model_fields
+from headtohead.interpretability.recorded_attention import attention_maps
 from silent_mixer import RunningMean
 from small_models import VOCAB_SIZE, exact_model
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from headtohead.probing.head_statistics import head_statistics
-from headtohead.probing.recorded_attention import AttentionMaps
+from headtohead.interpretability.head_statistics import head_statistics
+from headtohead.interpretability.recorded_attention import AttentionMaps
 
 
 def statistics(weights: Tensor, **fields) -> dict[str, list[float]]:

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headtohead.components.component import Grid
-from headtohead.probing.recorded_attention import AttentionMaps
+from headtohead.interpretability.recorded_attention import AttentionMaps
 
 Statistics = dict[str, list[float]]
 """A number per head, by name."""
