@@ -150,8 +150,8 @@ def test_results_of_other_texts_are_not_compared(
     with pytest.raises(NotComparable, match=r"retrieval of one and of two was measured on other texts or queries"):
         comparison_of(records, ComparisonSpec("one", "retrieval/mrr@10"))
     records[1].links["retrieval"] = records[0].links["retrieval"]
-    contest = comparison_of(records, ComparisonSpec("one", "retrieval/mrr@10"))
-    assert (contest.stage, contest.metric, contest.direction) == ("retrieval", "mrr@10", "max")
+    comparison = comparison_of(records, ComparisonSpec("one", "retrieval/mrr@10"))
+    assert (comparison.stage, comparison.metric, comparison.direction) == ("retrieval", "mrr@10", "max")
 
 
 def test_a_query_finds_what_numpy_finds_and_marks_its_words(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,9 +78,9 @@ def record(arm: str, seed: int, found: dict[str, object]) -> RunRecord:
 
 
 def test_a_comparison_says_what_of_its_test_was_learned() -> None:
-    contest = comparison_of([record(arm, seed, FOUND) for arm in "ab" for seed in (0, 1)], ComparisonSpec("a"))
-    assert all(isinstance(verdict, Verdict) for verdict in contest.verdicts)
-    assert any(remark.startswith("20 of 100 test rows stand in train too") for remark in contest.remarks)
+    comparison = comparison_of([record(arm, seed, FOUND) for arm in "ab" for seed in (0, 1)], ComparisonSpec("a"))
+    assert all(isinstance(verdict, Verdict) for verdict in comparison.verdicts)
+    assert any(remark.startswith("20 of 100 test rows stand in train too") for remark in comparison.remarks)
 
 
 def test_arms_whose_data_leak_in_other_ways_are_named() -> None:

@@ -42,15 +42,15 @@ def test_tables_keep_their_words_and_their_columns(
     table = Table(title="drawn")
     for column in range(draw.randint(1, 9)):
         table.add_column(f"column {column}", no_wrap=draw.random() < 0.5, overflow="fold")
-    cells = [[" ".join(drawn_words(draw.randrange(999), 3)) for _ in table.columns] for _ in range(3)]
-    for row in cells:
+    runs = [[" ".join(drawn_words(draw.randrange(999), 3)) for _ in table.columns] for _ in range(3)]
+    for row in runs:
         table.add_row(*map(Text, row))
     monkeypatch.setenv("COLUMNS", "80")
     show_table(table)
     shown = capsys.readouterr().out
     assert all(len(line) <= 80 for line in shown.split("\n"))
     words = re.split(r"[\s│┃]+", shown)
-    for word in (word for row in cells for cell in row for word in cell.split()):
+    for word in (word for row in runs for run in row for word in run.split()):
         assert word in words
     assert {str(column) for column in range(len(table.columns))} <= set(words)
 

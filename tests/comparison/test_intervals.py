@@ -114,15 +114,15 @@ def runs(arm: str, values: Sequence[float], stage: str = "test") -> list[RunReco
 
 
 def test_tables_of_a_comparison_end_at_one() -> None:
-    contest = comparison_of(
+    comparison = comparison_of(
         [*runs("one", NEAR_ONE), *runs("other", [0.5, 0.52, 0.48, 0.51, 0.5, 0.49])], ComparisonSpec("other")
     )
-    shown = {row.arm: row.interval for row in rows_of(contest)}
+    shown = {row.arm: row.interval for row in rows_of(comparison)}
     assert student(NEAR_ONE)[1] > 1
     assert shown["one"] == (pytest.approx(student(NEAR_ONE)[0]), 1.0)
     console = Console(width=200)
     with console.capture() as told:
-        console.print(comparison_table(contest))
+        console.print(comparison_table(comparison))
     assert "to 1.000" in told.get() and "1.0" in told.get() and "to 1.01" not in told.get()
 
 

@@ -119,11 +119,11 @@ def test_seeds_whose_run_could_not_be_made_are_missing_and_the_rounds_go_on() ->
         return EndedRun(values[arm][seed], counts=(arm, seed) != ("arm", 1))
 
     progress = follow_rounds(ROUNDS, ["base", "arm"], [("arm", "base")], REGISTERED, ended)
-    lacking = follow_rounds(
+    without_name = follow_rounds(
         ROUNDS, ["base", "arm"], [("arm", "base")], REGISTERED, lambda *_: EndedRun(None, counts=False)
     )
     assert progress.stops["arm", "base"].num_seeds == followed(values).stops["arm", "base"].num_seeds + 1
-    assert lacking.stops["arm", "base"] == SeedStop(3, "futile"), "what has no values shows nothing"
+    assert without_name.stops["arm", "base"] == SeedStop(3, "futile"), "what has no values shows nothing"
 
 
 def test_an_arm_whose_runs_all_diverge_is_worse_by_the_sign_flips_alone() -> None:

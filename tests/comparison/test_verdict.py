@@ -207,10 +207,10 @@ def test_a_run_that_one_arm_lacks_makes_no_other_verdict_easier() -> None:
     }
     contrasts = [Contrast("mamba", "attention"), Contrast("lstm", "attention")]
     whole, _ = verdicts_of(values, contrasts, LOSS)
-    lacking, other = verdicts_of({**values, "lstm": {1: 2.15, 2: 2.15, 3: 2.12, 4: 1.98}}, contrasts, LOSS)
-    assert (lacking.adjustment, other.adjustment) == ("holm", "benjamini_hochberg")
-    assert not lacking.exploratory and other.exploratory
-    assert lacking.p_adjusted == pytest.approx(min(2 * (whole.p or 1.0), max(whole.p or 1.0, other.p or 1.0)))
+    without_name, other = verdicts_of({**values, "lstm": {1: 2.15, 2: 2.15, 3: 2.12, 4: 1.98}}, contrasts, LOSS)
+    assert (without_name.adjustment, other.adjustment) == ("holm", "benjamini_hochberg")
+    assert not without_name.exploratory and other.exploratory
+    assert without_name.p_adjusted == pytest.approx(min(2 * (whole.p or 1.0), max(whole.p or 1.0, other.p or 1.0)))
 
 
 def test_an_exact_test_that_cannot_decide_names_the_seeds_with_which_it_can() -> None:

@@ -83,7 +83,7 @@ def test_a_study_in_epochs_is_planned_in_steps(tmp_path: Path) -> None:
     base = [*SMALL, f"output_dir={tmp_path}", "trainer.max_epochs=6"]
     arms = {"a": ["data.batch_size=16"], "b": ["data.batch_size=8"]}
     plan = StudyPlanner(small_study(base=base, arms=arms, seeds=1, shares=[0.5, 1.0])).plan()
-    planned = {(cell.arm, cell.share): cell.config["trainer"]["max_steps"] for cell in plan.cells}
+    planned = {(run.arm, run.share): run.config["trainer"]["max_steps"] for run in plan.runs}
     assert planned == {("a", 0.5): 12, ("a", 1.0): 24, ("b", 0.5): 24, ("b", 1.0): 48}
 
 

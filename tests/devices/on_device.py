@@ -20,14 +20,14 @@ from contracts.choices import agree, can_look, factory, names
 from devices.stand_in import NAME, stand_in
 from fresh_runs import ROWS, SMALL
 from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.decoder import Decodes
+from headtohead.architectures.decoder import DecodingModel
 from headtohead.components.stack import Stack
 from headtohead.config.build import build_parts
 from headtohead.config.compose.composition import compose_checked
 from headtohead.data.batches.batch import Batch
 from headtohead.diagnostics.doctor.patient import Patient
 from headtohead.generation.decoding_loop import stream
-from headtohead.generation.decoding_strategy import Strategy
+from headtohead.generation.decoding_strategy import DecodingStrategy
 from headtohead.generation.likelihoods import likelihoods
 from headtohead.interpretability.receptive_field import all_maps, model_fields
 from small_models import small_model
@@ -38,9 +38,11 @@ IMAGES = ("task=image_classification", "data=digits")
 CLASSES = ("task=classification", "data=sentence_grammar", *ROWS)
 PRECISIONS: dict[str, torch.dtype | None] = {"32": None, "bf16": torch.bfloat16, "16": torch.float16}
 STRATEGIES = {
-    "greedy": Strategy(max_new_tokens=3),
-    "draws": Strategy(max_new_tokens=3, temperature=0.7, top_k=5, top_p=0.9, repetition_penalty=1.2, num_samples=2),
-    "beams": Strategy(max_new_tokens=3, beams=3, num_samples=2),
+    "greedy": DecodingStrategy(max_new_tokens=3),
+    "draws": DecodingStrategy(
+        max_new_tokens=3, temperature=0.7, top_k=5, top_p=0.9, repetition_penalty=1.2, num_samples=2
+    ),
+    "beams": DecodingStrategy(max_new_tokens=3, beams=3, num_samples=2),
 }
 
 
@@ -87,11 +89,11 @@ def never(row: int, token: int) -> bool:
     return False
 
 
-def write(make: Callable[[], Architecture], strategy: Strategy, precision: str) -> None:
+def write(make: Callable[[], Architecture], strategy: DecodingStrategy, precision: str) -> None:
     texts = []
     for device in ("cpu", NAME):
         model = make().to(device).eval()
-        assert isinstance(model, Decodes)
+        assert isinstance(model, DecodingModel)
         with autocast(device, precision):
             texts.append(list(stream(model, [[5, 6, 7], [8]], strategy, bos_id=1, has_ended=never)))
     assert precision != "32" or texts[0] == texts[1], texts

@@ -56,7 +56,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 def check(browser: Browser, *, own: tuple[str, ...] = ("file:",)) -> None:
     """Nothing was executed or made, no dialog came, no word is on the console, and nobody else was asked."""
-    browser.settle()
+    browser.wait_until_idle()
     assert browser.run("window.caught") is None
     assert browser.run(MADE) == 0 and browser.run(ADDRESSES) == 0
     assert browser.trouble == []
@@ -122,7 +122,7 @@ def swept(folder: Path, text: str) -> SweepPlan:
     parameters = {"notes": {"values": [note, "other"]}, "optimizer.lr": {"values": [0.1, 0.01, 0.001]}}
     sweep = small_sweep(*tiny(folder), parameters=parameters, description=text)
     sweeper = Sweeper(sweep)
-    folders = [sweeper.plan.run_folder(cell) for cell in sweeper.plan.cells]
+    folders = [sweeper.plan.run_folder(spec) for spec in sweeper.plan.runs]
     for run, value in zip(folders[:2], (1.0, 2.0), strict=True):
         write_run(run)
         RunFolder(run).log(Progress(step=4), {"validation/loss": value})
@@ -145,9 +145,9 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A classifier that was trained on a table whose cells and classes are hostile, and samples of it."""
     root = tmp_path_factory.mktemp("trained")
     classes = [TEXTS["a picture"], TEXTS["the end of a script"], TEXTS["right to left"]]
-    cells = [text for name, text in TEXTS.items() if name != "a null byte"]
+    runs = [text for name, text in TEXTS.items() if name != "a null byte"]
     with (root / "rows.csv").open("w", newline="", encoding="utf-8") as file:
-        rows = [[cells[row % len(cells)], classes[row % 3]] for row in range(60)]
+        rows = [[runs[row % len(runs)], classes[row % 3]] for row in range(60)]
         csv.writer(file).writerows([["text", "label"], *rows])
     more = [
         "task=classification", "model=encoder_only", "model.d_model=16", "model.num_heads=2", "model.num_layers=1",

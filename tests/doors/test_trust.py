@@ -118,8 +118,8 @@ def test_a_run_of_a_study_that_opens_a_strangers_run_fails_and_runs_nothing(own_
     """The workers of a study, of a sweep and of --multirun train their runs by this one function."""
     run = poisoned(own_run, here / "run", at("data", naming()))
     overrides = (f"augmentation.steps.back_translation.run={run}", *TRANSLATED, "tracking=none", *ROWS)
-    cell = RunSpec("a", 0, overrides, compose_checked("train", overrides), "a0")
-    train_run(cell, here / "study" / "a0", None, None)
+    spec = RunSpec("a", 0, overrides, compose_checked("train", overrides), "a0")
+    train_run(spec, here / "study" / "a0", None, None)
     reason = json.loads((here / "study" / "a0" / "record.json").read_text())["reason"]
     assert f"data._target_={MODULE}.call in {run}" in reason and not was_run(here)
 

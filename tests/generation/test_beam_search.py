@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 import torch
 
-from headtohead.architectures.decoder import Decodes
+from headtohead.architectures.decoder import DecodingModel
 from headtohead.components.positions.rotary import Rotary
 from headtohead.generation.beam_search import BeamSearchResult, search
-from headtohead.generation.decoding_strategy import Strategy
+from headtohead.generation.decoding_strategy import DecodingStrategy
 from small_models import exact_model
 
 EOS = 2
 PROMPTS = [[1, 3, 0, 3], [3], [0, 1, 1, 3, 3, 0]]
 
 
-def tiny(family: str = "decoder_only", **changes: Any) -> Decodes:
+def tiny(family: str = "decoder_only", **changes: Any) -> DecodingModel:
     model = exact_model(family, vocab_size=4, position=Rotary, tie_weights=False, **changes).eval()
-    assert isinstance(model, Decodes)
+    assert isinstance(model, DecodingModel)
     return model
 
 
@@ -35,7 +35,7 @@ def all_texts(length: int) -> list[tuple[int, ...]]:
 
 
 @torch.no_grad()
-def log_probabilities(model: Decodes, prompt: list[int]) -> dict[tuple[int, ...], float]:
+def log_probabilities(model: DecodingModel, prompt: list[int]) -> dict[tuple[int, ...], float]:
     """Return the log-probability of every text of up to three tokens."""
     found: dict[tuple[int, ...], float] = {}
     for size in (1, 2, 3):
@@ -51,8 +51,8 @@ def log_probabilities(model: Decodes, prompt: list[int]) -> dict[tuple[int, ...]
     return found
 
 
-def found(model: Decodes, prompts: list[list[int]], **how: Any) -> list[list[BeamSearchResult]]:
-    return search(model, prompts, Strategy(max_new_tokens=3, **how), bos_id=1, ends=[EOS])
+def found(model: DecodingModel, prompts: list[list[int]], **how: Any) -> list[list[BeamSearchResult]]:
+    return search(model, prompts, DecodingStrategy(max_new_tokens=3, **how), bos_id=1, ends=[EOS])
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0, 2.0, -1.0])
@@ -101,7 +101,7 @@ def test_finds_what_transformers_finds(beams: int, length_penalty: float) -> Non
         prompts, attention_mask=torch.ones_like(prompts), max_new_tokens=8, num_beams=beams, do_sample=False,
         length_penalty=length_penalty, early_stopping="never", pad_token_id=EOS,
     )  # fmt: skip
-    how = Strategy(max_new_tokens=8, beams=beams, length_penalty=length_penalty)
+    how = DecodingStrategy(max_new_tokens=8, beams=beams, length_penalty=length_penalty)
     for row, [best] in zip(
         whole[:, 3:].tolist(), search(ours, prompts.tolist(), how, bos_id=1, ends=[EOS]), strict=True
     ):

@@ -90,8 +90,8 @@ def whole(run: Trained) -> Trained:
     for name, values in run.losses().items():
         assert values and all(map(math.isfinite, values)), f"{name} is {values}, and the run is called finished"
     assert {"train/loss", "validation/loss", "test/loss"} <= run.losses().keys()
-    lacking = [name for name in FIELDS if not getattr(run.record, name)]
-    assert not lacking, f"the record lacks {', '.join(lacking)}"
+    without_name = [name for name in FIELDS if not getattr(run.record, name)]
+    assert not without_name, f"the record lacks {', '.join(without_name)}"
     progress = run.record.progress
     assert progress.step and progress.flops, f"the record counts no work: {progress}"
     return run

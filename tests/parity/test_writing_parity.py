@@ -24,11 +24,11 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from headtohead.architectures.decoder import Decodes
+from headtohead.architectures.decoder import DecodingModel
 from headtohead.generation import token_sampler
 from headtohead.generation.beam_search import search
 from headtohead.generation.decoding_loop import stream
-from headtohead.generation.decoding_strategy import Strategy
+from headtohead.generation.decoding_strategy import DecodingStrategy
 from headtohead.pretrained.bart import BartFamily
 from headtohead.pretrained.llama import Qwen3Family
 from headtohead.pretrained.t5 import T5Family
@@ -69,10 +69,10 @@ def cases() -> dict[str, Case]:
 
 
 @cache
-def pair(name: str) -> tuple[nn.Module, Decodes]:
+def pair(name: str) -> tuple[nn.Module, DecodingModel]:
     case, (seed, *factors) = cases()[name], DRAWN[name]
     theirs, ours, pieces = both(case, torch.float64)
-    assert isinstance(ours, Decodes)
+    assert isinstance(ours, DecodingModel)
     redraw(theirs, seed)
     with torch.no_grad():
         for path, parameter in theirs.named_parameters():
@@ -113,7 +113,7 @@ def until_end(row: Sequence[int]) -> list[int]:
 
 
 def ours_write(name: str, prompts: Sequence[Sequence[int]] = PROMPTS, **how: Any) -> list[list[int]]:
-    model, strategy = pair(name)[1], Strategy(max_new_tokens=NEW, **how)
+    model, strategy = pair(name)[1], DecodingStrategy(max_new_tokens=NEW, **how)
     if strategy.beams > 1:
         found = search(model, prompts, strategy, bos_id=STARTS[name], ends=[EOS])
         return [list(best[0].tokens) for best in found]
@@ -165,8 +165,8 @@ def test_draws_are_made_from_the_shares_of_the_reference(
     read = [[5, 9, 3, 7], [4, 4, 4, 4], [8, 3, 8, 10]]
     drawn = Mock(side_effect=lambda logits, _: logits.argmax(-1))
     monkeypatch.setattr(token_sampler, "draw", drawn)
-    strategy = Strategy(repetition_penalty=penalty, **how)
-    token_sampler.Chooser(strategy, PROMPTS, read, vocab_size=VOCABULARY, device=logits.device)(logits)
+    strategy = DecodingStrategy(repetition_penalty=penalty, **how)
+    token_sampler.TokenSampler(strategy, PROMPTS, read, vocab_size=VOCABULARY, device=logits.device)(logits)
     warpers = [RepetitionPenaltyLogitsProcessor(penalty), TemperatureLogitsWarper(how.get("temperature", 1.0))]
     warpers += [TopKLogitsWarper(how["top_k"])] if "top_k" in how else []
     warpers += [TopPLogitsWarper(how["top_p"])] if "top_p" in how else []

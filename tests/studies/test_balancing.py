@@ -44,12 +44,12 @@ def planned(folder: Path, **changes: Any) -> StudyPlan:
 def test_an_arm_moves_to_the_budget_and_what_was_found_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = planned(tmp_path)
     assert plan.matching is not None and plan.matching.met
-    (cell,) = plan.of_arm("b")
-    assert set(plan.matching.arm("b").overrides) <= set(cell.overrides) and plan.matching.arm("a").overrides == ()
-    assert plan.drafts["b"]["model"]["d_model"] != 64 or "feedforward" in " ".join(cell.overrides)
+    (run,) = plan.of_arm("b")
+    assert set(plan.matching.arm("b").overrides) <= set(run.overrides) and plan.matching.arm("a").overrides == ()
+    assert plan.drafts["b"]["model"]["d_model"] != 64 or "feedforward" in " ".join(run.overrides)
     monkeypatch.setattr(solver, "match_composed", None)
     again = planned(tmp_path, seeds=3, metric="test/perplexity")
-    assert again.matching == plan.matching and again.cells[1].id == cell.id
+    assert again.matching == plan.matching and again.runs[1].id == run.id
 
 
 def test_an_arm_that_joins_later_moves_no_other(tmp_path: Path) -> None:
@@ -111,9 +111,9 @@ def audited(folder: Path, budget: str, kind: Any, progress: Progress, **changes:
     """Every run of b as told, those of a with 100 of everything."""
     plan = replace(plan_without_models(folder, budget=budget, **changes), matching=matching(kind, b=0.0))
     runs = {}
-    for cell in plan.cells:
-        runs[cell] = write_run(plan.run_folder(cell), place=cell.place, budget={"kind": budget})
-        runs[cell].progress = progress if cell.arm == "b" else Progress(tokens=100, flops=100, seconds=100)
+    for run in plan.runs:
+        runs[run] = write_run(plan.run_folder(run), place=run.place, budget={"kind": budget})
+        runs[run].progress = progress if run.arm == "b" else Progress(tokens=100, flops=100, seconds=100)
     return check_runs(plan, runs)
 
 

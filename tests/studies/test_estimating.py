@@ -87,8 +87,8 @@ def test_a_share_of_the_budget_is_no_shorter_fit(tmp_path: Path) -> None:
 
 def test_what_is_done_is_neither_counted_nor_timed_again(tmp_path: Path) -> None:
     plan = planned(tmp_path)
-    for cell in plan.cells[:-1]:
-        write_run(plan.run_folder(cell), "diverged")
+    for run in plan.runs[:-1]:
+        write_run(plan.run_folder(run), "diverged")
     found = estimate(plan, timer=lambda configs: dict.fromkeys(configs, 7.0) if list(configs) == ["b"] else {})
     assert [(arm.missing, arm.seconds) for arm in found.arms] == [(0, None), (1, 7.0)] and found.seconds == 7.0
 
@@ -104,10 +104,10 @@ def test_disk_is_taken_as_told(keep: str, tmp_path: Path) -> None:
         "model.num_heads=4",
     ]
     plan = planned(tmp_path, base=base, seeds=1)
-    cell = plan.cells[0]
+    run = plan.runs[0]
     told = estimate(plan, timer=ten_seconds).arms[0]
-    train_run(cell, plan.run_folder(cell), None, 1)
-    taken = sum(file.stat().st_size for file in plan.run_folder(cell).rglob("*") if file.is_file())
+    train_run(run, plan.run_folder(run), None, 1)
+    taken = sum(file.stat().st_size for file in plan.run_folder(run).rglob("*") if file.is_file())
     assert told.bytes_kept == pytest.approx(taken, rel=0.1, abs=60_000)
     assert told.bytes_passing == 4 * 4 * told.parameters
 
@@ -117,7 +117,7 @@ def test_disk_is_taken_as_told(keep: str, tmp_path: Path) -> None:
     [("adamw", 4), ("lion", 3), ("sgd", 3), ("muon", 4)],
 )
 def test_optimizers_keep_what_they_keep(optimizer: str, copies: int, tmp_path: Path) -> None:
-    config = planned(tmp_path, base=[*TINY, f"optimizer={optimizer}"], seeds=1).cells[0].config
+    config = planned(tmp_path, base=[*TINY, f"optimizer={optimizer}"], seeds=1).runs[0].config
     assert temporary_bytes(config, 10) == copies * 40
     averaged = {**config, "trainer": {**config["trainer"], "weight_averaging": 0.99}}
     assert temporary_bytes(averaged, 10) == (copies + 1) * 40

@@ -68,11 +68,11 @@ def planned(folder: Path, *, name: str = "small", **changes: Any) -> StudyPlan:
 def ran(plan: StudyPlan, values: dict[str, tuple[float, ...]] | None = None) -> StudyReport:
     """Registered, and every run that is missing made."""
     prepare(plan, retry=False)
-    for cell in plan.cells:
-        if not (plan.run_folder(cell) / "record.json").exists():
-            value = values[cell.arm][cell.seed] if values else (5 if cell.arm == "a" else 0.5) + 0.1 * cell.seed
+    for run in plan.runs:
+        if not (plan.run_folder(run) / "record.json").exists():
+            value = values[run.arm][run.seed] if values else (5 if run.arm == "a" else 0.5) + 0.1 * run.seed
             metrics = {"validation": {"loss": 3 - value}, "test": {}}
-            write_run(plan.run_folder(cell), value=value, metrics=metrics, place=cell.place)
+            write_run(plan.run_folder(run), value=value, metrics=metrics, place=run.place)
     return report_of(plan)
 
 

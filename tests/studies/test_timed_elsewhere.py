@@ -77,7 +77,7 @@ def test_an_arm_that_joins_elsewhere_is_refused_before_it_is_timed(tmp_path: Pat
 
 def test_a_study_that_is_complete_is_read_anywhere(tmp_path: Path, machine: list[str]) -> None:
     before = planned(tmp_path, threads=1)
-    for cell in before.cells:
-        write_run(before.run_folder(cell))
+    for run in before.runs:
+        write_run(before.run_folder(run))
     machine[0] = "a laptop"
-    assert planned(tmp_path, threads=2).cells == before.cells
+    assert planned(tmp_path, threads=2).runs == before.runs

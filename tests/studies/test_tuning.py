@@ -255,13 +255,13 @@ def test_suggestions_follow_from_records_and_a_planner_made_anew_finds_the_same_
 
     sizes = []
     while (plan := planned()).is_open:
-        sizes.append(len(plan.cells))
-        for cell in plan.cells:
-            loss = abs(math.log(cell.config["optimizer"]["lr"] / 2e-3)) + cell.config["model"]["dropout"]
+        sizes.append(len(plan.runs))
+        for run in plan.runs:
+            loss = abs(math.log(run.config["optimizer"]["lr"] / 2e-3)) + run.config["model"]["dropout"]
             results = {"validation": {"loss": loss}, "test": {}}
-            write_run(plan.run_folder(cell), value=1.0, metrics=results, place=cell.place)
+            write_run(plan.run_folder(run), value=1.0, metrics=results, place=run.place)
     assert sizes == [8, 10, 12]
-    assert len(plan.cells) == 12 + 4
+    assert len(plan.runs) == 12 + 4
     summary = summary_of(plan.tunings)
     assert summary is not None
     assert not summary.sentence.startswith("Each arm will receive")

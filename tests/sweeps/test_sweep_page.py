@@ -19,11 +19,11 @@ from sweeps.small_sweeps import small_sweep, tiny
 def swept(folder: Path) -> SweepPlan:
     """Return a plan of four trials, of which one is best, one diverged, one failed and one is not done."""
     sweeper = Sweeper(small_sweep(*tiny(folder), description="What <b>is</b> it?"))
-    cells = sweeper.plan.cells
-    for cell, value in zip(cells, (3.0, 2.0), strict=False):
-        write_run(sweeper.plan.run_folder(cell))
-        RunFolder(sweeper.plan.run_folder(cell)).log(Progress(step=4), {"validation/loss": value})
-    write_run(sweeper.plan.run_folder(cells[2]), "diverged", None, reason="train/loss was nan")
+    runs = sweeper.plan.runs
+    for run, value in zip(runs, (3.0, 2.0), strict=False):
+        write_run(sweeper.plan.run_folder(run))
+        RunFolder(sweeper.plan.run_folder(run)).log(Progress(step=4), {"validation/loss": value})
+    write_run(sweeper.plan.run_folder(runs[2]), "diverged", None, reason="train/loss was nan")
     return sweeper.again()[0]
 
 

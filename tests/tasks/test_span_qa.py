@@ -319,7 +319,7 @@ class TestNoAnswer:
         chosen = task.results("validation")
         task.measure("validation", model, tail(batch, 20))
         assert task.results("validation")["no_answer_threshold"] != chosen["no_answer_threshold"]
-        task.settle(chosen)
+        task.use_selected(chosen)
         task.measure("test", model, tail(batch, 20))
         results = task.results("test")
         assert results["no_answer_threshold"] == chosen["no_answer_threshold"]
@@ -341,7 +341,7 @@ class TestNoAnswer:
     def test_a_run_without_a_threshold_of_its_own_takes_zero(self) -> None:
         task = SpanQuestionAnswering().bind(UNANSWERABLE)
         task.threshold = 5.0
-        task.settle({"loss": 1.0})
+        task.use_selected({"loss": 1.0})
         assert task.threshold == 0.0
 
     def test_baselines_are_to_answer_never_or_always_with_the_whole_context(self) -> None:

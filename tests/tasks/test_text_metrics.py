@@ -16,8 +16,8 @@ from headtohead.data.row_formats.text_templates import entities_from_text, entit
 from headtohead.tasks.metric_sums import Arrays
 from headtohead.tasks.seq2seq import SequenceToSequence
 from headtohead.tasks.text_metrics.overlap import Bleu, Chrf, Rouge
-from headtohead.tasks.text_metrics.selection import measures_of, row_message
-from headtohead.tasks.text_metrics.text_metric import TextMeasure
+from headtohead.tasks.text_metrics.selection import row_message, text_metrics_for
+from headtohead.tasks.text_metrics.text_metric import TextMetric
 from headtohead.tasks.text_metrics.written_answers import WrittenEntities, WrittenLabels
 
 TRUTHS = [
@@ -64,7 +64,7 @@ def misspelt(seed: int, size: int = 40) -> tuple[list[str], list[str]]:
 CORPORA = [(WRITTEN, TRUTHS), misspelt(0), misspelt(1)]
 
 
-def figures(measure: TextMeasure, written: Sequence[str], truths: Sequence[str], parts: int = 1) -> dict[str, float]:
+def figures(measure: TextMetric, written: Sequence[str], truths: Sequence[str], parts: int = 1) -> dict[str, float]:
     """Return the metrics from sums over so many uneven batches."""
     sums = Arrays(measure.shapes)
     borders = [0, *sorted(random.Random(0).sample(range(1, len(truths)), parts - 1)), len(truths)]
@@ -92,7 +92,7 @@ def test_chrf_is_that_of_sacrebleu(corpus: int, parts: int) -> None:
 
 @pytest.mark.parametrize("name", ["bleu", "chrf"])
 def test_texts_that_share_nothing_or_say_nothing_score_0(name: str) -> None:
-    measure: TextMeasure = {"bleu": Bleu(), "chrf": Chrf()}[name]
+    measure: TextMetric = {"bleu": Bleu(), "chrf": Chrf()}[name]
     for written in (["xyz xyz xyz xyz", "qq"], ["", ""]):
         truths = ["a b c d e f", "g h"]
         assert figures(measure, written, truths)[name] == 0.0
@@ -180,11 +180,11 @@ def test_a_text_without_entities_is_right_where_none_is_written(written: str, tr
 
 def test_what_is_measured_is_what_is_named_or_what_the_data_calls_for() -> None:
     texts = DataSpec(kind="pairs_of_text", decode=str)
-    assert [type(one) for one in measures_of(None, texts)] == [Bleu, Chrf]
-    assert [type(one) for one in measures_of(["rouge"], texts)] == [Rouge]
-    assert measures_of([], texts) == measures_of(None, DataSpec(kind="pairs_of_text")) == []
+    assert [type(one) for one in text_metrics_for(None, texts)] == [Bleu, Chrf]
+    assert [type(one) for one in text_metrics_for(["rouge"], texts)] == [Rouge]
+    assert text_metrics_for([], texts) == text_metrics_for(None, DataSpec(kind="pairs_of_text")) == []
     entities = DataSpec(kind="pairs_of_text", decode=str, written_as="entities")
-    assert [type(one) for one in measures_of(None, entities)] == [WrittenEntities]
+    assert [type(one) for one in text_metrics_for(None, entities)] == [WrittenEntities]
 
 
 class LowerCase:
@@ -211,7 +211,7 @@ def labels_written_in_lower_case(words: Sequence[str], max_target_length: int) -
 
 
 def test_labels_are_known_as_the_tokenizer_spells_and_cuts_them() -> None:
-    [measure] = measures_of(None, labels_written_in_lower_case(["Good", "Terrible"], max_target_length=6))
+    [measure] = text_metrics_for(None, labels_written_in_lower_case(["Good", "Terrible"], max_target_length=6))
     written, truths = ["good", "good", "terri"], ["good", "terri", "terri"]
     result = figures(measure, written, truths, parts=2)
     assert result["accuracy"] == pytest.approx(accuracy_score(truths, written))
@@ -220,7 +220,7 @@ def test_labels_are_known_as_the_tokenizer_spells_and_cuts_them() -> None:
 
 def test_labels_that_a_tokenizer_spells_alike_are_refused() -> None:
     with pytest.raises(ValueError, match=r"label_words=\['US', 'us'\] are \['us', 'us'\] .*give words that stay diff"):
-        measures_of(None, labels_written_in_lower_case(["US", "us"], max_target_length=6))
+        text_metrics_for(None, labels_written_in_lower_case(["US", "us"], max_target_length=6))
 
 
 def test_a_measure_that_is_unknown_or_cannot_choose_the_best_is_refused() -> None:

@@ -27,7 +27,7 @@ from headtohead.training.loop.precision import Precision
 from headtohead.training.loop.seeds import seeds_of
 from headtohead.training.optim.optimizers import adamw
 from headtohead.training.optim.schedules import constant
-from headtohead.training.parallel.split_layers import check_division
+from headtohead.training.parallel.split_layers import check_tensor_parallel_plans
 from headtohead.training.run import train
 from headtohead.training.run_components import RunInfo, TrainerSettings
 from training.programs import records_of
@@ -310,14 +310,14 @@ def test_what_cannot_be_spread_is_refused(tmp_path: Path, changes: dict[str, Any
 )
 def test_a_model_that_cannot_be_divided_is_refused(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        check_division(make_model(**changes), 2)
+        check_tensor_parallel_plans(make_model(**changes), 2)
 
 
 def test_normed_queries_keep_an_attention_whole() -> None:
     mixer = partial(SoftmaxAttention, heads=AttentionHeads(qk_norm=True))
     model = make_model(mixer=mixer, num_heads=1)
-    check_division(model, 2)
-    assert model.stack.layers[0].mixer.division() is None
+    check_tensor_parallel_plans(model, 2)
+    assert model.stack.layers[0].mixer.tensor_parallel_plan() is None
 
 
 def test_what_stays_in_float32_is_trained_and_saved_in_it_and_not_sharded_with_the_rest(tmp_path: Path) -> None:

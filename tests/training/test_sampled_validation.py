@@ -162,8 +162,8 @@ def test_runs_whose_tokens_cut_the_texts_are_compared_with_a_word_of_it(reviews:
         for name in ("dev", "test")
     )
     assert runs[0].data["cut_share"]["test"] == share > 0 == runs[1].data["cut_share"]["test"]
-    contest = h2h.compare([run.path for run in runs], against="letters", metric="test/accuracy")
-    (told,) = [remark for remark in contest.remarks if "read different parts" in remark]
+    comparison = h2h.compare([run.path for run in runs], against="letters", metric="test/accuracy")
+    (told,) = [remark for remark in comparison.remarks if "read different parts" in remark]
     cut = f"letters had texts cut at 22 tokens ({dev:.1%} of validation, {share:.1%} of test)"
     assert f"{cut}; pieces had each whole" in told
 
@@ -178,8 +178,8 @@ def test_a_test_of_a_whole_corpus_is_compared_and_validations_of_other_parts_of_
     assert letters.comparability.texts == pieces.comparability.texts is not None
     assert letters.data["validation_texts"] != pieces.data["validation_texts"]
     folders = [run.path for run in runs]
-    contest = h2h.compare(folders, against="letters", metric="test/bits_per_byte")
-    assert any("the weights of each were selected on other texts" in remark for remark in contest.remarks)
+    comparison = h2h.compare(folders, against="letters", metric="test/bits_per_byte")
+    assert any("the weights of each were selected on other texts" in remark for remark in comparison.remarks)
     with pytest.raises(NotComparable, match="differ in their tokenizer"):
         h2h.compare(folders, against="letters", metric="validation/bits_per_byte")
 

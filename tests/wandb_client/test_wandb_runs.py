@@ -181,8 +181,8 @@ def test_runs_of_another_program_without_a_finite_metric_or_an_end_have_no_outco
 @pytest.mark.process
 def test_what_wandb_does_not_have_is_said_in_a_sentence(server: WandbServer) -> None:
     ours(server, "gpt", 0, 1.0)
-    for address, lacking in (("me/other", "me/other"), ("you/project", "you/project"), ("me/project/x", "x")):
-        assert f"{lacking}: check entity, project and run id" in refused(address)
+    for address, without_name in (("me/other", "me/other"), ("you/project", "you/project"), ("me/project/x", "x")):
+        assert f"{without_name}: check entity, project and run id" in refused(address)
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
 
     def planned() -> tuple[StudyPlan, Sequence[RunSpec]]:
         plan = planner.plan()
-        return plan, shard_of(plan, *options.shard) if options.shard else plan.cells
+        return plan, shard_of(plan, *options.shard) if options.shard else plan.runs
 
     if options.worker:
         return _work(options, planned)
@@ -132,7 +132,7 @@ def _conducted(options: argparse.Namespace, planned: Again, launcher: Launcher) 
     watch = Monitor(*planned(), again=planned)
     missing = sum(not standing.is_done for standing in watch.update())
     most = None if plan.is_open else missing
-    commands = worker_commands(options, launcher, _command(options), plan, devices=most_devices(plan.cells), most=most)
+    commands = worker_commands(options, launcher, _command(options), plan, devices=most_devices(plan.runs), most=most)
     try:
         with progress(lambda result: len(result) if options.shard else plan.num_runs) as show_progress:
             ended = run_to_the_end(watch, launcher, commands, show_progress)

@@ -96,14 +96,14 @@ def progress(total: Callable[[list[RunStatus]], int]) -> Iterator[Callable[[list
         def show(standings: list[RunStatus]) -> None:
             nonlocal known
             done = [standing for standing in standings if standing.is_done]
-            running = [standing.cell.name for standing in standings if standing.status == "running"]
+            running = [standing.run.name for standing in standings if standing.status == "running"]
             words = f"{len(done)} of {total(standings)} runs" + (f", {' and '.join(running)}" if running else "")
             shares = sum(standing.share for standing in standings)
             shown.update(bar, total=total(standings), completed=shares, description=words)
             for standing in done:
-                if quiet and known is not None and standing.cell.id not in known:
+                if quiet and known is not None and standing.run.id not in known:
                     status = standing.status.replace("_", " ")
-                    note(f"{standing.cell.name}: {status} ({len(done)} of {total(standings)})")
-            known = {standing.cell.id for standing in done}
+                    note(f"{standing.run.name}: {status} ({len(done)} of {total(standings)})")
+            known = {standing.run.id for standing in done}
 
         yield show

@@ -110,10 +110,10 @@ def _check_allowed(allowed: Collection[str]) -> None:
 def _unknown(given: Sequence[RunRecord], known: Sequence[RunRecord]) -> Iterator[str]:
     """Report what is unknown if only some records are foreign; if all are, the user knows it."""
     ours = set(map(id, known))
-    strangers = sorted({record.place.arm or record.name or record.id for record in given if id(record) not in ours})
-    if strangers and known:
+    unknown_arms = sorted({record.place.arm or record.name or record.id for record in given if id(record) not in ours})
+    if unknown_arms and known:
         yield (
-            f"it is unknown whether {', '.join(strangers)} had the tokenizer, evaluation data, loss normalisation "
+            f"it is unknown whether {', '.join(unknown_arms)} had the tokenizer, evaluation data, loss normalisation "
             "and budget of the other runs"
         )
 

@@ -44,7 +44,7 @@ class NamedColumns:
         return {what: name for what, name in columns.items() if name is not None}
 
 
-def settled(columns: NamedColumns, header: Sequence[str], where: str) -> dict[str, str]:
+def chosen_columns(columns: NamedColumns, header: Sequence[str], where: str) -> dict[str, str]:
     """Return every named column checked; arm and seed are found by these very names where none was named."""
     named = {what: name for what in ("arm", "seed") if (name := what) in header} | columns.named()
     for what, name in named.items():

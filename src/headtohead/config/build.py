@@ -126,13 +126,13 @@ def build_parts(config: Mapping[str, Any]) -> RunComponents:
         identity=_identity(config),
         tracking=make(config["tracking"]),
         costs=costs.to_dict(),
-        config={**filled, "data": _settled(filled["data"], data.settled())},
+        config={**filled, "data": _with_pinned(filled["data"], data.pinned_fields())},
     )
 
 
-def _settled(node: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+def _with_pinned(node: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
     """Also within data that is made of other data."""
-    deeper = {name: _settled(node[name], value) for name, value in known.items() if isinstance(value, Mapping)}
+    deeper = {name: _with_pinned(node[name], value) for name, value in known.items() if isinstance(value, Mapping)}
     return {**node, **known, **deeper}
 
 

@@ -49,14 +49,14 @@ class GpuPool:
         run = RunConfig(config)
         if len(self._names) < 2 or run.accelerator == "cpu":
             return GpuShare()
-        wanted = min(run.devices, len(self._names))
+        num_wanted = min(run.devices, len(self._names))
         free = [name for name in self._names if self._leases.holder(self._lease_of(name)) is None]
         taken: dict[str, Lease] = {}
-        for name in free if len(free) >= wanted else []:
-            if len(taken) < wanted and (lease := self._leases.take(self._lease_of(name))) is not None:
+        for name in free if len(free) >= num_wanted else []:
+            if len(taken) < num_wanted and (lease := self._leases.take(self._lease_of(name))) is not None:
                 taken[name] = lease
         share = GpuShare(tuple(taken), tuple(taken.values()))
-        if len(taken) < wanted:
+        if len(taken) < num_wanted:
             share.give_back()
             return None
         return share

@@ -96,14 +96,14 @@ def _as_run(config: Mapping[str, Any], folder: Path, threads: int | None) -> dic
     return {**config, "trainer": trainer, "resume_from": str(folder) if has_started else None}
 
 
-def _note(cell: RunSpec, folder: Path, config: dict[str, Any], reason: str) -> None:
+def _note(spec: RunSpec, folder: Path, config: dict[str, Any], reason: str) -> None:
     """Write a record for a run that failed before training began, which leaves none of its own."""
     record = record_of(folder)
     if record is None:
         view = RunConfig(config)
-        record = RunRecord(id=folder.name, name=cell.name, group=view.group, seed=view.seed, config=config)
-        record.place = cell.place
-        record.job_type = FOUNDATION if cell.is_foundation else record.job_type
+        record = RunRecord(id=folder.name, name=spec.name, group=view.group, seed=view.seed, config=config)
+        record.place = spec.place
+        record.job_type = FOUNDATION if spec.is_foundation else record.job_type
     elif record.status in DONE:
         return
     folder.mkdir(parents=True, exist_ok=True)

@@ -44,7 +44,7 @@ class Worker:
     def __init__(
         self,
         plan: WorkPlan,
-        cells: Sequence[RunSpec],
+        runs: Sequence[RunSpec],
         *,
         threads: int | None = None,
         parent: int | None = None,
@@ -53,7 +53,7 @@ class Worker:
         again: Replan | None = None,
         stops: StopReason | None = None,
     ) -> None:
-        self._plan, self._cells, self._threads, self._parent = plan, list(cells), threads, parent
+        self._plan, self._runs, self._threads, self._parent = plan, list(runs), threads, parent
         self._train, self._again, self._stops = train, again, stops
         self._leases = leases or Leases(plan.folder / "leases")
         self._gpus = GpuPool(self._leases, shared_by=parent or os.getpid())
@@ -64,13 +64,13 @@ class Worker:
         """Work until nothing is left, and return whether that was reached rather than a stop."""
         for number in _SIGNALS:
             signal.signal(number, lambda *_: self.stop())
-        while not self._is_over() and (self._has_work() or self._found_more()):
-            for run in self._cells:
+        while not self._is_over() and (self._has_work() or self._planned_more()):
+            for run in self._runs:
                 if self._took(run):
                     break
             else:
                 time.sleep(_WAIT_SECONDS)  # whoever holds them may die
-                self._found_more()
+                self._planned_more()
         return not self._stopped
 
     def _took(self, run: RunSpec) -> bool:
@@ -90,15 +90,15 @@ class Worker:
         self._stopped = True
 
     def _has_work(self) -> bool:
-        self._cells = [run for run in self._cells if self._is_missing(run)]
-        return bool(self._cells)
+        self._runs = [run for run in self._runs if self._is_missing(run)]
+        return bool(self._runs)
 
-    def _found_more(self) -> bool:
+    def _planned_more(self) -> bool:
         """Return whether finished trials have led to more runs."""
         if self._again is None or not self._plan.is_open:
             return False
         self._plan, runs = self._again()
-        self._cells = list(runs)
+        self._runs = list(runs)
         return self._has_work()
 
     def _is_over(self) -> bool:
@@ -109,23 +109,23 @@ class Worker:
     def _is_missing(self, run: RunSpec) -> bool:
         return self._tries[run.id] < TRIES and not is_done(self._plan.run_folder(run))
 
-    def _do(self, cell: RunSpec, lease: Lease, share: GpuShare) -> None:
-        folder = self._plan.run_folder(cell)
-        run = RunFolder(folder)
-        if is_done(folder) or run.written_here():  # a dead worker's run ends by itself, and soon
+    def _do(self, run: RunSpec, lease: Lease, share: GpuShare) -> None:
+        folder = self._plan.run_folder(run)
+        run_folder = RunFolder(folder)
+        if is_done(folder) or run_folder.written_here():  # a dead worker's run ends by itself, and soon
             lease.give_back()
             time.sleep(_POLL_SECONDS)
             return
-        run.give_up()
-        self._tries[cell.id] += 1
+        run_folder.give_up()
+        self._tries[run.id] += 1
         try:
-            still_held = self._watch(cell, folder, lease, share)
+            still_held = self._watch(run, folder, lease, share)
         except OutOfDisk:
             lease.give_back()
             raise
         if still_held:
-            if cell.trial is not None and self._tries[cell.id] == TRIES and not self._stopped:
-                give_up(cell, folder, f"its process was killed {TRIES} times")
+            if run.trial is not None and self._tries[run.id] == TRIES and not self._stopped:
+                give_up(run, folder, f"its process was killed {TRIES} times")
             lease.give_back()
 
     def _started(self, run: RunSpec, folder: Path, share: GpuShare) -> tuple[BaseProcess, Connection]:
@@ -135,7 +135,7 @@ class Worker:
         log = self._plan.folder / "logs" / f"{run.id}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         given = (run, folder, self._plan.budget_name, self._threads)
-        process = context.Process(target=_run, args=(self._train, given, log, theirs, ours, share.environment))
+        process = context.Process(target=_run_process, args=(self._train, given, log, theirs, ours, share.environment))
         process.start()
         theirs.close()
         return process, ours
@@ -165,7 +165,7 @@ class Worker:
         return reason is not None
 
 
-def _run(
+def _run_process(
     train: Train, given: WorkerArguments, log: Path, theirs: Connection, ours: Connection, variables: dict[str, str]
 ) -> None:
     """The process of one run, the first of those that it is spread over."""

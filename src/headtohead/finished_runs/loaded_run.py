@@ -15,7 +15,7 @@ from headtohead.finished_runs.finished_run import FinishedRun, open_run
 from headtohead.finished_runs.probe.attention_probe import Attention, attend
 from headtohead.finished_runs.probe.probe_input import of_text
 from headtohead.finished_runs.text_generator import GeneratedText, Prompt, TextGenerator
-from headtohead.generation.decoding_strategy import Strategy
+from headtohead.generation.decoding_strategy import DecodingStrategy
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class LoadedRun(FinishedRun):
         The likeliest token each time, unless a temperature, top_k or top_p ask for draws, or beams for a search. A
         prompt is a text, or token ids; `show(number, text)` is told what is added to a text as it is written.
         """
-        how = Strategy(
+        strategy = DecodingStrategy(
             temperature=temperature,
             top_k=top_k,
             top_p=top_p,
@@ -62,7 +62,7 @@ class LoadedRun(FinishedRun):
         is_one = isinstance(prompts, str) or (len(prompts) > 0 and isinstance(prompts[0], int))
         several: Sequence[Any] = [prompts] if is_one else prompts
         return self.writer.write(
-            several, how, max_new_tokens=max_new_tokens, stop=stop, stop_tokens=stop_tokens, show=show
+            several, strategy, max_new_tokens=max_new_tokens, stop=stop, stop_tokens=stop_tokens, show=show
         )
 
     def embed(self, texts: str | Sequence[str], *, pooling: str | None = None, batch_size: int = 64) -> np.ndarray:

@@ -8,12 +8,12 @@ from headtohead.errors import UsageError
 from headtohead.ranges import Beams, Length, Positive, Real, Samples, Seed, Share, Temperature, Vocabulary, out_of_range
 
 
-class StrategyError(UsageError):
+class DecodingStrategyError(UsageError):
     """Settings without meaning, or incompatible; the message is for the user, one sentence."""
 
 
 @dataclass(frozen=True)
-class Strategy:
+class DecodingStrategy:
     """The likeliest token each time, unless a temperature, top_k or top_p ask for draws, or beams for a search."""
 
     max_new_tokens: Length = 128
@@ -36,25 +36,27 @@ class Strategy:
 
     def __post_init__(self) -> None:
         if (wrong := out_of_range(self)) is not None:
-            raise StrategyError(wrong)
+            raise DecodingStrategyError(wrong)
         self._check_together()
 
     def _check_together(self) -> None:
-        if self.beams > 1 and self.draws:
-            raise StrategyError(
+        if self.beams > 1 and self.is_sampled:
+            raise DecodingStrategyError(
                 f"beams={self.beams} search for the likeliest text, and temperature, top_k and top_p draw one: "
                 "leave either out"
             )
-        if self.beams == 1 and self.num_samples > 1 and not self.draws:
-            raise StrategyError(
+        if self.beams == 1 and self.num_samples > 1 and not self.is_sampled:
+            raise DecodingStrategyError(
                 f"num_samples={self.num_samples} texts of the likeliest tokens would be the same text: "
                 "give a temperature, top_k or top_p to draw them, or beams"
             )
         if 1 < self.beams < self.num_samples:
-            raise StrategyError(f"beams={self.beams} cannot find num_samples={self.num_samples} texts: give more beams")
+            raise DecodingStrategyError(
+                f"beams={self.beams} cannot find num_samples={self.num_samples} texts: give more beams"
+            )
 
     @property
-    def draws(self) -> bool:
+    def is_sampled(self) -> bool:
         """Return whether tokens are sampled."""
         if self.temperature is not None:
             return self.temperature > 0

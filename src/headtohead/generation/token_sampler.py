@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headtohead.components.precision import at_least_float32
-from headtohead.generation.decoding_strategy import Strategy
+from headtohead.generation.decoding_strategy import DecodingStrategy
 
 _NEVER = float("-inf")
 
@@ -49,12 +49,12 @@ def draw(logits: Float[Tensor, "B V"], uniform: Float[Tensor, " B"]) -> Int[Tens
     return torch.searchsorted(sums, uniform[:, None] * sums[:, -1:], right=True)[:, 0]
 
 
-class Chooser:
+class TokenSampler:
     """One token for every row; rows are the samples of the first prompt, then those of the second, and so on."""
 
     def __init__(
         self,
-        how: Strategy,
+        strategy: DecodingStrategy,
         prompts: Sequence[Sequence[int]],
         read: Sequence[Sequence[int]],
         *,
@@ -62,15 +62,15 @@ class Chooser:
         device: torch.device,
     ) -> None:
         """Set up the choice; `read` is what precedes each text in the sequence that the model continues."""
-        self.how, self.written = how, 0
+        self.strategy, self.written = strategy, 0
         self.seen = None
-        if how.repetition_penalty != 1.0:
-            self.seen = seen_tokens(read, vocab_size, device).repeat_interleave(how.num_samples, dim=0)
-        self.uniforms = _uniforms(how, prompts).to(device) if how.draws else None
+        if strategy.repetition_penalty != 1.0:
+            self.seen = seen_tokens(read, vocab_size, device).repeat_interleave(strategy.num_samples, dim=0)
+        self.uniforms = _uniforms(strategy, prompts).to(device) if strategy.is_sampled else None
 
     def __call__(self, logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
         if self.seen is not None:
-            logits = with_repetition_penalty(logits, self.seen, self.how.repetition_penalty)
+            logits = with_repetition_penalty(logits, self.seen, self.strategy.repetition_penalty)
         token = logits.argmax(-1) if self.uniforms is None else self._drawn(logits, self.uniforms[self.written])
         if self.seen is not None:
             self.seen.scatter_(1, token[:, None], True)
@@ -78,13 +78,13 @@ class Chooser:
         return token
 
     def _drawn(self, logits: Float[Tensor, "B V"], uniform: Float[Tensor, " B"]) -> Int[Tensor, " B"]:
-        how = self.how
-        if how.temperature is not None and how.temperature != 1.0:
-            logits = logits / how.temperature
-        if how.top_k is not None:
-            logits = top_k(logits, how.top_k)
-        if how.top_p is not None:
-            logits = top_p(logits, how.top_p)
+        strategy = self.strategy
+        if strategy.temperature is not None and strategy.temperature != 1.0:
+            logits = logits / strategy.temperature
+        if strategy.top_k is not None:
+            logits = top_k(logits, strategy.top_k)
+        if strategy.top_p is not None:
+            logits = top_p(logits, strategy.top_p)
         return draw(logits, uniform)
 
 
@@ -96,13 +96,13 @@ def seen_tokens(read: Sequence[Sequence[int]], vocab_size: int, device: torch.de
     return seen.to(device)
 
 
-def _uniforms(how: Strategy, prompts: Sequence[Sequence[int]]) -> Float[Tensor, "T B"]:
+def _uniforms(strategy: DecodingStrategy, prompts: Sequence[Sequence[int]]) -> Float[Tensor, "T B"]:
     """Return the random numbers of every row, derived from the seed, the prompt and the sample's number: neither the
     other prompts of a batch nor more samples change a text."""
     rows = []
     for prompt in prompts:
-        for sample in range(how.num_samples):
-            luck = zlib.crc32(repr((how.seed, sample, list(prompt))).encode())
+        for sample in range(strategy.num_samples):
+            luck = zlib.crc32(repr((strategy.seed, sample, list(prompt))).encode())
             generator = torch.Generator().manual_seed(luck)
-            rows.append(torch.rand(how.max_new_tokens, generator=generator, dtype=torch.float64))
+            rows.append(torch.rand(strategy.max_new_tokens, generator=generator, dtype=torch.float64))
     return torch.stack(rows, dim=1)

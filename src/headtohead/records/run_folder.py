@@ -210,11 +210,11 @@ class RunFolder:
             return "interrupted", DIED
         return record.status, record.reason
 
-    def keep_room(self) -> None:
+    def reserve_space(self) -> None:
         """Hold as much of the disk as the record takes, so that a run which finds it full can still say so."""
         replace_bytes(self.path / _ROOM, os.urandom(_ROOM_BYTES))
 
-    def give_room(self) -> None:
+    def release_space(self) -> None:
         """Give that room up, and that of files which were never finished."""
         (self.path / _ROOM).unlink(missing_ok=True)
 

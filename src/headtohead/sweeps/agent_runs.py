@@ -64,9 +64,9 @@ class AgentMonitor(Monitor):
 
     def update(self) -> list[RunStatus]:
         return [
-            RunStatus(trial.cell, trial.status, trial.share, is_done=trial.status != "running")
+            RunStatus(trial.run, trial.status, trial.share, is_done=trial.status != "running")
             for trial in self.now().trials
-            if isinstance(trial, StartedRun) and trial.cell is not None
+            if isinstance(trial, StartedRun) and trial.run is not None
         ]
 
     @property
@@ -128,7 +128,7 @@ def first_run(sweep: Sweep, config_dir: str | Path | None = None) -> Mapping[str
         config: Mapping[str, Any] = compose_checked("train", sweep.overrides(*setting), config_dir)
         check_metric(sweep, [config])
     else:
-        (config, *_) = (run.config for run in Sweeper(sweep, config_dir).plan.cells)
+        (config, *_) = (run.config for run in Sweeper(sweep, config_dir).plan.runs)
     refuse_several_devices(config)
     if (mode := RunConfig(config).choices["tracking"]) in _OFFLINE:
         raise ConfigurationError(

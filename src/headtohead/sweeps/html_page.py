@@ -61,7 +61,7 @@ def _outcome(plan: SweepPlan) -> Section:
             f"best of {len(measured)} it is biased by selection: a study with other seeds shows its real worth."
         )
     )
-    if best.cell is not None:
+    if best.run is not None:
         parts.append(Code(best.command))
     parts.append(parallel(measured, plan.sweep.metric, larger_is_better=plan.sweep.larger_is_better))
     return Section("Outcome", "outcome", parts)
@@ -80,7 +80,7 @@ def _trials(plan: SweepPlan) -> Section:
 
 def _row(plan: SweepPlan, trial: SweptRun, outcome: Outcome | None) -> list[Cell]:
     values = [written(value) for value in trial.setting.values.values()]
-    run: Cell = UNKNOWN if trial.cell is None else Code(os.path.relpath(plan.run_folder(trial.cell), plan.folder))
+    run: Cell = UNKNOWN if trial.run is None else Code(os.path.relpath(plan.run_folder(trial.run), plan.folder))
     if outcome is None:
         return [str(trial.number), *values, UNKNOWN, UNKNOWN, "not done", run, ""]
     value = UNKNOWN if outcome.value is None else number(outcome.value)

@@ -13,7 +13,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from headtohead.architectures.architecture import Architecture
-from headtohead.architectures.decoder import Decodes
+from headtohead.architectures.decoder import DecodingModel
 from headtohead.architectures.heads import HeadName
 from headtohead.data.batches.batch import IGNORED, Batch
 from headtohead.data.data_source import DataSpec
@@ -27,13 +27,13 @@ from headtohead.tasks.metric_sums import Arrays, CollectedPerStage, MetricSums, 
 from headtohead.tasks.task import Decode, Task, row_text
 from headtohead.tasks.text_metrics.selection import (
     TEXT_METRICS,
-    TextMetric,
+    TextMetricName,
     all_sums,
     check_named,
-    measures_of,
     row_message,
+    text_metrics_for,
 )
-from headtohead.tasks.text_metrics.text_metric import TextMeasure
+from headtohead.tasks.text_metrics.text_metric import TextMetric
 from headtohead.tasks.token_prediction import TokenPrediction, targets_of
 from headtohead.tasks.vocabulary_loss import mean, train_batches
 from headtohead.tasks.written_text import BeamSearchOptions, beam_search_rows, until
@@ -58,7 +58,7 @@ class SequenceToSequence(TokenPrediction):
         self,
         label_smoothing: Probability = 0.0,
         monitor: str = "loss",
-        text_metrics: list[TextMetric] | None = None,
+        text_metrics: list[TextMetricName] | None = None,
         beams: Beams = 1,
         length_penalty: Real = 1.0,
         max_new_tokens: Length | None = None,
@@ -67,7 +67,7 @@ class SequenceToSequence(TokenPrediction):
         check_named(text_metrics)
         self.text_metrics = text_metrics
         self.searching = BeamSearchOptions(beams, length_penalty, max_new_tokens)
-        self.measures: list[TextMeasure] = []
+        self.measures: list[TextMetric] = []
         self.sums = PerStage(lambda: MetricSums("loss", "correct", "tokens", "matches", "samples", "blind"))
         self.seen = CollectedPerStage()
         self._written: dict[str, list[tuple[int, str, str]]] = {}
@@ -76,7 +76,7 @@ class SequenceToSequence(TokenPrediction):
         self._stage: Literal["validation", "test"] = "validation"
 
     def bind(self, spec: DataSpec) -> Task:
-        self.measures = measures_of(self.text_metrics, spec)
+        self.measures = text_metrics_for(self.text_metrics, spec)
         shapes = {name: shape for measure in self.measures for name, shape in measure.shapes.items()}
         self.text_sums, self.blind_sums = PerStage(lambda: Arrays(shapes)), PerStage(lambda: Arrays(shapes))
         measured = [LOSS.name, TOKEN_ACCURACY.name, EXACT_MATCH.name, *(n for one in self.measures for n in one.names)]
@@ -209,14 +209,14 @@ class SequenceToSequence(TokenPrediction):
     def written(self, model: Architecture, batch: Batch) -> Int[Tensor, "B T"]:
         """Return as many tokens as any target may have; a shorter output repeats its end token."""
         assert batch.tokens is not None, "view checks the tokens"
-        if not isinstance(model, Decodes) or not model.reads_source:
+        if not isinstance(model, DecodingModel) or not model.reads_source:
             raise UsageError(
                 f"task=seq2seq decodes with a model such as encoder_decoder, not with {type(model).__name__}."
             )
         return self.decoded(model, batch.tokens, batch.valid, longest=targets_of(batch).shape[1])
 
     def decoded(
-        self, model: Decodes, tokens: Int[Tensor, "B L"], valid: Tensor | None, *, longest: int
+        self, model: DecodingModel, tokens: Int[Tensor, "B L"], valid: Tensor | None, *, longest: int
     ) -> Int[Tensor, "B T"]:
         """Decode greedily, or in a test by beam search. `longest` is the length of the targets at hand: enough to
         decide whether they are matched, but too short where texts are measured, or compete with those that had no room

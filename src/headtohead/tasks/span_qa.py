@@ -136,7 +136,7 @@ class SpanQuestionAnswering(Task):
             questions=torch.ones(len(scores)),
         )
 
-    def settle(self, selected: Mapping[str, float]) -> None:
+    def use_selected(self, selected: Mapping[str, float]) -> None:
         self.threshold = selected.get(THRESHOLD, 0.0)
 
     def baseline(self, spec: DataSpec) -> dict[str, float]:

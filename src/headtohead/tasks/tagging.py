@@ -199,8 +199,8 @@ def _word_tags(tags: Int[Tensor, " L"]) -> list[int]:
 
 def _words(tokens: Int[Tensor, " L"], tags: Int[Tensor, " L"], decode: Decode) -> list[str]:
     """Return each word, from its first piece, which has the tag, to the next word's."""
-    firsts = (tags != IGNORED).nonzero().squeeze(1).tolist()
-    return [decode(tokens[first:after].tolist()).strip() for first, after in pairwise([*firsts, len(tokens)])]
+    first_tokens = (tags != IGNORED).nonzero().squeeze(1).tolist()
+    return [decode(tokens[first:after].tolist()).strip() for first, after in pairwise([*first_tokens, len(tokens)])]
 
 
 def _tagged(word: str, tag: str) -> str:

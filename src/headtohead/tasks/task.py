@@ -140,7 +140,7 @@ class Task(nn.Module, ABC):
         del stage
         return {}
 
-    def settle(self, selected: Mapping[str, float]) -> None:
+    def use_selected(self, selected: Mapping[str, float]) -> None:
         """Take over what the validation of the selected weights chose, by the names of its results, before they are
         tested: a threshold."""
         del selected

@@ -104,8 +104,8 @@ def _published(model: Architecture, origin: str) -> tuple[dict[str, Any], tuple[
 
 def _check_all(model: Architecture, taken: Sequence[str], origin: Path | str) -> None:
     """Check that a checkpoint made for this body lacks none of its parameters."""
-    learnt = [name for name, _ in model.named_parameters()]
-    if missing := [name for name in learnt if name not in taken and not name.startswith(_HEAD)]:
+    trainable = [name for name, _ in model.named_parameters()]
+    if missing := [name for name in trainable if name not in taken and not name.startswith(_HEAD)]:
         raise UsageError(
             f"init_from={origin} has no weights for {_briefly(missing)} of this model: leave out choices "
             "that contradict its config.json"

@@ -162,7 +162,7 @@ class Run:
         assert self._trainer is not None and self._module is not None
         baselines = self.session.record.baselines
         baselines |= as_longer_stage("validation", self.parts.task.measured_baseline("validation"))
-        self.parts.task.settle(self._module.state.best_metrics)
+        self.parts.task.use_selected(self._module.state.best_metrics)
         with self.parts.task.rows.collecting() as rows:
             self._trainer.test(self._module, datamodule=self._data, verbose=False)
             columns = rows.columns()

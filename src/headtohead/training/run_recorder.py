@@ -48,7 +48,7 @@ class RunRecorder:
         self._tracker: Tracker | None = None
         if folder is not None:
             sweep(folder.path)
-            folder.keep_room()
+            folder.reserve_space()
             record.timing.started = record.timing.started or _now()
             folder.write_config(yaml.safe_dump(dict(parts.config), sort_keys=False, allow_unicode=True))
             folder.write_record(record)
@@ -119,7 +119,7 @@ class RunRecorder:
         record.status, record.reason = status, reason
         record.timing.finished = _now()
         if self._folder is not None:
-            self._folder.give_room()
+            self._folder.release_space()
         self._write()
 
     def leave(self) -> None:

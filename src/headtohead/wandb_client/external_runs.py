@@ -26,25 +26,26 @@ class RunKeys:
     seed: str | None = None
 
 
-def check_foreign_runs(typed: str, strangers: Sequence[Any], names: RunKeys) -> None:
+def check_external_runs(typed: str, runs: Sequence[Any], names: RunKeys) -> None:
     """Check that every name leads somewhere."""
-    if not strangers:
+    if not runs:
         return
-    who = f"{strangers[0].name} of wandb:{typed}"
-    metrics = sorted({name for run in strangers for name in flattened(run.summary_metrics)})
+    who = f"{runs[0].name} of wandb:{typed}"
+    metrics = sorted({name for run in runs for name in flattened(run.summary_metrics)})
     if names.metric not in metrics:
         why = "was made by another program" if names.metric is None else f"and the other runs have no {names.metric}"
         raise WandbError(f"{who} {why}: --metric names one of its results, {_choices(names.metric, metrics)}")
     for option, name in (("arm", names.arm), ("seed", names.seed)):
-        lacking = [run for run in strangers if name is not None and _named(run, name) is None]
-        if lacking:
-            known = sorted({*_ATTRIBUTES, *flattened(dict(lacking[0].config))})
+        without_name = [run for run in runs if name is not None and _named(run, name) is None]
+        if without_name:
+            known = sorted({*_ATTRIBUTES, *flattened(dict(without_name[0].config))})
             raise WandbError(
-                f"{lacking[0].name} of wandb:{typed} has no {name}, which --{option} names: {_choices(name, known)}"
+                f"{without_name[0].name} of wandb:{typed} has no {name}, which --{option} names: "
+                f"{_choices(name, known)}"
             )
 
 
-def as_foreign_run(record: RunRecord, run: Any, numbers: Mapping[str, float], names: RunKeys) -> RunRecord:
+def as_external_run(record: RunRecord, run: Any, numbers: Mapping[str, float], names: RunKeys) -> RunRecord:
     """Return the run as a record with a single result, and with the study position that the names give it."""
     record.job_type = "foreign"
     record.metrics = {}

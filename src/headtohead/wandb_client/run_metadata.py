@@ -75,7 +75,7 @@ _ID_BYTES = 8
 _log = logging.getLogger(__name__)
 
 
-def settle_id(record: RunRecord, folder: RunFolder) -> None:
+def assign_run_id(record: RunRecord, folder: RunFolder) -> None:
     """Write the id into the record before W&B's client starts, so that a run that is killed finds it again.
 
     An agent's run has the agent's id; the copy of a run folder gets a new one.

@@ -46,7 +46,7 @@ from headtohead.wandb_client.pending_uploads import (
     root_of_files,
     set_aside,
 )
-from headtohead.wandb_client.run_metadata import group_of, job_of, settle_id, tags_of
+from headtohead.wandb_client.run_metadata import assign_run_id, group_of, job_of, tags_of
 from headtohead.wandb_client.runs_as_records import summary_of
 from headtohead.wandb_client.tracker import NoTracker, Tracker
 from headtohead.wandb_client.transaction_log import ALL_ROWS
@@ -219,7 +219,7 @@ def start(settings: TrackingSettings, record: RunRecord, folder: RunFolder, *, r
     decision = decide(settings)
     if decision.mode == "none":
         return NoTracker()
-    settle_id(record, folder)
+    assign_run_id(record, folder)
     tracker: WandbTracker | None = None
     if decision.mode == "online":
         try:

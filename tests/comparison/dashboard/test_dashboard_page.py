@@ -102,7 +102,7 @@ def test_names_and_notes_cannot_become_markup(browser: Browser, tmp_path: Path) 
         for view in (*(f"sel=*&tab={tab}" for tab in TABS), "view=studies", "sel=*&group="):
             go(browser, view)
             shown(browser, "document.body.innerText.includes('onerror')")
-            browser.settle()
+            browser.wait_until_idle()
             assert browser.run("document.title") == "headtohead: runs", view
             assert browser.run("document.querySelectorAll('img[src=x], script:not([src])').length") == 0, view
             assert browser.run("[...document.links].every((link) => /^https?:/.test(link.href))"), view

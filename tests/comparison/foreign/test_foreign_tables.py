@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headtohead.comparison.csv_runs import ForeignRuns, read_table
+from headtohead.comparison.csv_runs import ExternalRuns, read_table
 from headtohead.comparison.table_columns import NamedColumns, TableError
 
 TABLE = "model,seed,val_loss,params\ngpt,0,2.0,1000\ngpt,1,2.1,1000\nlstm,0,2.5,990\nlstm,1,,990\n"
@@ -18,7 +18,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "runs.csv"
 
 
-def read(file: Path, text: str, columns: NamedColumns = NAMED) -> ForeignRuns:
+def read(file: Path, text: str, columns: NamedColumns = NAMED) -> ExternalRuns:
     file.write_text(text, encoding="utf-8")
     return read_table(file, columns)
 

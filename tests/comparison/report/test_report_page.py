@@ -116,7 +116,7 @@ def test_paper_gets_light_figures_unfolded_texts_and_no_buttons(browser: Browser
     browser.run("dispatchEvent(new Event('afterprint'))")
     assert browser.run("document.documentElement.dataset.theme") == "dark"
     assert browser.run("[...document.querySelectorAll('main details')].every((one) => !one.open)")
-    browser.settle()
+    browser.wait_until_idle()
     assert browser.run(wide) == on_screen > 680
     assert browser.trouble == []
 

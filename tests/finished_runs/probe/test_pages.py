@@ -158,7 +158,7 @@ def test_kinds_and_samples_can_be_switched(translated: Path, browser: Browser) -
         "const select = document.querySelector('select'); select.selectedIndex = 1; "
         "select.dispatchEvent(new Event('change'))"
     )
-    browser.settle()
+    browser.wait_until_idle()
     assert browser.run("state.sample") == 1
     _nothing_amiss(browser)
 

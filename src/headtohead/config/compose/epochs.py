@@ -28,15 +28,15 @@ def in_epochs(config: Mapping[str, Any]) -> int | None:
     return epochs
 
 
-def settled_length(
+def resolved_length(
     config: Mapping[str, Any], overrides: Sequence[str], check: Callable[[Mapping[str, Any]], None]
 ) -> dict[str, Any]:
     """Return the configuration in steps, checked; where rows have to be counted, all that can be is checked before."""
     if in_epochs(config) is not None:
         check({**config, "trainer": {**config["trainer"], "max_steps": _UNKNOWN}})
-    settled = in_steps(config, overrides)
-    check(settled)
-    return settled
+    in_steps_config = in_steps(config, overrides)
+    check(in_steps_config)
+    return in_steps_config
 
 
 def in_steps(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> dict[str, Any]:

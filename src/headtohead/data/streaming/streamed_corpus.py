@@ -174,8 +174,8 @@ class StreamedCorpus(LanguageSource):
     def provenance(self) -> Mapping[str, Any]:
         return self.located.provenance()
 
-    def settled(self) -> Mapping[str, Any]:
-        return self.located.settled()
+    def pinned_fields(self) -> Mapping[str, Any]:
+        return self.located.pinned_fields()
 
     def view_parameters(self) -> Mapping[str, Any]:
         return {**super().view_parameters(), "lanes": self.lanes, "shuffle_buffer": self.shuffle_buffer}

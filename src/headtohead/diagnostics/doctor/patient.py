@@ -83,7 +83,7 @@ class Patient:
                 # A matrix keeps the size of what it maps; gains and biases move by a fifth.
                 noise *= parameter.shape[-1] ** -0.5 if parameter.ndim > 1 else 0.2
                 parameter.add_(noise.to(parameter.device))
-        self._settle(model)
+        self._prepare_statistics(model)
         return model
 
     @cached_property
@@ -150,7 +150,7 @@ class Patient:
             start_from(model, identity.init_from, class_names=self.parts.data.spec().class_names)
         return model.to(self.device)
 
-    def _settle(self, model: Architecture) -> None:
+    def _prepare_statistics(self, model: Architecture) -> None:
         """Running statistics as training leaves them: arbitrary ones let numbers grow from layer to layer."""
         norms = [module for module in model.modules() if isinstance(module, BatchNorm)]
         if not norms:

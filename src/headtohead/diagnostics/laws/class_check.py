@@ -143,14 +143,14 @@ def cases(kind: str, make: Make, twin: Make | None, sizes: Sizes, *, thorough: b
 
 def check_laws(listed: Sequence[LawCase]) -> Iterator[LawResult]:
     """Yield one after the other; where a form cannot even be made, its laws are not asked."""
-    stillborn: set[str] = set()
+    failed_classes: set[str] = set()
     for case in listed:
         direction = case.form.partition(",")[0]
-        if direction in stillborn:
+        if direction in failed_classes:
             continue
         broken = _broken(case)
         if broken is not None and case.law is made:
-            stillborn.add(direction)
+            failed_classes.add(direction)
         yield LawResult(case, broken)
 
 

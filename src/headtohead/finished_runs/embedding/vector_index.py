@@ -32,7 +32,7 @@ class Index:
     """Rows of a collection by number; what is stored is given whole, and never changed."""
 
     def __init__(self, stored: StoredIndex) -> None:
-        self.kept = stored
+        self.stored = stored
         self.vectors = stored.arrays["vectors"]
 
     def __len__(self) -> int:
@@ -40,7 +40,7 @@ class Index:
 
     @property
     def num_bytes(self) -> int:
-        return self.kept.num_bytes
+        return self.stored.num_bytes
 
     def cosines(self, queries: Float[np.ndarray, "Q D"], documents: slice | np.ndarray) -> Float[np.ndarray, "Q N"]:
         """Return the cosines of unit vectors with these documents."""

@@ -91,7 +91,7 @@ class EvaluationPass:
         self.spec = self.data.spec()
         check_data(run, self.config, self.spec)
         self.task = build_task(self.config, self.spec)
-        self.task.settle(run.record.metrics.get("validation", {}))
+        self.task.use_selected(run.record.metrics.get("validation", {}))
         check_stride(self.task, self.config, question.stride)
         self.length = trained if length is None and question.stride is not None else length
         self.split = self._rows()

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from headtohead.architectures.decoder import Decodes
+from headtohead.architectures.decoder import DecodingModel
 from headtohead.config.run_config import RunConfig
 from headtohead.data.augmentation.images.colour_operations import PixelScale
 from headtohead.data.batches.batch import Batch
@@ -117,7 +117,7 @@ class _Reader:
 
     def _greedy(self, batch: Batch) -> list[int]:
         model = self.run.model
-        if not isinstance(model, Decodes) or not model.reads_source or batch.tokens is None:
+        if not isinstance(model, DecodingModel) or not model.reads_source or batch.tokens is None:
             raise DataError("give --target: this model does not generate one")
         spec = self.spec
         written = greedy(

@@ -38,8 +38,8 @@ class Ablation:
     def __post_init__(self) -> None:
         for sentence in _faults(self):
             raise ConfigurationError(f"ablation: {sentence}")
-        firsts = {factor: next(iter(levels)) for factor, levels in self.factors.items()}
-        object.__setattr__(self, "base", {**firsts, **self.base})
+        first_levels = {factor: next(iter(levels)) for factor, levels in self.factors.items()}
+        object.__setattr__(self, "base", {**first_levels, **self.base})
 
     @property
     def baseline(self) -> str:

@@ -135,7 +135,7 @@ def estimate(plan: StudyPlan, *, threads: int | None = None, timer: Timer | None
 
     costs = RunCosts()
     costed = {arm: _costed(plan, arm, costs) for arm in (*used(plan.study), *plan.study.arms)}
-    records = {run: record_of(plan.run_folder(run)) for run in plan.cells}
+    records = {run: record_of(plan.run_folder(run)) for run in plan.runs}
     data = {arm: _of_finished(plan, arm, records) for arm in costed}
     left = {arm: _left(plan, arm, records, run.figure("parameters")) for arm, run in costed.items()}
     timed = {arm: seconds for arm, seconds in _of_matching(plan).items() if data[arm] is None}

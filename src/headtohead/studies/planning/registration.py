@@ -125,7 +125,7 @@ def register(plan: StudyPlan) -> None:
     """Once, when the first run is about to start; what was written then stays, and nothing is written once there are
     results to be seen."""
     file = _file(plan)
-    if not file.exists() and not any(is_done(plan.run_folder(run)) for run in plan.cells):
+    if not file.exists() and not any(is_done(plan.run_folder(run)) for run in plan.runs):
         file.parent.mkdir(parents=True, exist_ok=True)
         data = {
             **asdict(design_of(plan)),
@@ -142,7 +142,7 @@ def prepare(plan: StudyPlan, *, retry: bool) -> None:
     sweep(plan.folder, older_than=_ABANDONED_SECONDS)
     register(plan)
     if retry:
-        forget_failed(plan, plan.cells)
+        forget_failed(plan, plan.runs)
 
 
 def design_of(plan: StudyPlan) -> RegisteredDesign:

@@ -14,12 +14,12 @@ from torchmetrics.functional.text import rouge_score
 from torchmetrics.text import SacreBLEUScore
 
 from headtohead.metrics.written_texts import BLEU, CHRF, ROUGE1, ROUGE2, ROUGE_L, ROUGE_L_SUM
-from headtohead.tasks.text_metrics.text_metric import TextMeasure
+from headtohead.tasks.text_metrics.text_metric import TextMetric
 
 BLEU_ORDERS = 4
 
 
-class Bleu(TextMeasure):
+class Bleu(TextMetric):
     """BLEU without smoothing: 0 where no four consecutive words are right anywhere."""
 
     metrics = (BLEU,)
@@ -61,7 +61,7 @@ _BETA_SQUARED = 4.0
 """Recall weighs twice as much as precision."""
 
 
-class Chrf(TextMeasure):
+class Chrf(TextMetric):
     """Counted here, since torchmetrics takes 8 ms a sentence for it, and this a thirtieth of that."""
 
     metrics = (CHRF,)
@@ -111,7 +111,7 @@ _SENTENCES = re.compile(r"\n+|(?<=[.!?])\s+")
 _NO_WORD = re.compile(r"[^a-z0-9]+")
 
 
-class Rouge(TextMeasure):
+class Rouge(TextMetric):
     """ROUGE without stemming; words consist of a to z and digits, in lower case. `rougeLsum` compares sentence by
     sentence: lines, and text that ends with a stop, an exclamation or a question mark."""
 

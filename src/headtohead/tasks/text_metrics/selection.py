@@ -11,11 +11,11 @@ from headtohead.data.data_source import DataSpec
 from headtohead.errors import UsageError
 from headtohead.metrics.written_texts import BLEU, CHRF
 from headtohead.tasks.text_metrics.overlap import Bleu, Chrf, Rouge
-from headtohead.tasks.text_metrics.text_metric import TextMeasure
+from headtohead.tasks.text_metrics.text_metric import TextMetric
 from headtohead.tasks.text_metrics.written_answers import WrittenAnswers, WrittenEntities, WrittenLabels
 
-TextMetric = Literal["bleu", "chrf", "rouge"]
-_NAMED: Mapping[str, Callable[[], TextMeasure]] = dict(zip(get_args(TextMetric), (Bleu, Chrf, Rouge), strict=True))
+TextMetricName = Literal["bleu", "chrf", "rouge"]
+_NAMED: Mapping[str, Callable[[], TextMetric]] = dict(zip(get_args(TextMetricName), (Bleu, Chrf, Rouge), strict=True))
 _USUAL = (BLEU.name, CHRF.name)
 TEXT_METRICS = (
     *Bleu.metrics,
@@ -34,7 +34,7 @@ def check_named(text_metrics: Sequence[str] | None) -> None:
             raise UsageError(f"task.text_metrics={name} is unknown: choose from {', '.join(_NAMED)}.")
 
 
-def measures_of(text_metrics: Sequence[str] | None, spec: DataSpec) -> list[TextMeasure]:
+def text_metrics_for(text_metrics: Sequence[str] | None, spec: DataSpec) -> list[TextMetric]:
     """Return the named measures; without names BLEU and chrF, where targets are texts and not labels, entities or
     answers."""
     named = text_metrics
@@ -48,7 +48,7 @@ def measures_of(text_metrics: Sequence[str] | None, spec: DataSpec) -> list[Text
     return [*(_NAMED[name]() for name in dict.fromkeys(named)), *_default_for(spec)]
 
 
-def _default_for(spec: DataSpec) -> list[TextMeasure]:
+def _default_for(spec: DataSpec) -> list[TextMetric]:
     if spec.written_as == "label":
         return [WrittenLabels(_as_spelt(spec))]
     if spec.written_as == "entities":
@@ -70,7 +70,7 @@ def _as_spelt(spec: DataSpec) -> list[str]:
     return words
 
 
-def all_sums(measures: Sequence[TextMeasure], written: Sequence[str], truths: Sequence[str]) -> dict[str, Any]:
+def all_sums(measures: Sequence[TextMetric], written: Sequence[str], truths: Sequence[str]) -> dict[str, Any]:
     """Return the sums of every measure in one mapping."""
     sums: dict[str, Tensor | float] = {}
     for measure in measures:
@@ -78,7 +78,7 @@ def all_sums(measures: Sequence[TextMeasure], written: Sequence[str], truths: Se
     return sums
 
 
-def row_message(measures: Sequence[TextMeasure], written: str, truth: str) -> dict[str, str]:
+def row_message(measures: Sequence[TextMetric], written: str, truth: str) -> dict[str, str]:
     """Return the measures of one text as a table shows them."""
     sums = all_sums(measures, [written], [truth])
     plain = {name: value.tolist() if isinstance(value, Tensor) else value for name, value in sums.items()}

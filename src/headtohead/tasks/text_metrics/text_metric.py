@@ -13,7 +13,7 @@ from headtohead.data.data_source import DataSpec
 from headtohead.metrics import Metric
 
 
-class TextMeasure(ABC):
+class TextMetric(ABC):
     """A comparison of written texts with their targets, from sums over samples and devices."""
 
     metrics: ClassVar[tuple[Metric, ...]]

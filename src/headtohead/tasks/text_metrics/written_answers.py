@@ -16,10 +16,10 @@ from headtohead.metrics.labels import ACCURACY, ENTITY_F1, ENTITY_PRECISION, ENT
 from headtohead.metrics.written_texts import READABLE
 from headtohead.tasks.bio_entities import rates
 from headtohead.tasks.span_answers import exact_match, f1
-from headtohead.tasks.text_metrics.text_metric import TextMeasure
+from headtohead.tasks.text_metrics.text_metric import TextMetric
 
 
-class WrittenAnswers(TextMeasure):
+class WrittenAnswers(TextMetric):
     """Case, punctuation and articles do not count."""
 
     metrics = (ANSWER_EXACT_MATCH, ANSWER_F1)
@@ -41,7 +41,7 @@ class WrittenAnswers(TextMeasure):
         return {"answer_exact_match": sums["answers_exact"] / count, "answer_f1": sums["answers_f1"] / count}
 
 
-class WrittenEntities(TextMeasure):
+class WrittenEntities(TextMetric):
     """An entity that a text has twice must be written twice; the order is free."""
 
     metrics = (ENTITY_PRECISION, ENTITY_RECALL, ENTITY_F1)
@@ -68,7 +68,7 @@ class WrittenEntities(TextMeasure):
         return {"entity_f1": 1.0 if is_empty else self.figures(sums)["entity_f1"]}
 
 
-class WrittenLabels(TextMeasure):
+class WrittenLabels(TextMetric):
     """`f1_macro` is the mean over the classes; `readable` the share of texts that are a label at all."""
 
     metrics = (ACCURACY, F1_MACRO, READABLE)

@@ -110,7 +110,7 @@ class AttentionLogger(Callback):
         group = trainer.strategy.device_mesh[PARTS].get_group()
         return [
             one
-            if parts[one.name].division() is None
+            if parts[one.name].tensor_parallel_plan() is None
             else replace(one, weights=joined(one.weights, group, module.device))
             for one in maps
         ]

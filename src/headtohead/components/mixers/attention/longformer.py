@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headtohead.components.attention_maps import softmax_weights
-from headtohead.components.component import Context, CostQuery, Costs, Division
+from headtohead.components.component import Context, CostQuery, Costs, TensorParallelPlan
 from headtohead.components.linear_maps import ScoreLinear
 from headtohead.components.mixers.attention.position_cache import FirstAndLastCache, PositionedCache, empty_state
 from headtohead.components.mixers.attention.sliding_window import (
@@ -188,7 +188,7 @@ class Longformer(SparseAttention):
     def is_global(self, x: Float[Tensor, "B L D"], context: Context) -> Bool[Tensor, "#B 1 L 1"]:
         return (slots_of(context, x)[0] < self.num_global)[:, None, :, None]
 
-    def division(self) -> Division | None:
+    def tensor_parallel_plan(self) -> TensorParallelPlan | None:
         return None
 
     def room(self, max_length: int) -> int:

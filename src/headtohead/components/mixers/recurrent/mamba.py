@@ -143,7 +143,7 @@ class Mamba(Accelerated, HasAttentionMaps):
             self.A_log.copy_(torch.arange(1, self.state + 1).log().expand_as(self.A_log))
         nn.init.ones_(self.D)
 
-    def never_decayed(self) -> Iterator[Tensor]:
+    def no_weight_decay(self) -> Iterator[Tensor]:
         yield self.A_log
 
     def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:

@@ -82,11 +82,11 @@ class RandomErasing(ImageAugmentation):
         height, width = images.shape[2:]
         drawn = draws.uniform(2 * _NUM_TRIES + 3, part=1)[own]
         sizes = self._sizes(drawn[:, : 2 * _NUM_TRIES], height, width)
-        tops, lefts = (
+        top, left = (
             integers_between(drawn[:, axis - 3], 0, size - sizes[:, axis]) for axis, size in enumerate((height, width))
         )
         which = torch.from_numpy(own).to(images.device)
-        indices = (torch.from_numpy(column).to(images.device) for column in (tops, lefts, sizes[:, 0], sizes[:, 1]))
+        indices = (torch.from_numpy(column).to(images.device) for column in (top, left, sizes[:, 0], sizes[:, 1]))
         inside = rectangles(*indices, height=height, width=width)
         erased = images.clone()
         erased[which] = torch.where(inside, self._filled(images[which], drawn[:, -1]), images[which])

@@ -101,8 +101,8 @@ class HubImages(CachedSource):
     def provenance(self) -> Mapping[str, Any]:
         return self.located.provenance()
 
-    def settled(self) -> Mapping[str, Any]:
-        return self.located.settled()
+    def pinned_fields(self) -> Mapping[str, Any]:
+        return self.located.pinned_fields()
 
     def view_parameters(self) -> Mapping[str, Any]:
         """Return the origin: rows of another set or revision are other rows, though they may look alike."""

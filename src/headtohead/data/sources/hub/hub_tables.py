@@ -204,8 +204,8 @@ class HubTables(TableFiles):
         left_out = self._left_out if self._content is None else self._content.facts.get("left_out")
         return {**self.located.provenance(), **({"rows left out": dict(left_out)} if left_out else {})}
 
-    def settled(self) -> Mapping[str, Any]:
-        return self.located.settled()
+    def pinned_fields(self) -> Mapping[str, Any]:
+        return self.located.pinned_fields()
 
     def view_parameters(self) -> Mapping[str, Any]:
         """Return the origin: rows of another set or revision are other rows, though they may read alike."""

@@ -32,7 +32,7 @@ def record(name: str, seed: int, loss: float, parameters: float, flops: float) -
     )
 
 
-def contest(gain: float = 0.2, budget: str | None = None) -> Comparison:
+def comparison(gain: float = 0.2, budget: str | None = None) -> Comparison:
     noise = (0.0, 0.01, -0.01, 0.02)
     found = [record("gpt", seed, 2.0 + noise[seed], 1000, 5e9) for seed in range(4)]
     found += [record(NASTY, seed, 2.0 - gain + noise[-1 - seed], 1010, 4e9) for seed in range(4)]
@@ -40,23 +40,23 @@ def contest(gain: float = 0.2, budget: str | None = None) -> Comparison:
 
 
 def test_latex_escapes_names_and_is_bold_only_where_a_verdict_says_better() -> None:
-    text = comparison_latex(contest())
+    text = comparison_latex(comparison())
     assert rf"\textbf{{{escaped(NASTY)}}} & \textbf{{1.805}}" in text
     assert "\ngpt & 2.005" in text
     assert r"50\%\_mamba \& \{x\}\textbackslash{}" in text
-    assert r"\textbf" not in comparison_latex(contest(gain=0.001))
-    assert r"\textbf{gpt}" in comparison_latex(contest(gain=-0.2))
+    assert r"\textbf" not in comparison_latex(comparison(gain=0.001))
+    assert r"\textbf{gpt}" in comparison_latex(comparison(gain=-0.2))
 
 
 def test_csv_has_a_line_for_each_arm_with_numbers_in_full() -> None:
-    first, second = csv.DictReader(io.StringIO(comparison_csv({"": contest()})))
+    first, second = csv.DictReader(io.StringIO(comparison_csv({"": comparison()})))
     assert (first["arm"], first["verdict"], second["arm"], second["verdict"]) == ("gpt", "", NASTY, "better")
     assert float(second["difference"]) == pytest.approx(-0.2)
     assert (second["exploratory"], second["parameters"], second["seeds"]) == ("True", "1010.0", "4")
 
 
 def test_json_has_arms_verdicts_budget_and_remarks() -> None:
-    data = json.loads(json.dumps(as_data(contest()), allow_nan=False))
+    data = json.loads(json.dumps(as_data(comparison()), allow_nan=False))
     assert [arm["arm"] for arm in data["arms"]] == ["gpt", NASTY]
     assert data["verdicts"][0]["kind"] == "better"
     assert data["budget"]["sentence"].startswith(
@@ -75,9 +75,9 @@ def test_costs_of_many_arms_are_told_in_short() -> None:
 def test_arms_stand_in_the_order_of_their_numbers_and_none_is_an_argument_of_latex() -> None:
     names = ("[a]10", "[a]2", "[a]1")
     found = [record(name, seed, 2.0 + seed / 10, 1000, 1e9) for name in names for seed in range(2)]
-    contest = comparison_of(found, ComparisonSpec("[a]1"))
-    assert [arm.name for arm in contest.arms] == ["[a]1", "[a]2", "[a]10"]
-    assert "\n{}[a]2 & " in comparison_latex(contest) and "\n[a]" not in comparison_latex(contest)
+    comparison = comparison_of(found, ComparisonSpec("[a]1"))
+    assert [arm.name for arm in comparison.arms] == ["[a]1", "[a]2", "[a]10"]
+    assert "\n{}[a]2 & " in comparison_latex(comparison) and "\n[a]" not in comparison_latex(comparison)
 
 
 def test_costs_that_nobody_knows_are_told_in_one_word() -> None:
@@ -94,19 +94,19 @@ def test_a_difference_of_rates_is_called_one() -> None:
     found += [record("b", n, 0.1 + n / 100, 1000, 1e9) for n in range(6)]
     for one in found:
         one.metrics, one.baselines = {"test": {"accuracy": one.metrics["test"]["loss"]}}, {"accuracy": 0.1}
-    contest = comparison_of(found, ComparisonSpec("b"))
-    assert contest.verdicts[0].method == "solve rates"
-    assert " in solve rate &" in comparison_latex(contest)
+    comparison = comparison_of(found, ComparisonSpec("b"))
+    assert comparison.verdicts[0].method == "solve rates"
+    assert " in solve rate &" in comparison_latex(comparison)
 
 
 def test_a_budget_that_was_asked_for_refuses_the_odd_one_out() -> None:
-    assert contest(budget="equal_parameters").verdicts
+    assert comparison(budget="equal_parameters").verdicts
     with pytest.raises(NotComparable, match=r"equal_flops: unequal training FLOPs: 50%_mamba .* 0.8 times"):
-        contest(budget="equal_flops")
+        comparison(budget="equal_flops")
     with pytest.raises(NotComparable, match=r"equal_state: the records of gpt, .* do not say their state"):
-        contest(budget="equal_state")
+        comparison(budget="equal_state")
     with pytest.raises(NotComparable, match="budget equal_flop is not known: choose from equal_parameters"):
-        contest(budget="equal_flop")
+        comparison(budget="equal_flop")
 
 
 def test_a_baseline_that_alone_differs_is_the_odd_one() -> None:
@@ -149,7 +149,7 @@ def test_arms_that_share_no_seeds_are_compared_unpaired() -> None:
 def test_a_narrow_terminal_has_the_costs_in_a_table_of_their_own() -> None:
     for width, tables in ((160, 1), (80, 2)):
         console = Console(file=io.StringIO(), width=width, color_system=None)
-        console.print(comparison_table(contest()))
+        console.print(comparison_table(comparison()))
         assert isinstance(console.file, io.StringIO)
         told = console.file.getvalue()
         assert told.count("┏") == tables and "…" not in told

@@ -67,9 +67,9 @@ def test_runs_of_a_study_are_grouped_by_its_arms_and_paired_by_its_seeds() -> No
 def test_trials_and_points_on_a_part_of_the_budget_are_left_out_and_said() -> None:
     found = [of_a_study(arm, seed, loss) for arm, losses in LOSSES.items() for seed, loss in enumerate(losses)]
     others = [of_a_study("mamba", 0, 0.1, trial=3), of_a_study("mamba", 0, 3.0, share=0.5)]
-    contest = against([*found, *others], "attention")
-    assert contest.verdicts == against(found, "attention").verdicts
-    assert contest.remarks == ["left out: 1 run of a tuning and 1 run on part of the budget"]
+    comparison = against([*found, *others], "attention")
+    assert comparison.verdicts == against(found, "attention").verdicts
+    assert comparison.remarks == ["left out: 1 run of a tuning and 1 run on part of the budget"]
 
 
 def test_the_table_has_the_baseline_first_and_counts_what_has_no_outcome() -> None:
