@@ -58,8 +58,8 @@ def compare(ours: DecoderOnly, theirs: GPT2LMHeadModel, size: int, rounds: int) 
     same = torch.equal(written_by_us(ours, prompts), written_by_them(theirs, prompts))
     assert same, "greedily, both write the same tokens"
     pairs = [(spent(written_by_us, ours, prompts), spent(written_by_them, theirs, prompts)) for _ in range(rounds)]
-    for place, clock in enumerate(("processor", "wall")):
-        times = [(a[place], b[place]) for a, b in pairs]
+    for position, clock in enumerate(("processor", "wall")):
+        times = [(a[position], b[position]) for a, b in pairs]
         a, b = (size * NEW / statistics.median(side) for side in zip(*times, strict=True))
         ratio = statistics.median(theirs / ours for ours, theirs in times)
         load = os.getloadavg()[0]

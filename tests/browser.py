@@ -16,7 +16,7 @@ from typing import Any
 from waiting import PATIENCE, until
 
 CHROMIUM = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+    (result for name in ("chromium", "chromium-browser", "google-chrome") if (result := shutil.which(name))), None
 )
 
 _LEAVE = 10
@@ -152,15 +152,15 @@ class Browser:
         return dict(json.loads(message))
 
     def _note(self, event: dict[str, Any]) -> None:
-        method, told = event.get("method"), event.get("params", {})
+        method, message = event.get("method"), event.get("params", {})
         if method == "Runtime.exceptionThrown":
-            self.trouble.append(str(told["exceptionDetails"]))
-        elif method == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning"):
-            self.trouble.append(str(told["args"]))
-        elif method == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
-            self.trouble.append(told["entry"]["text"])
+            self.trouble.append(str(message["exceptionDetails"]))
+        elif method == "Runtime.consoleAPICalled" and message["type"] in ("error", "warning"):
+            self.trouble.append(str(message["args"]))
+        elif method == "Log.entryAdded" and message["entry"]["level"] in ("error", "warning"):
+            self.trouble.append(message["entry"]["text"])
         elif method == "Page.javascriptDialogOpening":
-            self.trouble.append(f"a dialog: {told['message']}")
+            self.trouble.append(f"a dialog: {message['message']}")
             self._tell("Page.handleJavaScriptDialog", accept=False)
         elif method == "Network.requestWillBeSent":
-            self.requests.append(told["request"]["url"])
+            self.requests.append(message["request"]["url"])

@@ -44,7 +44,7 @@ def made_up(
         commands={record.id: f"h2h train model/norm={record.place.arm} seed={record.seed}" for record in records},
     )
     missing = RunResult(last, 0, "missing", command=f"h2h train model/norm={last} seed=0")
-    found = results_of(
+    result = results_of(
         records,
         verdicts,
         title="norms",
@@ -55,7 +55,7 @@ def made_up(
         undone=[missing],
     )
     return replace(
-        found,
+        result,
         question="Is a small language model as good with RMSNorm as with LayerNorm?",
         hypothesis="Centring and shifting do nothing for it.",
         tuning_words="none; all arms train at one learning rate",

@@ -58,8 +58,8 @@ def trained(name: str, output: Path) -> RunRecord:
 def use(run: LoadedRun) -> None:
     """Do with a run of a language what can be done with one that has ended."""
     assert run.record.path is not None and run.attention("the old teacher")
-    found = build(Embedder(run), Collection(("a", "b"), ("the old teacher", "a song"))).search(run.embed("a song"), 1)
-    assert found[0].documents.tolist() == [1]
+    result = build(Embedder(run), Collection(("a", "b"), ("the old teacher", "a song"))).search(run.embed("a song"), 1)
+    assert result[0].documents.tolist() == [1]
     assert h2h.evaluate(run.record.path, stride=4).points
 
 
@@ -81,5 +81,5 @@ def test_every_module_that_declares_shapes_is_called_under_the_hook(
     assert position_encodings(fresh_model(runs["decoder"].config), 8)
     assert "attention" in findings([*DECODER, *TINY[:3]], "attention")
     Console(file=StringIO()).print(TerminalImage(torch.rand(3, 8, 8)))
-    wanted = {name for name in annotated_modules() if not name.removeprefix("headtohead.").startswith(ELSEWHERE)}
-    assert wanted - {module for module, _ in CALLED} == set()
+    expected = {name for name in annotated_modules() if not name.removeprefix("headtohead.").startswith(ELSEWHERE)}
+    assert expected - {module for module, _ in CALLED} == set()

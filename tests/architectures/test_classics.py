@@ -102,9 +102,9 @@ def test_declared_costs_are_what_is_counted(name: str) -> None:
 def test_declared_activations_are_what_autograd_saves(name: str) -> None:
     model = classic_model(name)
     inputs = inputs_of(model, 1)
-    with saved_bytes(model) as kept:
+    with saved_bytes(model) as saved:
         logits = model(**inputs)
-    assert ledger(model, SIZE).totals.activation_bytes == pytest.approx(kept(), rel=0.05)
+    assert ledger(model, SIZE).totals.activation_bytes == pytest.approx(saved(), rel=0.05)
     del logits
 
 
@@ -113,9 +113,9 @@ def test_declared_activations_are_what_autograd_saves(name: str) -> None:
 def test_declared_activations_follow_the_activation(name: str, activation: str) -> None:
     changes: dict[str, Any] = {"dropout": 0.2} if name.startswith("mlp") else {"norm": LayerNorm}
     model = classic_model(name, activation=activation, **changes)
-    with saved_bytes(model) as kept:
+    with saved_bytes(model) as saved:
         logits = model(**inputs_of(model, 1))
-    assert ledger(model, SIZE).totals.activation_bytes == pytest.approx(kept(), rel=0.05)
+    assert ledger(model, SIZE).totals.activation_bytes == pytest.approx(saved(), rel=0.05)
     del logits
 
 

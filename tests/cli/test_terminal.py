@@ -82,16 +82,16 @@ def in_shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_an_output_that_takes_nothing_is_said_in_a_sentence(line: str, code: int, words: str, tmp_path: Path) -> None:
-    found = in_shell(f"h2h {line}", tmp_path)
-    assert (found.returncode, found.stderr.count("\n")) == (code, 1 if words else 0)
-    assert words in found.stderr
+    result = in_shell(f"h2h {line}", tmp_path)
+    assert (result.returncode, result.stderr.count("\n")) == (code, 1 if words else 0)
+    assert words in result.stderr
 
 
 @pytest.mark.process
 def test_a_working_folder_that_is_gone_is_said_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
-    found = in_shell("cd gone; rmdir ../gone; h2h list", tmp_path)
-    assert (found.returncode, found.stderr) == (
+    result = in_shell("cd gone; rmdir ../gone; h2h list", tmp_path)
+    assert (result.returncode, result.stderr) == (
         2,
         "error: the working folder has been deleted: cd to one that exists\n",
     )

@@ -38,8 +38,8 @@ def records(*, chance: float | None = 0.1) -> list[RunRecord]:
     ]
 
 
-def over_tasks(found: list[RunRecord]) -> TaskComparison:
-    comparison = compared(found, ComparisonSpec("gpt"))
+def over_tasks(result: list[RunRecord]) -> TaskComparison:
+    comparison = compared(result, ComparisonSpec("gpt"))
     assert isinstance(comparison, TaskComparison)
     return comparison
 
@@ -72,10 +72,10 @@ def test_without_a_chance_the_baseline_is_the_measure_and_it_is_said() -> None:
 
 
 def test_a_run_that_diverged_on_one_task_diverged_and_scores_as_the_worst() -> None:
-    found = records()
-    lost = next(record for record in found if record.id == "sort-lstm-2")
+    result = records()
+    lost = next(record for record in result if record.id == "sort-lstm-2")
     lost.status, lost.metrics = "diverged", {}
-    comparison = over_tasks(found)
+    comparison = over_tasks(result)
     lstm = comparison.aggregate.arms[1]
     assert lstm.diverged == 1
     assert lstm.means["sort"] == pytest.approx((0.5 / 0.9 + 0.53 / 0.9) / 3)
@@ -93,11 +93,11 @@ def test_arms_and_seeds_that_are_not_on_all_tasks_are_left_out_and_named() -> No
 
 
 def test_a_baseline_without_a_scale_is_refused() -> None:
-    found = records(chance=None)
-    for record in found:
+    result = records(chance=None)
+    for record in result:
         record.metrics = {"test": {"accuracy": -record.metrics["test"]["accuracy"]}}
     with pytest.raises(NotComparable, match="have no scale in common"):
-        compared(found, ComparisonSpec("gpt"))
+        compared(result, ComparisonSpec("gpt"))
 
 
 def test_scores_as_latex_are_never_bold_and_csv_has_all_tasks() -> None:

@@ -59,23 +59,23 @@ def of_a_study(arm: str, seed: int, loss: float, trial: int | None = None, share
 
 
 def test_runs_of_a_study_are_grouped_by_its_arms_and_paired_by_its_seeds() -> None:
-    found = [of_a_study(arm, seed, loss) for arm, losses in LOSSES.items() for seed, loss in enumerate(losses)]
-    (verdict,) = against(found, "attention").verdicts
+    result = [of_a_study(arm, seed, loss) for arm, losses in LOSSES.items() for seed, loss in enumerate(losses)]
+    (verdict,) = against(result, "attention").verdicts
     assert (verdict.arm, verdict.kind, verdict.seeds) == ("mamba", "better", (0, 1, 2, 3, 4))
 
 
 def test_trials_and_points_on_a_part_of_the_budget_are_left_out_and_said() -> None:
-    found = [of_a_study(arm, seed, loss) for arm, losses in LOSSES.items() for seed, loss in enumerate(losses)]
+    result = [of_a_study(arm, seed, loss) for arm, losses in LOSSES.items() for seed, loss in enumerate(losses)]
     others = [of_a_study("mamba", 0, 0.1, trial=3), of_a_study("mamba", 0, 3.0, share=0.5)]
-    comparison = against([*found, *others], "attention")
-    assert comparison.verdicts == against(found, "attention").verdicts
+    comparison = against([*result, *others], "attention")
+    assert comparison.verdicts == against(result, "attention").verdicts
     assert comparison.remarks == ["left out: 1 run of a tuning and 1 run on part of the budget"]
 
 
 def test_the_table_has_the_baseline_first_and_counts_what_has_no_outcome() -> None:
-    found = [*records(), record("mamba", 5, None, "diverged"), record("mamba", 6, None, "out_of_memory")]
+    result = [*records(), record("mamba", 5, None, "diverged"), record("mamba", 6, None, "out_of_memory")]
     console = Console(file=io.StringIO(), width=160, color_system=None)
-    console.print(comparison_table(against(found, "mamba")))
+    console.print(comparison_table(against(result, "mamba")))
     assert isinstance(console.file, io.StringIO)
     rows = [
         line.strip("│").split("│")

@@ -34,9 +34,9 @@ def record(name: str, seed: int, loss: float, parameters: float, flops: float) -
 
 def comparison(gain: float = 0.2, budget: str | None = None) -> Comparison:
     noise = (0.0, 0.01, -0.01, 0.02)
-    found = [record("gpt", seed, 2.0 + noise[seed], 1000, 5e9) for seed in range(4)]
-    found += [record(NASTY, seed, 2.0 - gain + noise[-1 - seed], 1010, 4e9) for seed in range(4)]
-    return comparison_of(found, ComparisonSpec("gpt", budget=budget))
+    result = [record("gpt", seed, 2.0 + noise[seed], 1000, 5e9) for seed in range(4)]
+    result += [record(NASTY, seed, 2.0 - gain + noise[-1 - seed], 1010, 4e9) for seed in range(4)]
+    return comparison_of(result, ComparisonSpec("gpt", budget=budget))
 
 
 def test_latex_escapes_names_and_is_bold_only_where_a_verdict_says_better() -> None:
@@ -65,36 +65,36 @@ def test_json_has_arms_verdicts_budget_and_remarks() -> None:
 
 
 def test_costs_of_many_arms_are_told_in_short() -> None:
-    found = [record(f"arm{n}", seed, 2.0 + n + seed / 10, 1000, 1e9 * (n + 1)) for n in range(12) for seed in range(2)]
-    told = comparison_of(found, ComparisonSpec("arm0")).budget.sentence
-    assert "training FLOPs (11 arms 2 to 12 times)" in told
+    result = [record(f"arm{n}", seed, 2.0 + n + seed / 10, 1000, 1e9 * (n + 1)) for n in range(12) for seed in range(2)]
+    message = comparison_of(result, ComparisonSpec("arm0")).budget.sentence
+    assert "training FLOPs (11 arms 2 to 12 times)" in message
     with pytest.raises(NotComparable, match="arm7 8 times"):
-        comparison_of(found, ComparisonSpec("arm0", budget="equal_flops"))
+        comparison_of(result, ComparisonSpec("arm0", budget="equal_flops"))
 
 
 def test_arms_stand_in_the_order_of_their_numbers_and_none_is_an_argument_of_latex() -> None:
     names = ("[a]10", "[a]2", "[a]1")
-    found = [record(name, seed, 2.0 + seed / 10, 1000, 1e9) for name in names for seed in range(2)]
-    comparison = comparison_of(found, ComparisonSpec("[a]1"))
+    result = [record(name, seed, 2.0 + seed / 10, 1000, 1e9) for name in names for seed in range(2)]
+    comparison = comparison_of(result, ComparisonSpec("[a]1"))
     assert [arm.name for arm in comparison.arms] == ["[a]1", "[a]2", "[a]10"]
     assert "\n{}[a]2 & " in comparison_latex(comparison) and "\n[a]" not in comparison_latex(comparison)
 
 
 def test_costs_that_nobody_knows_are_told_in_one_word() -> None:
-    found = [
+    result = [
         RunRecord(f"{n}-{s}", name=n, seed=s, status="finished", metrics={"test": {"loss": 2.0 + s}})
         for n in "ab"
         for s in (0, 1)
     ]
-    assert comparison_of(found, ComparisonSpec("a")).budget.sentence == "costs: unknown for some arms"
+    assert comparison_of(result, ComparisonSpec("a")).budget.sentence == "costs: unknown for some arms"
 
 
 def test_a_difference_of_rates_is_called_one() -> None:
-    found = [record("a", n, 0.99 + n / 1000, 1000, 1e9) for n in range(6)]
-    found += [record("b", n, 0.1 + n / 100, 1000, 1e9) for n in range(6)]
-    for one in found:
+    result = [record("a", n, 0.99 + n / 1000, 1000, 1e9) for n in range(6)]
+    result += [record("b", n, 0.1 + n / 100, 1000, 1e9) for n in range(6)]
+    for one in result:
         one.metrics, one.baselines = {"test": {"accuracy": one.metrics["test"]["loss"]}}, {"accuracy": 0.1}
-    comparison = comparison_of(found, ComparisonSpec("b"))
+    comparison = comparison_of(result, ComparisonSpec("b"))
     assert comparison.verdicts[0].method == "solve rates"
     assert " in solve rate &" in comparison_latex(comparison)
 
@@ -110,13 +110,13 @@ def test_a_budget_that_was_asked_for_refuses_the_odd_one_out() -> None:
 
 
 def test_a_baseline_that_alone_differs_is_the_odd_one() -> None:
-    found = [record("gpt", 0, 2.0, 1000, 5e9), record("a", 0, 2.0, 1000, 4e9), record("b", 0, 2.0, 1000, 4e9)]
-    flops = next(axis for axis in comparison_of(found, ComparisonSpec("gpt")).budget.axes if axis.name == "flops")
+    result = [record("gpt", 0, 2.0, 1000, 5e9), record("a", 0, 2.0, 1000, 4e9), record("b", 0, 2.0, 1000, 4e9)]
+    flops = next(axis for axis in comparison_of(result, ComparisonSpec("gpt")).budget.axes if axis.name == "flops")
     assert flops.odd == {"gpt": 1.25}
 
 
 @pytest.mark.parametrize(
-    ("metric", "told"),
+    ("metric", "message"),
     [
         ("val_loss", "min"),
         ("eval/WER", "min"),
@@ -126,24 +126,24 @@ def test_a_baseline_that_alone_differs_is_the_odd_one() -> None:
         ("x", None),
     ],
 )
-def test_a_metric_tells_its_direction_by_whole_words_alone(metric: str, told: str | None) -> None:
-    found = metric_named(metric)
-    assert (None if found is None else found.direction) == told
+def test_a_metric_tells_its_direction_by_whole_words_alone(metric: str, message: str | None) -> None:
+    result = metric_named(metric)
+    assert (None if result is None else result.direction) == message
 
 
 def test_a_run_without_a_partner_that_diverged_is_not_left_out() -> None:
-    found = [record("gpt", seed, 2.0 + seed / 100, 1000, 1e9) for seed in range(3)]
-    found += [record("lstm", seed, 1.0 + seed / 90, 1000, 1e9) for seed in range(3)]
+    result = [record("gpt", seed, 2.0 + seed / 100, 1000, 1e9) for seed in range(3)]
+    result += [record("lstm", seed, 1.0 + seed / 90, 1000, 1e9) for seed in range(3)]
     lost = RunRecord(id="lstm-9", name="lstm", seed=9, status="diverged")
-    judged = comparison_of([*found, lost], ComparisonSpec("gpt"))
+    judged = comparison_of([*result, lost], ComparisonSpec("gpt"))
     assert judged.verdicts[0].failures["lstm"] == 1
     assert any("nothing is paired" in remark for remark in judged.remarks)
 
 
 def test_arms_that_share_no_seeds_are_compared_unpaired() -> None:
-    found = [record("gpt", seed, 2.0 + seed / 100, 1000, 1e9) for seed in range(3)]
-    found += [record("lstm", seed + 10, 1.0 + seed / 90, 1000, 1e9) for seed in range(3)]
-    assert comparison_of(found, ComparisonSpec("gpt")).verdicts[0].method == "Welch's t"
+    result = [record("gpt", seed, 2.0 + seed / 100, 1000, 1e9) for seed in range(3)]
+    result += [record("lstm", seed + 10, 1.0 + seed / 90, 1000, 1e9) for seed in range(3)]
+    assert comparison_of(result, ComparisonSpec("gpt")).verdicts[0].method == "Welch's t"
 
 
 def test_a_narrow_terminal_has_the_costs_in_a_table_of_their_own() -> None:
@@ -151,6 +151,6 @@ def test_a_narrow_terminal_has_the_costs_in_a_table_of_their_own() -> None:
         console = Console(file=io.StringIO(), width=width, color_system=None)
         console.print(comparison_table(comparison()))
         assert isinstance(console.file, io.StringIO)
-        told = console.file.getvalue()
-        assert told.count("┏") == tables and "…" not in told
-        assert "1.805" in told and "training" not in told and "5 G" in told
+        message = console.file.getvalue()
+        assert message.count("┏") == tables and "…" not in message
+        assert "1.805" in message and "training" not in message and "5 G" in message

@@ -48,8 +48,8 @@ def followed(values: Runs, registration: Registration = REGISTERED, *, num_ended
 def verdicts(values: Runs, progress: RoundProgress, registration: Registration = REGISTERED) -> dict[Pair, Verdict]:
     made = {arm: dict(enumerate(runs[: progress.seeds[arm]])) for arm, runs in values.items()}
     contrasts = [Contrast(*pair) for pair in progress.stops]
-    found = verdicts_of(made, contrasts, replace(registration, stops=progress.stops))
-    return {(verdict.arm, verdict.baseline): verdict for verdict in found}
+    result = verdicts_of(made, contrasts, replace(registration, stops=progress.stops))
+    return {(verdict.arm, verdict.baseline): verdict for verdict in result}
 
 
 def test_a_decided_contrast_gets_no_more_seeds_and_the_baseline_goes_on() -> None:
@@ -151,12 +151,12 @@ def test_a_p_value_only_falls_as_seeds_are_added() -> None:
     """A decision is not undone by a later seed."""
     values = drawn(base=0.0, arm=1.0)
     design = design_of(replace(REGISTERED, margin=0.5), ("arm", "base"), num_contrasts=1)
-    found = [
+    result = [
         seed_evidence_of(dict(enumerate(values["arm"][:n])), dict(enumerate(values["base"][:n])), design)
         for n in range(1, 21)
     ]
     for kind in ("p", "p_equivalent", "p_exact"):
-        assert (np.diff([getattr(one, kind) for one in found]) <= 0).all()
+        assert (np.diff([getattr(one, kind) for one in result]) <= 0).all()
 
 
 def test_means_need_as_many_seeds_as_signs_can_tell() -> None:

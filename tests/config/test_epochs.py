@@ -34,13 +34,13 @@ def steps(*overrides: str) -> int:
 def test_epochs_are_full_batches_of_the_rows_that_are_learned_from(draw_seed: int) -> None:
     rng = random.Random(draw_seed)
     rows, batch, epochs = rng.randint(20, 90), rng.randint(3, 40), rng.randint(1, 5)
-    given = [f"data.num_train={rows}", f"data.batch_size={batch}", f"trainer.max_epochs={epochs}"]
+    provided = [f"data.num_train={rows}", f"data.batch_size={batch}", f"trainer.max_epochs={epochs}"]
     learned = rng.choice([None, rng.randint(5, rows)])
     if learned is not None:
-        given.append(f"trainer.train_rows={learned}")
+        provided.append(f"trainer.train_rows={learned}")
     rows = learned or rows
     expected = epochs * (rows // min(batch, rows))
-    assert steps(*given) == expected
+    assert steps(*provided) == expected
 
 
 def test_the_later_of_both_counts_and_a_command_takes_one() -> None:
@@ -57,9 +57,9 @@ def test_a_schedule_is_checked_against_the_steps_that_the_epochs_are() -> None:
         steps(*schedule, "data.num_train=70", "trainer.max_epochs=1")
 
 
-@pytest.mark.parametrize(("override", "says"), [("0", "at least 1"), ("0.5", "a whole number"), ("two", "a whole")])
-def test_no_number_of_epochs_is_refused(override: str, says: str) -> None:
-    with pytest.raises(ConfigurationError, match=says):
+@pytest.mark.parametrize(("override", "sentence"), [("0", "at least 1"), ("0.5", "a whole number"), ("two", "a whole")])
+def test_no_number_of_epochs_is_refused(override: str, sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
         steps(f"trainer.max_epochs={override}")
 
 

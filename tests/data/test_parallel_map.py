@@ -17,9 +17,9 @@ import psutil
 import pytest
 
 from from_fields import from_fields
-from headtohead.data.cache import parallel_map
+from headtohead.data.cache import parallel_map as module
 from headtohead.data.cache.arrow_columns import Ragged, Table, ragged
-from headtohead.data.cache.parallel_map import num_processes, pieces_of, progress_bar, shared_out, short
+from headtohead.data.cache.parallel_map import num_processes, parallel_map, pieces_of, progress_bar, short
 from headtohead.data.data_source import DataError
 from headtohead.data.generated.english_grammar import GrammarCorpus
 from headtohead.data.row_formats import language_rows
@@ -28,14 +28,14 @@ from headtohead.data.tokenizers import tokenizer_training, train_tokenizer
 from headtohead.data.tokenizers.tokenizer import cut
 from waiting import PATIENCE
 
-TEXTS = [f"{place} {'ü' * (place % 7)}x" * (1 + place % 3) for place in range(300)]
+TEXTS = [f"{position} {'ü' * (position % 7)}x" * (1 + position % 3) for position in range(300)]
 
 
 @pytest.fixture
 def two_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADTOHEAD_PROCESSES", "2")
-    monkeypatch.setattr(parallel_map, "_PIECE", 100)
-    monkeypatch.setattr(parallel_map, "_WORTH_IT", 100)
+    monkeypatch.setattr(module, "_PIECE", 100)
+    monkeypatch.setattr(module, "_WORTH_IT", 100)
 
 
 @pytest.mark.parametrize("kind", ["bpe", "char"])
@@ -43,7 +43,7 @@ def two_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_two_processes_give_what_one_gives(two_processes: None, kind: str) -> None:
     tokenizer = train_tokenizer(kind, TEXTS[:50])  # type: ignore[arg-type]
     alone = language_rows.encoded(tokenizer, TEXTS)
-    together = shared_out(partial(language_rows.encoded, tokenizer), TEXTS, doing="tokenizing")
+    together = parallel_map(partial(language_rows.encoded, tokenizer), TEXTS, doing="tokenizing")
     assert alone.keys() == together.keys()
     for column in alone:
         one, other = ragged(alone, column), ragged(together, column)
@@ -62,11 +62,11 @@ def test_a_single_long_text_is_shared_out_too(two_processes: None, kind: str, mo
     alone = language_rows.encoded(tokenizer, texts)
     taken: list[int] = []
 
-    def seen(work: parallel_map.Work, pieces: Any, *, doing: str, size_of: parallel_map.Size) -> Table:
+    def seen(work: module.Work, pieces: Any, *, doing: str, size_of: module.Size) -> Table:
         taken.extend(map(size_of, pieces))
-        return shared_out(work, pieces, doing=doing, size_of=size_of)
+        return parallel_map(work, pieces, doing=doing, size_of=size_of)
 
-    monkeypatch.setattr(language_rows, "shared_out", seen)
+    monkeypatch.setattr(language_rows, "parallel_map", seen)
     together = language_rows.tokenized(tokenizer, texts, doing="tokenizing")
     assert max(taken) <= 200 < max(whole) and sum(taken) == sum(whole)
     for column in alone:
@@ -87,7 +87,7 @@ def test_a_bar_tells_what_is_done_of_how_much_and_how_fast(
 ) -> None:
     monkeypatch.setenv("HEADTOHEAD_PROCESSES", processes)
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    shared_out(of_this_process, TEXTS, doing="tokenizing train")
+    parallel_map(of_this_process, TEXTS, doing="tokenizing train")
     size, written = sum(map(len, TEXTS)), terminal.getvalue()
     assert f"{short(size)}/{short(size)} characters" in written and written.count("\n") <= 2
     assert "tokenizing train" in written and "left" in written
@@ -95,13 +95,13 @@ def test_a_bar_tells_what_is_done_of_how_much_and_how_fast(
 
 def test_nothing_is_drawn_where_nobody_looks_or_another_bar_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", quiet := StringIO())
-    with progress_bar("working", 10) as tell:
-        tell(10)
+    with progress_bar("working", 10) as report:
+        report(10)
     assert quiet.getvalue() == ""
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    with progress_bar("outer", 10, then="ending") as tell, progress_bar("inner", 10) as tell_inner:
+    with progress_bar("outer", 10, then="ending") as report, progress_bar("inner", 10) as tell_inner:
         tell_inner(10)
-        tell(10)
+        report(10)
     assert "outer: ending" in terminal.getvalue() and "inner" not in terminal.getvalue()
 
 
@@ -113,8 +113,8 @@ def test_learning_a_tokenizer_draws_one_bar_of_ours(
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     train_tokenizer(kind, TEXTS, 300)  # type: ignore[arg-type]
     assert f"learning 300 tokens of a {kind} tokenizer: choosing" in terminal.getvalue()
-    told = capfd.readouterr()
-    assert told.out == told.err == "", "the library draws bars of its own past ours"
+    message = capfd.readouterr()
+    assert message.out == message.err == "", "the library draws bars of its own past ours"
 
 
 def of_this_process(texts: Sequence[str]) -> Table:
@@ -123,12 +123,12 @@ def of_this_process(texts: Sequence[str]) -> Table:
 
 def test_few_texts_are_not_worth_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADTOHEAD_PROCESSES", "2")
-    assert set(ragged(shared_out(of_this_process, TEXTS, doing=""), "process").values) == {os.getpid()}
+    assert set(ragged(parallel_map(of_this_process, TEXTS, doing=""), "process").values) == {os.getpid()}
 
 
 @pytest.mark.process
 def test_many_texts_are_shared_out_to_other_processes(two_processes: None) -> None:
-    made_by = set(ragged(shared_out(of_this_process, TEXTS, doing=""), "process").values.tolist())
+    made_by = set(ragged(parallel_map(of_this_process, TEXTS, doing=""), "process").values.tolist())
     assert 1 <= len(made_by) <= 2 and os.getpid() not in made_by
 
 
@@ -140,7 +140,7 @@ def killed(texts: Sequence[str]) -> Table:
 @pytest.mark.process
 def test_a_process_that_is_killed_is_reported_with_the_remedy(two_processes: None) -> None:
     with pytest.raises(DataError, match="was killed, often for want of memory: set HEADTOHEAD_PROCESSES to fewer"):
-        shared_out(killed, TEXTS, doing="")
+        parallel_map(killed, TEXTS, doing="")
 
 
 def test_pieces_hold_every_text_once_in_order() -> None:
@@ -159,13 +159,13 @@ def test_a_wrong_number_of_processes_is_refused(monkeypatch: pytest.MonkeyPatch,
 
 PARENT = """
 import os, time
-from headtohead.data.cache import parallel_map
-parallel_map._PIECE = parallel_map._WORTH_IT = 100
+from headtohead.data.cache import parallel_map as module
+module._PIECE = module._WORTH_IT = 100
 def slow(texts):
     os.write(1, b"working\\n")  # in one piece, however many write
     time.sleep(3600)
 if __name__ == "__main__":
-    parallel_map.shared_out(slow, ["x" * 60] * 100, doing="")
+    module.parallel_map(slow, ["x" * 60] * 100, doing="")
 """
 
 

@@ -254,32 +254,32 @@ def with_parts(case: TaskCase, parts: dict[str, Any]) -> Architecture:
 
 
 def cases() -> dict[str, dict[str, Case]]:
-    found: dict[str, dict[str, Case]] = {"tasks": {}, "choices": {}, "writing": {}, "runs": {}}
+    result: dict[str, dict[str, Case]] = {"tasks": {}, "choices": {}, "writing": {}, "runs": {}}
     for name, more in RUNS.items():
         sizes = () if name in ("model=text_cnn", "model=cnn", "model=mlp", "model=resnet") else SMALL
         rows = () if name.startswith("model=") else ROWS
         exact = () if name.startswith("precision=") else ("precision=64-true",)
-        found["runs"][name] = partial(train, (name, *more, *sizes, *rows, *exact, "model.dropout=0"))
+        result["runs"][name] = partial(train, (name, *more, *sizes, *rows, *exact, "model.dropout=0"))
     for name, case in TASKS.items():
         for precision in PRECISIONS:
-            found["tasks"][f"{name} {precision}"] = partial(learn, case, case.model, precision)
-        found["tasks"][f"{name} maps"] = partial(look, case, case.model)
+            result["tasks"][f"{name} {precision}"] = partial(learn, case, case.model, precision)
+        result["tasks"][f"{name} maps"] = partial(look, case, case.model)
     for name, task, parts in choices():
         case = TASKS[task]
         for precision in ("32", "bf16"):
-            found["choices"][f"{name} {precision}"] = partial(learn, case, made(case, parts), precision)
+            result["choices"][f"{name} {precision}"] = partial(learn, case, made(case, parts), precision)
         if (
             name.startswith(("mixer", "position", "cross", "local"))
             and case.family != "encoder_only"
             and case.family != "vision_transformer"
         ):
-            found["writing"][f"{name} greedy"] = partial(write, made(case, parts), STRATEGIES["greedy"], "bf16")
+            result["writing"][f"{name} greedy"] = partial(write, made(case, parts), STRATEGIES["greedy"], "bf16")
     for name, strategy in STRATEGIES.items():
         for task in ("causal_lm", "seq2seq"):
-            found["writing"][f"{task} {name}"] = partial(write, made(TASKS[task], {}), strategy, "32")
-    found["faults"] = {kind.__name__: partial(faulty, kind()) for kind in (_Forgetful, _Filling, _Mixing)}
-    found["writing"]["likelihoods"] = judge
-    return found
+            result["writing"][f"{task} {name}"] = partial(write, made(TASKS[task], {}), strategy, "32")
+    result["faults"] = {kind.__name__: partial(faulty, kind()) for kind in (_Forgetful, _Filling, _Mixing)}
+    result["writing"]["likelihoods"] = judge
+    return result
 
 
 def refusal(case: Case) -> str | None:

@@ -29,7 +29,7 @@ BESIDE = {"validation_path", "test_path"}
 def arguments_of(command: str, monkeypatch: pytest.MonkeyPatch) -> list[argparse.Action]:
     seen: list[options.Parser] = []
 
-    def noted(self: options.Parser, *given: Any, **named: Any) -> None:
+    def noted(self: options.Parser, *provided: Any, **named: Any) -> None:
         seen.append(self)
         raise ConfigurationError("seen")
 

@@ -60,16 +60,16 @@ def check(browser: Browser, *, own: tuple[str, ...] = ("file:",)) -> None:
     assert browser.run("window.caught") is None
     assert browser.run(MADE) == 0 and browser.run(ADDRESSES) == 0
     assert browser.trouble == []
-    foreign = [address for address in browser.requests if not address.startswith((*own, "data:", "blob:", "about:"))]
-    assert foreign == []
+    external = [address for address in browser.requests if not address.startswith((*own, "data:", "blob:", "about:"))]
+    assert external == []
     assert browser.run("document.documentElement.scrollWidth <= innerWidth"), "wider than its window"
 
 
 def shows(browser: Browser, text: str) -> None:
     """Check that the page shows the text in its elements, however it is broken into lines."""
-    wanted = "".join(text.replace("\x00", "").split())
+    expected = "".join(text.replace("\x00", "").split())
     held = "document.body.textContent.replace(/[\\s\\u0000\\ufffd]/g, '')"
-    shown(browser, f"{held}.includes({json.dumps(wanted)})")
+    shown(browser, f"{held}.includes({json.dumps(expected)})")
 
 
 def written(root: Path, text: str) -> None:
@@ -85,8 +85,8 @@ def written(root: Path, text: str) -> None:
     with table.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([["text", text], [text, text]])
     (root / "studies" / "asked").mkdir(parents=True)
-    told = {"study": {"question": text}, "verdicts": [{"kind": "unlike", "sentence": text}], "remarks": [text]}
-    (root / "studies" / "asked" / "verdict.json").write_text(json.dumps(told))
+    message = {"study": {"question": text}, "verdicts": [{"kind": "unlike", "sentence": text}], "remarks": [text]}
+    (root / "studies" / "asked" / "verdict.json").write_text(json.dumps(message))
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -106,10 +106,10 @@ def test_the_dashboard_shows_hostile_texts_as_text(name: str, browser: Browser, 
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_report_shows_hostile_texts_as_text(name: str, browser: Browser, tmp_path: Path) -> None:
     text = TEXTS[name]
-    found = made_up(tmp_path / "runs", {"a": 2.0, text: 2.5}, num_seeds=3, steps=10, maps=False)
+    result = made_up(tmp_path / "runs", {"a": 2.0, text: 2.5}, num_seeds=3, steps=10, maps=False)
     texts = {"question": text, "hypothesis": text, "tuning_words": text, "command": text, "title": text}
     file = tmp_path / "report.html"
-    write_report(replace(found, remarks=(text,), **texts), file)
+    write_report(replace(result, remarks=(text,), **texts), file)
     browser.open(file)
     shown(browser, "document.documentElement.dataset.drawn === 'true'")
     shows(browser, text)

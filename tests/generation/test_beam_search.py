@@ -37,7 +37,7 @@ def all_texts(length: int) -> list[tuple[int, ...]]:
 @torch.no_grad()
 def log_probabilities(model: DecodingModel, prompt: list[int]) -> dict[tuple[int, ...], float]:
     """Return the log-probability of every text of up to three tokens."""
-    found: dict[tuple[int, ...], float] = {}
+    result: dict[tuple[int, ...], float] = {}
     for size in (1, 2, 3):
         texts = [text for text in all_texts(3) if len(text) == size]
         written, prompts = torch.tensor(texts), torch.tensor([prompt]).expand(len(texts), -1)
@@ -47,11 +47,11 @@ def log_probabilities(model: DecodingModel, prompt: list[int]) -> dict[tuple[int
         else:
             logits = model(torch.cat([prompts, written], 1))[:, len(prompt) - 1 : -1]
         sums = logits.log_softmax(-1).gather(-1, written[..., None]).sum((1, 2))
-        found |= dict(zip(texts, sums.tolist(), strict=True))
-    return found
+        result |= dict(zip(texts, sums.tolist(), strict=True))
+    return result
 
 
-def found(model: DecodingModel, prompts: list[list[int]], **how: Any) -> list[list[BeamSearchResult]]:
+def result(model: DecodingModel, prompts: list[list[int]], **how: Any) -> list[list[BeamSearchResult]]:
     return search(model, prompts, DecodingStrategy(max_new_tokens=3, **how), bos_id=1, ends=[EOS])
 
 
@@ -59,7 +59,7 @@ def found(model: DecodingModel, prompts: list[list[int]], **how: Any) -> list[li
 @pytest.mark.parametrize("family", ["decoder_only", "encoder_decoder"])
 def test_with_enough_beams_the_best_of_all_texts_is_found(family: str, length_penalty: float) -> None:
     model = tiny(family)
-    results = found(model, PROMPTS, beams=30, num_samples=5, length_penalty=length_penalty)
+    results = result(model, PROMPTS, beams=30, num_samples=5, length_penalty=length_penalty)
     for prompt, best in zip(PROMPTS, results, strict=True):
         sums = log_probabilities(model, prompt)
         scores = {text: value / len(text) ** length_penalty for text, value in sums.items()}
@@ -71,14 +71,14 @@ def test_with_enough_beams_the_best_of_all_texts_is_found(family: str, length_pe
 
 def test_prompts_of_a_batch_are_searched_as_each_alone() -> None:
     model = tiny()
-    together = found(model, PROMPTS, beams=2, num_samples=2)
+    together = result(model, PROMPTS, beams=2, num_samples=2)
     for prompt, best in zip(PROMPTS, together, strict=True):
-        [alone] = found(model, [prompt], beams=2, num_samples=2)
+        [alone] = result(model, [prompt], beams=2, num_samples=2)
         assert [one.tokens for one in alone] == [one.tokens for one in best]
 
 
 def test_more_beams_than_tokens_find_no_text_twice() -> None:
-    [best] = found(tiny(), [[1]], beams=9, num_samples=9)
+    [best] = result(tiny(), [[1]], beams=9, num_samples=9)
     assert len({one.tokens for one in best}) == len(best)
 
 

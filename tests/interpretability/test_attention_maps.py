@@ -99,7 +99,9 @@ def test_a_mask_turned_off_for_the_maps_stays_on_in_the_model() -> None:
     """The second layer's inputs, and so its maps under its own mask, are those of the causal model."""
     model = exact_model("decoder_only")
     seen: list[torch.Tensor] = []
-    hook = model.get_submodule("stack.blocks.1.mixer").register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    hook = model.get_submodule("stack.blocks.1.mixer").register_forward_pre_hook(
+        lambda _, provided: seen.append(provided[0])
+    )
     for causal in (None, False):
         attention_maps(model, padded_inputs("decoder_only"), causal=causal)
     hook.remove()

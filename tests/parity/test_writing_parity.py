@@ -88,23 +88,23 @@ def padded(name: str) -> dict[str, Tensor]:
     longest = max(map(len, PROMPTS))
     rows, masks = [], []
     for prompt in PROMPTS:
-        padding, kept = [PAD] * (longest - len(prompt)), [1] * len(prompt)
+        padding, saved = [PAD] * (longest - len(prompt)), [1] * len(prompt)
         after = name != "qwen3"
         rows.append([*prompt, *padding] if after else [*padding, *prompt])
-        masks.append([*kept, *padding] if after else [*padding, *kept])
+        masks.append([*saved, *padding] if after else [*padding, *saved])
     return {"input_ids": torch.tensor(rows), "attention_mask": torch.tensor(masks)}
 
 
 def theirs_write(name: str, **how: Any) -> list[list[int]]:
     """Their texts up to the end token, without what they go on with."""
-    model, given = pair(name)[0], padded(name)
+    model, provided = pair(name)[0], padded(name)
     settings = {"do_sample": False, "early_stopping": "never" if how.get("num_beams", 1) > 1 else False, **how}
     with exactly(torch.float64):
         whole = model.generate(
-            **given, max_new_tokens=NEW, eos_token_id=EOS, pad_token_id=PAD, decoder_start_token_id=STARTS[name],
+            **provided, max_new_tokens=NEW, eos_token_id=EOS, pad_token_id=PAD, decoder_start_token_id=STARTS[name],
             forced_eos_token_id=None, forced_bos_token_id=None, **settings,
         )  # fmt: skip
-    before = given["input_ids"].shape[1] if name == "qwen3" else 1
+    before = provided["input_ids"].shape[1] if name == "qwen3" else 1
     return [until_end(row) for row in whole[:, before:].tolist()]
 
 
@@ -115,8 +115,8 @@ def until_end(row: Sequence[int]) -> list[int]:
 def ours_write(name: str, prompts: Sequence[Sequence[int]] = PROMPTS, **how: Any) -> list[list[int]]:
     model, strategy = pair(name)[1], DecodingStrategy(max_new_tokens=NEW, **how)
     if strategy.beams > 1:
-        found = search(model, prompts, strategy, bos_id=STARTS[name], ends=[EOS])
-        return [list(best[0].tokens) for best in found]
+        result = search(model, prompts, strategy, bos_id=STARTS[name], ends=[EOS])
+        return [list(best[0].tokens) for best in result]
     texts: list[list[int]] = [[] for _ in prompts]
     for column in stream(model, prompts, strategy, bos_id=STARTS[name], has_ended=lambda _, token: token == EOS):
         for row, token in column:
@@ -136,8 +136,8 @@ def test_a_summary_may_take_every_word_of_its_source(name: str) -> None:
     sources = [[token, *prompt] for token in range(3, VOCABULARY) for prompt in PROMPTS]
     first = [text[0] for text in ours_write(name, sources)]
     punished = [text[0] for text in ours_write(name, sources, repetition_penalty=6.0)]
-    kept = [(one, other) for one, other in zip(first, punished, strict=True) if one != STARTS[name]]
-    assert kept and all(one == other for one, other in kept)
+    saved = [(one, other) for one, other in zip(first, punished, strict=True) if one != STARTS[name]]
+    assert saved and all(one == other for one, other in saved)
     assert any(token in source for token, source in zip(first, sources, strict=True)), "else nothing is shown"
 
 
@@ -145,8 +145,8 @@ def test_a_summary_may_take_every_word_of_its_source(name: str) -> None:
 @pytest.mark.parametrize("beams", [2, 4])
 @pytest.mark.parametrize("name", STARTS)
 def test_a_search_finds_what_the_reference_finds(name: str, beams: int, length_penalty: float) -> None:
-    found = theirs_write(name, num_beams=beams, length_penalty=length_penalty)
-    assert ours_write(name, beams=beams, length_penalty=length_penalty) == found
+    result = theirs_write(name, num_beams=beams, length_penalty=length_penalty)
+    assert ours_write(name, beams=beams, length_penalty=length_penalty) == result
 
 
 def test_some_texts_end_and_some_do_not() -> None:

@@ -123,7 +123,7 @@ def order_of(draw_seed: int, first: int, second: int) -> list[int]:
     """One of the ways to shuffle the steps of two into one order; as many draws as there are ways give each once."""
     ways = list(combinations(range(first + second), first))
     taken = ways[draw_seed * 41 % len(ways)]
-    return [0 if place in taken else 1 for place in range(first + second)]
+    return [0 if position in taken else 1 for position in range(first + second)]
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def test_whoever_is_taken_over_writes_nothing_after_it_in_every_order(
     assert (folder.path / "best.ckpt").read_text() == f"{won:.0f}"
 
 
-def _resume_all(paths: list[Path], number: int, start: Any, told: Any) -> None:
+def _resume_all(paths: list[Path], number: int, start: Any, message: Any) -> None:
     won = []
     for path in paths:
         start.wait()
@@ -209,18 +209,18 @@ def _resume_all(paths: list[Path], number: int, start: Any, told: Any) -> None:
         except RecordError as error:
             assert "is being written by process" in str(error)
     start.wait()  # so that no winner dies before the other has tried
-    told.put((number, won))
+    message.put((number, won))
 
 
 @pytest.mark.process
 def test_of_two_processes_that_race_to_resume_exactly_one_wins_each_time(tmp_path: Path) -> None:
     paths = [left_behind(tmp_path / f"run{number}").path for number in range(20)]
     context = multiprocessing.get_context("fork")
-    told, start = context.Queue(), context.Barrier(2)
-    processes = [context.Process(target=_resume_all, args=(paths, number, start, told)) for number in (2, 3)]
+    message, start = context.Queue(), context.Barrier(2)
+    processes = [context.Process(target=_resume_all, args=(paths, number, start, message)) for number in (2, 3)]
     for process in processes:
         process.start()
-    won = dict(told.get(timeout=PATIENCE) for _ in processes)
+    won = dict(message.get(timeout=PATIENCE) for _ in processes)
     for process in processes:
         process.join(timeout=PATIENCE)
     assert sorted(won[2] + won[3]) == sorted(path.name for path in paths)

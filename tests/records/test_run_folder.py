@@ -153,10 +153,10 @@ def test_a_process_that_is_dead_but_not_yet_waited_for_counts_as_dead(tmp_path: 
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     started = process_liveness._start_of(process.pid)
     owner = Owner(process.pid, started or "", process_liveness._machine())
-    assert owner.lives()
+    assert owner.is_alive()
 
     os.kill(process.pid, signal.SIGKILL)
-    until(lambda: not owner.lives())
+    until(lambda: not owner.is_alive())
     process.communicate()
 
 
@@ -313,5 +313,5 @@ def test_a_run_goes_where_its_folder_was_chosen_and_never_over_another(tmp_path:
         RunFolder.create_at(folder.path)
     folder.claim()
     assert folder.written_here() and folder.is_live()
-    folder.give_up()
+    folder.mark_abandoned()
     assert not folder.written_here() and folder.read_record().status == "interrupted"

@@ -61,8 +61,8 @@ def finished_study(folder: Path, **changes: Any) -> tuple[StudyPlan, StudyReport
     for spec in runs:
         value = loss_of(design[spec.arm], spec.share) + 0.001 * float(rng.normal())
         size = int(design[spec.arm]["width"][1:]) ** 2
-        place = StudyPosition("small", spec.arm, spec.seed, None, spec.share)
-        record = write_run(plan.run_folder(spec), value=value, place=place, costs={"totals": {"parameters": size}})
+        position = StudyPosition("small", spec.arm, spec.seed, None, spec.share)
+        record = write_run(plan.run_folder(spec), value=value, place=position, costs={"totals": {"parameters": size}})
         tokens = int(1e6 * spec.share)
         progress = Progress(step=4, tokens=tokens, flops=6.0 * size * tokens)
         RunFolder(plan.run_folder(spec)).write_record(replace(record, progress=progress))
@@ -81,8 +81,8 @@ def test_a_study_tells_its_effects_laws_and_ranking(tmp_path: Path) -> None:
         assert fit.floor is not None and fit.floor.value == pytest.approx(floor, abs=0.02)
         assert fit.exponent is not None and fit.exponent.low < 0.4 < fit.exponent.high
     assert findings.ranking.changes and findings.ranking.shares[0].standings[0].arm == "rms+w8"
-    told = json.loads(json.dumps(report_data(report, findings), allow_nan=False))
-    assert {"effects", "scaling", "ranking"} <= told.keys()
+    message = json.loads(json.dumps(report_data(report, findings), allow_nan=False))
+    assert {"effects", "scaling", "ranking"} <= message.keys()
 
 
 def test_a_terminal_shows_effects_laws_and_who_leads_when(tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_a_terminal_shows_effects_laws_and_who_leads_when(tmp_path: Path) -> Non
     for each in show_analysed(results_from_study(plan, report)):
         console.print(each)
     assert isinstance(console.file, StringIO)
-    told = console.file.getvalue()
-    assert "effects on test/loss" in told and "scaling laws" in told and "at 25% of the budget: rms+w8" in told
+    message = console.file.getvalue()
+    assert "effects on test/loss" in message and "scaling laws" in message and "at 25% of the budget: rms+w8" in message
 
 
 def test_the_plan_of_a_fraction_tells_its_aliases(tmp_path: Path) -> None:
@@ -104,8 +104,11 @@ def test_the_plan_of_a_fraction_tells_its_aliases(tmp_path: Path) -> None:
     )
     assert study.ablation is not None
     plan = replace(plan, study=replace(study, arms=study.ablation.arms()))
-    told = [text.plain for text in show_aliases(plan)]
-    assert "estimable if b=b1 x c=c1 is zero: a=a1" in told and "not estimable: a=a1 x b=b1, aliased with c=c1" in told
+    message = [text.plain for text in show_aliases(plan)]
+    assert (
+        "estimable if b=b1 x c=c1 is zero: a=a1" in message
+        and "not estimable: a=a1 x b=b1, aliased with c=c1" in message
+    )
 
 
 def test_effects_say_where_arms_press_against_the_best_there_is(tmp_path: Path) -> None:

@@ -65,9 +65,9 @@ def test_prompts_words_scratch_and_fine_tuning_stand_in_one_table(
     alike = {record.comparability.evaluation for arm, record in records.items() if record and arm != "reader"}
     assert len(alike) == 1, "prompts and classifiers are measured on the same rows by the same metrics"
 
-    found = report_of(plan)
-    assert found.complete and [arm.arm for arm in found.arms] == list(written["arms"])
-    findings = results_from_study(plan, found)
+    result = report_of(plan)
+    assert result.complete and [arm.arm for arm in result.arms] == list(written["arms"])
+    findings = results_from_study(plan, result)
     curves = {curve.name: [point.rows for point in curve.points] for curve in over_rows(findings)}
     trained = {name: [20, 40, 80] for name in ("bag_of_words", "scratch", "fine_tuned")}
     assert curves == {**trained, "zero_shot": [], "four_shot": []}

@@ -23,8 +23,8 @@ READER = {"reader": ["trainer.max_steps=6", "data.num_train=50"]}
 
 
 def planner(folder: Path, **changes: Any) -> StudyPlanner:
-    given = {"base": [*TINY, f"output_dir={folder}"], "seeds": 2, "arms": ARMS, "baseline": "scratch"}
-    return StudyPlanner(small_study(**{**given, "foundations": READER, **changes}))
+    provided = {"base": [*TINY, f"output_dir={folder}"], "seeds": 2, "arms": ARMS, "baseline": "scratch"}
+    return StudyPlanner(small_study(**{**provided, "foundations": READER, **changes}))
 
 
 def names(plan: StudyPlan) -> list[str]:
@@ -55,9 +55,9 @@ def test_each_seed_starts_from_its_own_foundation(tmp_path: Path) -> None:
     for run in planned.plan().runs[:2]:
         end(planned.plan(), run)
     plan = planned.plan()
-    laid = {run.seed: plan.run_folder(run) for run in plan.runs if run.is_foundation}
+    foundation_arms = {run.seed: plan.run_folder(run) for run in plan.runs if run.is_foundation}
     begun = {run.seed: run.config["init_from"] for run in plan.runs if run.arm == "pretrained"}
-    assert begun == {seed: f"run:{folder}" for seed, folder in laid.items()}
+    assert begun == {seed: f"run:{folder}" for seed, folder in foundation_arms.items()}
     assert all(run.config["init_from"] is None for run in plan.runs if run.arm == "scratch")
 
 
@@ -85,9 +85,9 @@ def test_no_verdict_rests_on_a_foundation_and_what_it_cost_is_said(tmp_path: Pat
     assert report.verdicts[0].difference == pytest.approx(-1)
     assert any(remark.startswith("pretrained starts from foundation reader, whose") for remark in report.remarks)
     records = [record_of(plan.run_folder(run)) for run in plan.runs]
-    found = [record for record in records if record is not None]
-    assert sum(counts(record) for record in found) == 4
-    assert excluded(found) == "left out: 2 runs that others start from"
+    result = [record for record in records if record is not None]
+    assert sum(counts(record) for record in result) == 4
+    assert excluded(result) == "left out: 2 runs that others start from"
 
 
 def test_a_foundation_is_part_of_what_a_study_will_take(tmp_path: Path) -> None:
@@ -115,11 +115,11 @@ def test_an_arm_learns_on_from_the_weights_of_its_foundation(tmp_path: Path) -> 
         for run in plan.runs:
             if record_of(plan.run_folder(run)) is None:
                 train_run(run, plan.run_folder(run), None, 1)
-    found = {run.arm: record_of(plan.run_folder(run)) for run in planned.plan().runs}
-    assert {arm: record.status for arm, record in found.items() if record} == dict.fromkeys(found, "finished")
-    assert found["reader"] is not None and found["reader"].job_type == FOUNDATION
-    assert found["pretrained"] is not None and found["scratch"] is not None
-    assert found["pretrained"].metrics["test"]["loss"] != found["scratch"].metrics["test"]["loss"]
+    result = {run.arm: record_of(plan.run_folder(run)) for run in planned.plan().runs}
+    assert {arm: record.status for arm, record in result.items() if record} == dict.fromkeys(result, "finished")
+    assert result["reader"] is not None and result["reader"].job_type == FOUNDATION
+    assert result["pretrained"] is not None and result["scratch"] is not None
+    assert result["pretrained"].metrics["test"]["loss"] != result["scratch"].metrics["test"]["loss"]
 
 
 @pytest.mark.parametrize(

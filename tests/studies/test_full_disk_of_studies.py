@@ -10,7 +10,7 @@ import pytest
 from faulty_disk import FullDisk
 from headtohead.config.compose.composition import compose_checked
 from headtohead.execution.run_spec import RunSpec
-from headtohead.execution.single_run import FOUND_FULL, is_done, record_of, train_run
+from headtohead.execution.single_run import DISK_FULL_BEFORE_START, is_done, record_of, train_run
 from headtohead.files import disk_operations as files_disk
 from headtohead.files.disk_operations import Disk, OutOfDisk
 from headtohead.files.leases import Leases
@@ -23,7 +23,7 @@ from studies.test_worker import calls, pytestmark, trained, worked  # noqa: F401
 def found_full(run: RunSpec, folder: Path, budget: str | None, threads: int | None) -> None:
     trained(run, folder, budget, threads)
     write_run(folder, status="out_of_disk", value=None)
-    os._exit(FOUND_FULL)
+    os._exit(DISK_FULL_BEFORE_START)
 
 
 @pytest.mark.process
@@ -48,9 +48,9 @@ def test_a_run_of_a_study_that_finds_no_room_is_no_result(
     run = RunSpec("a", 0, (), compose_checked("train", [*TINY]), "a0")
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(files_disk, "system", FullDisk(file))
-    with pytest.raises(SystemExit) as told:
+    with pytest.raises(SystemExit) as message:
         train_run(run, tmp_path / "a0", None, 1)
-    assert told.value.code == FOUND_FULL
+    assert message.value.code == DISK_FULL_BEFORE_START
     assert not is_done(tmp_path / "a0")
 
     monkeypatch.setattr(files_disk, "system", Disk())

@@ -39,9 +39,9 @@ def plan_without_models(study: Study, outputs: Path) -> StudyPlan:
         name: {"trainer": {"max_steps": 4}, "arm": name} for name in (*study.arms, *study.foundations)
     }
     runs = [
-        RunSpec(arm, seed, (), {**drafts[arm], "seed": seed}, f"run{place}x{seed}", study.name)
+        RunSpec(arm, seed, (), {**drafts[arm], "seed": seed}, f"run{position}x{seed}", study.name)
         for seed in study.seeds
-        for place, arm in enumerate(study.arms)
+        for position, arm in enumerate(study.arms)
     ]
     return StudyPlan(study, tuple(runs), outputs / "studies" / study.name, drafts)
 
@@ -86,10 +86,10 @@ def judged(name: str, outputs: Path) -> tuple[StudyPlan, StudyReport]:
     return plan, report
 
 
-def comparison(path: Path, **asked: Any) -> Comparison:
-    found = compare([path], **asked)
-    assert isinstance(found, Comparison)
-    return found
+def comparison(path: Path, **options: Any) -> Comparison:
+    result = compare([path], **options)
+    assert isinstance(result, Comparison)
+    return result
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -122,8 +122,8 @@ def test_the_command_gives_the_verdicts_that_were_registered(
 ) -> None:
     plan, report = demo
     assert main(["compare", str(plan.folder), "--against", "lstm", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [verdict["sentence"] for verdict in told["verdicts"]] == [verdict.sentence for verdict in report.verdicts]
+    message = json.loads(capsys.readouterr().out)
+    assert [verdict["sentence"] for verdict in message["verdicts"]] == [verdict.sentence for verdict in report.verdicts]
     assert main(["compare", str(plan.folder), "--against", "lstm"]) == 0
     assert "xploratory" not in capsys.readouterr().out
     assert main(["compare", str(plan.folder)]) == 0
@@ -131,7 +131,7 @@ def test_the_command_gives_the_verdicts_that_were_registered(
 
 
 @pytest.mark.parametrize(
-    ("asked", "why"),
+    ("requested", "why"),
     [
         ({"metric": "test/other", "direction": "max"}, "test/other, not test_4x/loss"),
         ({"against": "mamba"}, "against mamba, not lstm"),
@@ -141,16 +141,16 @@ def test_the_command_gives_the_verdicts_that_were_registered(
     ],
 )
 def test_another_question_is_shown_as_what_it_is_below_the_registered_one(
-    demo: tuple[StudyPlan, StudyReport], asked: dict[str, Any], why: str, capsys: pytest.CaptureFixture[str]
+    demo: tuple[StudyPlan, StudyReport], requested: dict[str, Any], why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan, report = demo
-    found = comparison(plan.folder, **asked)
-    assert found.registered == report.verdicts
-    for verdict in found.verdicts:
+    result = comparison(plan.folder, **requested)
+    assert result.registered == report.verdicts
+    for verdict in result.verdicts:
         assert verdict.exploratory and verdict.reasons[0].startswith("not the registered question of study demo: ")
         assert why in verdict.reasons[0]
-    options = [part for key, value in asked.items() for part in (f"--{key.replace('_', '-')}", str(value))]
-    against = [] if "against" in asked else ["--against", "lstm"]
+    options = [part for key, value in requested.items() for part in (f"--{key.replace('_', '-')}", str(value))]
+    against = [] if "against" in requested else ["--against", "lstm"]
     assert main(["compare", str(plan.folder), *against, *options]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert out.index(f"registered: {report.verdicts[0].sentence}") < out.index("not the registered question")
@@ -167,10 +167,10 @@ def test_the_history_of_a_question_and_unlike_conditions_are_told_by_a_compariso
         RunFolder(plan.run_folder(run)).write_record(replace(record, environment=environment))
     report = report_of(replace(plan, study=replace(plan.study, hypothesis="Another one.")))
     write(report.to_dict(), plan.folder)
-    found = comparison(plan.folder)
-    assert tuple(found.unlike) == report.unlike and report.unlike
+    result = comparison(plan.folder)
+    assert tuple(result.unlike) == report.unlike and report.unlike
     remarks = set(report.history.sentences) | set(report.remarks)
-    assert report.history.sentences and remarks <= set(found.remarks)
+    assert report.history.sentences and remarks <= set(result.remarks)
     (shown,) = studies(plan.folder.parent.parent)
     assert remarks <= set(shown["remarks"])
 
@@ -178,9 +178,9 @@ def test_the_history_of_a_question_and_unlike_conditions_are_told_by_a_compariso
 def test_a_set_of_its_runs_is_not_what_was_registered(demo: tuple[StudyPlan, StudyReport]) -> None:
     plan, report = demo
     some = [plan.run_folder(run) for run in plan.runs if run.seed != 2]
-    found = compare(some, against="lstm")
-    assert "without some of the study's runs" in found.verdicts[0].sentence
-    assert isinstance(found, Comparison) and found.registered == report.verdicts
+    result = compare(some, against="lstm")
+    assert "without some of the study's runs" in result.verdicts[0].sentence
+    assert isinstance(result, Comparison) and result.registered == report.verdicts
 
 
 def test_a_run_that_ended_after_the_verdict_is_told(tmp_path: Path) -> None:
@@ -191,17 +191,17 @@ def test_a_run_that_ended_after_the_verdict_is_told(tmp_path: Path) -> None:
     assert comparison(plan.folder).verdicts == list(report_of(plan).verdicts), "registered seeds are missing in both"
     run_all(plan, seeds=[2])
     (first, *_) = comparison(plan.folder).verdicts
-    told = "runs that ended after the verdict, which h2h study demo updates"
-    assert told in first.reasons[0]
+    message = "runs that ended after the verdict, which h2h study demo updates"
+    assert message in first.reasons[0]
     (shown,) = studies(tmp_path.resolve(), RunIndex(tmp_path).records())
-    assert shown["remarks"][0].startswith(f"out of date: {told}")
+    assert shown["remarks"][0].startswith(f"out of date: {message}")
 
 
 def test_a_registered_study_without_verdict_is_none_that_was_registered(tmp_path: Path) -> None:
     plan = plan_without_models(read_study("demo"), tmp_path)
     register(plan)
     run_all(plan)
-    found = comparison(plan.folder, metric="test_4x/loss", against="lstm")
-    assert found.verdicts[0].reasons == ("not the registered question: h2h study demo has given no verdict yet",)
+    result = comparison(plan.folder, metric="test_4x/loss", against="lstm")
+    assert result.verdicts[0].reasons == ("not the registered question: h2h study demo has given no verdict yet",)
     (plan.folder / "verdict.json").write_text("{}", encoding="utf-8")
-    assert comparison(plan.folder, metric="test_4x/loss", against="lstm").verdicts == found.verdicts
+    assert comparison(plan.folder, metric="test_4x/loss", against="lstm").verdicts == result.verdicts

@@ -57,7 +57,7 @@ def test_half_a_run_is_never_counted(tmp_path: Path) -> None:
     plan = filled(plan_without_models(tmp_path), {"a": A, "b": B})
     folder = plan.run_folder(plan.runs[0])
     write_run(folder, "running", value=9.0)
-    RunFolder(folder).give_up()
+    RunFolder(folder).mark_abandoned()
     report = report_of(plan)
     assert report.arms[0].finished == 2 and report.arms[0].mean == pytest.approx(1.15)
     assert [(run.arm, run.seed, run.status) for run in report.undone] == [("a", 0, "interrupted")]
@@ -152,8 +152,8 @@ def test_a_metric_that_runs_do_not_have_is_refused_with_a_guess(tmp_path: Path) 
 
 def test_the_report_is_json_and_a_table(tmp_path: Path) -> None:
     plan = filled(plan_without_models(tmp_path), {"a": A, "b": B})
-    told = json.loads(write(report_of(plan).to_dict(), plan.folder).read_text())
-    assert told["complete"] and told["verdicts"][0]["kind"] == "worse" and len(told["runs"]) == 6
+    message = json.loads(write(report_of(plan).to_dict(), plan.folder).read_text())
+    assert message["complete"] and message["verdicts"][0]["kind"] == "worse" and len(message["runs"]) == 6
     shown = text_of(plan)
     assert all(
         word in shown for word in ("baseline", "worse", "tokens/s", "1 MiB", report_of(plan).verdicts[0].sentence[:40])
@@ -165,11 +165,11 @@ def test_retry_forgets_failures_and_nothing_else(tmp_path: Path) -> None:
     write_run(plan.run_folder(plan.runs[0]), "failed")
     write_run(plan.run_folder(plan.runs[1]), "diverged")
     prepare(plan, retry=False)
-    assert all(standing.is_done for standing in Monitor(plan, plan.runs).update())
+    assert all(status.is_done for status in Monitor(plan, plan.runs).update())
     prepare(plan, retry=True)
-    standings = Monitor(plan, plan.runs).update()
-    assert [standing.status for standing in standings] == ["missing", "diverged", *["finished"] * 4]
-    assert standings[0].share == 0 and standings[1].share == 1
+    statuses = Monitor(plan, plan.runs).update()
+    assert [status.status for status in statuses] == ["missing", "diverged", *["finished"] * 4]
+    assert statuses[0].share == 0 and statuses[1].share == 1
 
 
 def test_an_arm_that_cannot_be_measured_gets_no_verdict_but_the_reason(tmp_path: Path) -> None:
@@ -203,9 +203,9 @@ def test_the_report_tells_what_its_family_can_show(tmp_path: Path) -> None:
     plan = filled(
         plan_without_models(tmp_path, arms={"a": [], "b": [], "c": []}), {"a": A, "b": B, "c": (1.1, 1.05, 1.15)}
     )
-    told = report_of(plan).to_dict()["family"]
-    assert (told["num_contrasts"], told["num_seeds"], told["level"]) == (2, 3, 0.025)
-    assert told["effect"] > 3.5 and list(told["effects"]) == ["5", "8", "10"] and told["power"] == 0.8
+    message = report_of(plan).to_dict()["family"]
+    assert (message["num_contrasts"], message["num_seeds"], message["level"]) == (2, 3, 0.025)
+    assert message["effect"] > 3.5 and list(message["effects"]) == ["5", "8", "10"] and message["power"] == 0.8
     text = " ".join(text_of(plan).split())
     assert "2 contrasts are one family: by itself each is sure to be decided by p < 0.025 (Holm's first step)" in text
 

@@ -18,7 +18,7 @@ from headtohead.comparison.tables.comparison_rows import as_data
 from headtohead.metrics.labels import ACCURACY
 from headtohead.records.record import Comparability, Progress, RunRecord
 from headtohead.records.run_folder import RunFolder
-from headtohead.studies.definition.study_fields import surprise
+from headtohead.studies.definition.study_fields import unexpected
 from headtohead.studies.planning import registration
 from headtohead.studies.planning.registration import prepare
 from headtohead.studies.results.report_content import results_from_study
@@ -57,9 +57,9 @@ def study_of(
     return report, comparison, page(results_from_study(plan, report))
 
 
-def printed(told: RenderableType) -> str:
+def printed(message: RenderableType) -> str:
     console = Console(width=200, file=io.StringIO())
-    console.print(told)
+    console.print(message)
     return " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
 
 
@@ -67,12 +67,12 @@ def test_a_study_that_learned_nothing_says_so_in_sentence_table_report_and_json(
     report, comparison, html = study_of(tmp_path, AT_CHANCE, "accuracy", 1 / 64, direction="max", margin=0.05)
     (verdict,) = report.verdicts
     assert verdict.kind == "undecided" and FLOOR in verdict.sentence
-    told = json.loads(json.dumps(report.to_dict()))
-    assert told["verdicts"][0]["answer"] == f"undecided: {FLOOR}" and told["chance"] == 1 / 64
+    message = json.loads(json.dumps(report.to_dict()))
+    assert message["verdicts"][0]["answer"] == f"undecided: {FLOOR}" and message["chance"] == 1 / 64
     shown = printed(show_report(report))
     assert f"undecided: {FLOOR}" in shown and CHANCE in shown
     assert FLOOR in html and "Chance, the score of a model that learned nothing, is 0.016" in html
-    assert f"undecided: {FLOOR}" in as_markdown(told) and CHANCE in as_markdown(told)
+    assert f"undecided: {FLOOR}" in as_markdown(message) and CHANCE in as_markdown(message)
     table = printed(comparison_table(comparison))
     assert "neither learned" in table and "the task" in table and CHANCE in table
     assert f"undecided: {FLOOR}" in comparison_latex(comparison) and CHANCE in comparison_latex(comparison)
@@ -83,9 +83,9 @@ def test_a_study_that_learned_nothing_says_so_in_sentence_table_report_and_json(
 def test_a_control_expects_that_nothing_was_learned(tmp_path: Path) -> None:
     report, _, _ = study_of(tmp_path, AT_CHANCE, "accuracy", 1 / 64, direction="max", margin=0.05)
     (verdict,) = report.verdicts
-    assert surprise(verdict, ["neither_learned"]) is None and surprise(verdict, ["undecided"]) is None
-    assert FLOOR in (surprise(verdict, ["better"]) or "")
-    assert surprise(replace(verdict, neither_learned=False), ["neither_learned"]) is not None
+    assert unexpected(verdict, ["neither_learned"]) is None and unexpected(verdict, ["undecided"]) is None
+    assert FLOOR in (unexpected(verdict, ["better"]) or "")
+    assert unexpected(replace(verdict, neither_learned=False), ["neither_learned"]) is not None
 
 
 @pytest.mark.parametrize(
@@ -148,5 +148,5 @@ def test_results_of_other_programs_say_that_their_metric_was_guessed() -> None:
         "more of top1 is taken to be better, as its name tells" in r
         for r in comparison_of(records, ComparisonSpec("a")).remarks
     )
-    said = comparison_of(records, ComparisonSpec("a", direction="max"))
-    assert not any("taken to be better" in remark for remark in said.remarks)
+    message = comparison_of(records, ComparisonSpec("a", direction="max"))
+    assert not any("taken to be better" in remark for remark in message.remarks)

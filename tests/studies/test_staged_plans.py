@@ -29,8 +29,8 @@ TUNING = {"search": "grid", "trials": 3, "space": {"optimizer.lr": RATES}}
 
 
 def planner(folder: Path, **changes: Any) -> StudyPlanner:
-    given = {"base": [*TINY, f"output_dir={folder}"], "seeds": 2, "tuning": TUNING, **changes}
-    return StudyPlanner(small_study(**given))
+    provided = {"base": [*TINY, f"output_dir={folder}"], "seeds": 2, "tuning": TUNING, **changes}
+    return StudyPlanner(small_study(**provided))
 
 
 def ended(spec: RunSpec, folder: Path, status: Status = "finished") -> None:
@@ -123,9 +123,9 @@ def test_two_workers_find_the_same_winners_and_do_every_run_once(tmp_path: Path)
 def test_a_killed_worker_leaves_a_study_that_another_one_ends_as_if_nothing_had_been(tmp_path: Path) -> None:
     whole, broken = planner(tmp_path / "whole"), planner(tmp_path / "broken")
     started(whole).join(PATIENCE)
-    for wanted in (2, 7):
+    for expected in (2, 7):
         worker = started(broken)
-        while worker.is_alive() and sum(record_of(f) is not None for f in broken.folder.glob("runs/*[!s]")) < wanted:
+        while worker.is_alive() and sum(record_of(f) is not None for f in broken.folder.glob("runs/*[!s]")) < expected:
             time.sleep(0.005)
         worker.kill()
         worker.join(PATIENCE)
@@ -158,11 +158,11 @@ def test_shards_of_a_tuned_study_hold_whole_arms(tmp_path: Path) -> None:
 def test_each_share_of_the_budget_is_a_run_with_a_schedule_of_its_own(tmp_path: Path) -> None:
     base = [*TINY, f"output_dir={tmp_path}", "trainer.max_steps=40", "trainer.validate_every=20", "schedule.warmup=8"]
     plan = planner(tmp_path, base=base, tuning="none", seeds=1, shares=[0.25, 0.5, 1]).plan()
-    found = [
+    result = [
         (spec.name, spec.config["trainer"]["max_steps"], spec.config["trainer"]["validate_every"], spec.counts)
         for spec in plan.of_arm("a")
     ]
-    assert found == [("a-s0-25pct", 10, 5, False), ("a-s0-50pct", 20, 10, False), ("a-s0", 40, 20, True)]
+    assert result == [("a-s0-25pct", 10, 5, False), ("a-s0-50pct", 20, 10, False), ("a-s0", 40, 20, True)]
     assert [spec.config["schedule"]["warmup"] for spec in plan.of_arm("a")] == [2, 4, 8]
     for spec in plan.runs:
         write_run(plan.run_folder(spec), value=spec.share, place=spec.place)

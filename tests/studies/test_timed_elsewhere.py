@@ -56,8 +56,10 @@ def test_arms_are_timed_once_and_kept_with_their_conditions(tmp_path: Path) -> N
 
 def test_runs_with_other_threads_than_were_timed_are_refused(tmp_path: Path) -> None:
     planned(tmp_path, threads=1)
-    told = r"timed on a small device with 1 thread, and its runs would be made on a small device with 2 threads"
-    with pytest.raises(ConfigurationError, match=told + r".*\(--threads 1\), or remove .*matchings to time them anew"):
+    message = r"timed on a small device with 1 thread, and its runs would be made on a small device with 2 threads"
+    with pytest.raises(
+        ConfigurationError, match=message + r".*\(--threads 1\), or remove .*matchings to time them anew"
+    ):
         planned(tmp_path, threads=2)
 
 

@@ -79,7 +79,7 @@ def test_what_is_done_already_is_not_done_again(tmp_path: Path) -> None:
 def test_half_a_run_is_gone_on_with(tmp_path: Path) -> None:
     plan = plan_without_models(tmp_path, seeds=1)
     write_run(plan.run_folder(plan.runs[0]), "running")
-    RunFolder(plan.run_folder(plan.runs[0])).give_up()
+    RunFolder(plan.run_folder(plan.runs[0])).mark_abandoned()
     assert worked(plan, trained) == 0 and calls(plan) == ["a0", "b0"]
 
 

@@ -93,9 +93,9 @@ def test_a_file_that_ships_has_the_same_configurations_both_ways(file: Path) -> 
 
 
 def test_what_is_set_twice_is_told_with_what_counts() -> None:
-    told = small_sweep(
+    message = small_sweep(
         "model.num_layers=2", command=["h2h", "train", "seed=7", ARGUMENTS], parameters=PARAMETERS
     ).duplicates
-    assert told == ["seed is set 2 times, by seed=7 and parameters.seed: parameters.seed comes last and counts"]
-    told = small_sweep("seed=1", command=["h2h", "train", ARGUMENTS, "seed=7"], parameters=PARAMETERS).duplicates
-    assert told == ["seed is set 3 times, by parameters.seed and seed=7 and seed=1: seed=1 comes last and counts"]
+    assert message == ["seed is set 2 times, by seed=7 and parameters.seed: parameters.seed comes last and counts"]
+    message = small_sweep("seed=1", command=["h2h", "train", ARGUMENTS, "seed=7"], parameters=PARAMETERS).duplicates
+    assert message == ["seed is set 3 times, by parameters.seed and seed=7 and seed=1: seed=1 comes last and counts"]

@@ -43,7 +43,7 @@ def test_settings_that_come_to_the_same_are_one_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"parameters": {"optimizer.rl": {"values": [1, 2]}}},
          "rl is not a field of optimizer=adamw: its fields are .* lr"),
@@ -63,9 +63,9 @@ def test_settings_that_come_to_the_same_are_one_run(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_no_run_can_be_is_refused_before_the_first_trial_with_the_nearest_name(
-    tmp_path: Path, changes: dict[str, Any], told: str
+    tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         Sweeper(small_sweep(*tiny(tmp_path, without="model.num_layers"), **changes))
     assert not list(tmp_path.iterdir())
 
@@ -88,6 +88,6 @@ def test_a_combination_that_no_run_can_have_is_named_skipped_and_counted(tmp_pat
         plan = Sweeper(small_sweep(*tiny(tmp_path, without="model.num_heads"), parameters=heads, **search)).plan
         assert [trial.setting.values["model.num_heads"] for trial in plan.refused] == [3, 3]
         assert len(plan.runs) == plan.num_runs == 2 and len(plan.trials) == 4
-        said = list(summary(plan))
-        assert said[0].startswith("2 trials, ") and "2 of 4 combinations are skipped" in said[1]
-        assert any("model.num_heads=3, seed=1: " in sentence for sentence in said)
+        message = list(summary(plan))
+        assert message[0].startswith("2 trials, ") and "2 of 4 combinations are skipped" in message[1]
+        assert any("model.num_heads=3, seed=1: " in sentence for sentence in message)

@@ -54,10 +54,10 @@ def misspelt(seed: int, size: int = 40) -> tuple[list[str], list[str]]:
     truths = [" ".join(draw.choices(words, k=draw.randint(1, 25))) for _ in range(size)]
     written = []
     for truth in truths:
-        kept = [word for word in truth.split() for _ in range(draw.choice((0, 1, 1, 1, 1, 2)))]
-        if len(kept) > 3 and draw.random() < 0.3:
-            kept[0], kept[2] = kept[2], kept[0]
-        written.append(" ".join(kept))
+        saved = [word for word in truth.split() for _ in range(draw.choice((0, 1, 1, 1, 1, 2)))]
+        if len(saved) > 3 and draw.random() < 0.3:
+            saved[0], saved[2] = saved[2], saved[0]
+        written.append(" ".join(saved))
     return written, truths
 
 

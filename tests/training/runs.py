@@ -34,10 +34,10 @@ class Rows(Split):
         draw = np.random.default_rng(len(name))
         tokens = np.zeros((NUM_ROWS[name], LENGTH + 1), dtype=np.int64)
         tokens[:, 0] = draw.integers(0, VOCAB_SIZE, len(tokens))
-        for place in range(1, LENGTH + 1):
-            tokens[:, place] = (3 * tokens[:, place - 1] + 1) % VOCAB_SIZE
-            if place % 4 == 0:
-                tokens[:, place] = draw.integers(0, VOCAB_SIZE, len(tokens))
+        for position in range(1, LENGTH + 1):
+            tokens[:, position] = (3 * tokens[:, position - 1] + 1) % VOCAB_SIZE
+            if position % 4 == 0:
+                tokens[:, position] = draw.integers(0, VOCAB_SIZE, len(tokens))
         self._tokens = tokens
         self._lengths = draw.integers(3, LENGTH + 2, len(tokens)) if ragged else None
 

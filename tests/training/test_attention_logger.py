@@ -31,7 +31,7 @@ from headtohead.training.run import train
 from headtohead.training.run_components import ProbeSettings, RunComponents
 from headtohead.wandb_client.connection import TrackingSettings
 from silent_mixer import RunningMean
-from strict_probe import PROBER, refuse_warnings
+from strict_probe import PROBE, refuse_warnings
 from training.programs import records_of
 from training.runs import LENGTH, TinyData, curve, make_model, parts
 
@@ -90,8 +90,8 @@ def test_training_is_bit_equal_with_the_probe_on_and_off(tmp_path: Path, changes
     assert with_probe.keys() == without.keys()
     assert all(torch.equal(with_probe[name], without[name]) for name in without)
     moments = [load(record.path / "checkpoints" / LAST)["optimizer_states"][0]["state"] for record in (on, off)]
-    for place, state in moments[0].items():
-        assert torch.equal(state["exp_avg_sq"], moments[1][place]["exp_avg_sq"])
+    for position, state in moments[0].items():
+        assert torch.equal(state["exp_avg_sq"], moments[1][position]["exp_avg_sq"])
 
 
 def test_averaged_weights_are_bit_equal_with_the_probe_on_and_off(tmp_path: Path) -> None:
@@ -148,8 +148,8 @@ def test_every_head_has_its_entropy_and_distance_among_the_metrics(tmp_path: Pat
     record = train(parts(tmp_path, probe=ProbeSettings(every=5)))
     assert record.path is not None
     curves = RunFolder.open(record.path).metrics()
-    found = {name for name in curves if name.startswith("attention")}
-    assert found == {
+    result = {name for name in curves if name.startswith("attention")}
+    assert result == {
         f"attention_{what}/stack.{layer}.mixer/head_{head}"
         for what in ("entropy", "distance")
         for layer in range(2)
@@ -192,16 +192,16 @@ def test_a_model_without_attention_is_trained_as_ever_and_says_so_once(
 
 def test_a_mixer_without_attention_shows_what_its_outputs_depend_on(tmp_path: Path) -> None:
     record = train(parts(tmp_path, make_model=partial(make_model, mixer=RunningMean), probe=OFTEN))
-    found = sorted(path.name for path in attention_of(record).glob("*/*.npz"))
-    assert set(found) == {f"stack.{layer}.mixer.receptive_field.npz" for layer in (0, 1)}
+    result = sorted(path.name for path in attention_of(record).glob("*/*.npz"))
+    assert set(result) == {f"stack.{layer}.mixer.receptive_field.npz" for layer in (0, 1)}
 
 
 @pytest.fixture
 def as_for_users() -> Iterator[None]:
     """Suspend the strictness of the tests."""
-    PROBER.removeFilter(refuse_warnings)
+    PROBE.removeFilter(refuse_warnings)
     yield
-    PROBER.addFilter(refuse_warnings)
+    PROBE.addFilter(refuse_warnings)
 
 
 @pytest.mark.usefixtures("as_for_users")

@@ -9,7 +9,7 @@ import pytest
 from lightning_fabric.utilities.rank_zero import rank_zero_only
 
 from headtohead.training.parallel.distributed import is_main_process
-from headtohead.training.parallel.process_group import take_part
+from headtohead.training.parallel.process_group import join_process_group
 from headtohead.training.run import train
 from training.runs import SETTINGS, parts
 
@@ -17,8 +17,15 @@ from training.runs import SETTINGS, parts
 @pytest.fixture
 def third_of_srun(monkeypatch: pytest.MonkeyPatch) -> None:
     """Number the process as `srun --ntasks=4` does."""
-    told = {"NTASKS": "4", "NTASKS_PER_NODE": "4", "STEP_NUM_TASKS": "4", "PROCID": "2", "LOCALID": "2", "JOB_ID": "7"}
-    for name, value in told.items():
+    message = {
+        "NTASKS": "4",
+        "NTASKS_PER_NODE": "4",
+        "STEP_NUM_TASKS": "4",
+        "PROCID": "2",
+        "LOCALID": "2",
+        "JOB_ID": "7",
+    }
+    for name, value in message.items():
         monkeypatch.setenv(f"SLURM_{name}", value)
     monkeypatch.setattr(rank_zero_only, "rank", 2)
 
@@ -30,11 +37,11 @@ def test_a_worker_that_srun_started_several_times_writes_every_record(third_of_s
 
 
 def test_as_many_processes_as_the_run_is_of_are_needed(third_of_srun: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    take_part(replace(SETTINGS, strategy="ddp", devices=2, num_nodes=2))
+    join_process_group(replace(SETTINGS, strategy="ddp", devices=2, num_nodes=2))
     assert not is_main_process(), "the run is of four processes, and this is one of them"
     with pytest.raises(ValueError, match=r"srun started 4 processes, and the run is of trainer.devices=2 x"):
-        take_part(replace(SETTINGS, strategy="ddp", devices=2))
+        join_process_group(replace(SETTINGS, strategy="ddp", devices=2))
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ValueError, match=r"torchrun started 2 processes.* give trainer=ddp"):
-        take_part(SETTINGS)
+        join_process_group(SETTINGS)

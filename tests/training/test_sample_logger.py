@@ -121,8 +121,8 @@ def test_every_task_trains_and_leaves_its_tables(of: Callable[[str], RunRecord],
         assert set(files) == OF_TASKS[name][3]
         assert len(rows_of(files["samples.csv"])) == (7 if folder == "test" else 8), "all rows of a small split"
     assert set(record.metrics["test"]) <= set(record.baselines), "every metric has its baseline"
-    told = {f"validation/{metric}" for metric in record.metrics["validation"]}
-    assert told <= set(record.baselines), "on the split that is shown"
+    message = {f"validation/{metric}" for metric in record.metrics["validation"]}
+    assert message <= set(record.baselines), "on the split that is shown"
     assert set(record.metrics["test"]) <= set(record.scales), "the record says what each result is"
 
 
@@ -179,8 +179,8 @@ def test_a_sample_that_fails_is_told_once_and_costs_no_run(tmp_path: Path, caplo
     with caplog.at_level(logging.WARNING, "headtohead"):
         record = train(parts(tmp_path, task=Clumsy().bind(TinyData().spec()), max_steps=10, num_samples=8))
     assert record.status == "finished"
-    told = [entry.getMessage() for entry in caplog.records if "samples" in entry.getMessage()]
-    assert told == ["no samples at step 5 (RuntimeError: no luck); the run continues without them"]
+    message = [entry.getMessage() for entry in caplog.records if "samples" in entry.getMessage()]
+    assert message == ["no samples at step 5 (RuntimeError: no luck); the run continues without them"]
 
 
 @pytest.mark.process

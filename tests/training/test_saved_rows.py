@@ -40,10 +40,10 @@ def test_the_rows_of_a_run_make_its_metrics_again(kind: str, tmp_path: Path) -> 
     stages = [stage for stage in record.metrics if stage.startswith("test")]
     assert stages and (kind != "answers" or "test_2x" in stages)
     for stage in stages:
-        found = read_rows(record.path, stage)
-        assert found is not None and np.array_equal(found.rows, np.arange(len(found.rows)))
-        told = {name: value for name, value in record.metrics[stage].items() if name in ratios}
-        assert told and told.keys() == found.ratios.keys()
-        for name, value in told.items():
-            above, below = found.of(name) or (np.zeros(1), np.zeros(1))
+        result = read_rows(record.path, stage)
+        assert result is not None and np.array_equal(result.rows, np.arange(len(result.rows)))
+        message = {name: value for name, value in record.metrics[stage].items() if name in ratios}
+        assert message and message.keys() == result.ratios.keys()
+        for name, value in message.items():
+            above, below = result.of(name) or (np.zeros(1), np.zeros(1))
             assert above.sum(dtype=np.float64) / below.sum(dtype=np.float64) == pytest.approx(value, rel=1e-5), name

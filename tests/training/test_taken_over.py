@@ -26,7 +26,7 @@ def test_a_run_that_was_taken_over_leaves_everything_to_the_other_and_ends_with_
         lease = Leases(run.path / "leases").take("writer", take_over=True)
         assert lease is not None
         before.update({file: file.read_bytes() for file in run.path.rglob("*") if file.is_file()})
-        lease.give_back()
+        lease.release()
 
     with pytest.raises(LeaseLostError, match=r"was taken over by .* writes nothing more to it and ends"):
         train(parts(outputs, data=at_batch(batch, taken_over)))

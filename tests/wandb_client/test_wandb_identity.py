@@ -92,11 +92,11 @@ def test_sync_leaves_a_copy_out_and_names_its_original(tmp_path: Path, capsys: p
     files = folder.wandb / "offline-run-1"
     files.mkdir(parents=True)
     (files / "run-1.wandb").touch()
-    folder.give_up()
+    folder.mark_abandoned()
     shutil.copytree(folder.path, tmp_path / "there" / folder.id)
     assert main(["sync", str(tmp_path), "--dry-run"]) == 0
-    said = capsys.readouterr()
-    assert "1 run to upload" in said.out and "a copy of " in said.err
+    message = capsys.readouterr()
+    assert "1 run to upload" in message.out and "a copy of " in message.err
 
 
 def test_the_content_is_a_field_and_a_tag() -> None:

@@ -56,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
     study = read_study(options.name, options.overrides, options.config_dir)
     for sentence in study.departures:
         note(sentence)
-    planner = StudyPlanner(study, options.config_dir, threads=options.threads, tell=note)
+    planner = StudyPlanner(study, options.config_dir, threads=options.threads, report=note)
     if options.shard:
         refuse_unmatched(planner.study, planner.written, planner.folder)
 
@@ -130,7 +130,7 @@ def _conducted(options: argparse.Namespace, planned: Again, launcher: Launcher) 
     plan, _ = planned()
     prepare(plan, retry=options.retry)
     watch = Monitor(*planned(), again=planned)
-    missing = sum(not standing.is_done for standing in watch.update())
+    missing = sum(not status.is_done for status in watch.update())
     most = None if plan.is_open else missing
     commands = worker_commands(options, launcher, _command(options), plan, devices=most_devices(plan.runs), most=most)
     try:

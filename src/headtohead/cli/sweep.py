@@ -116,7 +116,7 @@ def _conducted(options: argparse.Namespace, sweeper: Sweeper, launcher: Launcher
     for sentence in summary(plan):
         note(sentence)
     watch = Monitor(plan, plan.runs, again=sweeper.again)
-    missing = sum(not standing.is_done for standing in watch.update())
+    missing = sum(not status.is_done for status in watch.update())
     cap = ("--run-cap", str(options.run_cap)) if options.run_cap else ()
     arguments = ("sweep", options.file, *options.overrides, *cap)
     commands = worker_commands(

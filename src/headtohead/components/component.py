@@ -84,9 +84,9 @@ class TensorParallelPlan:
 
     column_wise: tuple[str, ...]
     row_wise: tuple[str, ...]
-    most: int
+    num_units: int
     """How many of these units there are; the number of devices must divide it."""
-    unit: str
+    unit_name: str
     """The name of the units."""
 
 

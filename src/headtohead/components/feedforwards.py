@@ -93,7 +93,7 @@ class DenseFeedForward(FeedForward):
 
     def tensor_parallel_plan(self) -> TensorParallelPlan:
         column_wise = ("up",) if self.gate is None else ("gate", "up")
-        return TensorParallelPlan(column_wise, ("down",), most=self.inner, unit="inner channels")
+        return TensorParallelPlan(column_wise, ("down",), num_units=self.inner, unit_name="inner channels")
 
     def costs(self, query: CostQuery) -> Costs:
         n, gated = query.length, self.gate is not None

@@ -20,7 +20,7 @@ from headtohead.config.run_config import RunConfig
 from headtohead.data.batches.batch import IGNORED
 from headtohead.data.batches.row_order import evaluation_batches, order_of
 from headtohead.data.data_source import DataSource, Split
-from headtohead.data.splits.sample_splits import learned_rows
+from headtohead.data.splits.sample_splits import train_subset
 from headtohead.training.loop.seeds import seeds_of
 
 Figure = Literal[
@@ -173,7 +173,7 @@ def data_volume_of(config: Mapping[str, Any], data: DataSource) -> DataVolume:
     from at once."""
     task = build_task(config, data.spec())
     seed = seeds_of(RunConfig(config).seed).data_order
-    split = learned_rows(data.split("train"), RunConfig(config).train_rows, seed)
+    split = train_subset(data.split("train"), RunConfig(config).train_rows, seed)
     if not ConfigView(config).takes_steps:
         return DataVolume({}, 0, 1, _tokens_of(split, data.batch_size))
     order = order_of(split, batch_size=data.batch_size, seed=seed)
@@ -182,7 +182,7 @@ def data_volume_of(config: Mapping[str, Any], data: DataSource) -> DataVolume:
     scored = tokens = 0
     for step in range(num_steps):
         epoch, numbers = order.step(step)
-        batch = task.view_to_learn(split.batch(numbers), seed=seed, epoch=epoch)
+        batch = task.training_view(split.batch(numbers), seed=seed, epoch=epoch)
         rows.update(batch.lengths)
         scored += 0 if batch.targets is None else int((batch.targets != IGNORED).sum())
         tokens += batch.num_tokens if batch.images is None else batch.num_samples

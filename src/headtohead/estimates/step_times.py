@@ -24,7 +24,7 @@ from headtohead.config.run_config import RunConfig
 from headtohead.data.batches.row_order import order_of
 from headtohead.estimates.run_cost import StepTiming
 from headtohead.training.loop.compiled_model import compile_features
-from headtohead.training.loop.data_module import StepBatch, TrainingBatches, rows_to_learn
+from headtohead.training.loop.data_module import StepBatch, TrainingBatches, training_rows
 from headtohead.training.loop.seeds import begin_step, seeds_of
 from headtohead.training.parallel.devices import describe, threads
 from headtohead.training.parallel.sharded_tensors import clip_gradients
@@ -135,7 +135,7 @@ class TimedModel:
         self._optimizer = parts.optimizer(self.model)
         self._auxiliary = [part for _, part in parts_with_losses(self.model)]
         self._with_steps, self._dropout_seed = list(parts_with_steps(self.model)), seeds.dropout
-        split = rows_to_learn(parts.data, parts.settings, seeds.data_order)
+        split = training_rows(parts.data, parts.settings, seeds.data_order)
         order = order_of(split, batch_size=parts.data.batch_size, seed=seeds.data_order)
         self._batches = TrainingBatches(
             split,

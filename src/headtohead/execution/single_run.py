@@ -22,7 +22,7 @@ _HOW: Mapping[Status, str] = {
     "failed": "failed", "diverged": "diverged", "out_of_memory": "ran out of memory",
     "out_of_disk": "filled the disk", "interrupted": "was interrupted",
 }  # fmt: skip
-FOUND_FULL = 74
+DISK_FULL_BEFORE_START = 74
 """The exit code of a run's process that filled the disk: no result, and no reason to try the next run."""
 DONE: tuple[Status, ...] = ("finished", "diverged", "out_of_memory", "failed")
 """Results, good or bad; everything else is half a run, and counts as none."""
@@ -54,12 +54,12 @@ def train_run(run: RunSpec, folder: Path, budget: str | None, threads: int | Non
             record = _train(run, config, folder, budget)
     except Exception as error:
         if is_full(error):
-            raise SystemExit(FOUND_FULL) from error
+            raise SystemExit(DISK_FULL_BEFORE_START) from error
         _note(run, folder, config, f"{type(error).__name__}: {' '.join(str(error).split())}")
 
     else:
         if record.status == "out_of_disk":
-            raise SystemExit(FOUND_FULL)
+            raise SystemExit(DISK_FULL_BEFORE_START)
 
 
 def _train(run: RunSpec, config: Mapping[str, Any], folder: Path, budget: str | None) -> RunRecord:
@@ -72,11 +72,11 @@ def _train(run: RunSpec, config: Mapping[str, Any], folder: Path, budget: str | 
     return train(replace(parts, identity=identity, budget={"kind": budget} if budget else {}))
 
 
-def _check_start(given: str | None) -> None:
+def _check_start(provided: str | None) -> None:
     """A foundation may have failed."""
-    if given is None or not given.startswith(FROM_RUN):
+    if provided is None or not provided.startswith(FROM_RUN):
         return
-    record = record_of(Path(given.removeprefix(FROM_RUN)))
+    record = record_of(Path(provided.removeprefix(FROM_RUN)))
     if record is not None and record.job_type == FOUNDATION and record.status != "finished":
         raise UsageError(f"it starts from {record.name or record.id}, which {_HOW[record.status]}: {record.reason}")
 

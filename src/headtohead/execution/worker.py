@@ -21,7 +21,7 @@ from threading import Thread
 
 from headtohead.execution.gpus import GpuPool, GpuShare
 from headtohead.execution.run_spec import Replan, RunSpec, StopReason, WorkPlan
-from headtohead.execution.single_run import FOUND_FULL, give_up, is_done, train_run
+from headtohead.execution.single_run import DISK_FULL_BEFORE_START, give_up, is_done, train_run
 from headtohead.files.disk_operations import OutOfDisk
 from headtohead.files.leases import Lease, Leases
 from headtohead.records.early_end import end_early
@@ -66,14 +66,14 @@ class Worker:
             signal.signal(number, lambda *_: self.stop())
         while not self._is_over() and (self._has_work() or self._planned_more()):
             for run in self._runs:
-                if self._took(run):
+                if self._claim_run(run):
                     break
             else:
                 time.sleep(_WAIT_SECONDS)  # whoever holds them may die
                 self._planned_more()
         return not self._stopped
 
-    def _took(self, run: RunSpec) -> bool:
+    def _claim_run(self, run: RunSpec) -> bool:
         """Do the run, unless another does it or its GPUs are with others."""
         if (share := self._gpus.take(run.config)) is None:
             return False
@@ -82,7 +82,7 @@ class Worker:
             if lease is not None:
                 self._do(run, lease, share)
         finally:
-            share.give_back()
+            share.release()
         return lease is not None
 
     def stop(self) -> None:
@@ -113,20 +113,20 @@ class Worker:
         folder = self._plan.run_folder(run)
         run_folder = RunFolder(folder)
         if is_done(folder) or run_folder.written_here():  # a dead worker's run ends by itself, and soon
-            lease.give_back()
+            lease.release()
             time.sleep(_POLL_SECONDS)
             return
-        run_folder.give_up()
+        run_folder.mark_abandoned()
         self._tries[run.id] += 1
         try:
             still_held = self._watch(run, folder, lease, share)
         except OutOfDisk:
-            lease.give_back()
+            lease.release()
             raise
         if still_held:
             if run.trial is not None and self._tries[run.id] == TRIES and not self._stopped:
                 give_up(run, folder, f"its process was killed {TRIES} times")
-            lease.give_back()
+            lease.release()
 
     def _started(self, run: RunSpec, folder: Path, share: GpuShare) -> tuple[BaseProcess, Connection]:
         fork = sys.platform == "linux"  # elsewhere system libraries do not bear it
@@ -134,8 +134,10 @@ class Worker:
         theirs, ours = context.Pipe(duplex=False)
         log = self._plan.folder / "logs" / f"{run.id}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        given = (run, folder, self._plan.budget_name, self._threads)
-        process = context.Process(target=_run_process, args=(self._train, given, log, theirs, ours, share.environment))
+        provided = (run, folder, self._plan.budget_name, self._threads)
+        process = context.Process(
+            target=_run_process, args=(self._train, provided, log, theirs, ours, share.environment)
+        )
         process.start()
         theirs.close()
         return process, ours
@@ -153,7 +155,7 @@ class Worker:
         line.close()
         code = process.exitcode
         process.close()
-        if code == FOUND_FULL:
+        if code == DISK_FULL_BEFORE_START:
             raise OutOfDisk(folder, ", after part of its run")
         return still_held
 
@@ -166,7 +168,7 @@ class Worker:
 
 
 def _run_process(
-    train: Train, given: WorkerArguments, log: Path, theirs: Connection, ours: Connection, variables: dict[str, str]
+    train: Train, provided: WorkerArguments, log: Path, theirs: Connection, ours: Connection, variables: dict[str, str]
 ) -> None:
     """The process of one run, the first of those that it is spread over."""
     ours.close()
@@ -178,7 +180,7 @@ def _run_process(
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     Thread(target=_end_with, args=(theirs,), daemon=True).start()
-    train(*given)
+    train(*provided)
 
 
 def _end_with(line: Connection) -> None:

@@ -37,8 +37,10 @@ class FinishedRun:
     @cached_property
     def data(self) -> DataSource:
         """Read as it was trained, with the run's own tokenizer where that was another's or came from a file."""
-        is_not_learned = self.config.get("init_from") or is_named(str(RunConfig(self.config).data.get("tokenizer", "")))
-        own = {"init_from": str(self.folder)} if is_not_learned else {}
+        starts_elsewhere = self.config.get("init_from") or is_named(
+            str(RunConfig(self.config).data.get("tokenizer", ""))
+        )
+        own = {"init_from": str(self.folder)} if starts_elsewhere else {}
         with self._made_of("data"):
             return build_data({**self.config, **own})
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from headtohead.finished_runs.embedding.embedder import Embedder
 from headtohead.finished_runs.finished_run import FinishedRun, open_run
-from headtohead.finished_runs.probe.attention_probe import Attention, attend
+from headtohead.finished_runs.probe.attention_probe import Attention, attention_of
 from headtohead.finished_runs.probe.probe_input import of_text
 from headtohead.finished_runs.text_generator import GeneratedText, Prompt, TextGenerator
 from headtohead.generation.decoding_strategy import DecodingStrategy
@@ -79,7 +79,7 @@ class LoadedRun(FinishedRun):
 
         `second` is the other text of a pair, `target` what an encoder-decoder's decoder reads (else its own output).
         """
-        return attend(self, of_text(self, text, second, target))
+        return attention_of(self, of_text(self, text, second, target))
 
 
 def load_run(path: str | Path, *, trust: Sequence[str] = ()) -> LoadedRun:

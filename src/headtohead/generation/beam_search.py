@@ -80,7 +80,7 @@ class _Beams:
         if strategy.repetition_penalty != 1.0:
             self.seen = seen_tokens(read, vocab_size, device).repeat_interleave(self.num, dim=0)
 
-    def go_on(self, logits: Float[Tensor, "R V"]) -> Int[Tensor, " R"]:
+    def extend(self, logits: Float[Tensor, "R V"]) -> Int[Tensor, " R"]:
         """Write one more token in every row, and return the index of the row that each new row continues."""
         if self.seen is not None:
             logits = with_repetition_penalty(logits, self.seen, self.strategy.repetition_penalty)
@@ -143,7 +143,7 @@ def search(
     select_rows(state, of_prompt)
     logits = logits[of_prompt]
     while True:
-        sources_of_rows = beams.go_on(logits)
+        sources_of_rows = beams.extend(logits)
         if beams.are_done():
             break
         if not torch.equal(sources_of_rows, beams.rows):

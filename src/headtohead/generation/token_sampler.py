@@ -102,7 +102,7 @@ def _uniforms(strategy: DecodingStrategy, prompts: Sequence[Sequence[int]]) -> F
     rows = []
     for prompt in prompts:
         for sample in range(strategy.num_samples):
-            luck = zlib.crc32(repr((strategy.seed, sample, list(prompt))).encode())
-            generator = torch.Generator().manual_seed(luck)
+            key = zlib.crc32(repr((strategy.seed, sample, list(prompt))).encode())
+            generator = torch.Generator().manual_seed(key)
             rows.append(torch.rand(strategy.max_new_tokens, generator=generator, dtype=torch.float64))
     return torch.stack(rows, dim=1)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from headtohead.errors import UsageError
-from headtohead.files.atomic_write import replace_bytes, replace_text, sweep
+from headtohead.files.atomic_write import remove_unfinished, replace_bytes, replace_text
 from headtohead.files.disk_operations import OutOfDisk
 from headtohead.files.leases import STALE_SECONDS, Holder, Lease, Leases
 from headtohead.files.safe_read import DamagedFile, read_object, read_text, read_yaml
@@ -89,8 +89,8 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path | str) -> RunFolder:
         """An existing run, by its folder or by a file in it."""
-        given = Path(path).absolute()
-        folder = given if given.is_dir() else given.parent
+        provided = Path(path).absolute()
+        folder = provided if provided.is_dir() else provided.parent
         if not os.path.lexists(folder / RECORD):
             raise RecordError(f"{path} holds no {RECORD}: name the folder of a run, outputs/<group>/<run-id>")
         return cls(folder)
@@ -103,7 +103,7 @@ class RunFolder:
             raise RecordError(
                 f"{path} holds the run {own} under another name: rename the folder to {own} to go on with it"
             )
-        folder.check_places()
+        folder.check_paths()
         folder.claim(take_over=take_over)
         if step is not None:
             folder.metrics_file.drop_after(step)
@@ -120,7 +120,7 @@ class RunFolder:
             holder = self._leases.holder(_LEASE)
             if holder is None and not take_over:  # given back since
                 continue
-            if holder is None or holder.lives or (first is not None and holder.beat != first.beat):
+            if holder is None or holder.is_alive or (first is not None and holder.beat != first.beat):
                 raise RecordError(
                     f"{self.path} is being written by {holder or 'another process'}: wait for it or stop it, or give "
                     "--take-over, upon which that process ends"
@@ -137,7 +137,7 @@ class RunFolder:
     def release(self) -> None:
         """Let others write; whoever does not hold the lease has nothing to give back."""
         if self._lease is not None:
-            self._lease.give_back()
+            self._lease.release()
             self._lease = None
 
     @contextmanager
@@ -169,19 +169,19 @@ class RunFolder:
         """Return whether a process writes the run, whatever its record says; on another machine, by its last sign of
         life."""
         holder = self._leases.holder(_LEASE)
-        if holder is None or holder.lives is not None:
+        if holder is None or holder.is_alive is not None:
             return holder is not None
         return abs(time.time() - holder.beat / 1e9) < STALE_SECONDS  # a clock that was set back tells nothing
 
     def written_here(self) -> bool:
         """Return whether a process of this machine certainly still writes the run."""
         holder = self._leases.holder(_LEASE)
-        return holder is not None and bool(holder.lives)
+        return holder is not None and bool(holder.is_alive)
 
-    def give_up(self) -> None:
+    def mark_abandoned(self) -> None:
         """Said by one who knows that the process that wrote it is gone, though another machine's cannot be seen."""
         if (lease := self._leases.take(_LEASE, take_over=True)) is not None:
-            lease.give_back()
+            lease.release()
 
     def write_record(self, record: RunRecord) -> None:
         assert record.id == self.id, f"record {record.id} does not belong to {self.path}"
@@ -200,11 +200,11 @@ class RunFolder:
         record = self.read_record_as_written()
         if record.status != "running":
             return record
-        status, reason = self.standing(record)
+        status, reason = self.current_status(record)
         progress = self.metrics_file.last_progress() or record.progress
         return replace(record, status=status, reason=reason, progress=progress, path=self.path)
 
-    def standing(self, record: RunRecord) -> tuple[Status, str | None]:
+    def current_status(self, record: RunRecord) -> tuple[Status, str | None]:
         """The status of this run's record as written, and its reason, after a look at whether its process lives."""
         if record.status == "running" and not self.is_live():
             return "interrupted", DIED
@@ -218,7 +218,7 @@ class RunFolder:
         """Give that room up, and that of files which were never finished."""
         (self.path / _ROOM).unlink(missing_ok=True)
 
-    def check_places(self) -> None:
+    def check_paths(self) -> None:
         """Raise DamagedFile where a folder bears the name of a file that is about to be written."""
         for path in (self.path / CONFIG, self.path / TOKENIZER, self.metrics_file.path):
             if path.is_dir():
@@ -230,7 +230,7 @@ class RunFolder:
         """Remove a folder in which no run has begun, and no file that is not ours."""
         if os.path.lexists(self.path / RECORD):
             return
-        sweep(self.path)
+        remove_unfinished(self.path)
         for file in (self.path / CONFIG, *self._leases.folder.glob(f"{_LEASE}.*")):
             file.unlink(missing_ok=True)
         for folder in (self._leases.folder, self.path):

@@ -44,11 +44,11 @@ class StartedRun(SweptRun):
 class AgentsPlan(SweepPlan):
     """An agents' plan is what agents of one folder have done of a sweep."""
 
-    runs: Path = Path()
+    runs_folder: Path = Path()
     method_words = "searched by W&B's server"
 
     def run_folder(self, run: RunSpec) -> Path:
-        return self.runs / run.id
+        return self.runs_folder / run.id
 
 
 class AgentMonitor(Monitor):
@@ -58,7 +58,7 @@ class AgentMonitor(Monitor):
         self._sweep, self._registered = sweep, registered
         outputs = Path(RunConfig(config).output_dir).absolute()
         named = RunConfig(config).group if any(key_of(text) == "group" for text in sweep.overrides()) else None
-        self.runs = outputs / slug(named or GROUP.format(registered.id))
+        self.runs_folder = outputs / slug(named or GROUP.format(registered.id))
         self.folder = outputs / "sweeps" / slug(f"{sweep.name}-{registered.id}")
         """Of their logs, and of the page."""
 
@@ -78,12 +78,16 @@ class AgentMonitor(Monitor):
 
     def num_unrecorded(self) -> int:
         """Runs that were refused, or failed before they began."""
-        recorded = {record.wandb.id for record in (scan(self.runs) if self.runs.is_dir() else [])}
+        recorded = {record.wandb.id for record in (scan(self.runs_folder) if self.runs_folder.is_dir() else [])}
         return len(self._registered.runs_started_below(self.folder) - recorded)
 
     def now(self) -> AgentsPlan:
         ours = self._registered.runs_started_below(self.folder)
-        records = [record for record in scan(self.runs) if record.wandb.id in ours] if self.runs.is_dir() else []
+        records = (
+            [record for record in scan(self.runs_folder) if record.wandb.id in ours]
+            if self.runs_folder.is_dir()
+            else []
+        )
         records.sort(key=lambda record: record.timing.started or "")
         trials = tuple(_trial(self._sweep, number, record) for number, record in enumerate(records))
         outcomes = {
@@ -91,7 +95,7 @@ class AgentMonitor(Monitor):
             for trial, record in zip(trials, records, strict=True)
             if record.status != "running"
         }
-        return AgentsPlan(self._sweep, trials, self.folder, outcomes, runs=self.runs)
+        return AgentsPlan(self._sweep, trials, self.folder, outcomes, runs_folder=self.runs_folder)
 
 
 def _trial(sweep: Sweep, number: int, record: RunRecord) -> StartedRun:

@@ -16,7 +16,7 @@ from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
 from headtohead.config.run_id import run_id
 from headtohead.execution.run_spec import RunSpec, refuse_several_machines, run_name_of
-from headtohead.execution.search.search_space import chance, size_of
+from headtohead.execution.search.search_space import size_of, uniform_draw
 from headtohead.execution.search.tuning import Tuning
 from headtohead.execution.single_run import ended_record
 from headtohead.sweeps.parameter_checks import (
@@ -245,7 +245,9 @@ def _random(sweep: Sweep) -> Iterator[Setting]:
     seen: set[Setting] = set()
     number, in_vain = 0, 0
     while in_vain < _ATTEMPTS:
-        setting = Setting(tuple((key, entry.at(chance(sweep.seed, number, key))) for key, entry in sweep.swept.items()))
+        setting = Setting(
+            tuple((key, entry.at(uniform_draw(sweep.seed, number, key))) for key, entry in sweep.swept.items())
+        )
         if setting in seen:
             in_vain += 1
         else:

@@ -104,7 +104,7 @@ class SequenceToSequence(TokenPrediction):
         counted = truth != IGNORED
         scored = counted.any(1)
         matches = scored & ((_as_long(written, truth) == truth) | ~counted).all(1)
-        usual = self.usual_target()
+        usual = self.most_frequent_target()
         self.count_targets(stage, batch)
         self.sums.add(
             stage,
@@ -145,14 +145,14 @@ class SequenceToSequence(TokenPrediction):
 
     def _blind_texts(self, stage: Literal["validation", "test"], matches: float) -> dict[str, float]:
         """Return the figures of the usual target written always."""
-        result = self.blind_sums.read(stage) if self.measures and self.usual_target() else None
+        result = self.blind_sums.read(stage) if self.measures and self.most_frequent_target() else None
         texts = [one.baseline(self.spec) if result is None else one.figures(result) for one in self.measures]
         return {EXACT_MATCH.name: matches, **{name: value for figures in texts for name, value in figures.items()}}
 
-    def usual_target(self) -> tuple[int, ...]:
+    def most_frequent_target(self) -> tuple[int, ...]:
         """Return the target that most rows of the train split share, looked up once; empty where no two share one."""
         if self._usual is None:
-            views = (self.view_to_learn(batch, seed=0, epoch=0) for batch in train_batches(self.spec))
+            views = (self.training_view(batch, seed=0, epoch=0) for batch in train_batches(self.spec))
             rows = Counter(tuple(row[row != IGNORED].tolist()) for view in views for row in self.truth(view))
             target, times = rows.most_common(1)[0] if rows else ((), 0)
             self._usual = target if times > 1 else ()

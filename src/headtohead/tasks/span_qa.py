@@ -115,7 +115,7 @@ class SpanQuestionAnswering(Task):
         sums, windows = self.sums.read(stage), self.seen.items(stage)
         loss = mean(sums["loss"], sums["ends"], "question")
         result = AnsweredQuestions(
-            joined_windows(windows, self.num_candidates), may_say_nothing=self.spec.has_unanswerable
+            joined_windows(windows, self.num_candidates), has_unanswerable=self.spec.has_unanswerable
         )
         if stage == "validation" and self.spec.has_unanswerable:
             self.threshold = result.threshold()

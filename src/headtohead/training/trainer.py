@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 from pytorch_lightning import Callback, Trainer
-from pytorch_lightning.strategies import DecodingStrategy
+from pytorch_lightning.strategies import Strategy
 
 from headtohead.training.checkpoints import AtomicCheckpoints
 from headtohead.training.loop.precision import Precision
@@ -62,7 +62,7 @@ def make_trainer(
     )
 
 
-def _strategy(settings: TrainerSettings, backend: str) -> DecodingStrategy | str:
+def _strategy(settings: TrainerSettings, backend: str) -> Strategy | str:
     if settings.strategy == "ddp":
         return ReplicatedStrategy(process_group_backend=backend)
     if settings.strategy == "model_parallel":

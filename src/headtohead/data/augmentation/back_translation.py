@@ -66,12 +66,12 @@ class BackTranslation(TextRewriting):
             raise DataError(f"{_FIELD}.run is missing: give the folder of a finished run that translates.")
         self.run, self.back, self.beams = run, back, beams
         self._open: OpenTranslators | None = None
-        self._open_learned: Callable[[], Split] | None = None
+        self._open_training_rows: Callable[[], Split] | None = None
 
-    def take(self, open_translators: OpenTranslators, open_learned: Callable[[], Split]) -> None:
+    def take(self, open_translators: OpenTranslators, open_training_rows: Callable[[], Split]) -> None:
         """Receive the function that opens runs as translators, and the train rows that the run learns from; called
         before `bind`."""
-        self._open, self._open_learned = open_translators, open_learned
+        self._open, self._open_training_rows = open_translators, open_training_rows
 
     def bind(self, source: DataSource) -> None:
         super().bind(source)
@@ -107,8 +107,8 @@ class BackTranslation(TextRewriting):
     @cached_property
     def _translations(self) -> _Translations:
         """Return the translations, from the cache if the same rows were translated by the same runs before."""
-        assert self._open_learned is not None, "take is called first"
-        split = self._open_learned()
+        assert self._open_training_rows is not None, "take is called first"
+        split = self._open_training_rows()
         rows = numbers_of(split)
         key = {
             "data": self.spec.data_hash,

@@ -98,7 +98,7 @@ _WAITING = 3
 """Pieces per process that are under way, so that memory stays small."""
 
 
-def shared_out(work: Work, samples: Iterable[Any], *, doing: str, size_of: Size = len) -> Table:
+def parallel_map(work: Work, samples: Iterable[Any], *, doing: str, size_of: Size = len) -> Table:
     """Return what `work` returns for all samples, in their order, made by as many processes as there are processors.
     The samples are iterated twice, and only those in work are in memory."""
     size, processes = sum(map(size_of, samples)), num_processes()

@@ -63,8 +63,8 @@ class TagFormat(RowFormat[Tagged]):
         ends_of_sentences = np.cumsum([0, *(len(words) for words in sentences)])
         tokens = Ragged(by_word.values, by_word.offsets[ends_of_sentences])
         # A space that is a token of its own belongs to no word: the tag goes to the first token with text.
-        says = ~tokenizer.blank[by_word.values]
-        indices = np.where(says, np.arange(len(says)), len(says))
+        has_text = ~tokenizer.blank[by_word.values]
+        indices = np.where(has_text, np.arange(len(has_text)), len(has_text))
         first_tokens = np.minimum.reduceat(indices, by_word.offsets[:-1])
         tags = np.full(len(by_word.values), IGNORED, dtype=np.int32)
         tags[first_tokens] = numbers
@@ -171,14 +171,14 @@ def _truncated_tags(tags: Ragged, room: np.ndarray) -> Ragged:
 
 def _tag_classes(sentences: Sequence[Tagged]) -> Classes:
     """Return the tags of the train split: O first, then one entity after another, its B before its I."""
-    names = Classes.learned(chain.from_iterable(tags for _, tags in sentences)).names
+    names = Classes.from_labels(chain.from_iterable(tags for _, tags in sentences)).names
     if names and all(is_whole(name) for name in names):
         raise DataError(
             f"the tags are numbers ({', '.join(names[:5])} ...), which do not say where an entity begins: name them in "
             f"their order, data.class_names=[O,B-PER,I-PER]."
         )
     by_entity = sorted(names, key=lambda name: (name != OUTSIDE, name.partition("-")[2] or name, name))
-    return Classes(tuple(by_entity), given=False)
+    return Classes(tuple(by_entity), are_given=False)
 
 
 def _check_words(words: Sequence[str], tags: Sequence[Label], index: SampleOrigin, name: SplitName, row: int) -> None:

@@ -22,7 +22,7 @@ from headtohead.ranges import Count, Length, Seed
 
 Unit = Literal["file", "paragraph", "line"]
 """What a document is; a paragraph goes up to a blank line."""
-_ENOUGH_TO_DEAL = 20
+_ENOUGH_TO_SPLIT = 20
 """Documents from which on whole ones are dealt to the splits; fewer are each cut in three."""
 
 
@@ -80,7 +80,7 @@ class Documents:
         documents = [document for text in texts for document in self._cut_up(text)]
         if not documents:
             raise DataError(f"data.path={self.path} holds no text: all of it is empty, or only blanks.")
-        splits = self._dealt(documents) if len(documents) >= _ENOUGH_TO_DEAL else self._each_cut(documents)
+        splits = self._by_split(documents) if len(documents) >= _ENOUGH_TO_SPLIT else self._each_cut(documents)
         for name in SPLIT_NAMES:
             if not splits[name]:
                 raise DataError(
@@ -99,7 +99,7 @@ class Documents:
             parts = "\n".join(text.splitlines()).split("\n\n")
         return [part.strip("\r\n") if self.unit != "file" else part for part in parts if part.strip()]
 
-    def _dealt(self, documents: Sequence[str]) -> dict[SplitName, list[str]]:
+    def _by_split(self, documents: Sequence[str]) -> dict[SplitName, list[str]]:
         order = np.random.default_rng(self.seed).permutation(len(documents))
         splits: dict[SplitName, list[str]] = {}
         start = 0

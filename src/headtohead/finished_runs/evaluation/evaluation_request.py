@@ -44,7 +44,7 @@ class EvaluationRequest:
     config_dir: str | Path | None = None
     shots: tuple[int, ...] | None = None
     """Examples in the prompts of a language model that is asked for classes, one pass for each; None: its own task."""
-    by_place: bool = False
+    by_position: bool = False
     """The loss by number of tokens in sight, too."""
 
     def __post_init__(self) -> None:

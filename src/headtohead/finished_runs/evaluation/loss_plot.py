@@ -24,8 +24,8 @@ def plot_losses(evaluations: Sequence[Evaluation], path: Path) -> None:
     from matplotlib.figure import Figure
 
     by_length = any(len(evaluation.points) > 1 for evaluation in evaluations)
-    by_place = any(point.places for evaluation in evaluations for point in evaluation.points)
-    panels = [panel for panel, has_points in ((_lengths, by_length), (_positions, by_place)) if has_points]
+    by_position = any(point.places for evaluation in evaluations for point in evaluation.points)
+    panels = [panel for panel, has_points in ((_lengths, by_length), (_positions, by_position)) if has_points]
     figure = Figure(figsize=(7.0 * len(panels), 4.6), layout="constrained")
     axes: Any = figure.subplots(1, len(panels), squeeze=False)
     for axis, panel in zip(axes[0], panels, strict=True):

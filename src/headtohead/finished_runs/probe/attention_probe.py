@@ -82,7 +82,7 @@ class Attention:
                 yield f"{pair.trained.name}.{how}", pair.changed, pair
 
 
-def attend(run: FinishedRun, subject: ProbeInput, *, fields: RequestedMaps = "where_needed") -> Attention:
+def attention_of(run: FinishedRun, subject: ProbeInput, *, fields: RequestedMaps = "where_needed") -> Attention:
     """Raises ConfigurationError where the model has nothing to show."""
     inputs = subject.batch.inputs()
     trained = all_maps(run.model, inputs, fields=fields)

@@ -67,7 +67,7 @@ def write_positions(
 ) -> list[Path]:
     """Return a figure per encoding, and the page, which comes last."""
     folder.mkdir(parents=True, exist_ok=True)
-    figures = [positions_page.save_figure(placing, folder) for placing in encodings]
+    figures = [positions_page.save_figure(encoding, folder) for encoding in encodings]
     return [*figures, write_page(folder, "positions", positions_page.positions_content(encodings, config, name=name))]
 
 

@@ -60,7 +60,7 @@ class SavedMatchings:
                     for name in missing:
                         self._save(keys[name], SavedMatching(matching.arm(name), matching.arm(matching.baseline)))
             finally:
-                lease.give_back()
+                lease.release()
         return {name: _read(self._file(key)) for name, key in keys.items()}
 
     def known(self, keys: Mapping[str, str]) -> dict[str, SavedMatching]:
@@ -126,8 +126,8 @@ def conditions_here(config: Mapping[str, Any], threads: int | None) -> TimingCon
     from headtohead.training.parallel.devices import device_for, device_name
 
     device = device_for(RunConfig(config).accelerator or "auto")
-    given = RunConfig(config).threads or threads or torch.get_num_threads()
-    return TimingConditions(device_name(device), given if device.type == "cpu" else None)
+    provided = RunConfig(config).threads or threads or torch.get_num_threads()
+    return TimingConditions(device_name(device), provided if device.type == "cpu" else None)
 
 
 def conditions_of(timing: StepTiming) -> TimingConditions:

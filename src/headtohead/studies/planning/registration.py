@@ -12,10 +12,10 @@ from typing import Any
 from headtohead.comparison.contrasts import SeedRounds
 from headtohead.comparison.verdicts.seed_evidence import evidence_words
 from headtohead.config.run_id import deciding, run_id
-from headtohead.execution.monitor import forget_failed
+from headtohead.execution.monitor import clear_failed
 from headtohead.execution.search.tuning import Tuning
 from headtohead.execution.single_run import is_done
-from headtohead.files.atomic_write import replace_text, sweep
+from headtohead.files.atomic_write import remove_unfinished, replace_text
 from headtohead.files.safe_read import DamagedFile, read_object
 from headtohead.records.secrets import mask_secrets
 from headtohead.studies.definition.foundation_runs import FIELD, foundation_of
@@ -139,10 +139,10 @@ def register(plan: StudyPlan) -> None:
 def prepare(plan: StudyPlan, *, retry: bool) -> None:
     """Register the design before the first worker starts, and forget failed runs on request."""
     plan.folder.mkdir(parents=True, exist_ok=True)
-    sweep(plan.folder, older_than=_ABANDONED_SECONDS)
+    remove_unfinished(plan.folder, older_than=_ABANDONED_SECONDS)
     register(plan)
     if retry:
-        forget_failed(plan, plan.runs)
+        clear_failed(plan, plan.runs)
 
 
 def design_of(plan: StudyPlan) -> RegisteredDesign:

@@ -22,7 +22,7 @@ from headtohead.execution.search.tuning import Tuning, for_arm
 from headtohead.execution.single_run import ended_record
 from headtohead.studies.definition.foundation_runs import FoundationRun, foundation_of, used
 from headtohead.studies.definition.study import Study
-from headtohead.studies.planning.matched_arms import Tell, matched, refuse_elsewhere, refuse_unmet
+from headtohead.studies.planning.matched_arms import Report, matched, refuse_elsewhere, refuse_unmet
 from headtohead.studies.planning.study_rounds import rounds_of
 from headtohead.studies.planning.study_runs import (
     LeftOut,
@@ -131,7 +131,7 @@ class StudyPlanner:
         config_dir: str | Path | None = None,
         *,
         threads: int | None = None,
-        tell: Tell | None = None,
+        report: Report | None = None,
     ) -> None:
         compose = composed_once(config_dir)
         whole = StudyRuns(study, compose)
@@ -143,7 +143,7 @@ class StudyPlanner:
         refuse_shares_of_fits(study, self.written)
         self.folder = _folder(study, self.written)
         self._match: Callable[[], Matching | None] = lambda: matched(
-            self.study, self.written, self.folder, config_dir=config_dir, threads=threads, report=tell
+            self.study, self.written, self.folder, config_dir=config_dir, threads=threads, report=report
         )
         self._matching: Matching | None = None
         self._threads = threads

@@ -33,7 +33,7 @@ from headtohead.studies.results.study_verdicts import (
     check_runs,
     requested_family,
     scale_of,
-    surprises,
+    unexpected_verdicts,
     verdicts_of_study,
 )
 
@@ -173,7 +173,7 @@ def report_of(plan: StudyPlan) -> StudyReport:
         *checked.objections,
         *sentences,
         *checked.remarks,
-        *(surprises(study, verdicts) if complete else ()),
+        *(unexpected_verdicts(study, verdicts) if complete else ()),
     ]
     return StudyReport(
         study,

@@ -17,7 +17,7 @@ from headtohead.execution.run_spec import RunSpec
 from headtohead.metrics import Metric
 from headtohead.records.record import RunRecord
 from headtohead.studies.definition.study import Study
-from headtohead.studies.definition.study_fields import surprise
+from headtohead.studies.definition.study_fields import unexpected
 from headtohead.studies.planning.registration import RegisteredDesign
 from headtohead.studies.planning.study_plan import StudyPlan
 
@@ -67,11 +67,11 @@ def requested_family(study: Study) -> ContrastFamily:
     )
 
 
-def surprises(study: Study, verdicts: Sequence[Verdict]) -> Iterator[str]:
+def unexpected_verdicts(study: Study, verdicts: Sequence[Verdict]) -> Iterator[str]:
     """Yield a finding each."""
     for verdict in verdicts:
         expected = study.expected.get(verdict.arm) if verdict.baseline == study.baseline else None
-        if expected and (sentence := surprise(verdict, expected)) is not None:
+        if expected and (sentence := unexpected(verdict, expected)) is not None:
             yield sentence
 
 

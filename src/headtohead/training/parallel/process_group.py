@@ -22,7 +22,7 @@ from headtohead.files.process_liveness import Owner
 from headtohead.training.run_components import TrainerSettings
 
 
-def take_part(settings: TrainerSettings) -> None:
+def join_process_group(settings: TrainerSettings) -> None:
     """Raises ValueError where a launcher's processes are not those of the run; a run of one process is nobody's part,
     whatever number srun gave that process."""
     expected = settings.devices * settings.num_nodes
@@ -65,11 +65,11 @@ _peers: list[Owner] = []
 _ending = threading.Event()
 
 
-def introduce(store: Any, rank: int, size: int) -> None:
+def register_process(store: Any, rank: int, size: int) -> None:
     """Learn which processes the others are; all of them must call it."""
     store.set(f"owner_{rank}", json.dumps(asdict(Owner.this_process())))
     _peers[:] = [Owner(**json.loads(store.get(f"owner_{other}"))) for other in range(size)]
-    _hold_back_lightning()
+    _stop_lightning_from_killing()
 
 
 def lost_process(error: BaseException) -> str | None:
@@ -87,7 +87,7 @@ def lost_process(error: BaseException) -> str | None:
     )
 
 
-def _hold_back_lightning() -> None:
+def _stop_lightning_from_killing() -> None:
     """Keep Lightning from killing this process within five seconds of the death of another: the lost connection is
     noticed at the next exchange, and the record is written then. A process that hangs is killed after a minute."""
     _ending.clear()
@@ -100,7 +100,7 @@ def _hold_back_lightning() -> None:
 def _dead() -> list[int]:
     deadline = time.monotonic() + _PATIENCE
     while True:
-        dead = [rank for rank, owner in enumerate(_peers) if owner.lives() is False]
+        dead = [rank for rank, owner in enumerate(_peers) if owner.is_alive() is False]
         if dead or time.monotonic() > deadline:
             return dead
         time.sleep(_PATIENCE / 20)

@@ -61,10 +61,10 @@ def check_tensor_parallel_plans(model: Architecture, parts: int) -> None:
                 "biases the scores of all: use model/position=rotary, learned, sinusoidal or none, or trainer=fsdp"
             )
         split = module.tensor_parallel_plan() if isinstance(module, Component) else None
-        if split is not None and split.most % parts:
+        if split is not None and split.num_units % parts:
             raise UsageError(
                 f"trainer.tensor_parallel={parts} cannot divide {path} ({type(module).__name__}), which has "
-                f"{split.most} {split.unit}: choose a divisor of that, or trainer=fsdp"
+                f"{split.num_units} {split.unit_name}: choose a divisor of that, or trainer=fsdp"
             )
 
 

@@ -202,7 +202,9 @@ class Longformer(SparseAttention):
         first = make(room=min(self.num_global, max_length))
         return FirstAndLastCache(0, last.keys, last.values, last.positions, last.count, first)
 
-    def prompt(self, x: Float[Tensor, "B L D"], state: PositionedCache, context: Context) -> Float[Tensor, "B L D"]:
+    def step_prompt(
+        self, x: Float[Tensor, "B L D"], state: PositionedCache, context: Context
+    ) -> Float[Tensor, "B L D"]:
         assert isinstance(state, FirstAndLastCache)
         x, context, back = on_the_left(x, context)
         q, k, v = self.project(x, context)
@@ -211,7 +213,7 @@ class Longformer(SparseAttention):
         state.first.start(k[:, :, : self.num_global], v[:, :, : self.num_global], positions_of(context, x))
         return back(self.output(merge_heads(self.attend(q, k, v, context))))
 
-    def one(self, x: Float[Tensor, "B 1 D"], state: PositionedCache, context: Context) -> Float[Tensor, "B 1 D"]:
+    def step_token(self, x: Float[Tensor, "B 1 D"], state: PositionedCache, context: Context) -> Float[Tensor, "B 1 D"]:
         assert isinstance(state, FirstAndLastCache)
         q, k, v = self.project(x, context)
         positions = positions_of(context, x)

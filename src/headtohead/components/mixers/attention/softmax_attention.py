@@ -244,7 +244,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         if self.query_norm is not None:
             return None
         return TensorParallelPlan(
-            ("query", "key", "value"), ("output",), most=self.num_kv_heads, unit="heads of keys and values"
+            ("query", "key", "value"), ("output",), num_units=self.num_kv_heads, unit_name="heads of keys and values"
         )
 
     def initial_state(self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype) -> State:

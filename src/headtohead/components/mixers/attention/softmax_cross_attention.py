@@ -71,7 +71,7 @@ class SoftmaxCrossAttention(CrossMixer, HasAttentionMaps):
 
     def tensor_parallel_plan(self) -> TensorParallelPlan:
         return TensorParallelPlan(
-            ("query", "key", "value"), ("output",), most=self.num_kv_heads, unit="heads of keys and values"
+            ("query", "key", "value"), ("output",), num_units=self.num_kv_heads, unit_name="heads of keys and values"
         )
 
     def read(self, context: Context) -> CrossAttentionState:
