@@ -18,7 +18,7 @@ def until(
     """Return the state once it is true; `otherwise` says what there is instead; it is looked at `every` so
     many seconds."""
     end = time.monotonic() + PATIENCE
-    while not (found := state()):
+    while not (result := state()):
         assert time.monotonic() < end, otherwise() if callable(otherwise) else otherwise
         time.sleep(every)
-    return found
+    return result

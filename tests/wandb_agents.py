@@ -38,15 +38,15 @@ def written(home: Path, parameters: Mapping[str, Any], **fields: Any) -> Path:
 
 def started(home: Path, server: WandbServer, command: str, *arguments: str) -> WarmCommand:
     """`h2h` or `wandb`, as typed in that folder by one whose home it is; what it says is in COMMAND.log, added to."""
-    found = {"PATH": os.pathsep.join((str(BIN), os.environ["PATH"])), "TMPDIR": str(home)}
+    own = {"PATH": os.pathsep.join((str(BIN), os.environ["PATH"])), "TMPDIR": str(home)}
     return WarmCommand(
         arguments,
         output=home / f"{command}.log",
         folder=home,
-        environment={**environment(home, server.environment), **found},
+        environment={**environment(home, server.environment), **own},
         program=None if command == "h2h" else Path(wandb.__file__).with_name("__main__.py"),
     )
 
 
-def said(home: Path, command: str) -> str:
+def message(home: Path, command: str) -> str:
     return (home / f"{command}.log").read_text()

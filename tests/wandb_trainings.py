@@ -12,7 +12,7 @@ from pathlib import Path
 
 import warm_commands
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder, scan
+from headtohead.records.run_folder import RunFolder, scan
 from waiting import until
 
 STEPS = 12
@@ -42,7 +42,7 @@ class Training:
     """A run that is over."""
 
     exit_code: int
-    said: str
+    message: str
     seconds_after_the_end: float
     """From the last line of metrics.csv to the end of the process."""
     record: RunRecord
@@ -99,6 +99,6 @@ def kill(
 
 
 def environment(home: Path, account: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+    saved = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
     own = {"HOME": str(home), "HEADTOHEAD_CACHE": str(home / "cache"), "NETRC": str(home / "netrc")}
-    return {**kept, **own, **account}
+    return {**saved, **own, **account}

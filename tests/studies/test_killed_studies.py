@@ -59,15 +59,15 @@ def until(process: WarmCommand, folder: Path, runs: int) -> None:
 
 
 def verdict(folder: Path) -> dict[str, Any]:
-    told = json.loads((folder / "out" / "studies" / "small" / "verdict.json").read_text())
-    assert isinstance(told, dict)
-    return told
+    message = json.loads((folder / "out" / "studies" / "small" / "verdict.json").read_text())
+    assert isinstance(message, dict)
+    return message
 
 
-def without_times(told: Any) -> Any:
-    if isinstance(told, dict):
-        return {key: without_times(value) for key, value in told.items() if key not in OF_TIME}
-    return [without_times(value) for value in told] if isinstance(told, list) else told
+def without_times(message: Any) -> Any:
+    if isinstance(message, dict):
+        return {key: without_times(value) for key, value in message.items() if key not in OF_TIME}
+    return [without_times(value) for value in message] if isinstance(message, list) else message
 
 
 @pytest.mark.process

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 from warm_commands import h2h
 
 HEADER = """

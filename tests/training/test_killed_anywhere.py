@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from headtohead.records.store import RunFolder, find_runs
+from headtohead.records.run_folder import RunFolder, find_runs
 from published_sets.corpora import write_fineweb_edu
 from warm_commands import WarmCommand
 
@@ -118,17 +118,17 @@ def undisturbed(folder: Path, kind: str) -> tuple[RunFolder, float]:
 
 def lines(folder: RunFolder) -> dict[tuple[int, str], float]:
     """Every line of metrics.csv but those that are times; none stands twice."""
-    found = [(p.step, name, value) for p, name, value in folder.metrics_file._lines()]
-    assert len({(step, name) for step, name, _ in found}) == len(found)
-    return {(step, name): value for step, name, value in found if not name.startswith("throughput")}
+    result = [(p.step, name, value) for p, name, value in folder.metrics_file._lines()]
+    assert len({(step, name) for step, name, _ in result}) == len(result)
+    return {(step, name): value for step, name, value in result if not name.startswith("throughput")}
 
 
 def test_a_run_that_is_killed_anywhere_ends_as_if_it_had_not_been(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, draw_seed: int
 ) -> None:
     kind = list(KINDS)[draw_seed % len(KINDS)]
-    place = tmp_path_factory.getbasetemp() / f"undisturbed-{list(KINDS).index(kind)}" / "runs"
-    whole, seconds = undisturbed(place, kind)
+    position = tmp_path_factory.getbasetemp() / f"undisturbed-{list(KINDS).index(kind)}" / "runs"
+    whole, seconds = undisturbed(position, kind)
     rng = random.Random(f"{kind} {draw_seed}")
     killed = Killed(KINDS[kind], tmp_path / "runs", rng)
     for _ in range(rng.randint(1, MOST_KILLS)):

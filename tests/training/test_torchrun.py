@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch.distributed.run
 
-from headtohead.records.store import RunFolder, scan
+from headtohead.records.run_folder import RunFolder, scan
 from waiting import PATIENCE
 from wandb_server import WandbServer
 from wandb_trainings import STEPS, TINY, environment
@@ -29,9 +29,9 @@ def torchrun(node: int, port: int, home: Path, account: Mapping[str, str]) -> Wa
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as result:
+        result.bind(("127.0.0.1", 0))
+        return int(result.getsockname()[1])
 
 
 @pytest.mark.slow
@@ -41,11 +41,11 @@ def test_two_nodes_of_torchrun_make_one_record_and_one_run_of_wandb(tmp_path: Pa
     try:
         nodes = [torchrun(node, port, tmp_path, server.environment) for node in (0, 1)]
         codes = [node.wait(PATIENCE) for node in nodes]
-        said = [(tmp_path / f"output{node}").read_text() for node in (0, 1)]
-        assert codes == [0, 0], said
+        message = [(tmp_path / f"output{node}").read_text() for node in (0, 1)]
+        assert codes == [0, 0], message
         (record,) = scan(tmp_path / "outputs")
         assert record.status == "finished" and record.environment.device["count"] == 2
-        assert "finished" in said[0] and "record:" in said[0] and "record:" not in said[1]
+        assert "finished" in message[0] and "record:" in message[0] and "record:" not in message[1]
         assert list(server.runs) == [record.wandb.id] and server.unknown == []
         steps = list(range(1, STEPS + 1))
         assert server.runs[record.wandb.id].steps("train/loss") == steps

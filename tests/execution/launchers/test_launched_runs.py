@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headtohead.records.store import find_runs
+from headtohead.records.run_folder import find_runs
 from slurm_cluster import Cluster
 from studies.small_studies import TINY
 from waiting import PATIENCE, until
