@@ -107,13 +107,13 @@ class WarmPopen(subprocess.Popen):  # type: ignore[type-arg]
 
     server = ""
 
-    def _execute_child(self, *given: Any) -> None:
+    def _execute_child(self, *arguments: Any) -> None:
         start = super()._execute_child  # type: ignore[misc]
-        named = inspect.signature(start).bind(*given).arguments
+        named = inspect.signature(start).bind(*arguments).arguments
         words = named["args"]
         words = [words] if isinstance(words, str | bytes) else [os.fspath(word) for word in words]
         if _call_of(words) is None:
-            start(*given)
+            start(*arguments)
             return
         group = named.get("process_group", -1)
         request = {
@@ -139,9 +139,9 @@ class WarmPopen(subprocess.Popen):  # type: ignore[type-arg]
             return 0, 0
         return self.pid, int(self._line.recv(100) or KILLED)
 
-    def _internal_poll(self, *given: Any, **named: Any) -> int | None:
+    def _internal_poll(self, *arguments: Any, **named: Any) -> int | None:
         if not hasattr(self, "_line"):
-            return super()._internal_poll(*given, **named)  # type: ignore[misc, no-any-return]
+            return super()._internal_poll(*arguments, **named)  # type: ignore[misc, no-any-return]
         if self.returncode is None and (ended := self._try_wait(os.WNOHANG))[0]:
             self._handle_exitstatus(ended[1])  # type: ignore[attr-defined]
         return self.returncode
