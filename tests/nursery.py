@@ -111,7 +111,7 @@ class WarmPopen(subprocess.Popen):  # type: ignore[type-arg]
         start = super()._execute_child  # type: ignore[misc]
         named = inspect.signature(start).bind(*arguments).arguments
         words = named["args"]
-        words = [words] if isinstance(words, str | bytes) else [os.fspath(word) for word in words]
+        words = [os.fsdecode(word) for word in ([words] if isinstance(words, str | bytes) else words)]
         if _call_of(words) is None:
             start(*arguments)
             return
