@@ -1,4 +1,4 @@
-"""What the makers' data sheets say of a device: memory, rates, links; device_sheets.yaml holds them with their sources."""
+"""What the makers' data sheets say of a device (memory, rates, links), from device_sheets.yaml, with the sources."""
 
 from __future__ import annotations
 
