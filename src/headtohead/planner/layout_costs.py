@@ -107,7 +107,7 @@ class LayoutCosts:
     ) -> Iterator[float]:
         """Yield what there is beside weights and optimizer while each part is differentiated, from the last on."""
         loss, ends = self._replay.loss_at(rows), self._replay.parts[0].at(rows)
-        figures = {part: self._figures(part, layout, rows) for part in self._blocks_by_kind}
+        figures = {part: self._figures(part, layout, rows) for part in self.kinds_of_blocks}
         is_shared = layout.shards > 1
         left = loss.of(LEFT) + sum(figures[part].of(LEFT) for part, _ in self._blocks)
         saved = [self._saved(figures[part], layout, index) for part, index in self._blocks]
@@ -191,7 +191,7 @@ class LayoutCosts:
     def _pass_seconds(self, layout: Layout, rows: int, speed: DeviceSpeed) -> tuple[float, float]:
         """Return the time of a forward and a backward pass by arithmetic and memory, and the time to launch it all."""
         parts = [(self._replay.loss_at(rows), 1.0, 0.0), (self._replay.parts[0].at(rows), 1.0, 0.0)]
-        for part in self._blocks_by_kind:
+        for part in self.kinds_of_blocks:
             indices = [index for own, index in self._blocks if own is part]
             again = sum(layout.covers_block(index) for index in indices)
             parts.append((self._figures(part, layout, rows), float(len(indices)), float(again)))
@@ -233,20 +233,21 @@ class LayoutCosts:
     # Weights.
 
     @cached_property
-    def _blocks_by_kind(self) -> tuple[StepPart, ...]:
+    def kinds_of_blocks(self) -> tuple[StepPart, ...]:
+        """Return the blocks, those that are alike as one."""
         return self._replay.parts[1:]
 
     @cached_property
     def _blocks(self) -> list[tuple[StepPart, int]]:
         """All blocks in the order of the forward pass, with their numbers in their stacks."""
-        by_path = {path: part for part in self._blocks_by_kind for path in part.paths}
+        by_path = {path: part for part in self.kinds_of_blocks for path in part.paths}
         paths = [path for path, _ in self._model.named_modules() if path in by_path]
         return [(by_path[path], int(re.findall(r"\d+", path)[-1])) for path in paths]
 
     def _weights(self, parts: int) -> tuple[_Owned, dict[StepPart, _Owned]]:
         """Return what a device has of weights in no block, and of each kind of block, where so many divide layers."""
         if parts not in self._known_weights:
-            owned = {part: _owned(part.module, parts) for part in self._blocks_by_kind}
+            owned = {part: _owned(part.module, parts) for part in self.kinds_of_blocks}
             whole, of_blocks = _owned(self._model, parts), [owned[part] for part, _ in self._blocks]
             weights = whole.weights - sum(own.weights for own in of_blocks)
             root = _Owned(weights, whole.trained - sum(own.trained for own in of_blocks))

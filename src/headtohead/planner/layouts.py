@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 Sharding = Literal["single", "ddp", "full", "grad_op", "hybrid"]
 """One device; a copy on each; weights, gradients and optimizer shared by all; the same but weights, once gathered, stay
@@ -88,3 +88,23 @@ def layouts(devices: int, per_node: int) -> Iterator[Layout]:
     for sharding, tensor_parallel in ways:
         for recomputed in RECOMPUTED:
             yield Layout(devices, per_node, sharding, tensor_parallel, recomputed)
+
+
+def layout_of(config: Mapping[str, Any]) -> Layout:
+    """Return the layout that a configuration names."""
+    trainer, checkpointing = config["trainer"], config["checkpointing"]
+    devices, nodes = trainer["devices"], trainer["num_nodes"]
+    sharding: Sharding = "single" if devices * nodes == 1 else "ddp"
+    if trainer["strategy"] == "model_parallel":
+        among = trainer["shard_among"]
+        whole = among is None or among * trainer["tensor_parallel"] == devices * nodes
+        sharding = "hybrid" if not whole else "full" if trainer["reshard"] else "grad_op"
+    return Layout(
+        devices=devices * nodes,
+        per_node=trainer["shard_among"] or devices,
+        sharding=sharding,
+        tensor_parallel=trainer["tensor_parallel"],
+        recomputed=checkpointing["kind"],
+        every=checkpointing["every"] if checkpointing["kind"] == "every_k" else 2,
+        accumulate=trainer["accumulate"],
+    )
