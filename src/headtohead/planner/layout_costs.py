@@ -24,6 +24,8 @@ from headtohead.training.loop.precision import Precision
 from headtohead.training.memory_needs import trained_bytes
 from headtohead.training.run_components import TrainerSettings
 
+_UNSEEN = 0.05
+"""The share of what a block declares to save that is no rounding if the replay does not show it."""
 _OVERLAP = 0.9
 """The share of a device's arithmetic under which messages can be hidden."""
 
@@ -150,8 +152,21 @@ class LayoutCosts:
         recomputes, parts = layout.recomputed == "attention", layout.tensor_parallel
         key = part, rows, recomputes, parts
         if key not in self._known_figures:
-            self._known_figures[key] = self._divided(part, part.at(rows, recompute_mixers=recomputes), parts)
+            figures = part.at(rows, recompute_mixers=recomputes)
+            whole = figures if recomputes else self._with_workspaces(part, figures, rows)
+            self._known_figures[key] = self._divided(part, whole, parts)
         return self._known_figures[key]
+
+    def _with_workspaces(self, part: StepPart, figures: Figures, rows: int) -> Figures:
+        """Return the figures with what a kernel saves in a workspace, which no fake tensor shows, as the ledger has
+        it: those of recurrent layers."""
+        path = f"{part.paths[0]}."
+        declared = rows * sum(row.costs.activation_bytes for row in self._costs.rows if row.path.startswith(path))
+        missing = declared - figures.of(SAVED)
+        if missing < _UNSEEN * declared:
+            return figures
+        more = {(name, None): figures.of(name) + missing for name in (SAVED, PEAK)}
+        return Figures({**figures, **more})
 
     def _divided(self, part: StepPart, figures: Figures, parts: int) -> Figures:
         less = self._inner_share(part) * (1 - 1 / parts) if parts > 1 else 0.0

@@ -120,9 +120,11 @@ class RunPlanner:
         self.precision: Precision = make(filled["precision"])
         self.settings: TrainerSettings = make(filled["trainer"])
         self.model = make_model(filled, "meta")
-        self.costs: Ledger = ledger(self.model, replace(size, device=device))
-        self.model.to(self.precision.of_weights)
         self.batch = _widest_batch(self.task, data, self._config)
+        sides = {"length": self.batch.tokens, "decoder_length": self.batch.decoder_tokens}
+        lengths = {side: tokens.shape[1] for side, tokens in sides.items() if tokens is not None}
+        self.costs: Ledger = ledger(self.model, replace(size, device=device, **lengths))
+        self.model.to(self.precision.of_weights)
         optimizer = RunConfig(filled).optimizer_target.rpartition(".")[2]
         replay = StepReplay(self.model, self.task, self.batch, self.costs, self.precision, device=device)
         self.layout_costs = LayoutCosts(self.model, replay, self.costs, self.settings, self.precision, optimizer)
