@@ -30,7 +30,6 @@ CASES = {
     "recomputed": ["checkpointing=full"],
     "mixers recomputed": ["checkpointing=attention", "trainer.accumulate=2"],
     "recurrent": ["model/mixer=retention", "model/position=none", "model/feedforward=swiglu"],
-    "lstm": ["model/mixer=lstm", "model/position=none"],
     "masked": ["model=encoder_only", "task=masked_lm"],
 }
 
