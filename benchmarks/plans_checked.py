@@ -93,9 +93,9 @@ def train_measured(case: int, folder: str) -> dict[str, float]:
 def planned(case: int, speeds: dict[Any, Any]) -> dict[str, float]:
     """Return bytes and seconds of the case under the layout that it names."""
     from headtohead.config.compose.composition import compose_checked
-    from headtohead.planner.device_speed import measure_cpu
-    from headtohead.planner.layouts import layout_of
-    from headtohead.planner.plan import RunPlanner
+    from headtohead.estimates.device_speed import measure_cpu
+    from headtohead.estimates.layouts import layout_of
+    from headtohead.estimates.plan import RunPlanner
     from headtohead.training.parallel.devices import threads
 
     config = compose_checked("train", overrides_of(case, "outputs"))

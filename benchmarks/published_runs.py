@@ -9,9 +9,9 @@ import time
 from dataclasses import dataclass
 
 from headtohead.config.compose.composition import compose_checked
-from headtohead.planner.device_speed import speed_of
-from headtohead.planner.layouts import Layout
-from headtohead.planner.plan import RunPlanner
+from headtohead.estimates.device_speed import speed_of
+from headtohead.estimates.layouts import Layout
+from headtohead.estimates.plan import RunPlanner
 from headtohead.training.parallel.device_sheets import device_sheets
 
 GPT2 = ["model/size=gpt2_small", "model.vocab_size=50257", "data.context_length=1024", "data.batch_size=512"]

@@ -17,8 +17,8 @@ from headtohead.records.record import RunRecord
 if TYPE_CHECKING:
     from headtohead.comparison.comparison import Comparison
     from headtohead.comparison.task_comparison import TaskComparison
-    from headtohead.finished_runs.loaded import LoadedRun
-    from headtohead.planner.plan import Plan
+    from headtohead.estimates.plan import Plan
+    from headtohead.finished_runs.loaded_run import LoadedRun
 
 __all__ = ["build_model", "build_parts", "compare", "compose", "evaluate", "inspect", "load_run", "plan", "train"]
 
@@ -56,7 +56,7 @@ def plan(config: Mapping[str, Any], on: str, *, price: float | None = None, toke
     `on` names devices as `h2h plan --devices` lists them, or "cpu", whose rates are measured. `price` is of one device
     for an hour; `tokens` replaces the run's own length. `.layouts` has every layout, with its memory, step and reason.
     """
-    from headtohead.planner.plan import plan as plan_run
+    from headtohead.estimates.plan import plan as plan_run
 
     return plan_run(config, on, price=price, tokens=tokens)
 
@@ -88,7 +88,7 @@ def load_run(path: str | Path, *, trust: Sequence[str] = ()) -> LoadedRun:
 
     `trust` names packages or classes that a run from elsewhere may name beyond the choices that come with this one.
     """
-    from headtohead.finished_runs.loaded import load_run as load
+    from headtohead.finished_runs.loaded_run import load_run as load
 
     return load(path, trust=trust)
 

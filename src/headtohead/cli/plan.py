@@ -31,7 +31,7 @@ Tokens = Annotated[float, Range(1.0, 1e18)]
 def run(arguments: Sequence[str]) -> int:
     options = parse(_parser(), arguments)
     if options.devices:
-        from headtohead.planner.device_speed import speeds
+        from headtohead.estimates.device_speed import speeds
 
         out("\n".join(f"{name:<16}{title}" for name, title in speeds().items()))
         return 0
@@ -44,7 +44,7 @@ def run(arguments: Sequence[str]) -> int:
         out(configuration_text(options, config))
         return 0
     from headtohead import api
-    from headtohead.planner.plan_table import show_plan
+    from headtohead.estimates.plan_table import show_plan
 
     plan = api.plan(config, options.on, price=options.price, tokens=options.tokens)
     if options.json:
@@ -68,7 +68,7 @@ def _parser() -> Parser:
 
 def _study(options: argparse.Namespace) -> int:
     from headtohead.cli.terminal import note
-    from headtohead.planner.plan_table import show_arms
+    from headtohead.estimates.plan_table import show_arms
     from headtohead.studies.definition.read_study_file import read_study
     from headtohead.studies.planning.device_plan import plan_on_devices
     from headtohead.studies.planning.study_plan import StudyPlanner

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headtohead.planner.plan import Plan, plan
+from headtohead.estimates.plan import Plan, plan
 from headtohead.studies.planning.study_plan import StudyPlan
 
 
