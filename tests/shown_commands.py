@@ -142,9 +142,17 @@ def _list(provided: argparse.Namespace) -> None:
         choice_names(group)
 
 
+def _plan(provided: argparse.Namespace) -> None:
+    if provided.study is None:
+        _root("train")(provided)
+    else:
+        read_study(provided.study, provided.overrides)
+
+
 _COMPOSED: Mapping[str, Callable[[argparse.Namespace], None]] = {
     "train": _train,
     "inspect": _root("train"),
+    "plan": _plan,
     "doctor": _root("train"),
     "coordinates": _root("train"),
     "bench": _root("bench"),
