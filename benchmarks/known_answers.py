@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from headtohead.studies.definition.read_study_file import read_study
-
 OUTPUT = Path("outputs/known_answers.md")
 
 
@@ -46,8 +44,7 @@ def by_study(name: str) -> Callable[[argparse.Namespace], Answer]:
         outputs = Path("outputs")
         if given.first_seed:
             outputs /= f"from_seed_{given.first_seed}"
-            seeds = range(given.first_seed, given.first_seed + len(read_study(name).seeds))
-            command += [f"seeds=[{','.join(map(str, seeds))}]", f"output_dir={outputs}"]
+            command += [f"first_seed={given.first_seed}", f"output_dir={outputs}"]
         code = subprocess.run([str(Path(sys.executable).parent / command[0]), *command[1:]], check=False).returncode
         told = json.loads((outputs / "studies" / name / "verdict.json").read_text(encoding="utf-8"))
         baseline, expected = told["study"]["baseline"], told["study"]["expected"]
