@@ -38,7 +38,7 @@ def test_what_is_left_out_is_filled_in() -> None:
         ),
         ({"seeds": [1, 1]}, r"seeds=\[1, 1\] is refused"),
         ({"seeds": 0}, "seeds=.* is refused"),
-        ({"seeds": [4, 5], "first_seed": 9}, r"first_seed=9 goes with a number .* seeds=\[4, 5\] lists them: give seeds=2"),
+        ({"seeds": [4, 5], "first_seed": 9}, r"first_seed=9 goes with a number .* lists them: give seeds=2"),
         ({"metric": "loss"}, "write test/NAME or validation/NAME"),
         ({"direction": "down"}, "direction=down is refused: it must be min or max"),
         ({"margin": -1}, "margin=-1 is refused"),
