@@ -116,6 +116,7 @@ def test_every_shipped_study_says_in_its_header_what_is_expected_and_what_it_cos
     header = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
     assert any(line.startswith("# Expected: ") for line in header)
     assert any(re.match(r"# Cost: .* runs.*, .*minutes?", line) for line in header)
+    assert any(re.match(r"# Chance is \d", line) for line in header)
 
 
 @pytest.mark.slow
