@@ -111,7 +111,7 @@ check: $(INSTALLED)  ## lint, formatting, types, import rules
 format: $(INSTALLED)  ## let ruff put the code in order
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
-known-answers: $(INSTALLED)  ## ask again what the field knows: studies, and checks that are exact (about 20 minutes)
+known-answers: $(INSTALLED)  ## ask again what the field knows: studies, and checks that are exact (about 17 minutes, by the headers of its studies)
 	@$(BIN)/python benchmarks/known_answers.py
 
 BENCHMARKS := $(filter-out benchmarks/known_answers.py,$(wildcard benchmarks/*.py))
