@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from headtohead.comparison.contrasts import TimeUnit, Values
-from headtohead.comparison.tables.run_table import GIVEN
+from headtohead.records.headline import GIVEN
 from headtohead.records.metrics_file import TEST, Curve
 from headtohead.records.record import RunRecord
 from headtohead.records.store import RunFolder

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-from headtohead.comparison.dashboard.metrics_tail import LoggedPoint, ReadPosition, read_on
 from headtohead.comparison.dashboard.responses import REPORT_POLICY, HttpResponse, as_file, as_json, refusal
 from headtohead.comparison.dashboard.run_details import details, pictures, read_table, tables
 from headtohead.comparison.dashboard.run_index import RunIndex, is_inside
 from headtohead.comparison.dashboard.study_list import report_of, studies
 from headtohead.errors import UsageError
+from headtohead.records.metrics_tail import LoggedPoint, ReadPosition, read_on
 
 Query = Mapping[str, list[str]]
 _PAGES = Path(str(files("headtohead.comparison.dashboard") / "pages"))

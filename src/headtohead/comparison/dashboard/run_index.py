@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headtohead.comparison.dashboard.metrics_tail import ReadPosition, read_on
 from headtohead.comparison.dashboard.run_facts import lasting, passing
 from headtohead.errors import UsageError
+from headtohead.records.metrics_tail import ReadPosition, read_on
 from headtohead.records.record import Progress, RunRecord
 from headtohead.records.store import RECORD, RunFolder, find_runs
 from headtohead.records.strict_json import RecordError
