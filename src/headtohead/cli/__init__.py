@@ -38,7 +38,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("export", "export a finished run as safetensors, torch.export program or ONNX, checked and timed"),
     "sync": ("sync", "upload the runs that the W&B server does not have yet"),
     "schema": ("schema", "print a JSON schema with which editors complete and check your YAML files"),
-    "list": ("listing", "list groups and choices with one-line descriptions"),
+    "list": (
+        "listing",
+        "list groups and choices in one line each; runs, filtered and sorted: h2h list runs",
+    ),
 }
 INTERRUPTED = 130
 FAILED = 1

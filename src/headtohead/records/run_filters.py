@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from headtohead.records.run_summary import RunSummary
@@ -59,23 +59,28 @@ def _exact(run: RunSummary, name: str) -> Any:
     for section in run.sections:
         if name in section.values:
             return section.values[name]
-    for values in (run.results, run.latest, run.progress, run.costs):
+    for values in (run.results, run.progress, run.costs):
         if (value := values.get(name)) is not None:
             return value
-    return _MISSING
+    value = run.latest.get(name) if "/" in name else None  # last, since they may have to be read
+    return _MISSING if value is None else value
 
 
 def _typed(run: RunSummary, name: str) -> Any:
     if (value := _exact(run, name)) is not _MISSING:
         return value
-    for stage in STAGES:
-        for values in (run.results, run.latest):
-            if (value := values.get(f"{stage}/{name}")) is not None:
-                return value
+    if (value := _by_stage(run.results, name)) is not None:
+        return value
     for section in run.sections:
         if (key := section.ending(name)) is not None:
             return section.values[key]
-    return _MISSING
+    value = _by_stage(run.latest, name)
+    return _MISSING if value is None else value
+
+
+def _by_stage(values: Mapping[str, float | None], name: str) -> float | None:
+    found = (values.get(f"{stage}/{name}") for stage in STAGES)
+    return next((value for value in found if value is not None), None)
 
 
 def _test(word: str) -> Predicate:

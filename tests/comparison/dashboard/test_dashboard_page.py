@@ -26,22 +26,6 @@ POINTS = "Math.max(0, ...(document.querySelector('#plot')?.data ?? []).map((trac
 NUM_TRACES = "document.querySelectorAll('#plot .scatterlayer .trace').length"
 TABS = ("curves", "results", "diff", "maps", "samples", "notes")
 
-FILTERS = {
-    "": "abc",
-    "d_model=64": "ab",
-    "model.d_model>32 status=running": "a",
-    "loss<2": "b",
-    "-seed=0": "b",
-    "seed!=0": "b",
-    "model/mixer=gru": "abc",
-    "mixer=G*": "abc",
-    "name~B": "b",
-    "beta": "b",
-    'notes~"two words"': "c",
-    "two -beta": "c",
-    "nothing=1": "",
-}
-
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
@@ -156,26 +140,6 @@ def test_runs_are_chosen_by_mouse_and_by_keys(browser: Browser, tmp_path: Path) 
         browser.key(" ")
         shown(browser, f"({chosen}).join() === 'false,false,true,true'")
         assert_quiet(browser, dashboard)
-
-
-def test_a_filter_lets_through_what_it_says(browser: Browser, tmp_path: Path) -> None:
-    def run(key: str, name: str, **other: Any) -> dict[str, Any]:
-        config = {"model.d_model": other.pop("width"), "model/mixer": "gru", "notes": other.get("notes")}
-        plain = {"results": {}, "latest": {}, "progress": {}, "costs": {}, "tags": [], "seed": 0, "status": "finished"}
-        return {**plain, "key": key, "name": name, "arm": name, "id": name, "config": config, **other}
-
-    runs = [
-        run("a", "alpha", width=64, status="running"),
-        run("b", "beta", width=64, seed=1, results={"test/loss": 1.5}),
-        run("c", "gamma", width=32, notes="two words", latest={"train/loss": 2.5}),
-    ]
-    with served(tmp_path) as dashboard:
-        browser.open(f"{dashboard.address}api/runs")
-        browser.run("import('/fields.js').then((fields) => { window.fields = fields; })")
-        for text, matching in FILTERS.items():
-            holds = f"fields.matcher({json.dumps(text)})"
-            found = browser.run(f"{json.dumps(runs)}.filter({holds}).map((run) => run.key).join('')")
-            assert found == matching, text
 
 
 def test_a_report_draws_in_its_box_and_reaches_nothing(browser: Browser, tmp_path: Path) -> None:

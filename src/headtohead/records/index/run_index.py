@@ -170,8 +170,8 @@ def with_life(summary: RunSummary, tail: RunTail) -> RunSummary:
     """Return the summary of a run that was running when its record was written, as it is now."""
     progress = dict(vars(tail.progress)) if tail.progress is not None else summary.progress
     if RunFolder(Path(summary.path)).is_live():
-        return replace(summary, progress=progress)
-    return replace(summary, status="interrupted", reason=DIED, progress=progress)
+        return replace(summary, progress=progress, latest=tail.latest)
+    return replace(summary, status="interrupted", reason=DIED, progress=progress, latest=tail.latest)
 
 
 def _read_now(path: str) -> RunRecord | UnreadRecord:

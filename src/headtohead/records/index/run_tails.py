@@ -4,6 +4,7 @@ process."""
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,8 +48,10 @@ class RunTails:
 def _read_on(path: str, tail: RunTail) -> RunTail:
     file = Path(path) / METRICS
     try:
-        facts = file.stat()
+        facts = file.lstat()
     except OSError:
+        return RunTail()
+    if stat.S_ISLNK(facts.st_mode):  # it may lead out of the folder that one looks at
         return RunTail()
     if (facts.st_ino, facts.st_size) == (tail.position.file, tail.position.offset):
         return tail
