@@ -17,6 +17,7 @@ from typing_extensions import override
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import need_room, replace_file
 from headtohead.files.safe_read import DamagedFile
+from headtohead.records.keeping.archive import ARCHIVE
 from headtohead.records.store import RunFolder
 
 LAST = "last.ckpt"
@@ -168,6 +169,8 @@ def load_best(run: Path | str) -> dict[str, Any]:
     """The best checkpoint of a run, by the run's folder."""
     path = Path(run) / "checkpoints" / BEST
     if not os.path.lexists(path):
+        if (run / ARCHIVE).is_file():
+            raise UsageError(f"{run} is archived: h2h runs restore {run} brings its checkpoints back")
         raise UsageError(f"{run} holds no checkpoints/{BEST}: it was never validated, or trainer.keep_checkpoints=none")
     return load(path)
 
