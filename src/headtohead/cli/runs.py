@@ -35,8 +35,8 @@ examples:
   h2h runs verify outputs --repair
 
 PATH is a run, or a folder with runs below it. A run that a process writes is left alone, and said. verify looks into
-checkpoints and row scores, which hold checksums, and into archives; --repair removes what was never finished and damaged
-lines of metrics.csv, nothing else.
+checkpoints and row scores, which hold checksums, and into archives; --repair removes what was never finished and the
+damaged lines of metrics.csv, nothing else.
 
 exit code: 0 done; 1 some run was left alone, or something is wrong that --repair cannot put right; 2 refused
 """
@@ -126,9 +126,8 @@ def _verify(paths: Sequence[Path], *, is_repaired: bool) -> int:
             else:
                 left += 1
                 way = "; --repair puts it right" if fault.can_repair else ""
-                text = (
-                    fault.sentence if fault.sentence.startswith(str(fault.path)) else f"{fault.path} {fault.sentence}"
-                )
+                has_path = fault.sentence.startswith(str(fault.path))
+                text = fault.sentence if has_path else f"{fault.path} {fault.sentence}"
                 out(f"{text}{way}")
     out(f"{left} fault{'' if left == 1 else 's'}" + (f", {repaired} repaired" if is_repaired else ""))
     return 1 if left else 0
