@@ -41,12 +41,8 @@ def finished(outputs: Path, name: str = "run") -> RunFolder:
     np.savez(run.checkpoints / "weights.npz", weights=np.zeros(50_000))
     (run.path / "tables" / "test").mkdir(parents=True)
     (run.path / "tables" / "test" / "samples.csv").write_text("a,b\n" * 500)
-    write_rows(
-        run.path,
-        "test",
-        {"row": np.arange(4), "loss": np.ones(4), "targets": np.ones(4)},
-        {"loss": ("loss", "targets")},
-    )
+    columns = {"row": np.arange(4), "loss": np.ones(4), "targets": np.ones(4)}
+    write_rows(run.path, "test", columns, {"loss": ("loss", "targets")})
     run.release()
     return run
 
@@ -121,11 +117,8 @@ def test_verify_names_what_is_wrong_and_repairs_what_loses_nothing(
     (alive.path / ".record.json.x.part").write_text("")
     with run.metrics_file.path.open("a") as file:
         file.write("3,0,0,0,0,train/lo")
-    unfinished, orphan, leaving = (
-        run.path / ".best.ckpt.abc.part",
-        tmp_path / "default" / "begun",
-        tmp_path / f"{DELETED}x",
-    )
+    unfinished, orphan = run.path / ".best.ckpt.abc.part", tmp_path / "default" / "begun"
+    leaving = tmp_path / f"{DELETED}x"
     unfinished.write_text("half")
     (orphan / "leases").mkdir(parents=True)
     (orphan / "config.yaml").write_text("")

@@ -85,7 +85,14 @@ class RunSummary:
 
 
 def summary_of(record: RunRecord, path: str) -> RunSummary:
-    """Return the summary of a record; its sections are those of its configuration."""
+    """Return the summary of a record."""
+    summary = bare_summary(record, path)
+    summary.sections = [ConfigSection(dict(flattened_config({name: part}))) for name, part in record.config.items()]
+    return summary
+
+
+def bare_summary(record: RunRecord, path: str) -> RunSummary:
+    """Return the summary of a record without the sections of its configuration."""
     stage, metric, value = headline_of(record)
     position, totals, speed = record.place, record.costs.get("totals", {}), record.throughput
     name = record.name or record.id
@@ -124,7 +131,6 @@ def summary_of(record: RunRecord, path: str) -> RunSummary:
         results={
             f"{stage}/{name}": result for stage, results in record.metrics.items() for name, result in results.items()
         },
-        sections=[ConfigSection(dict(flattened_config({name: part}))) for name, part in record.config.items()],
     )
 
 

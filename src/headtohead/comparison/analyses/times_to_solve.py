@@ -48,7 +48,7 @@ class TimesToSolve:
 
     def spacings(self, arms: Sequence[str]) -> dict[str, float]:
         """Return when each arm was first measured, which is the resolution of its times."""
-        known = self._curves()
+        known = self._curves() if arms else {}  # of runs that nobody asks for, no file is opened
         return {arm: min(self._times(curve)[0] for curve in known[arm].values()) for arm in arms if arm in known}
 
     def _curves(self) -> dict[str, dict[int, Curve]]:

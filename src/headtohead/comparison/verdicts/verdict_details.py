@@ -42,35 +42,36 @@ def with_rows(verdicts: Sequence[Verdict], records: Iterable[RunRecord], metric:
     for record in records:
         if record.status == "finished":
             runs.setdefault(arm_of(record), {})[seed_of(record)] = record
-    reader = _RowReader()
+    reader = _RowReader(metric)
     return [_with_rows(verdict, runs, metric, reader) for verdict in verdicts]
 
 
 class _RowReader:
     """Reads the rows of runs; those of a baseline stay, since the next verdict is against it too."""
 
-    def __init__(self) -> None:
+    def __init__(self, metric: str) -> None:
+        self._stage, _, self._metric = metric.partition("/")
         self._baseline, self._files = "", dict[Path, RowFile | None]()
 
-    def of(self, runs: Iterable[RunRecord], stage: str) -> list[RowFile | None]:
-        return [None if run.path is None else read_rows(run.path, stage) for run in runs]
+    def of(self, runs: Iterable[RunRecord]) -> list[RowFile | None]:
+        return [None if run.path is None else read_rows(run.path, self._stage, self._metric) for run in runs]
 
-    def of_baseline(self, name: str, runs: Iterable[RunRecord], stage: str) -> list[RowFile | None]:
+    def of_baseline(self, name: str, runs: Iterable[RunRecord]) -> list[RowFile | None]:
         if name != self._baseline:
             self._baseline, self._files = name, {}
         given = list(runs)
         new = [run for run in given if run.path is not None and run.path not in self._files]
-        self._files.update(zip((run.path for run in new if run.path), self.of(new, stage), strict=True))
+        self._files.update(zip((run.path for run in new if run.path), self.of(new), strict=True))
         return [None if run.path is None else self._files[run.path] for run in given]
 
 
 def over_rows(verdict: Verdict, runs: Runs, metric: str, reader: _RowReader) -> RowInterval | None:
     """Return nothing where no rows were kept, and where each seed has rows of its own: there the seeds tell."""
-    stage, _, name = metric.partition("/")
+    name = metric.partition("/")[2]
     arms = [runs.get(name, {}) for name in (verdict.arm, verdict.baseline)]
     shared = arms[0].keys() & arms[1].keys() if verdict.method != "Welch's t" else None
     chosen = [[run for seed, run in sorted(arm.items()) if shared is None or seed in shared] for arm in arms]
-    files = [reader.of(chosen[0], stage), reader.of_baseline(verdict.baseline, chosen[1], stage)]
+    files = [reader.of(chosen[0]), reader.of_baseline(verdict.baseline, chosen[1])]
     known = [file for arm in files for file in arm if file is not None]
     if not all(chosen) or len(known) < sum(map(len, chosen)) or _differ([run for arm in chosen for run in arm], known):
         return None

@@ -23,10 +23,10 @@ from headtohead.records.index.stored_run import (
     ParsedRun,
     SectionCache,
     hash_of,
+    read_stored,
     restore_record,
     restore_summary,
     store_problem,
-    store_record,
 )
 from headtohead.records.record import RunRecord
 from headtohead.records.run_summary import UNREADABLE, RunSummary
@@ -152,7 +152,7 @@ class RunIndex:
         now = self._clock()
         is_repeatable = True
         try:
-            stored = store_record(RunFolder(Path(path)).read_record_as_written(), path)
+            stored = read_stored(path, self._sections)
         except OSError as error:  # of the file system, not of the file: the next look may find it readable
             is_repeatable = False
             stored = store_problem(path, str(error))

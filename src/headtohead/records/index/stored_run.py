@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from headtohead.files.safe_read import read_text
 from headtohead.records.record import (
     CheckpointSelection,
     Progress,
@@ -22,8 +23,11 @@ from headtohead.records.record import (
     Seeds,
     StudyPosition,
     WandbLink,
+    fields_of,
+    record_of,
 )
-from headtohead.records.run_summary import ConfigSection, RunSummary, flattened_config, summary_of, unreadable
+from headtohead.records.run_summary import ConfigSection, RunSummary, bare_summary, flattened_config, unreadable
+from headtohead.records.store import RECORD
 from headtohead.records.strict_json import decode, encode
 
 SHARED = ("data", "costs", "budget", "cannot", "baselines", "scales", "environment", "comparability")
@@ -53,8 +57,13 @@ class StoredRun:
     """The contents of shared sections, by their hashes."""
 
 
-def store_record(record: RunRecord, path: str) -> StoredRun:
-    """Return what the index stores of a record that was read from a run folder."""
+def read_stored(path: str, known: SectionCache) -> StoredRun:
+    """Read a record, and return what the index stores of it; UsageError or OSError where it cannot be read.
+
+    Fields that many runs share are checked and decoded once for all runs in which they are the same.
+    """
+    file = Path(path) / RECORD
+    data = fields_of(read_text(file), str(file))
     texts: dict[str, str] = {}
 
     def shared(content: Any) -> str:
@@ -63,13 +72,20 @@ def store_record(record: RunRecord, path: str) -> StoredRun:
         texts[key] = text
         return key
 
+    keys = {name: shared(data[name]) for name in SHARED if name in data}
+    seen = {name: known.typed(name, key) for name, key in keys.items() if known.has_typed(name, key)}
+    record = record_of({**data, **{name: _blank()[name] for name in seen}}, str(file))
+    for name in SHARED:
+        if name in seen:
+            setattr(record, name, seen[name])
+        else:
+            known.note_typed(name, keys[name], getattr(record, name))
     plain = {name: part for name, part in record.config.items() if not _is_section(part)}
     sections = [shared({name: part}) for name, part in record.config.items() if _is_section(part)]
-    whole: dict[str, Any] = {"config": list(record.config)}
-    for name in (field.name for field in fields(RunRecord) if field.name not in ("config", "path")):
-        value = getattr(record, name)
-        whole[name] = shared(encode(value, name)) if name in SHARED else _plain(value)
-    summary = {**_stored(summary_of(record, path)), "config": plain, "sections": sections}
+    whole: dict[str, Any] = {"config": list(record.config), **keys}
+    for name in (field.name for field in fields(RunRecord) if field.name not in ("config", "path", *SHARED)):
+        whole[name] = _plain(getattr(record, name))
+    summary = {**_stored(bare_summary(record, path)), "config": plain, "sections": sections}
     return StoredRun(record.status, json.dumps(summary), json.dumps(whole), texts)
 
 
@@ -137,6 +153,14 @@ class SectionCache:
             self._raw[key] = next(iter(json.loads(self._texts[key]).items()))
         return self._raw[key]
 
+    def has_typed(self, field: str, key: str) -> bool:
+        """Return whether the value of that field was decoded already."""
+        return (field, key) in self._typed
+
+    def note_typed(self, field: str, key: str, value: Any) -> None:
+        """Take in a value that was decoded elsewhere."""
+        self._typed[field, key] = value
+
     def typed(self, field: str, key: str) -> Any:
         """Return the value of that field of a record."""
         if (field, key) not in self._typed:
@@ -173,6 +197,13 @@ def _stored(summary: RunSummary) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     return dict(vars(value)) if is_dataclass(value) else value
+
+
+@cache
+def _blank() -> dict[str, Any]:
+    """Return shared fields that say nothing, in place of those that need no second look."""
+    blank: dict[str, Any] = encode(RunRecord(id=""), "record")
+    return blank
 
 
 @cache
