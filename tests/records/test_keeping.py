@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +16,11 @@ from headtohead.files.safe_read import DamagedFile
 from headtohead.records.index.run_index import RunIndex
 from headtohead.records.keeping.archive import ARCHIVE, archive, restore
 from headtohead.records.keeping.changes import DELETED, delete, note, tag
+from headtohead.records.keeping.prune import PrunePolicy, unneeded
 from headtohead.records.keeping.verify import faults_below, repair
 from headtohead.records.record import Progress, RunRecord
 from headtohead.records.row_sums import read_rows, write_rows
+from headtohead.records.run_query import runs
 from headtohead.records.store import RunFolder, load_run
 
 CHANGES = {
@@ -165,3 +168,34 @@ def test_the_command_asks_first_and_leaves_what_trains(tmp_path: Path, capsys: p
     assert not done.path.exists() and alive.path.is_dir()
     assert main(["runs", "erase", str(tmp_path)]) == 2
     alive.release()
+
+
+def test_checkpoints_stay_by_kind_for_the_best_runs_and_as_far_as_the_disk_goes(tmp_path: Path) -> None:
+    for name, loss, status in (
+        ("b", 2.0, "finished"),
+        ("a", 1.0, "finished"),
+        ("c", 3.0, "finished"),
+        ("d", 0.0, "failed"),
+    ):
+        run = RunFolder.create_at(tmp_path / name)
+        run.write_record(RunRecord(id=name, name=name, status=status, metrics={"test": {"loss": loss}}))  # type: ignore[arg-type]
+        run.checkpoints.mkdir()
+        for kind, size in (("best", 100), ("last", 300)):
+            (run.checkpoints / f"{kind}.ckpt").write_bytes(b"x" * size)
+        run.release()
+
+    def removed(**policy: Any) -> list[str]:
+        files = unneeded(runs(tmp_path), PrunePolicy(**policy))
+        return sorted(
+            str(file.relative_to(tmp_path)).replace("/checkpoints/", " ").removesuffix(".ckpt") for file in files
+        )
+
+    assert removed(keep="best") == ["a last", "b last", "c last"]
+    assert removed(keep="last", top=1) == ["a best", "b best", "b last", "c best", "c last"]
+    assert removed(keep="none") == [f"{name} {kind}" for name in "abc" for kind in ("best", "last")]
+    assert removed(keep="best", most_bytes=250) == ["a last", "b last", "c best", "c last"]
+    assert main(["runs", "prune", str(tmp_path), "--keep", "best", "--top", "2", "--yes"]) == 0
+    left = sorted(str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*.ckpt"))
+    assert left == [f"{name}/checkpoints/best.ckpt" for name in "ab"] + [
+        f"d/checkpoints/{k}.ckpt" for k in ("best", "last")
+    ]

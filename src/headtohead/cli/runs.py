@@ -7,15 +7,18 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from headtohead.cli.options import Parser, parser
+from headtohead.cli.options import Parser, parser, within
 from headtohead.cli.terminal import error_line, note, out
 from headtohead.config.errors import ConfigurationError, unknown
 from headtohead.errors import UsageError
+from headtohead.ranges import Count, Positive
 from headtohead.records.keeping.archive import archive, restore
 from headtohead.records.keeping.changes import delete, size_of, tag
 from headtohead.records.keeping.changes import note as write_note
+from headtohead.records.keeping.prune import KINDS, PrunePolicy, remove, unneeded
 from headtohead.records.keeping.verify import faults_below, repair
 from headtohead.records.run_query import runs
+from headtohead.records.run_summary import RunSummary
 
 _ACTIONS = {
     "tag": "give tags to runs, or take some away",
@@ -23,6 +26,7 @@ _ACTIONS = {
     "archive": "compress all that comparisons do not read: compare, list and the dashboard go on reading the run",
     "restore": "bring the files of archived runs back",
     "delete": "delete runs",
+    "prune": "remove checkpoints of finished runs that a policy does not keep",
     "verify": "check the files of runs: checksums, files that were never finished, folders without a record",
 }
 _EXAMPLES = """\
@@ -32,6 +36,8 @@ examples:
   h2h runs archive outputs --where "status=finished group=2025"
   h2h runs restore outputs/default/RUN
   h2h runs delete outputs --where "status=failed" --yes
+  h2h runs prune outputs/studies/norms --keep best --top 5         weights of the five best runs, of the others none
+  h2h runs prune outputs --keep best --disk 20                     those of the best runs first, up to 20 GB
   h2h runs verify outputs --repair
 
 PATH is a run, or a folder with runs below it. A run that a process writes is left alone, and said. verify looks into
@@ -54,7 +60,10 @@ def run(arguments: Sequence[str]) -> int:
         raise ConfigurationError("h2h runs tag needs --add NAME,... or --remove NAME,...")
     if options.action == "note" and options.text is None:
         raise ConfigurationError('h2h runs note needs --text "...": an empty one takes the note away')
-    chosen = [Path(one.path) for one in runs(options.paths, where=" ".join(options.where), sort="name")]
+    found = runs(options.paths, where=" ".join(options.where), sort="name")
+    if options.action == "prune":
+        return _prune(found, options)
+    chosen = [Path(one.path) for one in found]
     if not chosen:
         note("no run matches")
         return 0
@@ -73,6 +82,9 @@ def _parser() -> Parser:
     taken.add_argument("--add", metavar="TAG,...", default="", help="with tag")
     taken.add_argument("--remove", metavar="TAG,...", default="", help="with tag")
     taken.add_argument("--text", metavar="TEXT", help="with note")
+    taken.add_argument("--keep", choices=KINDS, default="best", help="with prune: which checkpoints of a run stay")
+    taken.add_argument("--top", type=within(Count), metavar="K", help="with prune: only those of the K best runs")
+    taken.add_argument("--disk", type=within(Positive), metavar="GB", help="with prune: as many as take this much")
     taken.add_argument("--repair", action="store_true", help="with verify")
     taken.add_argument("--yes", action="store_true", help="do not ask whether to go on")
     return taken
@@ -111,6 +123,19 @@ def _each(chosen: Sequence[Path], options: Namespace) -> int:
     room = f", {saved / 1e6:,.1f} MB saved" if options.action == "archive" else ""
     out(f"{options.action}: {num_done} run{'' if num_done == 1 else 's'}{room}")
     return 1 if left_alone else 0
+
+
+def _prune(found: Sequence[RunSummary], options: Namespace) -> int:
+    policy = PrunePolicy(options.keep, options.top, 1e9 * options.disk if options.disk else float("inf"))
+    files = list(unneeded(found, policy))
+    if not files:
+        note("no checkpoint is to be removed")
+        return 0
+    if not options.yes and not _agreed("prune", list(dict.fromkeys(file.parent.parent for file in files))):
+        note("nothing was done")
+        return 2
+    out(f"prune: {len(files)} checkpoint{'' if len(files) == 1 else 's'}, {remove(files) / 1e6:,.1f} MB saved")
+    return 0
 
 
 def _verify(paths: Sequence[Path], *, is_repaired: bool) -> int:

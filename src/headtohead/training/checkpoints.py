@@ -193,8 +193,8 @@ def put_weights(weights: Mapping[str, Tensor], model: nn.Module, *, strict: bool
     model.load_state_dict(weights, strict=strict)
 
 
-def drop(checkpoints: Path, *, keep: Literal["all", "best", "none"]) -> None:
+def drop(checkpoints: Path, *, keep: Literal["all", "best", "last", "none"]) -> None:
     """Remove what a finished run does not need to keep."""
-    unwanted = {"all": (), "best": (LAST,), "none": (LAST, BEST)}[keep]
+    unwanted = {"all": (), "best": (LAST,), "last": (BEST,), "none": (LAST, BEST)}[keep]
     for name in unwanted:
         (checkpoints / name).unlink(missing_ok=True)
