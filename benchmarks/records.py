@@ -28,7 +28,7 @@ SHORT_RUN = (
     "data.num_validation=50", "data.num_test=50",
 )  # fmt: skip
 COMMAND = "import sys; from headtohead.cli import main; code = main(sys.argv[1:])"
-SCAN = "import sys; from headtohead.records.store import scan; print(len(scan(sys.argv[1])))"
+SCAN = "import sys; from headtohead.records.run_folder import scan; print(len(scan(sys.argv[1])))"
 FIRST_VIEW = """
 import json, sys
 from pathlib import Path

@@ -20,8 +20,8 @@ from headtohead.records.keeping.prune import PrunePolicy, unneeded
 from headtohead.records.keeping.verify import faults_below, repair
 from headtohead.records.record import Progress, RunRecord
 from headtohead.records.row_sums import read_rows, write_rows
+from headtohead.records.run_folder import RunFolder, load_run
 from headtohead.records.run_query import runs
-from headtohead.records.store import RunFolder, load_run
 
 CHANGES = {
     "tag": lambda path: tag(path, add=["paper"]), "note": lambda path: note(path, "words"), "archive": archive,
@@ -97,13 +97,13 @@ def test_an_archived_run_is_read_as_before_and_comes_back_as_it_was(tmp_path: Pa
     assert contents(run.path) == before
 
 
-@pytest.mark.parametrize("place", [0.3, 0.6, 0.99])
-def test_a_damaged_archive_is_told_and_nothing_of_it_restored(place: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.99])
+def test_a_damaged_archive_is_told_and_nothing_of_it_restored(share: float, tmp_path: Path) -> None:
     run = finished(tmp_path)
     archive(run.path)
     file = run.path / ARCHIVE
     content = bytearray(file.read_bytes())
-    content[int(len(content) * place)] ^= 0xFF
+    content[int(len(content) * share)] ^= 0xFF
     file.write_bytes(content)
     assert [fault.path for fault in faults_below(tmp_path)] == [file]
     with pytest.raises(DamagedFile):
@@ -133,8 +133,8 @@ def test_verify_names_what_is_wrong_and_repairs_what_loses_nothing(
     long_ago = time.time() - 7200
     for path in (unfinished, orphan, leaving, alive.path / ".record.json.x.part"):
         os.utime(path, (long_ago, long_ago))
-    found = {fault.path: fault.can_repair for fault in faults_below(tmp_path)}
-    assert found == {
+    faults = {fault.path: fault.can_repair for fault in faults_below(tmp_path)}
+    assert faults == {
         run.metrics_file.path: True, unfinished: True, orphan: True, leaving: True, weights: False,
     }  # fmt: skip
     assert main(["runs", "verify", str(tmp_path), "--repair"]) == 1

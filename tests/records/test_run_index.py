@@ -19,8 +19,8 @@ from headtohead.errors import UsageError
 from headtohead.records.index.index_file import index_path
 from headtohead.records.index.run_index import RunIndex, UnreadRecord
 from headtohead.records.record import Comparability, Environment, Progress, RunRecord, RunTiming, to_json
+from headtohead.records.run_folder import RECORD, RunFolder, find_runs
 from headtohead.records.run_summary import summary_of
-from headtohead.records.store import RECORD, RunFolder, find_runs
 
 TICK = 0.012
 """Seconds after which the file system's clock has gone on: a change shows in a file's times."""
@@ -123,7 +123,7 @@ def answered(index: RunIndex, root: Path) -> list[str]:
 
 def summed_up(root: Path) -> list[str]:
     """What each record says in short, where it can be read and its run is over."""
-    told = []
+    texts = []
     for run in find_runs(root):
         try:
             record = run.read_record_as_written()
@@ -131,13 +131,13 @@ def summed_up(root: Path) -> list[str]:
             continue
         summary = summary_of(record, str(run.path))
         if record.status != "running":
-            told.append(repr((summary, sorted(summary.config.items(), key=repr))))
-    return told
+            texts.append(repr((summary, sorted(summary.config.items(), key=repr))))
+    return texts
 
 
 def summaries(index: RunIndex, root: Path) -> list[str]:
-    kept = [one for one in index.summaries(root) if one.status not in ("running", "interrupted", "unreadable")]
-    return [repr((one, sorted(one.config.items(), key=repr))) for one in kept]
+    ended = [one for one in index.summaries(root) if one.status not in ("running", "interrupted", "unreadable")]
+    return [repr((one, sorted(one.config.items(), key=repr))) for one in ended]
 
 
 def test_the_index_answers_what_the_records_answer(draw_seed: int, tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_a_run_whose_process_is_gone_is_interrupted_as_far_as_its_metrics_came(t
     with RunIndex(tmp_path / "index.sqlite") as index:
         (alive,) = index.summaries(tmp_path / "runs")
         assert (alive.status, alive.progress["step"]) == ("running", 7)
-        run.give_up()
+        run.mark_abandoned()
         (dead,) = index.summaries(tmp_path / "runs")
         assert (dead.status, dead.progress["step"]) == ("interrupted", 7)
         assert answered(index, tmp_path / "runs") == fresh(tmp_path / "runs")

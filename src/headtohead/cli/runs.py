@@ -60,10 +60,10 @@ def run(arguments: Sequence[str]) -> int:
         raise ConfigurationError("h2h runs tag needs --add NAME,... or --remove NAME,...")
     if options.action == "note" and options.text is None:
         raise ConfigurationError('h2h runs note needs --text "...": an empty one takes the note away')
-    found = runs(options.paths, where=" ".join(options.where), sort="name")
+    matching = runs(options.paths, where=" ".join(options.where), sort="name")
     if options.action == "prune":
-        return _prune(found, options)
-    chosen = [Path(one.path) for one in found]
+        return _prune(matching, options)
+    chosen = [Path(one.path) for one in matching]
     if not chosen:
         note("no run matches")
         return 0
@@ -125,9 +125,9 @@ def _each(chosen: Sequence[Path], options: Namespace) -> int:
     return 1 if left_alone else 0
 
 
-def _prune(found: Sequence[RunSummary], options: Namespace) -> int:
+def _prune(matching: Sequence[RunSummary], options: Namespace) -> int:
     policy = PrunePolicy(options.keep, options.top, 1e9 * options.disk if options.disk else float("inf"))
-    files = list(unneeded(found, policy))
+    files = list(unneeded(matching, policy))
     if not files:
         note("no checkpoint is to be removed")
         return 0

@@ -63,8 +63,8 @@ def read_rows(folder: Path, stage: str, metric: str | None = None) -> RowFile | 
         with open_archive(file) as archive:
             sentences = (str(entry).partition("=") for entry in archive[_RATIOS])
             ratios = {name: (ratio.partition("/")[0], ratio.partition("/")[2]) for name, _, ratio in sentences}
-            wanted = archive.files if metric is None else [_ROW, *ratios.get(metric, ())]
-            columns = {name: archive[name] for name in wanted if name != _RATIOS}
+            needed = archive.files if metric is None else [_ROW, *ratios.get(metric, ())]
+            columns = {name: archive[name] for name in needed if name != _RATIOS}
     except (OSError, DamagedFile):
         return None
     return RowFile(columns, ratios)

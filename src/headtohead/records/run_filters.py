@@ -79,8 +79,8 @@ def _typed(run: RunSummary, name: str) -> Any:
 
 
 def _by_stage(values: Mapping[str, float | None], name: str) -> float | None:
-    found = (values.get(f"{stage}/{name}") for stage in STAGES)
-    return next((value for value in found if value is not None), None)
+    results = (values.get(f"{stage}/{name}") for stage in STAGES)
+    return next((value for value in results if value is not None), None)
 
 
 def _test(word: str) -> Predicate:

@@ -33,11 +33,11 @@ def runs(
     `.results["test/loss"]`, `.config["model.d_model"]` and `.progress["step"]` have the numbers of a run; `load_run`
     of its `.path` opens it. Records that have not changed since the last call are not read again.
     """
-    given = [paths] if isinstance(paths, str | Path) else list(paths)
-    for path in map(Path, given):
+    folders = [paths] if isinstance(paths, str | Path) else list(paths)
+    for path in map(Path, folders):
         if not path.is_dir():
             raise UsageError(f"{path} is no folder: give the folder of a run, or one above it such as outputs")
-    return ordered(filter(run_filter(where), _distinct(given)), sort, limit)
+    return ordered(filter(run_filter(where), _distinct(folders)), sort, limit)
 
 
 def _distinct(paths: Iterable[str | Path]) -> Iterator[RunSummary]:

@@ -11,8 +11,8 @@ import pytest
 from headtohead.comparison.dashboard.live_runs import LiveRuns
 from headtohead.comparison.dashboard.run_view import RunView, Selection, ViewOf
 from headtohead.records.record import RunRecord
+from headtohead.records.run_folder import DIED, RunFolder
 from headtohead.records.run_summary import RunSummary
-from headtohead.records.store import DIED, RunFolder
 from served_runs import train, written_run
 
 EVERY = ViewOf("", "", "name")
@@ -20,7 +20,7 @@ NONE = Selection([])
 
 
 def restless(root: Path) -> LiveRuns:
-    """Looks at the disk whenever it is asked."""
+    """Looks at the disk whenever it is requested."""
     return LiveRuns(root, shortest=0, share=0)
 
 
@@ -86,18 +86,18 @@ def test_a_running_record_without_its_process_is_interrupted(tmp_path: Path) -> 
     folder = written_run(tmp_path)
     live = restless(tmp_path)
     before = versions(live)
-    folder.give_up()
+    folder.mark_abandoned()
     assert versions(live) != before
-    told = row(live, f"some/{folder.id}")
-    assert (told["status"], told["reason"], told["progress"]["step"]) == ("interrupted", DIED, 3)
+    facts = row(live, f"some/{folder.id}")
+    assert (facts["status"], facts["reason"], facts["progress"]["step"]) == ("interrupted", DIED, 3)
 
 
 def test_an_unreadable_record_says_why(tmp_path: Path) -> None:
     folder = written_run(tmp_path)
     (folder.path / "record.json").write_text("{")
-    told = row(LiveRuns(tmp_path), f"some/{folder.id}")
-    assert told["status"] == "unreadable"
-    assert "is not valid JSON" in told["reason"]
+    facts = row(LiveRuns(tmp_path), f"some/{folder.id}")
+    assert facts["status"] == "unreadable"
+    assert "is not valid JSON" in facts["reason"]
 
 
 def test_a_record_that_lies_elsewhere_is_not_read(tmp_path: Path) -> None:
@@ -107,9 +107,9 @@ def test_a_record_that_lies_elsewhere_is_not_read(tmp_path: Path) -> None:
     (link / "record.json").symlink_to(folder.path / "record.json")
     (link / "metrics.csv").symlink_to(folder.path / "metrics.csv")
     live = LiveRuns(tmp_path / "shown")
-    told = row(live, f"some/{folder.id}")
-    assert told["status"] == "unreadable" and told["latest"] == {}
-    assert "secret" not in json.dumps([told, live.fields(), live.differences([f"some/{folder.id}"])]).replace(
+    facts = row(live, f"some/{folder.id}")
+    assert facts["status"] == "unreadable" and facts["latest"] == {}
+    assert "secret" not in json.dumps([facts, live.fields(), live.differences([f"some/{folder.id}"])]).replace(
         folder.id, ""
     )
 
@@ -129,7 +129,7 @@ def test_the_list_comes_in_pages_with_a_line_above_each_group(tmp_path: Path) ->
     assert [item[1:] for item in every["items"] if len(item) == 3] == [[3, 3], [2, 2]]
     assert (every["count"], len(every["drawn"]), every["more"]) == (5, 5, False)
     part = page(live, ViewOf("", "model.d_model", "name"), shown=2)
-    assert part["items"] == every["items"][:1] + every["items"][1:3] or part["items"][0][:2] == ["8", 3]
+    assert part["items"][0] == ["8", 3, 0] and part["items"][1:] == every["items"][1:3]
     assert (len(part["items"]), part["more"]) == (3, True)
     assert live.fields()[-1] == "model.d_model"
     assert len(live.keys_of(ViewOf("", "model.d_model", "name"), "64")) == 2

@@ -17,8 +17,8 @@ from headtohead.comparison.dashboard.run_view import RunView, Selection, ViewOf
 from headtohead.records.index.folder_walk import FileState
 from headtohead.records.index.run_index import IndexWork, RunIndex
 from headtohead.records.record import RunRecord
+from headtohead.records.run_folder import DIED, RECORD, RunFolder
 from headtohead.records.run_summary import UNREADABLE, RunSummary, unreadable
-from headtohead.records.store import DIED, RECORD, RunFolder
 
 MOST_DRAWN = 300
 """Runs whose curves, results and the like are drawn at once."""

@@ -20,7 +20,7 @@ from headtohead.comparison.dashboard.study_list import report_of, studies
 from headtohead.errors import UsageError
 from headtohead.records.metrics_tail import LoggedPoint, ReadPosition, read_on
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RECORD, RunFolder
+from headtohead.records.run_folder import RECORD, RunFolder
 
 Query = Mapping[str, list[str]]
 _PAGES = Path(str(files("headtohead.comparison.dashboard") / "pages"))
@@ -47,7 +47,7 @@ class DashboardRoutes:
         self._own = {"/": _PAGES / "page.html"}
         self._own |= {f"/{file.name}": file for file in _PAGES.iterdir() if file.suffix in (".js", ".css", ".svg")}
         self._own |= {f"/{name}": _SHARED / name for name in ("theme.css", "page_kit.js")} | {"/plotly.js": _plotly()}
-        self._asked: dict[str, Callable[[Query], HttpResponse]] = {
+        self._requested: dict[str, Callable[[Query], HttpResponse]] = {
             "/api/runs": self._runs,
             "/api/start": lambda query: as_json(self.runs.start(_view_of(query))),
             "/api/rows": lambda query: as_json(self.runs.rows(query.get("run", ())[:_MOST], _one(query, "group", ""))),
@@ -67,7 +67,7 @@ class DashboardRoutes:
         path, _, query = address.partition("?")
         if path in self._own:
             return as_file(self._own[path])
-        handler = self._asked.get(path)
+        handler = self._requested.get(path)
         if handler is None:
             return refusal(404, "no such page: open / for the start")
         try:
@@ -103,7 +103,7 @@ class DashboardRoutes:
             return None
         piece = read_on(folder.metrics_file.path, position)
         # Numbers of files exceed what JavaScript counts exactly: they travel as text.
-        data = {"file": str(piece.place.file), "offset": piece.place.offset, "anew": piece.anew}
+        data = {"file": str(piece.position.file), "offset": piece.position.offset, "anew": piece.anew}
         return {**data, **_columns(list(piece.points(metric)))}
 
     def _run(self, query: Query) -> HttpResponse:

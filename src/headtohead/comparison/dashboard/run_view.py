@@ -24,10 +24,10 @@ class Selection:
     """The runs that are chosen: some by their keys, or all that the filter lets through but some."""
 
     def __init__(self, keys: Iterable[str]) -> None:
-        given = [key for key in keys if key]
-        self.is_all = "*" in given
-        self._but = {key[1:] for key in given if key.startswith("!")}
-        self._keys = set(given)
+        chosen = [key for key in keys if key]
+        self.is_all = "*" in chosen
+        self._but = {key[1:] for key in chosen if key.startswith("!")}
+        self._keys = set(chosen)
 
     def __contains__(self, key: str) -> bool:
         return key not in self._but if self.is_all else key in self._keys

@@ -59,10 +59,10 @@ class _RowReader:
     def of_baseline(self, name: str, runs: Iterable[RunRecord]) -> list[RowFile | None]:
         if name != self._baseline:
             self._baseline, self._files = name, {}
-        given = list(runs)
-        new = [run for run in given if run.path is not None and run.path not in self._files]
+        of_arm = list(runs)
+        new = [run for run in of_arm if run.path is not None and run.path not in self._files]
         self._files.update(zip((run.path for run in new if run.path), self.of(new), strict=True))
-        return [None if run.path is None else self._files[run.path] for run in given]
+        return [None if run.path is None else self._files[run.path] for run in of_arm]
 
 
 def over_rows(verdict: Verdict, runs: Runs, metric: str, reader: _RowReader) -> RowInterval | None:

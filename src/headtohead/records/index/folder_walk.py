@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from headtohead.records.store import RECORD
+from headtohead.records.run_folder import RECORD
 
 
 class FileState(NamedTuple):

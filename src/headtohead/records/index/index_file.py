@@ -78,12 +78,12 @@ class IndexFile:
         """Return the rows of these runs; one that is damaged is not there."""
         columns = "path, state, first_seen, is_sure, status, summary, sum" + ", record, record_sum" * with_records
         query = f"SELECT {columns} FROM run WHERE path IN ({_marks(paths)})"
-        found = {}
+        rows = {}
         for path, *values in self._select(query, list(map(os.fsencode, paths))):
             row = StoredRow(os.fsdecode(path), *values[:5], *values[6:7])
             if values[5] == _sum_of(row) and (not with_records or values[7] == _crc(row.record)):
-                found[row.path] = row
-        return found
+                rows[row.path] = row
+        return rows
 
     def sections(self, hashes: Sequence[str], is_whole: Callable[[str, str], bool]) -> dict[str, str]:
         """Return the contents of these sections; one that is damaged is not there."""

@@ -29,8 +29,8 @@ from headtohead.records.index.stored_run import (
     store_problem,
 )
 from headtohead.records.record import RunRecord
+from headtohead.records.run_folder import DIED, RunFolder
 from headtohead.records.run_summary import UNREADABLE, RunSummary
-from headtohead.records.store import DIED, RunFolder
 
 _PAGE = 400
 """Runs at once: memory holds no more of them."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from headtohead.records.index.index_file import IndexFile
 from headtohead.records.metrics_tail import ReadPosition, read_on
 from headtohead.records.record import Progress
-from headtohead.records.store import METRICS
+from headtohead.records.run_folder import METRICS
 
 
 @dataclass
@@ -61,7 +61,7 @@ def _read_on(path: str, tail: RunTail) -> RunTail:
     for point in piece.latest():
         latest[point.name] = point.value
         progress = point.progress
-    return RunTail(piece.place, progress, latest)
+    return RunTail(piece.position, progress, latest)
 
 
 def _text(tail: RunTail) -> str:

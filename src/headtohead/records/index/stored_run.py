@@ -26,8 +26,8 @@ from headtohead.records.record import (
     fields_of,
     record_of,
 )
+from headtohead.records.run_folder import RECORD
 from headtohead.records.run_summary import ConfigSection, RunSummary, bare_summary, flattened_config, unreadable
-from headtohead.records.store import RECORD
 from headtohead.records.strict_json import decode, encode
 
 SHARED = ("data", "costs", "budget", "cannot", "baselines", "scales", "environment", "comparability")

@@ -19,8 +19,8 @@ from headtohead.files.atomic_write import replace_file
 from headtohead.files.safe_read import DamagedFile
 from headtohead.records.keeping.changes import held
 from headtohead.records.row_sums import FOLDER as ROWS
+from headtohead.records.run_folder import CONFIG, METRICS, RECORD, TOKENIZER
 from headtohead.records.signatures import SIGNATURES
-from headtohead.records.store import CONFIG, METRICS, RECORD, TOKENIZER
 
 ARCHIVE = "archive.tar.gz"
 _STAY = (RECORD, CONFIG, METRICS, TOKENIZER, SIGNATURES, ROWS, "leases", ARCHIVE)
@@ -75,11 +75,11 @@ def check_archive(run: Path) -> None:
             first = bundle.next()
             content = bundle.extractfile(first) if first is not None and first.name == _SUMS else None
             expected = json.loads(content.read()) if content is not None else {}
-        found = {name: _sum(content) for name, content in _contents(file)}
+        actual = {name: _sum(content) for name, content in _contents(file)}
     except (OSError, EOFError, ValueError, tarfile.TarError, zlib.error) as error:
         raise DamagedFile(file, f"is no whole archive ({error})") from None
-    if found != expected:
-        wrong = sorted(name for name in {*found, *expected} if found.get(name) != expected.get(name))
+    if actual != expected:
+        wrong = sorted(name for name in {*actual, *expected} if actual.get(name) != expected.get(name))
         raise DamagedFile(file, f"does not hold what was put in: {', '.join(wrong[:5])}")
 
 

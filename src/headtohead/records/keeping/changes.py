@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from headtohead.errors import UsageError
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 DELETED = ".deleted-"
 """Begins the name of a run folder that is on its way out."""

@@ -11,8 +11,8 @@ from headtohead.records.keeping.changes import held
 from headtohead.records.run_query import ordered
 from headtohead.records.run_summary import RunSummary
 
-Kept = Literal["all", "best", "last", "none"]
-KINDS = get_args(Kept)
+CheckpointKind = Literal["all", "best", "last", "none"]
+KINDS = get_args(CheckpointKind)
 _FOLDER = "checkpoints"
 
 
@@ -20,7 +20,7 @@ _FOLDER = "checkpoints"
 class PrunePolicy:
     """Which checkpoints stay; a run that did not finish keeps all of its own, since it may go on."""
 
-    keep: Kept = "best"
+    keep: CheckpointKind = "best"
     top: int | None = None
     """Only those of this many runs with the best results; None for all runs."""
     most_bytes: float = float("inf")

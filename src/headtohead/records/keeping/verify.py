@@ -16,7 +16,7 @@ from headtohead.files.atomic_write import SUFFIX
 from headtohead.files.safe_read import DamagedFile, read_json, read_yaml
 from headtohead.records.keeping.archive import ARCHIVE, check_archive
 from headtohead.records.keeping.changes import DELETED, held
-from headtohead.records.store import CONFIG, METRICS, RECORD, TOKENIZER, RunFolder, find_runs
+from headtohead.records.run_folder import CONFIG, METRICS, RECORD, TOKENIZER, RunFolder, find_runs
 
 _ZIPPED = (".ckpt", ".npz", ".pt")
 """Files that are zip archives, with a checksum of everything in them."""
