@@ -131,6 +131,7 @@ def test_runs_are_chosen_by_mouse_and_by_keys(browser: Browser, tmp_path: Path) 
     with served(tmp_path) as dashboard:
         visit(browser, dashboard, group="", sort="name")
         shown(browser, "document.querySelectorAll('.run[aria-selected=true]').length === 4")
+        assert browser.run("document.querySelector('.run[aria-selected=true] .box').style.background") != ""
         browser.click(".run:nth-child(2) .name")
         shown(browser, f"({chosen}).join() === 'false,true,false,false'")
         browser.click(".run:nth-child(4) .box")

@@ -42,9 +42,9 @@ async function drawView(mine) {
   byId("see-runs").setAttribute("aria-pressed", String(isRuns));
   byId("see-studies").setAttribute("aria-pressed", String(!isRuns));
   if (!isRuns) { await studies.show(); return; }
+  const chosen = selected(), panel = byId("panel"); // first, since it gives the groups their colours
   list.show();
   tabs();
-  const chosen = selected(), panel = byId("panel");
   empty(chosen.length);
   if (!chosen.length) return;
   await TABS[tabNow()][1].show(panel, chosen, () => mine === requests);
