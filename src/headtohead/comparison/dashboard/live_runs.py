@@ -143,7 +143,7 @@ class LiveRuns:
         with self._lock:
             view = self._views.pop(of, None)
             is_new = view is None
-            view = self._views[of] = view or RunView(of)
+            view = self._views[of] = RunView(of) if view is None else view
             while len(self._views) > _VIEWS:
                 del self._views[next(iter(self._views))]
             has_passed = self._refresh()

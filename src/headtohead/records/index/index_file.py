@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from headtohead import metrics, records
 from headtohead.data.cache.paths import cache_root
@@ -146,7 +146,7 @@ class IndexFile:
         known = {row[0] for row in connection.execute("SELECT hash FROM section")}
         connection.executemany("DELETE FROM section WHERE hash = ?", [(key,) for key in known - used])
 
-    def _select(self, query: str, values: Sequence[object]) -> list[tuple[object, ...] | tuple[str, ...]]:
+    def _select(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         return self._guarded(lambda connection: connection.execute(query, values).fetchall()) or []
 
     def _write(self, write: Callable[[sqlite3.Connection], object]) -> None:
