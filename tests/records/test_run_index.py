@@ -107,7 +107,7 @@ def change(root: Path, rng: random.Random) -> str:
 
 
 def fresh(root: Path) -> list[str]:
-    """What the records themselves say, as text, in which NaN equals NaN."""
+    """Return what the records themselves say, as text, in which NaN equals NaN."""
     answers = []
     for run in find_runs(root):
         try:
@@ -122,7 +122,7 @@ def answered(index: RunIndex, root: Path) -> list[str]:
 
 
 def summed_up(root: Path) -> list[str]:
-    """What each record says in short, where it can be read and its run is over."""
+    """Return what each record says in short, where it can be read and its run is over."""
     texts = []
     for run in find_runs(root):
         try:

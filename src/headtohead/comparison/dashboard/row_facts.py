@@ -1,4 +1,4 @@
-"""What the page shows of one run: a row of its list, and a curve, a line or a card of its panels."""
+"""Facts that the page shows of one run: in a row of its list, and in the curves, lines and cards of its panels."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from headtohead.records.run_summary import RunSummary
 
 
 class ViewOf(NamedTuple):
-    """What is looked at."""
+    """A filter, a field to group by and an order: one way to look at the runs."""
 
     filter: str
     group: str

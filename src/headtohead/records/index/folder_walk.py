@@ -1,4 +1,4 @@
-"""Where the records below a folder are, and what the file system says of each without opening it."""
+"""Finding the records below a folder, with what the file system says of each without opening it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headtohead.records.run_folder import RECORD
 
 
 class FileState(NamedTuple):
-    """What a file system says of a file: whoever writes to it, or puts another in its place, changes some of it."""
+    """The file system's facts of a file: whoever writes to it, or puts another in its place, changes some of them."""
 
     inode: int
     size: int

@@ -50,7 +50,7 @@ class UnreadRecord:
 
 @dataclass
 class IndexWork:
-    """What an index did so far, for those who count."""
+    """Counts of what an index did so far."""
 
     listed: int = 0
     """Records whose state was asked of the file system."""

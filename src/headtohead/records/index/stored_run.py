@@ -102,7 +102,7 @@ def hash_of(text: str) -> str:
 
 
 class ParsedRun:
-    """What the index stored of one run, read back but for the sections that it shares."""
+    """A run that the index stored, read back but for the sections that it shares."""
 
     __slots__ = ("hashes", "record", "status", "summary")
 

@@ -1,1 +1,1 @@
-"""What becomes of runs that are over: tagged, noted, archived, deleted, and looked after; what trains is left alone."""
+"""Runs that are over are tagged, noted, archived, deleted and looked after; what trains is left alone."""

@@ -1,4 +1,4 @@
-"""Whether the files of runs are whole: those that carry checksums, those that were never finished, those of nobody."""
+"""Checks of the files of runs: those that carry checksums, those that were never finished, those of nobody."""
 
 from __future__ import annotations
 
