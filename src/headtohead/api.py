@@ -13,6 +13,7 @@ from headtohead.data.data_source import SplitName
 from headtohead.diagnostics.inspection import Inspection
 from headtohead.finished_runs.evaluation.evaluation_results import Evaluation
 from headtohead.records.record import RunRecord
+from headtohead.records.run_query import runs
 
 if TYPE_CHECKING:
     from headtohead.comparison.comparison import Comparison
@@ -20,7 +21,18 @@ if TYPE_CHECKING:
     from headtohead.estimates.plan import Plan
     from headtohead.finished_runs.loaded_run import LoadedRun
 
-__all__ = ["build_model", "build_parts", "compare", "compose", "evaluate", "inspect", "load_run", "plan", "train"]
+__all__ = [
+    "build_model",
+    "build_parts",
+    "compare",
+    "compose",
+    "evaluate",
+    "inspect",
+    "load_run",
+    "plan",
+    "runs",
+    "train",
+]
 
 
 def compose(root: str = "train", overrides: Sequence[str] = (), config_dir: str | Path | None = None) -> dict[str, Any]:

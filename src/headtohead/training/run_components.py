@@ -84,7 +84,7 @@ class TrainerSettings:
     progress_bar: bool = True
     num_samples: Amount = 8
     """Rows of which a run shows what the model makes of them, some ten times and at the end."""
-    keep_checkpoints: Literal["all", "best", "none"] = "all"
+    keep_checkpoints: Literal["all", "best", "last", "none"] = "all"
     """What stays on disk of a finished run."""
 
     @property

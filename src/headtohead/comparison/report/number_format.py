@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from headtohead.comparison.comparison_results import ComparisonResults
-from headtohead.comparison.tables.run_table import GIVEN, TASKS, number
+from headtohead.comparison.tables.run_table import TASKS, number
+from headtohead.records.headline import GIVEN
 from headtohead.records.metrics_file import multiple_of
 
 UNKNOWN = "–"
