@@ -1,6 +1,6 @@
 """A sequence of gated recurrent units with a backward pass of its own (Cho et al. 2014,
-https://arxiv.org/abs/1406.1078): products over all tokens at once wherever no state is needed, so that a token costs two
-products and ten small kernels. Autograd of torch's kernel adds to the gradients of the weights at every token."""
+https://arxiv.org/abs/1406.1078): products over all tokens at once wherever no state is needed, so that a token costs
+two products and ten small kernels. Autograd of torch's kernel adds to the gradients of the weights at every token."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from headtohead.diagnostics.peers import our_models
 from headtohead.diagnostics.peers.comparison_kinds import Pair, PeerComparison
 from headtohead.diagnostics.peers.our_models import HEADS, LAYERS, WIDTH
 from headtohead.generation.decoding_loop import stream
-from headtohead.generation.strategy import Strategy
+from headtohead.generation.decoding_strategy import DecodingStrategy
 
 TRANSFORMERS = "transformers"
 
@@ -53,7 +53,7 @@ def decoding(vocab_size: int, position: str, batch: int, prompt: int, new: int) 
     mask, rows = torch.ones_like(prompts), prompts.tolist()
 
     def write_ours() -> None:
-        for _ in stream(ours, rows, Strategy(max_new_tokens=new), bos_id=0, has_ended=lambda *_: False):
+        for _ in stream(ours, rows, DecodingStrategy(max_new_tokens=new), bos_id=0, has_ended=lambda *_: False):
             pass
 
     def write_theirs() -> Tensor:
