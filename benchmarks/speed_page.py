@@ -19,8 +19,8 @@ Written by `make bench` from measurements in alternation (A B A B) in one proces
 ratios of neighbouring runs, and their quartiles. A ratio is the peer's time over ours, so that above 1 ours is faster;
 of memory and of plain figures less is better. `h2h bench --peers` measures the same ratios on your machine.
 
-A target is a ratio that we aim at, taken from the best that was measured on another processor (AVX-512 with bf16 units
-that are 4.7 times as fast as those of float32); a target that is not reached says so, with what the time goes into.
+A target is a ratio that we aim at, set on another processor (AVX-512, with products of bf16 4.7 times as fast as those
+of float32). Where one is not reached, the kernels that the time goes into follow below.
 """
 NOTES = Path(__file__).with_name("speed_notes.md")
 

@@ -45,7 +45,7 @@ def test_the_counter_sees_kernels_new_memory_and_what_is_held_at_most() -> None:
     assert (counter.kernels, counter.allocated, counter.peak, counter.held) == (4, 3 * MB, 2 * MB, 0)
 
 
-STEPS = {512: (420, 60 * MB), 8192: (450, 80 * MB)}
+STEPS = {512: (280, 37 * MB), 8192: (294, 60 * MB)}
 """The kernels that a training step of the small decoder launches, and the bytes that it allocates, rounded up: more of
 either is slower."""
 
@@ -57,7 +57,6 @@ def test_a_training_step_launches_and_allocates_no_more_than_it_did(vocab_size: 
     step = our_models.our_step(model, our_models.token_loss(model, {"tokens": tokens}, tokens), half=False)
     counter = counted(step)
     most_kernels, most_bytes = STEPS[vocab_size]
-    print(counter.kernels, counter.allocated / MB)
     assert counter.kernels <= most_kernels
     assert counter.allocated <= most_bytes
 
@@ -81,9 +80,8 @@ def test_layers_launch_no_more_kernels_than_they_did() -> None:
     norm, gru = RmsNorm(8), Gru(8, num_heads=1, causal=True)
     of_norm = counted(lambda: norm(x, Context()).sum().backward()).kernels
     of_gru = counted(lambda: gru(x, Context(causal=True)).sum().backward()).kernels
-    print(of_norm, of_gru)
-    assert of_norm <= 30
-    assert of_gru <= 16 * 12 + 40, "ten small kernels and two products a token"
+    assert of_norm <= 20
+    assert of_gru <= 210, "ten small kernels and two products a token"
 
 
 def test_work_of_half_the_size_takes_less_time_than_the_whole() -> None:
