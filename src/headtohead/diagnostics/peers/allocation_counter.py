@@ -12,11 +12,11 @@ from torch.utils._pytree import tree_leaves
 
 
 class AllocationCounter(TorchDispatchMode):
-    """Within it, every call of a kernel that returns new memory adds to the bytes allocated, and what is freed leaves
-    the bytes held. Memory that a kernel takes and frees by itself is not seen."""
+    """It counts the kernels called inside it, the bytes of new memory that they return, and the most bytes held at
+    once. Memory that a kernel takes and frees by itself is not seen."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.kernels = self.allocated = self.held = self.peak = 0
         self._known: set[int] = set()
 

@@ -1,4 +1,4 @@
-"""What is compared with what: a piece of work, its peer, and the ratio that we aim at."""
+"""A comparison names a piece of work, its peer, and the ratio that we aim at."""
 
 from __future__ import annotations
 
