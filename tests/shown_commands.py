@@ -99,8 +99,8 @@ def _root(name: str) -> Callable[[argparse.Namespace], None]:
 
 def _after_a_run(provided: argparse.Namespace) -> None:
     """Check choices and fields only by themselves, since the parts of a finished run are not known here."""
-    overrides = [word for word in provided.options if "=" in word]
-    if len(overrides) == len(provided.options):
+    overrides = [word for word in provided.given if "=" in word]
+    if len(overrides) == len(provided.given):
         _compose("train", overrides)
         return
     choices = [word for word in overrides if key_of(word) in groups()]
@@ -142,9 +142,17 @@ def _list(provided: argparse.Namespace) -> None:
         choice_names(group)
 
 
+def _plan(provided: argparse.Namespace) -> None:
+    if provided.study is None:
+        _root("train")(provided)
+    else:
+        read_study(provided.study, provided.overrides)
+
+
 _COMPOSED: Mapping[str, Callable[[argparse.Namespace], None]] = {
     "train": _train,
     "inspect": _root("train"),
+    "plan": _plan,
     "doctor": _root("train"),
     "coordinates": _root("train"),
     "bench": _root("bench"),

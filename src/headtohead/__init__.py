@@ -11,9 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headtohead.api import build_model, build_parts, compare, compose, evaluate, inspect, load_run, train
+    from headtohead.api import build_model, build_parts, compare, compose, evaluate, inspect, load_run, plan, train
 
-__all__ = ["build_model", "build_parts", "compare", "compose", "evaluate", "inspect", "load_run", "train"]
+__all__ = ["build_model", "build_parts", "compare", "compose", "evaluate", "inspect", "load_run", "plan", "train"]
 
 
 def __getattr__(name: str) -> Any:

@@ -17,9 +17,10 @@ from headtohead.records.record import RunRecord
 if TYPE_CHECKING:
     from headtohead.comparison.comparison import Comparison
     from headtohead.comparison.task_comparison import TaskComparison
+    from headtohead.estimates.plan import Plan
     from headtohead.finished_runs.loaded_run import LoadedRun
 
-__all__ = ["build_model", "build_parts", "compare", "compose", "evaluate", "inspect", "load_run", "train"]
+__all__ = ["build_model", "build_parts", "compare", "compose", "evaluate", "inspect", "load_run", "plan", "train"]
 
 
 def compose(root: str = "train", overrides: Sequence[str] = (), config_dir: str | Path | None = None) -> dict[str, Any]:
@@ -47,6 +48,17 @@ def inspect(config: Mapping[str, Any]) -> Inspection:
 
     filled, size = fitted(config)
     return inspect_model(make_model(filled, "meta"), size)
+
+
+def plan(config: Mapping[str, Any], on: str, *, price: float | None = None, tokens: float | None = None) -> Plan:
+    """What fits on some devices, how fast, how long and for how much: `plan(config, "h100x8", price=2.5).best`.
+
+    `on` names devices as `h2h plan --devices` lists them, or "cpu", whose rates are measured. `price` is of one device
+    for an hour; `tokens` replaces the run's own length. `.layouts` has every layout, with its memory, step and reason.
+    """
+    from headtohead.estimates.plan import plan as plan_run
+
+    return plan_run(config, on, price=price, tokens=tokens)
 
 
 def evaluate(

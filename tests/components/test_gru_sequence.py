@@ -19,11 +19,11 @@ def test_states_and_gradients_are_those_of_torch(bias: bool, length: int) -> Non
     leaves = [x, *kernel.parameters()]
     expected = kernel(x)[0]
     upstream = torch.randn_like(expected)
-    wanted = torch.autograd.grad(expected, leaves, upstream)
+    gradients = torch.autograd.grad(expected, leaves, upstream)
     for form in (gru_sequence, plain_gru):
         y = form(x, weights)
         assert (y - expected).abs().max() < 1e-12
-        for mine, theirs in zip(torch.autograd.grad(y, leaves, upstream), wanted, strict=True):
+        for mine, theirs in zip(torch.autograd.grad(y, leaves, upstream), gradients, strict=True):
             assert (mine - theirs).abs().max() < 1e-12
 
 

@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("compare", "compare runs by their records: result, costs, speed"),
     "dashboard": ("dashboard", "browse and compare runs in a local web page that follows them live"),
     "match": ("match", "find sizes at which arms have equal parameters, FLOPs, tokens, state or time"),
+    "plan": ("plan", "what fits on some devices, how fast and for how much, before anything is trained"),
     "bench": ("bench", "time and peak memory over length, batch, precision, checkpointing, attention"),
     "doctor": ("doctor", 'sixteen checks for "it does not learn", each with a verdict and a fix'),
     "check": ("check", "check a class of your own against the laws of components"),

@@ -28,7 +28,8 @@ class _RmsFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-        """By g x, of which two products give the gradient of the weight and the part along x: six passes in all."""
+        """Compute g x, of which two products give the gradient of the weight and the part along x: six passes in
+        all."""
         x, weight, inverse = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative is wanted, and flows through the root too
             inverse = _inverse_rms(x, ctx.eps)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -245,8 +242,7 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, tmp_path: Path) -> None
 
 
 STANDS_STILL = """
-import os, signal, sys
-from headtohead.cli import main
+import os, signal
 from headtohead.records.run_folder import RunFolder
 
 log = RunFolder.log
@@ -257,7 +253,6 @@ def stand_still_at_20(folder, progress, values):
         os.kill(os.getpid(), signal.SIGSTOP)
 
 RunFolder.log = stand_still_at_20
-sys.exit(main())
 """
 """A training that goes on when the page has shown its first steps."""
 
@@ -266,12 +261,9 @@ sys.exit(main())
 def test_a_real_training_is_followed_to_its_end(browser: Browser, tmp_path: Path) -> None:
     sizes = ["data.num_train=2000", "data.num_validation=64", "data.num_test=64", "trainer.max_steps=150"]
     settings = ["trainer.log_every=1", "trainer.validate_every=50", "tracking=none", f"output_dir={tmp_path}"]
-    command = [sys.executable, "-c", STANDS_STILL, "train", "experiment=associative_recall", *sizes, *settings]
-    out = subprocess.DEVNULL
-    with (
-        served(tmp_path) as dashboard,
-        subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=out, stderr=out) as job,
-    ):
+    command = ["train", "experiment=associative_recall", *sizes, *settings]
+    with served(tmp_path) as dashboard:
+        job = WarmCommand(command, output=tmp_path / "output", first=STANDS_STILL)
         try:
             visit(browser, dashboard, sel="*", metric="train/loss")
             shown(browser, f"{POINTS} === 20")

@@ -81,8 +81,8 @@ def _product(before: Tensor, of_h: Tensor, bias: Tensor | None, *, out: Tensor) 
 def _differentiable(ctx: Any, grad: Tensor, x: Tensor, weights: Weights) -> tuple[Tensor | None, ...]:
     """Return gradients that have gradients, by autograd of the equations themselves."""
     inputs = (x, *weights)
-    wanted = [t for t, needed in zip(inputs, ctx.needs_input_grad, strict=True) if needed and t is not None]
-    made = iter(torch.autograd.grad(plain_gru(x, weights), wanted, grad, create_graph=True))
+    leaves = [t for t, needed in zip(inputs, ctx.needs_input_grad, strict=True) if needed and t is not None]
+    made = iter(torch.autograd.grad(plain_gru(x, weights), leaves, grad, create_graph=True))
     return tuple(next(made) if needed else None for needed in ctx.needs_input_grad)
 
 
