@@ -51,6 +51,9 @@ class TrainerSettings:
     """Among how many devices each layer is divided, under model_parallel; over what is left, weights are sharded."""
     accumulate: BatchSize = 1
     """Into how many parts a device's share of a batch is split, to fit its memory; the result stays the same."""
+    batch_tokens: Annotated[int, Range(1, 1_000_000_000_000)] | None = None
+    """In a configuration, in place of data.batch_size and `accumulate`: tokens of an optimizer step. Composing solves
+    both."""
     gradient_clip: Positive | None = 1.0
     """Largest norm of all gradients together."""
     weight_averaging: Annotated[float, Range(0.0, 1.0, above=True, below=True)] | None = None

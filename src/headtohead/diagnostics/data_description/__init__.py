@@ -1,0 +1,1 @@
+"""What a file of the user's holds, and how it is trained on."""
