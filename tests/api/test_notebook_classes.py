@@ -66,17 +66,19 @@ def test_the_same_source_is_the_same_run_and_an_edited_one_is_another(monkeypatc
 
 def test_a_study_of_them_runs_in_this_process_and_its_records_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = notebook(CELL, monkeypatch)
-    asked = h2h.Study(name="own", question="?", arms={"mine": cell["Mine"], "made": cell["made"]}, base=SMALL, seeds=2)
+    question = h2h.Study(
+        name="own", question="?", arms={"mine": cell["Mine"], "made": cell["made"]}, base=SMALL, seeds=2
+    )
     with pytest.raises(ValueError, match="workers cannot import"):
-        h2h.study(asked, workers=2)
-    found = h2h.study(asked, progress=False)
-    assert found.complete and len(found.runs()) == 4 and found.verdicts[0].arm == "made"
-    record = found.results.records[0]
+        h2h.study(question, workers=2)
+    outcome = h2h.study(question, progress=False)
+    assert outcome.complete and len(outcome.runs()) == 4 and outcome.verdicts[0].arm == "made"
+    record = outcome.results.records[0]
     assert "cannot be run again elsewhere" in (record.notes or "") and len(record.environment.modules) == 1
-    assert "environment" not in " ".join(found.remarks)
-    assert len(repr(found).splitlines()) < 12 and "<table>" in found._repr_html_()
-    assert set(found.curve("validation/loss")["arm"]) == {"mine", "made"}
-    assert found.report().is_file() and found.plot().data
+    assert "environment" not in " ".join(outcome.remarks)
+    assert len(repr(outcome).splitlines()) < 12 and "<table>" in outcome._repr_html_()
+    assert set(outcome.curve("validation/loss")["arm"]) == {"mine", "made"}
+    assert outcome.report().is_file() and outcome.plot().data
 
 
 def test_a_class_without_a_source_is_refused() -> None:
@@ -89,19 +91,21 @@ def test_a_class_without_a_source_is_refused() -> None:
 
 def test_an_interrupted_study_keeps_what_is_done_and_the_same_call_resumes(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = notebook(CELL, monkeypatch)
-    asked = h2h.Study(name="cut", question="?", arms={"mine": cell["Mine"], "made": cell["made"]}, base=SMALL, seeds=1)
+    question = h2h.Study(
+        name="cut", question="?", arms={"mine": cell["Mine"], "made": cell["made"]}, base=SMALL, seeds=1
+    )
     real, calls = in_this_process.train_run, []
 
-    def interrupted_at_the_second(*given: Any) -> None:
-        calls.append(given)
+    def interrupted_at_the_second(*provided: Any) -> None:
+        calls.append(provided)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        real(*given)
+        real(*provided)
 
     monkeypatch.setattr(in_this_process, "train_run", interrupted_at_the_second)
-    first = h2h.study(asked, progress=False)
+    first = h2h.study(question, progress=False)
     assert not first.complete and list(first.runs()["status"]) == ["finished", "missing"] and "not done" in repr(first)
-    again = h2h.study(asked, progress=False)
+    again = h2h.study(question, progress=False)
     assert again.complete and len(calls) == 3
 
 
@@ -111,8 +115,8 @@ def test_a_mixer_of_a_notebook_is_checked_and_takes_its_slot(monkeypatch: pytest
         'class OwnAttention(SoftmaxAttention):\n    """Attention by another name."""\n'
     )
     own = notebook(text, monkeypatch)["OwnAttention"]
-    asked = h2h.Study(name="slot", question="?", arms={"own": [own, "model/norm=rms_norm"], "usual": []}, base=SMALL)
-    overrides = asked.fields()["arms"]["own"]
-    config = h2h.compose("train", [*SMALL, *overrides], asked.config_dir)
+    question = h2h.Study(name="slot", question="?", arms={"own": [own, "model/norm=rms_norm"], "usual": []}, base=SMALL)
+    overrides = question.fields()["arms"]["own"]
+    config = h2h.compose("train", [*SMALL, *overrides], question.config_dir)
     assert config["model"]["mixer"]["_target_"].endswith(".OwnAttention")
     assert type(h2h.build_model(config).get_submodule("stack.blocks.0.mixer")).__name__ == "OwnAttention"

@@ -37,7 +37,7 @@ def test_every_function_is_documented_and_typed(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    ("typed", "spoken"),
     [
         ("--against none: no run", "against='none': no run"),
         ("give --direction min or max", "give direction='min' or max"),
@@ -49,8 +49,8 @@ def test_every_function_is_documented_and_typed(name: str) -> None:
         ("as its name tells: --direction says otherwise", "as its name tells: direction= says otherwise"),
     ],
 )
-def test_words_of_the_command_line_become_those_of_python(typed: str, said: str) -> None:
-    assert in_python_words(typed) == said
+def test_words_of_the_command_line_become_those_of_python(typed: str, spoken: str) -> None:
+    assert in_python_words(typed) == spoken
 
 
 @pytest.mark.parametrize(

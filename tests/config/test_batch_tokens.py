@@ -18,13 +18,13 @@ def test_a_batch_has_nearly_so_many_tokens_in_equal_parts(
     tokens: int, devices: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     ddp = ["trainer=ddp", f"trainer.devices={devices}"] if devices > 1 else []
-    given = [*BASE, *ddp, f"trainer.batch_tokens={tokens}"]
+    provided = [*BASE, *ddp, f"trainer.batch_tokens={tokens}"]
     if tokens < 128 * devices:
         with pytest.raises(ValueError, match="less than a row"):
-            compose_checked("train", given)
+            compose_checked("train", provided)
         return
     with caplog.at_level(logging.WARNING):
-        config = compose_checked("train", given)
+        config = compose_checked("train", provided)
     rows, parts = config["data"]["batch_size"], config["trainer"]["accumulate"]
     assert rows % (devices * parts) == 0 and rows // devices // parts * 128 <= 16_384
     assert 0.75 * tokens < rows * 128 <= tokens or rows == devices

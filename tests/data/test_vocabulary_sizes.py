@@ -23,7 +23,7 @@ def test_texts_of_the_user_get_the_size_that_fits_them(tmp_path: Path, monkeypat
     monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
     words = "".join(f"word{number * number} and then {number}.\n" for number in range(12_000))
     (tmp_path / "book.txt").write_text(words)
-    given = ["data=text", f"data.path={tmp_path / 'book.txt'}", "data.tokenizer=bpe", "data.documents=line"]
-    assert build_data(compose_checked("train", given)).spec().vocab_size == 1024
-    assert build_data(compose_checked("train", [*given, "data.vocab_size=600"])).spec().vocab_size == 600
+    provided = ["data=text", f"data.path={tmp_path / 'book.txt'}", "data.tokenizer=bpe", "data.documents=line"]
+    assert build_data(compose_checked("train", provided)).spec().vocab_size == 1024
+    assert build_data(compose_checked("train", [*provided, "data.vocab_size=600"])).spec().vocab_size == 600
     assert build_data(compose_checked("train", ["data=grammar_lm", "data.num_train=200"])).spec().vocab_size <= 512

@@ -31,19 +31,19 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("task", CONTESTS)
 def test_every_usual_question_composes(task: str) -> None:
-    contest = CONTESTS[task]
-    for overrides in contest.arms.values():
+    usual = CONTESTS[task]
+    for overrides in usual.arms.values():
         compose_checked("train", [f"data={DATA[task]}", f"task={task}", *overrides])
-    fields = {"question": "?", "hypothesis": "?", "tuning": "none", "seeds": 3, "baseline": next(iter(contest.arms))}
-    study_from("mine", {**fields, "arms": {name: list(own) for name, own in contest.arms.items()},
-                        "metric": contest.metric, "direction": contest.direction})  # fmt: skip
+    fields = {"question": "?", "hypothesis": "?", "tuning": "none", "seeds": 3, "baseline": next(iter(usual.arms))}
+    study_from("mine", {**fields, "arms": {name: list(own) for name, own in usual.arms.items()},
+                        "metric": usual.metric, "direction": usual.direction})  # fmt: skip
 
 
 def test_a_question_on_own_text_is_written_and_planned(capsys: pytest.CaptureFixture[str]) -> None:
     Path("book.txt").write_text("\n\n".join(f"Chapter {n} tells of {n * n} birds that sing." for n in range(200)))
-    given = ["study", "new", "long", "book.txt", "--from", "positions_extrapolation", "--seeds", "3"]
+    provided = ["study", "new", "long", "book.txt", "--from", "positions_extrapolation", "--seeds", "3"]
     small = ["data.context_length=16", "trainer=cpu", "trainer.threads=1"]
-    assert main([*given, *small]) == 0
+    assert main([*provided, *small]) == 0
     shown, text = capsys.readouterr().out, Path("long.yaml").read_text()
     assert "h2h study long.yaml" in shown and "18 runs, about" in shown
     assert text.startswith("# causal_lm on ") and "standard deviations" in text
@@ -52,7 +52,7 @@ def test_a_question_on_own_text_is_written_and_planned(capsys: pytest.CaptureFix
         study.metric == "test_4x/loss" and list(study.arms)[:2] == ["alibi", "rotary"] and study.lengths == (1, 2, 4, 8)
     )
     assert "data.num_train=4000" not in study.base and "data.path=book.txt" in study.base
-    assert main(given) == 2 and "long.yaml exists" in capsys.readouterr().err
+    assert main(provided) == 2 and "long.yaml exists" in capsys.readouterr().err
 
 
 def test_arms_of_ones_own_are_compared_on_named_data() -> None:

@@ -95,10 +95,10 @@ def _registered(made: Made) -> str:
         _files[module] = file
         if _Sources not in map(type, sys.meta_path):
             sys.meta_path.append(_Sources())
-    place = ModuleType(module)
-    place.__file__ = str(_files[module])
-    setattr(place, made.__name__, made)
-    sys.modules[module] = place
+    module_of_source = ModuleType(module)
+    module_of_source.__file__ = str(_files[module])
+    setattr(module_of_source, made.__name__, made)
+    sys.modules[module] = module_of_source
     return module
 
 
@@ -139,7 +139,7 @@ def _line_for(name: str, value: Any) -> Iterator[str]:
 
 
 def _definition(made: Made) -> tuple[ast.AST, str]:
-    for file, line in _places(made):
+    for file, line in _locations(made):
         text = "".join(linecache.getlines(file))
         nodes = [
             node
@@ -154,7 +154,7 @@ def _definition(made: Made) -> tuple[ast.AST, str]:
     raise UsageError(f"the source of {made.__name__} cannot be read: write it into a file and import it from there")
 
 
-def _places(made: Made) -> Iterator[tuple[str, int | None]]:
+def _locations(made: Made) -> Iterator[tuple[str, int | None]]:
     """Yield where its source may be: where its code says, or, for a class without methods, every cell that has run,
     the latest first."""
     code = _code_of(made)

@@ -17,7 +17,7 @@ from headtohead.finished_runs.evaluation.evaluation_results import Evaluation
 from headtohead.finished_runs.export_run import Exported, Form
 from headtohead.finished_runs.export_run import export as export_run
 from headtohead.finished_runs.finished_run import FinishedRun, open_run
-from headtohead.finished_runs.loaded import LoadedRun
+from headtohead.finished_runs.loaded_run import LoadedRun
 from headtohead.finished_runs.probe.attention_probe import Attention, attend, attention_data
 from headtohead.finished_runs.probe.probe_input import of_image, of_rows, of_text
 
@@ -141,11 +141,11 @@ def probe(
     `second` is the other text of a pair, `target` what an encoder-decoder's decoder reads (else its own output).
     """
     opened = _opened(run, trust)
-    given = [
+    provided = [
         name for name, value in (("text", text), ("image", image), ("rows", list(rows))) if value not in (None, [])
     ]
-    if len(given) > 1:
-        raise ConfigurationError(f"{' and '.join(given)} are given: give one of them")
+    if len(provided) > 1:
+        raise ConfigurationError(f"{' and '.join(provided)} are given: give one of them")
     if text is not None:
         subject = of_text(opened, text, second, target)
     elif image is not None:

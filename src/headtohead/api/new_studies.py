@@ -59,8 +59,8 @@ def write_new_study(
         raise UsageError(f"there is no usual question for task={task}: choose one of {', '.join(CONTESTS)}")
     source = _built(config)
     rows = len(source.split("train"))
-    contest = ContestRequest(start, dict(arms or {}), seeds, config_dir)
-    made = new_study(name, contest, task=task, data=data, rows=rows)
+    request = ContestRequest(start, dict(arms or {}), seeds, config_dir)
+    made = new_study(name, request, task=task, data=data, rows=rows)
     made = replace(made, fields={**made.fields, **own})
     study_from(name, dict(made.fields))
     seen = (
@@ -77,18 +77,18 @@ def write_new_study(
 def _data_overrides(path: str | Path | None, overrides: Sequence[str]) -> list[str]:
     """Return the overrides for what lies at the path, those given behind them; without a path, those given, with the
     task and the columns that a look at data.path suggests."""
-    given = {key_of(word): word for word in overrides}
-    named = given.get("data.path", "").partition("=")[2] if path is None else str(path)
+    provided = {key_of(word): word for word in overrides}
+    named = provided.get("data.path", "").partition("=")[2] if path is None else str(path)
     if not named:
-        if "data" not in given:
+        if "data" not in provided:
             raise UsageError("there are no data: give a file or a folder, or overrides that name some, data=sst2")
-        if "task" not in given or "model" in given:
+        if "task" not in provided or "model" in provided:
             return list(overrides)
-        return [*overrides, f"model={model_for(given['task'].partition('=')[2])}"]
+        return [*overrides, f"model={model_for(provided['task'].partition('=')[2])}"]
     described = describe(named)
-    choice = given.get("data", f"data={described.choice}").partition("=")[2]
+    choice = provided.get("data", f"data={described.choice}").partition("=")[2]
     seen = described.overrides if choice == described.choice else ()
-    return [*(word for word in seen if key_of(word) not in given), *overrides]
+    return [*(word for word in seen if key_of(word) not in provided), *overrides]
 
 
 def _value(word: str) -> Any:

@@ -23,7 +23,7 @@ def progress_of_runs(total: Callable[[list[RunStatus]], int], *, shown: bool = T
 
         def show(standings: list[RunStatus]) -> None:
             done = sum(standing.is_done for standing in standings)
-            running = [standing.cell.name for standing in standings if standing.status == "running"]
+            running = [standing.run.name for standing in standings if standing.status == "running"]
             bar.total = total(standings)
             bar.n = sum(standing.share for standing in standings)
             bar.set_description_str(f"{done} of {bar.total} runs" + (f", {' and '.join(running)}" if running else ""))

@@ -48,8 +48,8 @@ class Result(ABC):
         return "\n".join([self.title, *self.sentences, *_aligned(rows[:_SHOWN_ROWS]), *more])
 
     def _repr_html_(self) -> str:
-        said = "".join(f"<p>{escape(sentence)}</p>" for sentence in self.sentences)
-        return f"<p><b>{escape(self.title)}</b></p>{said}{_html(self.as_rows())}"
+        paragraphs = "".join(f"<p>{escape(sentence)}</p>" for sentence in self.sentences)
+        return f"<p><b>{escape(self.title)}</b></p>{paragraphs}{_html(self.as_rows())}"
 
 
 def upgraded(kind: type[Upgraded], result: object) -> Upgraded:

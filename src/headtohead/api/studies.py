@@ -26,7 +26,7 @@ from headtohead.execution.launchers.launcher import EndedCommand
 from headtohead.execution.launchers.worker_commands import Workers, workers_for
 from headtohead.execution.monitor import Monitor, run_to_the_end
 from headtohead.execution.run_spec import RunSpec, most_devices
-from headtohead.studies.definition.foundations import without_foundation
+from headtohead.studies.definition.foundation_runs import without_foundation
 from headtohead.studies.definition.read_study_file import read_study
 from headtohead.studies.definition.study import RequestedBudget, Study
 from headtohead.studies.matching.budgets import budget_of
@@ -129,7 +129,7 @@ class StudyRequest:
     @cached_property
     def planner(self) -> StudyPlanner:
         """Return the planner of the study; a shard of it must have the sizes that the whole was matched by."""
-        planner = StudyPlanner(self.study, self.workers.config_dir, threads=self.workers.threads, tell=self.tell)
+        planner = StudyPlanner(self.study, self.workers.config_dir, threads=self.workers.threads, report=self.tell)
         for sentence in dict.fromkeys(
             one for config in planner.written.values() for one in unchecked_sentences(config)
         ):
@@ -142,7 +142,7 @@ class StudyRequest:
     def planned(self) -> tuple[StudyPlan, Sequence[RunSpec]]:
         """Return the plan as far as it is known now, and the runs that are one's own."""
         plan = self.planner.plan()
-        return plan, shard_of(plan, *self.shard) if self.shard else plan.cells
+        return plan, shard_of(plan, *self.shard) if self.shard else plan.runs
 
     def conduct(self, report: Report, *, retry: bool = False) -> list[EndedCommand]:
         """Do what is missing; raise KeyboardInterrupt where somebody stops it, and what is done is kept."""
@@ -155,7 +155,7 @@ class StudyRequest:
         missing = sum(not standing.is_done for standing in monitor.update())
         most = None if plan.is_open else missing
         shard = ("--shard", "/".join(map(str, self.shard))) if self.shard else ()
-        commands = self.workers.commands((*self.arguments, *shard), plan, devices=most_devices(plan.cells), most=most)
+        commands = self.workers.commands((*self.arguments, *shard), plan, devices=most_devices(plan.runs), most=most)
         return run_to_the_end(monitor, self.workers.launcher, commands, report)
 
     def results(self) -> StudyResults:
@@ -210,10 +210,10 @@ def _request(
     config_dir: str | Path | None,
     trust: Sequence[str],
 ) -> StudyRequest:
-    many, given = workers_for(overrides, workers, threads, config_dir, trust)
+    many, provided = workers_for(overrides, workers, threads, config_dir, trust)
     if not isinstance(question, WrittenStudy):
-        known = read_study(str(question), given, config_dir)
-        return StudyRequest(known, many, ("study", str(question), *given))
+        known = read_study(str(question), provided, config_dir)
+        return StudyRequest(known, many, ("study", str(question), *provided))
     if question.is_defined_here and workers > 1:
         raise UsageError(
             "workers cannot import what was written in this notebook or script, whose runs are made in this process: "
@@ -229,9 +229,9 @@ def _request(
         many = replace(many, config_dir=config_dir)
     file = _saved(question)
     return StudyRequest(
-        read_study(str(file), given, config_dir),
+        read_study(str(file), provided, config_dir),
         many,
-        ("study", str(file), *given),
+        ("study", str(file), *provided),
         in_this_process=question.is_defined_here,
     )
 
@@ -283,18 +283,18 @@ def match(
     """
     known = _arms_of(arms, overrides, config_dir) if isinstance(arms, str) else None
     made = known.arms if known is not None else {name: tuple(own) for name, own in dict(arms).items()}  # type: ignore[arg-type]
-    given = list(overrides) if known is None else list(known.base)
-    own = [word for word in given if word.startswith("budget.")]
+    provided = list(overrides) if known is None else list(known.base)
+    own = [word for word in provided if word.startswith("budget.")]
     written = known.budget if known is not None and budget is None else None
-    wanted = written or RequestedBudget(budget or "equal_parameters")
-    config = compose_checked("match", [*wanted.overrides, *own], config_dir)
+    requested = written or RequestedBudget(budget or "equal_parameters")
+    config = compose_checked("match", [*requested.overrides, *own], config_dir)
     moves = {
         **(known.movable if known is not None else {}),
         **{name: tuple(own) for name, own in (movable or {}).items()},
     }
     first = baseline or (known.baseline if known is not None else next(iter(made)))
     shapes = {name: without_foundation(own) for name, own in made.items()}
-    base = [word for word in given if word not in own]
+    base = [word for word in provided if word not in own]
     return upgraded(
         MatchedArms, match_arms(base, shapes, first, budget_of(config), moves, config_dir=config_dir, report=tell)
     )

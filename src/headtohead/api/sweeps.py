@@ -68,10 +68,10 @@ class SweepResults(Result):
 def conduct(sweeper: Sweeper, workers: Workers, arguments: Sequence[str], report: Report) -> list[EndedCommand]:
     """Do what is missing of a sweep; raise KeyboardInterrupt where somebody stops it, and what is done is kept."""
     plan = sweeper.plan
-    monitor = Monitor(plan, plan.cells, again=sweeper.again)
+    monitor = Monitor(plan, plan.runs, again=sweeper.again)
     missing = sum(not standing.is_done for standing in monitor.update())
     most = None if plan.is_open else missing
-    commands = workers.commands(arguments, plan, devices=most_devices(plan.cells), most=most)
+    commands = workers.commands(arguments, plan, devices=most_devices(plan.runs), most=most)
     return run_to_the_end(monitor, workers.launcher, commands, report)
 
 
@@ -93,11 +93,11 @@ def sweep(
     resumes. `h2h sweep FILE --wandb` lets W&B's server say what is tried.
     """
     with trusting(trust):
-        many, given = workers_for(overrides, workers, threads, config_dir, trust)
-        known = read_sweep(str(file), given, run_cap)
+        many, provided = workers_for(overrides, workers, threads, config_dir, trust)
+        known = read_sweep(str(file), provided, run_cap)
         sweeper = Sweeper(known, config_dir or known.config_dir)
         cap = ("--run-cap", str(run_cap)) if run_cap else ()
-        arguments = ("sweep", str(file), *given, *cap)
+        arguments = ("sweep", str(file), *provided, *cap)
         try:
             with progress_of_runs(lambda _: sweeper.plan.num_runs, shown=progress) as report:
                 conduct(sweeper, many, arguments, report)

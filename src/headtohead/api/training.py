@@ -14,13 +14,13 @@ from headtohead.config.build import build_parts
 from headtohead.errors import UsageError
 from headtohead.records.metrics_file import Curve
 from headtohead.records.record import RunRecord
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-    from headtohead.finished_runs.loaded import LoadedRun
+    from headtohead.finished_runs.loaded_run import LoadedRun
 
 _INCHES = (6.4, 3.6)
 
@@ -107,7 +107,7 @@ def load_run(path: str | Path, *, trust: Sequence[str] = ()) -> LoadedRun:
 
     `trust` names packages or classes that a run from elsewhere may name beyond the choices that come with this one.
     """
-    from headtohead.finished_runs.loaded import load_run as load
+    from headtohead.finished_runs.loaded_run import load_run as load
 
     return load(path, trust=trust)
 

@@ -71,7 +71,7 @@ class WrittenStudy:
 
     def fields(self) -> dict[str, Any]:
         """Return the fields as the file has them: plain values, those left out not among them."""
-        given = {name: getattr(self, name) for name in FIELDS if getattr(self, name) not in (None, (), {})}
+        provided = {name: getattr(self, name) for name in FIELDS if getattr(self, name) not in (None, (), {})}
         base = (*(() if self.data is None else overrides_for(self.data)), *self.base)
         arms = {name: list(arm_overrides(arm)) for name, arm in self.arms.items()}
         if is_defined_here([word for arm in arms.values() for word in arm]):
@@ -80,7 +80,7 @@ class WrittenStudy:
         derived: dict[str, Any] = {"direction": self.direction or _direction(self.metric)}
         if self.ablation is None:
             derived |= {"arms": arms, "baseline": self.baseline or next(iter(arms), "")}
-        plain: dict[str, Any] = _plain({**given, **derived, **({"base": list(base)} if base else {})})
+        plain: dict[str, Any] = _plain({**provided, **derived, **({"base": list(base)} if base else {})})
         return plain
 
     @property
@@ -152,8 +152,8 @@ def arm_overrides(arm: Arm) -> tuple[str, ...]:
         )
     if (chosen := own_choice(made, options)) is not None:
         return (chosen,)
-    given = (f"+model.module.{name}={show(value)}" for name, value in options.items())
-    return ("model=external", f"model.module._target_={target_of(made)}", *given)
+    provided = (f"+model.module.{name}={show(value)}" for name, value in options.items())
+    return ("model=external", f"model.module._target_={target_of(made)}", *provided)
 
 
 def _changes(config: Mapping[str, Any]) -> list[str]:
@@ -170,14 +170,14 @@ def _changes(config: Mapping[str, Any]) -> list[str]:
 
 
 def _leaves(node: Mapping[str, Any], path: str) -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
+    leaves: list[tuple[str, Any]] = []
     for key, value in node.items():
         below = f"{path}.{key}" if path else str(key)
         if isinstance(value, Mapping) and value:
-            found += _leaves(value, below)
+            leaves += _leaves(value, below)
         else:
-            found.append((below, value))
-    return found
+            leaves.append((below, value))
+    return leaves
 
 
 def _direction(metric: str) -> str:

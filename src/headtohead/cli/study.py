@@ -106,7 +106,7 @@ def _planned(options: argparse.Namespace, plan: StudyPlan) -> bool:
     """Show the plan on request, and return whether there is more to do."""
     from headtohead.studies.planning.cost_estimate import estimate
     from headtohead.studies.results.study_tables import show_plan
-    from headtohead.studies.results.verdicts import requested_family
+    from headtohead.studies.results.study_verdicts import requested_family
 
     estimated = estimate(plan, threads=options.threads)
     if options.plan and options.json:
@@ -139,9 +139,9 @@ def _report(options: argparse.Namespace, request: StudyRequest) -> int:
     from headtohead.studies.results.wandb_pages import make_pages, wants_page
 
     plan, runs = request.planned()
-    found = request.results()
-    report, results = found.study_report, found.results
-    data, files = found.write()
+    outcome = request.results()
+    report, results = outcome.study_report, outcome.results
+    data, files = outcome.write()
     if options.json:
         out(json.dumps(data, indent=2))
     elif not options.shard or report.complete:

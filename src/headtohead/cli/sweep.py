@@ -90,7 +90,7 @@ def _work(options: argparse.Namespace, sweeper: Sweeper) -> int:
     import_all()
     worker = Worker(
         plan,
-        plan.cells,
+        plan.runs,
         threads=options.threads,
         parent=options.parent,
         again=sweeper.again,
@@ -139,8 +139,8 @@ def _report(plan: SweepPlan) -> int:
         if outcome is not None and outcome.value is None:
             error_line(f"trial {trial.number}, {outcome.status}: {outcome.reason}")
     best, outcome = rows[0]
-    if outcome is not None and outcome.value is not None and best.cell is not None:
-        note(f"the best: {os.path.relpath(plan.run_folder(best.cell))}")
+    if outcome is not None and outcome.value is not None and best.run is not None:
+        note(f"the best: {os.path.relpath(plan.run_folder(best.run))}")
         note(f"again: {best.command}")
     troubled = any(outcome is None or outcome.status in ("failed", "out of memory") for _, outcome in rows)
     skipped = plan.refused and plan.sweep.method != "bayes"

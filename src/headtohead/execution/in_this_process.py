@@ -20,9 +20,7 @@ def run_here(again: Replan, report: Report, threads: int | None = None) -> None:
     monitor = Monitor(plan, runs, again=again)
     tried: set[str] = set()
     report(monitor.update())
-    while missing := [
-        run for run in monitor.cells if run.id not in tried and not is_done(monitor.plan.run_folder(run))
-    ]:
+    while missing := [run for run in monitor.runs if run.id not in tried and not is_done(monitor.plan.run_folder(run))]:
         for run in missing:
             tried.add(run.id)
             _train(monitor.plan, run, threads)

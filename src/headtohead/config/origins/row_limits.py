@@ -15,7 +15,7 @@ from headtohead.config.origins.from_published import PREFIX
 from headtohead.config.schema.source_code import class_value
 from headtohead.config.trust import recorded_config
 from headtohead.data.data_source import DataSource
-from headtohead.records.store import RunFolder
+from headtohead.records.run_folder import RunFolder
 
 FIELD = "max_length"
 _log = logging.getLogger(__name__)

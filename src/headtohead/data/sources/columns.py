@@ -132,10 +132,11 @@ def _guessed(result: Sequence[str], file: str, otherwise: str) -> tuple[DataKind
         return usual
     names = ", ".join(map(_shortened, result))
     if otherwise and looks_like_a_row(result):
-        given = ",".join(("text", "label") if len(result) == 2 else (f"column_{n}" for n in range(1, len(result) + 1)))
+        numbered = [f"column_{number}" for number in range(1, len(result) + 1)]
+        names_to_give = ",".join(("text", "label") if len(result) == 2 else numbered)
         raise DataError(
             f"{file} begins with a row, {names}, and no line that names its columns: name them, "
-            f"data.column_names=[{given}]; if they are names, {translation_direction()}."
+            f"data.column_names=[{names_to_give}]; if they are names, {translation_direction()}."
         )
     raise DataError(
         f"{file} has the columns {names}, which do not say what they are: {translation_direction()}{otherwise}."

@@ -70,21 +70,21 @@ class DataDescription:
 
 def describe(path: str | Path) -> DataDescription:
     """Look into a file or a folder; raise UsageError where nothing in it is known."""
-    found = existing_path(str(path), "the path", _EXAMPLE)
+    location = existing_path(str(path), "the path", _EXAMPLE)
     suffixes = Counter(
-        file.suffix.lower() for file in ([found] if found.is_file() else found.rglob("*")) if file.is_file()
+        file.suffix.lower() for file in ([location] if location.is_file() else location.rglob("*")) if file.is_file()
     )
     for choice, table in _TABLES.items():
         if any(suffix in suffixes for suffix in table.suffixes):
-            return _described_table(choice, found)
+            return _described_table(choice, location)
     if any(suffix in suffixes for suffix in _TAGGED):
-        return _described_tags(found)
+        return _described_tags(location)
     if any(suffix in suffixes for suffix in IMAGES):
-        return _described_images(found)
-    if (pair := _languages(found)) is not None:
-        return _described_pairs(found, pair)
-    if ".txt" in suffixes or found.is_file():
-        return _described_text(found)
+        return _described_images(location)
+    if (pair := _languages(location)) is not None:
+        return _described_pairs(location, pair)
+    if ".txt" in suffixes or location.is_file():
+        return _described_text(location)
     known = sorted({suffix for table in _TABLES.values() for suffix in table.suffixes} | {".txt", *_TAGGED, *IMAGES})
     raise UsageError(f"{path} holds no file of a known kind: give one ending in {', '.join(known)}")
 

@@ -70,6 +70,6 @@ def has_something_to_say(law: Law, subject: LawSubject) -> bool:
     return any(isinstance(part, HasAttentionMaps) for part in parts)
 
 
-def silent_laws(asked: Sequence[Law]) -> dict[Law, str]:
+def silent_laws(requested: Sequence[Law]) -> dict[Law, str]:
     """Return the laws that were not asked of a class, each with the reason."""
-    return {law: _SILENT[law] for law in LAWS if law not in asked and law in _SILENT}
+    return {law: _SILENT[law] for law in LAWS if law not in requested and law in _SILENT}

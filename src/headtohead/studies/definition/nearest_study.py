@@ -31,28 +31,28 @@ class NearStudy:
 
 def nearest_studies(words: str, config_dir: str | Path | None = None, *, most: int = 5) -> list[NearStudy]:
     """Return the studies that have some of the words, the best first; a word that few studies have tells more."""
-    wanted = list(dict.fromkeys(_words(words)))
+    terms = list(dict.fromkeys(_words(words)))
     listed = choices(STUDY, config_dir)
     texts = {choice.name: _words(read_text(choice.path)) for choice in listed}
-    having = {word: sum(_times(word, text) > 0 for text in texts.values()) for word in wanted}
-    near = [_near(choice, wanted, texts[choice.name], having, len(texts)) for choice in listed]
+    having = {word: sum(_times(word, text) > 0 for text in texts.values()) for word in terms}
+    near = [_near(choice, terms, texts[choice.name], having, len(texts)) for choice in listed]
     ranked = sorted((study for study in near if study.score > 0), key=lambda study: -study.score)
     return ranked[:most]
 
 
 def _near(
-    choice: Choice, wanted: Sequence[str], text: Sequence[str], having: Mapping[str, int], total: int
+    choice: Choice, terms: Sequence[str], text: Sequence[str], having: Mapping[str, int], total: int
 ) -> NearStudy:
     content = read_yaml(choice.path)
     question = str(content.get("question", "")) if isinstance(content, dict) else ""
-    name, asked = _words(choice.name), _words(question)
+    name, question_words = _words(choice.name), _words(question)
 
     def weight(word: str) -> float:
-        told = _IN_THE_NAME * (_times(word, name) > 0) + _IN_THE_QUESTION * (_times(word, asked) > 0)
-        return math.log(1 + total / having[word]) * (math.log(1 + _times(word, text)) + told)
+        bonus = _IN_THE_NAME * (_times(word, name) > 0) + _IN_THE_QUESTION * (_times(word, question_words) > 0)
+        return math.log(1 + total / having[word]) * (math.log(1 + _times(word, text)) + bonus)
 
-    matched = tuple(word for word in wanted if _times(word, text))
-    score = sum(map(weight, matched)) * len(matched) / max(1, len(wanted))
+    matched = tuple(word for word in terms if _times(word, text))
+    score = sum(map(weight, matched)) * len(matched) / max(1, len(terms))
     return NearStudy(choice.name, question, score, matched)
 
 

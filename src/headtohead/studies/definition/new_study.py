@@ -113,23 +113,23 @@ def new_study(name: str, request: ContestRequest, *, task: str, data: Sequence[s
     study that it starts from, or two networks that are usual for the task."""
     shipped = None if request.start is None else read_study(request.start, (), request.config_dir)
     arms, seeds = request.arms, request.seeds
-    contest = CONTESTS[task]
+    usual = CONTESTS[task]
     steps = min(_STEPS_MOST, max(_STEPS_LEAST, _EPOCHS * rows // _BATCH // 100 * 100))
     length = (f"trainer.max_steps={steps}", f"trainer.validate_every={steps // 4}")
     if not request.arms and shipped is None:  # each of the usual arms names its model
         data = [word for word in data if key_of(word) != "model"]
     base = [*data, *length, "probe=none", "trainer.num_samples=0", "trainer.keep_checkpoints=none"]
     fields: dict[str, Any] = {
-        "question": contest.question,
+        "question": usual.question,
         "hypothesis": "Write down what you expect, before the first run.",
         "tuning": _UNTUNED,
         "base": base,
-        "arms": {arm: list(own) for arm, own in (arms or contest.arms).items()},
+        "arms": {arm: list(own) for arm, own in (arms or usual.arms).items()},
         "seeds": seeds,
-        "metric": contest.metric,
-        "direction": contest.direction,
-        "baseline": next(iter(arms or contest.arms)),
-        "margin": contest.margin,
+        "metric": usual.metric,
+        "direction": usual.direction,
+        "baseline": next(iter(arms or usual.arms)),
+        "margin": usual.margin,
         "budget": "equal_tokens",
     }
     if arms:
@@ -143,11 +143,11 @@ def _as_shipped(shipped: Study, task: str, base: Sequence[str], *, changed_arms:
     """Take the question over to other data: its models and its way to train, without what was about its own data."""
     own = [word for word in shipped.base if _group(word) not in ("data", "task", "experiment", "evaluation")]
     own = [word for word in own if key_of(word) != "model" or _fits(word.partition("=")[2], task)]
-    kept = {key_of(word) for word in own}
+    own_keys = {key_of(word) for word in own}
     fields: dict[str, Any] = {
         "question": shipped.question,
         "hypothesis": shipped.hypothesis,
-        "base": [*(word for word in base if key_of(word) not in kept or _group(word) == "data"), *own],
+        "base": [*(word for word in base if key_of(word) not in own_keys or _group(word) == "data"), *own],
     }
     lost = [word for arm in shipped.arms.values() for word in arm if _group(word) in ("data", "task")]
     if lost or shipped.ablation is not None or shipped.foundations:
