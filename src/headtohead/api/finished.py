@@ -18,7 +18,7 @@ from headtohead.finished_runs.export_run import Exported, Form
 from headtohead.finished_runs.export_run import export as export_run
 from headtohead.finished_runs.finished_run import FinishedRun, open_run
 from headtohead.finished_runs.loaded_run import LoadedRun
-from headtohead.finished_runs.probe.attention_probe import Attention, attend, attention_data
+from headtohead.finished_runs.probe.attention_probe import Attention, attention_data, attention_of
 from headtohead.finished_runs.probe.probe_input import of_image, of_rows, of_text
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def probe(
         subject = of_image(opened, Path(image))
     else:
         subject = of_rows(opened, split, list(rows) or [0])
-    return upgraded(ProbedAttention, attend(opened, subject))
+    return upgraded(ProbedAttention, attention_of(opened, subject))
 
 
 @speaks_python
