@@ -1,4 +1,4 @@
-"""What a notebook defines is known by its source, built in this process, and said to be of no use elsewhere."""
+"""Classes of a notebook are known by their source, built in this process, and said to be of no use elsewhere."""
 
 from __future__ import annotations
 

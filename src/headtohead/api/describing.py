@@ -12,7 +12,7 @@ from headtohead.diagnostics.data_description.description import DataDescription,
 
 
 class DescribedData(Result, DataDescription):
-    """What lies at a path, a row for each column."""
+    """The description of what lies at a path, a row for each column."""
 
     @property
     def title(self) -> str:

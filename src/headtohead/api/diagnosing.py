@@ -1,5 +1,4 @@
-"""What can be asked before a run, from Python: of a class of one's own, of a model that does not learn, of time and
-memory."""
+"""Questions before a run, from Python: about a class of one's own, a model that does not learn, time and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a finished run is good for, from Python: measured again, writing, looked into, searching, exported."""
+"""Finished runs from Python: measured again, writing, looked into, searching, exported."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def generate(
 
 
 class ProbedAttention(Result, Attention):
-    """What every head attends to: `maps` with weights [1, H, L, M], and a row of statistics for each head."""
+    """The attention of every head: `maps` with weights [1, H, L, M], and a row of statistics for each head."""
 
     @property
     def title(self) -> str:

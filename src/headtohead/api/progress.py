@@ -1,4 +1,4 @@
-"""How far many runs have come: a bar in a notebook and on a terminal, nothing where neither is there to see it."""
+"""The progress of many runs: a bar in a notebook and on a terminal, nothing where neither is there to see it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What the functions of the Python face hand back: a few lines in a console, a table in a notebook, a frame to work
-on."""
+"""Results of the Python face print a few lines in a console, show a table in a notebook, and hand over a frame."""
 
 from __future__ import annotations
 

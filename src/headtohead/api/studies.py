@@ -45,7 +45,7 @@ Question = str | Path | WrittenStudy
 
 @dataclass(frozen=True)
 class StudyResults(ReportedResults):
-    """What a study found so far: a verdict for each contrast, once its runs are there."""
+    """The results of a study so far: a verdict for each contrast, once its runs are there."""
 
     plan: StudyPlan
     study_report: StudyReport

@@ -1,1 +1,1 @@
-"""What a file of the user's holds, and how it is trained on."""
+"""Files of the user's are described: what they hold, and how they are trained on."""

@@ -18,7 +18,7 @@ _ID_NAMES = ("id", "index", "idx", "uid", "")
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """What the first rows of a file show of a column."""
+    """Column facts are what the rows of a file show of a column."""
 
     name: str
     kind: str

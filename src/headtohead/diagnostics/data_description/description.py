@@ -35,7 +35,7 @@ _EXAMPLE = "a file or a folder: reviews.csv, book.txt, images/"
 
 @dataclass(frozen=True)
 class DataDescription:
-    """What lies at a path, and how it is trained on."""
+    """A description says what lies at a path, and how it is trained on."""
 
     path: str
     choice: str

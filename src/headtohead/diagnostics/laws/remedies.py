@@ -1,4 +1,4 @@
-"""What to do about each law: how a broken one is usually mended, and why another has nothing to say of a class."""
+"""Remedies say what to do about each law: how a broken one is usually mended, and why another has nothing to say of a class."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ PROGRAM = (sys.executable, "-c", "import sys; from headtohead.cli import main; s
 
 @dataclass(frozen=True)
 class Workers:
-    """How many runs at once, and where."""
+    """Workers say how many runs are made at once, and where."""
 
     launcher: Launcher
     number: int

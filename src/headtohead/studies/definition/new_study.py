@@ -25,7 +25,7 @@ _UNTUNED = "none; all arms train at the harness's own learning rate"
 
 @dataclass(frozen=True)
 class Contest:
-    """What is asked of a task unless somebody asks otherwise: two networks, and by what they are judged."""
+    """A contest is the usual question of a task: two networks, and the metric by which they are judged."""
 
     question: str
     arms: Mapping[str, Sequence[str]]
@@ -99,7 +99,7 @@ class NewStudy:
 
 @dataclass(frozen=True)
 class ContestRequest:
-    """What is asked otherwise than usual."""
+    """A contest request holds what differs from the usual question."""
 
     start: str | None = None
     """A shipped study whose question is asked of other data."""
