@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,6 @@ from headtohead.sweeps.read_sweep_file import read_sweep
 from headtohead.sweeps.sweep import Outcome
 from headtohead.sweeps.sweep_plan import Sweeper, SweepPlan, SweptRun
 from headtohead.sweeps.terminal_tables import ranked, summary
-
-Note = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def _train(plan: WorkPlan, run: RunSpec, threads: int | None) -> None:
     try:
         train_run(run, folder, plan.budget_name, threads)
     finally:
-        lease.give_back()
+        lease.release()
     record = record_of(folder)
     if record is not None and record.status == "interrupted":
         raise KeyboardInterrupt

@@ -151,9 +151,7 @@ _SHOWN = 60
 
 def looks_like_a_row(header: Sequence[str]) -> bool:
     """Return whether a header is a row: one of its names is a sentence or a number."""
-    return any(
-        len(name.split()) >= _SENTENCE or name.strip().lstrip("-").replace(".", "", 1).isdigit() for name in header
-    )
+    return any(len(name.split()) >= _SENTENCE or _NUMBER.fullmatch(name.strip()) is not None for name in header)
 
 
 def _shortened(name: str) -> str:

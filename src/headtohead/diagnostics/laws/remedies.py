@@ -1,4 +1,4 @@
-"""Remedies say what to do about each law: how a broken one is usually mended, and why another has nothing to say of a class."""
+"""Remedies say what to do about each law: how a broken one is mended, and why another has nothing to say."""
 
 from __future__ import annotations
 
