@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 FAMILIES := decoder_only encoder_only encoder_decoder vision_transformer
 BASELINES := mlp cnn resnet text_cnn recurrent recurrent_encoder_decoder
 
-.PHONY: help install demo demo-families demo-baselines demo-mixers demo-again test test-all laws-long laws-report test-gpu test-oldest test-newest parity known-answers check format bench clean
+.PHONY: help install demo demo-families demo-baselines demo-mixers demo-again test test-all laws-long laws-report test-gpu test-oldest test-newest parity known-answers choices check format bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -102,6 +102,9 @@ test-newest: .venv-newest/.installed  ## the tests with the newest versions of e
 parity: $(INSTALLED)  ## compare our models with published implementations, and write docs/parity.md and the figures of h2h list pretrained
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/parity -q -m "not process and not gpu" --write-parity docs/parity.md
 	@echo "==> docs/parity.md"; cat docs/parity.md
+
+choices: $(INSTALLED)  ## write docs/choices.md, every choice with its line
+	@$(BIN)/python docs/catalogue.py
 
 check: $(INSTALLED)  ## lint, formatting, types, import rules
 	@echo "==> ruff"; $(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -25,6 +25,7 @@ from headtohead.config.compose.overrides import key_of, override_combinations
 from headtohead.config.errors import ConfigurationError
 from headtohead.execution.launchers.launcher_choice import launcher_choice
 from headtohead.studies.definition.read_study_file import read_study
+from headtohead.studies.definition.study_fields import FIELDS
 from headtohead.sweeps.read_sweep_file import read_sweep
 
 _READERS = re.compile(r"\b(?:[A-Z][A-Z_]*|my_\w+|mine|ours)\b")
@@ -111,8 +112,25 @@ def _after_a_run(provided: argparse.Namespace) -> None:
             raise ValueError(f"{word}: no part of a run has such a field")
 
 
+def _new_study(provided: argparse.Namespace) -> None:
+    """Arms compose beside the overrides of the data; a path is the reader's, and what it holds is not known here."""
+    if provided.start is not None:
+        read_study(provided.start)
+    words = [word for word in provided.given or () if "=" in word]
+    own = [word for word in words if key_of(word) in FIELDS]
+    for arm in provided.arm:
+        overrides = shlex.split(arm.partition("=")[2])
+        groups_of_arm = [word for word in overrides if key_of(word) in groups()]
+        if any("=" not in word for word in provided.given or ()):  # a file of the reader's, whose task is not known
+            groups_of_arm = [word for word in groups_of_arm if key_of(word) != "model"]
+        _compose("train", [*(word for word in words if word not in own), *groups_of_arm])
+
+
 def _study(provided: argparse.Namespace) -> None:
-    if provided.name is None:
+    if hasattr(provided, "start"):
+        _new_study(provided)
+        return
+    if provided.name is None or provided.name.endswith(".yaml"):  # a file of the reader's
         return
     sorted_out = launcher_choice(provided.overrides)
     _compose("launch", sorted_out.of_launcher)

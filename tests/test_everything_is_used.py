@@ -85,11 +85,21 @@ def unused(trees: Mapping[Path, ast.Module], elsewhere: str = "") -> list[str]:
     ]
 
 
+CALLED_BY_NOTEBOOKS = "_repr_html_"
+
+
+def called_from_python() -> list[str]:
+    """Return the methods of results that the page of the Python face or a notebook calls: `found.curve(...)`."""
+    pages = [ROOT / "docs/python.md", ROOT / "README.md", *ROOT.glob("examples/*.ipynb")]
+    return [name for page in pages for name in re.findall(r"\.([a-z_]+)", page.read_text(encoding="utf-8"))]
+
+
 @pytest.mark.slow
 def test_every_name_is_used() -> None:
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
     others = [*ROOT.glob("conf/**/*.yaml"), ROOT / "pyproject.toml", *ROOT.glob("benchmarks/*.py")]
-    assert unused(trees, "\n".join(file.read_text(encoding="utf-8") for file in others)) == []
+    texts = [file.read_text(encoding="utf-8") for file in others]
+    assert unused(trees, "\n".join([*texts, *called_from_python(), CALLED_BY_NOTEBOOKS])) == []
 
 
 @pytest.mark.slow

@@ -1,8 +1,8 @@
 """Head to Head: settle questions about neural-network architectures.
 
 import headtohead as h2h
-config = h2h.compose("train", ["model=decoder_only", "model/size=small"])
-record = h2h.train(config)
+record = h2h.train(["model=decoder_only", "model/size=small"])
+found = h2h.study(h2h.Study(question="RMSNorm?", arms={"layer": [], "rms": ["model/norm=rms_norm"]}, seeds=5))
 """
 
 from __future__ import annotations
@@ -11,31 +11,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headtohead.api import (
-        build_model,
-        build_parts,
-        compare,
-        compose,
-        evaluate,
-        inspect,
-        load_run,
-        plan,
-        runs,
-        train,
-    )
+    from headtohead.api.comparing import compare
+    from headtohead.api.configurations import build_model, build_parts, choices, compose, inspect
+    from headtohead.api.describing import describe_data
+    from headtohead.api.diagnosing import bench, check, doctor
+    from headtohead.api.finished import embed, evaluate, export, generate, probe
+    from headtohead.api.planning import plan, runs
+    from headtohead.api.studies import match, study
+    from headtohead.api.sweeps import sweep
+    from headtohead.api.training import load_run, read_record, train
+    from headtohead.api.written_study import WrittenStudy as Study
 
 __all__ = [
-    "build_model",
-    "build_parts",
-    "compare",
-    "compose",
-    "evaluate",
-    "inspect",
-    "load_run",
-    "plan",
-    "runs",
-    "train",
-]
+    "Study", "bench", "build_model", "build_parts", "check", "choices", "compare", "compose", "describe_data", "doctor",
+    "embed", "evaluate", "export", "generate", "inspect", "load_run", "match", "plan", "probe", "read_record", "runs",
+    "study", "sweep", "train",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -70,7 +70,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *overrides: str) -> str:
             "x",
             b"",
             [*TEXT, "model/position=learned", "model.max_length=4"],
-            ["model.max_length=4 is shorter than the rows of data=text", "or shorten the data's rows"],
+            ["model.max_length=4 is shorter than the rows of data=text", "or cut the rows: data.context_length=3"],
         ),
     ],
 )

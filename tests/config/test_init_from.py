@@ -113,3 +113,31 @@ def test_data_without_text_takes_no_tokenizer(first: RunRecord) -> None:
     config = h2h.compose("train", ["model=vision_transformer", "task=image_classification", "data=digits"])
     data = build_data({**config, "init_from": str(first.path)})
     assert data.tokenizer_facts() is None and data.spec().vocab_size == 0
+
+
+def test_rows_are_cut_to_the_positions_that_the_weights_know(
+    outputs: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = [word for word in SMALL if "position" not in word]
+    first = h2h.train(h2h.compose("train", [*CORPUS, *table, "model/position=learned", f"output_dir={outputs}"]))
+    reviews = tmp_path / "reviews.csv"
+    reviews.write_text("text,label\n" + "".join(f"a long review of number {n},{n % 2}\n" for n in range(60)))
+    provided = [
+        "model=encoder_only",
+        "model/position=learned",
+        "task=classification",
+        "data=csv",
+        f"data.path={reviews}",
+    ]
+    own = [word for word in table if not word.startswith("data.num")]
+    config = h2h.compose("train", [*provided, *own, f"init_from=run:{first.path}", f"output_dir={outputs}"])
+    with caplog.at_level(logging.WARNING):
+        record = h2h.train(config)
+    known = first.config["model"]["max_length"]
+    assert record.status == "finished" and record.config["data"]["max_length"] == known
+    assert f"knows {known} positions: 60 of 60 rows are cut to as many tokens (data.max_length={known})" in caplog.text
+    shorter = h2h.compose("train", [*provided, *own, f"init_from=run:{first.path}", "data.max_length=8"])
+    assert h2h.build_parts(shorter).config["data"]["max_length"] == 8
+    rotary = [word.replace("learned", "rotary") for word in provided]
+    free = h2h.compose("train", [*rotary, *own, f"init_from=run:{first.path}"])
+    assert h2h.build_parts(free).config["data"]["max_length"] is None

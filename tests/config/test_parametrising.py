@@ -40,7 +40,7 @@ REFUSED = {
     "model.scale_embedding=true": ["model.scale_embedding=true", "set model.scale_embedding=false"],
     "optimizer=adam optimizer.weight_decay=0.1": ["optimizer.weight_decay=0.1", "optimizer=adamw"],
     "optimizer._target_=torch.optim.Adagrad": ["no published rule", "adamw, adam, lion, sgd, muon"],
-    "model.num_heads=4": ["parametrisation.base_head_width=64 is not that of this model", "base_head_width=16"],
+    "model.num_heads=1": ["parametrisation.base_head_width=16 is not that of this model", "base_head_width=64"],
     "parametrisation.base_head_width=48": ["does not divide parametrisation.base_width=64"],
     "parametrisation.base_width=0": ["parametrisation.base_width=0", "at least 1"],
 }

@@ -75,7 +75,7 @@ def test_choices_of_one_class_keep_what_was_set_by_hand(run: Path) -> None:
 
 def test_a_size_is_put_into_the_model_and_another_model_is_taken_whole(run: Path) -> None:
     assert rerun(run, ["model/size=small"])["model"] == {
-        **config_of(run)["model"], "d_model": 128, "num_layers": 3, "num_heads": 1,
+        **config_of(run)["model"], "d_model": 128, "num_layers": 3, "num_heads": 4,
     }  # fmt: skip
     provided = ["model=encoder_only", "task=masked_lm", "model/norm=rms_norm"]
     again, usual = rerun(run, provided), compose_checked("train", provided)

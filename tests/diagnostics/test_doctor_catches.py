@@ -53,12 +53,12 @@ PLANTED = [
         IMAGES,
         "model.mixer.scale=1.0",
         "attention",
-        "sqrt(64) = 8.0",
+        "sqrt(16) = 4.0",
         id="no scaling for images",
         marks=pytest.mark.slow,
     ),
     pytest.param(DECODER, MIXER + "DividesByNothing", "attention", "(DividesByNothing) mixes by", id="hidden scale"),
-    pytest.param(DECODER, MIXER + "LooksAtAllAlike", "attention", "1 of 1 heads", id="dead heads"),
+    pytest.param(DECODER, MIXER + "LooksAtAllAlike", "attention", "4 of 4 heads", id="dead heads"),
     pytest.param(DECODER, MIXER + "IsFrozen", "parameters", "25% of the weights are frozen", id="frozen layers"),
     pytest.param(DECODER, MIXER + "StopsTheGradient", "parameters", "detach()", id="detached layers"),
     pytest.param(
@@ -216,7 +216,8 @@ def test_layers_frozen_as_asked_are_no_fault() -> None:
 
 def test_a_head_that_starts_too_confident_is_seen_in_the_first_loss() -> None:
     some, much = (
-        findings([*DECODER, f"model.initialisation.std={std}"], "initial_loss")["initial_loss"] for std in (0.3, 1.0)
+        findings([*DECODER, "model.num_heads=1", f"model.initialisation.std={std}"], "initial_loss")["initial_loss"]
+        for std in (0.3, 1.0)
     )
     assert some.verdict == "warning" and some.measured["loss"] > 1.4 * math.log(512)
     assert much.verdict == "fault" and much.measured["loss"] > 4 * math.log(512)

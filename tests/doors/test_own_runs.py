@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from argparse import Namespace
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,10 +12,10 @@ import pytest
 import headtohead as h2h
 from fresh_runs import ROWS, fresh_run
 from headtohead.cli import main
-from headtohead.cli.worker_options import worker_commands
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.trust import is_trusted
 from headtohead.execution.launchers.launcher import LocalProcesses
+from headtohead.execution.launchers.worker_commands import Workers
 from headtohead.execution.multirun import Multirun, MultirunJob
 from headtohead.records.run_folder import RunFolder
 from headtohead.records.signatures import SIGNATURES, settings_folder
@@ -105,7 +104,7 @@ def test_a_run_of_another_user_needs_the_readers_word(
         assert opened_all_ways(own_class, name) == [0, 0, 0]
     assert opened_all_ways(own_class, "my_nor", "my_norms.My", "other") == [2, 2, 2]
     assert opened_all_ways(own_class) == [2, 2, 2], "a word is good for one command"
-    with pytest.raises(ConfigurationError, match="--trust my_norms"):
+    with pytest.raises(ConfigurationError, match=r"trust=\['my_norms"):
         h2h.load_run(own_class)
     assert h2h.load_run(own_class, trust=["my_norms"]).config["model"]["norm"]["_target_"] == "my_norms.MyNorm"
     settings = here / "theirs" / "headtohead" / "settings.yaml"
@@ -125,9 +124,9 @@ def test_continuing_a_strangers_run_vouches_for_what_is_trained_and_not_for_its_
 
 
 def test_workers_are_handed_what_their_command_was_told_to_trust() -> None:
-    provided = Namespace(workers=2, threads=1, config_dir=None, trust=["my_norms", "torchvision"])
+    workers = Workers(LocalProcesses(), 2, 1, trust=["my_norms", "torchvision"])
     plan = Multirun((MultirunJob("run", 0, (), {"output_dir": "outputs"}, "0"),), {})
-    for command in worker_commands(provided, LocalProcesses(), ["train"], plan, devices=1):
+    for command in workers.commands(["train"], plan, devices=1):
         assert " --trust my_norms --trust torchvision" in " ".join(command.arguments)
 
 

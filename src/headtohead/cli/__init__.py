@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
+from headtohead.api.spoken_errors import for_typed_commands
 from headtohead.cli.terminal import LostOutputError, drop_output, error_line, flush, open_closed_streams, out
 from headtohead.config.errors import unknown
 from headtohead.config.trust import trusting
@@ -23,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("train", "one run: compose, train, record"),
     "study": ("study", "many runs for one question: plan, run or resume, verdicts"),
     "sweep": ("sweep", "the trials of a W&B sweep file: plan, run or resume, the best one"),
+    "data": ("data", "look at a file of your own: what it holds, which task fits, the command to train on it"),
     "inspect": ("inspect", "no training: shapes, parameters, FLOPs, state and memory per component"),
     "compare": ("compare", "compare runs by their records: result, costs, speed"),
     "dashboard": ("dashboard", "browse and compare runs in a local web page that follows them live"),
@@ -96,7 +98,7 @@ def _collect_garbage_rarely() -> None:
 def _guarded(command: str, rest: list[str]) -> int:
     try:
         _find_classes_here()
-        with trusting():
+        with trusting(), for_typed_commands():
             return int(import_module(f"headtohead.cli.{COMMANDS.get(command, (command,))[0]}").run(rest))
     except KeyboardInterrupt:
         error_line("interrupted")

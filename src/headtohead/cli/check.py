@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from headtohead.cli.options import Parser, parse, parser, within
 from headtohead.cli.terminal import out, say, show_table
 from headtohead.config.errors import ConfigurationError
+from headtohead.config.unchecked_classes import mark_checked
 from headtohead.ranges import Width
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from headtohead.diagnostics.laws import Law
     from headtohead.diagnostics.laws.class_check import LawCase, LawResult
 
 _EXAMPLES = """\
@@ -40,6 +42,7 @@ exit code: 0 every law holds, 1 some law is broken, 2 refused, 130 interrupted
 def run(arguments: Sequence[str]) -> int:
     provided = parse(_parser(), arguments)
     from headtohead.diagnostics.laws.class_check import Sizes, cases, component, options_of
+    from headtohead.diagnostics.laws.remedies import silent_laws
 
     kind, owner = component(provided.target)
     options = options_of(kind, provided.target, provided.options)
@@ -49,16 +52,23 @@ def run(arguments: Sequence[str]) -> int:
         )
     counterpart = None if provided.twin is None else partial(component(provided.twin)[1], **options)
     sizes = Sizes(provided.d_model, provided.num_heads)
-    results = _checked(cases(kind, partial(owner, **options), counterpart, sizes, thorough=provided.thorough))
+    listed = cases(kind, partial(owner, **options), counterpart, sizes, thorough=provided.thorough)
+    results, silent = _checked(listed), silent_laws([case.law for case in listed])
     broken = [law_result for law_result in results if law_result.broken is not None]
+    if not broken:
+        mark_checked(provided.target)
     if provided.json:
         laws = [
-            {"law": law_result.case.name, "form": law_result.case.form, "broken": law_result.broken}
-            for law_result in results
+            {"law": one.case.name, "form": one.case.form, "broken": one.broken, "remedy": one.remedy} for one in results
         ]
-        out(json.dumps({"class": provided.target, "kind": kind, "laws": laws}, indent=2))
+        not_applicable = {law.__name__: reason for law, reason in silent.items()}
+        out(
+            json.dumps(
+                {"class": provided.target, "kind": kind, "laws": laws, "not_applicable": not_applicable}, indent=2
+            )
+        )
     else:
-        show_table(_table(results))
+        show_table(_table(results, silent))
         say(f"{provided.target}, a choice for model/{kind}: {_summary(results, broken)}")
     return 1 if broken else 0
 
@@ -92,8 +102,9 @@ def _checked(listed: Sequence[LawCase]) -> list[LawResult]:
     return results
 
 
-def _table(results: Sequence[LawResult]) -> Table:
-    """Return a row for each law; one that is broken has one for each form in which it is."""
+def _table(results: Sequence[LawResult], silent: Mapping[Law, str]) -> Table:
+    """Return a row for each law; one that is broken has one for each form in which it is, and below what to do; one
+    that has nothing to say of the class says why."""
     from rich.table import Table
     from rich.text import Text
 
@@ -108,9 +119,13 @@ def _table(results: Sequence[LawResult]) -> Table:
             table.add_row(
                 law.__name__, Text("failed", style="bold red"), Text(f"{law_result.case.form}: {law_result.broken}")
             )
-        if not broken:
+        if broken:
+            table.add_row("", "", Text(f"-> {broken[0].remedy}"))
+        else:
             explanation = " ".join((law.__doc__ or "").split("\n\n")[0].split())
             table.add_row(law.__name__, Text("ok", style="green"), Text(explanation, style="dim"))
+    for law, reason in silent.items():
+        table.add_row(law.__name__, Text("not applicable", style="dim"), Text(reason, style="dim"))
     return table
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from headtohead.cli import run_list
 from headtohead.cli.options import parse, parser
 from headtohead.cli.terminal import folded, out, paint
-from headtohead.config.compose.choices import Choice, choices, folders
+from headtohead.config.compose.choices import STUDY, Choice, choices, folders
 from headtohead.config.errors import ConfigurationError, show
 from headtohead.data.sources.hub.hub_memory import is_fetched
 from headtohead.files.safe_read import parse_yaml
@@ -30,10 +31,13 @@ def run(arguments: Sequence[str]) -> int:
     taken.add_argument(
         "groups", nargs="*", default=[], metavar="GROUP", help="for example model/mixer, model/, pretrained"
     )
+    taken.add_argument("--find", metavar="WORDS", help="of study: the questions nearest to some words")
     taken.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
     taken.add_argument("--json", action="store_true", help="as JSON: group, then choice, then its line")
     taken.set_defaults(multirun=False)
     options = parse(taken, arguments)
+    if options.find is not None:
+        return _find(options)
     known = folders(options.config_dir)
     names = [name for names in options.groups for name in _matching(names, known)]
     if options.json:
@@ -42,6 +46,24 @@ def run(arguments: Sequence[str]) -> int:
         out("\n\n".join(_tables(name, options.config_dir) for name in names))
     else:
         out(_overview(known, options.config_dir))
+    return 0
+
+
+def _find(options: Namespace) -> int:
+    """Show the studies nearest to the words, and how to ask the first of them of one's own data."""
+    if options.groups != [STUDY]:
+        raise ConfigurationError(f'--find looks among studies: h2h list {STUDY} --find "{options.find}"')
+    from headtohead.studies.definition.nearest_study import nearest_studies
+
+    near = nearest_studies(options.find, options.config_dir)
+    if options.json:
+        out(json.dumps([asdict(study) for study in near], indent=2, ensure_ascii=False))
+    elif not near:
+        raise ConfigurationError(f"no study has the words {options.find}: h2h list {STUDY} shows all")
+    else:
+        width = max(len(study.name) for study in near) + 2
+        out(_table(f"{STUDY}, nearest to {options.find}", {study.name: [study.question] for study in near}, width))
+        out(f"on your own data: h2h study new mine book.txt --from {near[0].name}")
     return 0
 
 

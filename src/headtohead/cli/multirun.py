@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from headtohead.cli.options import configuration_text
 from headtohead.cli.terminal import error_line, note, out, show_table
-from headtohead.cli.worker_options import INTERRUPTED, progress, take_launcher, worker_commands
+from headtohead.cli.worker_options import INTERRUPTED, progress, take_workers
 from headtohead.config.compose.overrides import override_combinations
 from headtohead.config.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from headtohead.execution.launchers.launcher import EndedCommand, Launcher
+    from headtohead.execution.launchers.launcher import EndedCommand
+    from headtohead.execution.launchers.worker_commands import Workers
     from headtohead.execution.multirun import Multirun
     from headtohead.records.record import RunRecord
 
@@ -24,7 +25,7 @@ def run_all(options: argparse.Namespace) -> int:
     """Exit code 1 where some combination made no run that finished."""
     from headtohead.execution.multirun import planned_jobs
 
-    launcher = take_launcher(options)
+    workers = take_workers(options)
     points = override_combinations(options.overrides, options.config_dir)
     if len(points) > 1 and not options.multirun:
         raise ConfigurationError(f"these overrides make {len(points)} runs: give --multirun too")
@@ -34,7 +35,7 @@ def run_all(options: argparse.Namespace) -> int:
     if options.cfg:
         out("---\n".join(configuration_text(options, dict(job.config)) + "\n" for job in multirun.jobs).rstrip())
         return 1 if _report_refused(multirun) else 0
-    return _conducted(options, multirun, launcher)
+    return _conducted(options, multirun, workers)
 
 
 def _composed(options: argparse.Namespace, overrides: Sequence[str]) -> Mapping[str, Any]:
@@ -55,7 +56,7 @@ def _work(options: argparse.Namespace, multirun: Multirun) -> int:
     return 0 if ended else INTERRUPTED
 
 
-def _conducted(options: argparse.Namespace, multirun: Multirun, launcher: Launcher) -> int:
+def _conducted(options: argparse.Namespace, multirun: Multirun, workers: Workers) -> int:
     from headtohead.execution.monitor import Monitor, clear_failed, run_to_the_end
     from headtohead.execution.run_spec import most_devices
 
@@ -67,12 +68,10 @@ def _conducted(options: argparse.Namespace, multirun: Multirun, launcher: Launch
     runs = "1 run" if len(multirun.jobs) == 1 else f"{len(multirun.jobs)} runs"
     note(f"{runs}, {missing} of them to do; logs in {os.path.relpath(multirun.folder / 'logs')}")
     _report_refused(multirun)
-    commands = worker_commands(
-        options, launcher, _command(options), multirun, devices=most_devices(multirun.jobs), most=missing
-    )
+    commands = workers.commands(_command(options), multirun, devices=most_devices(multirun.jobs), most=missing)
     try:
         with progress(len) as show_progress:
-            ended = run_to_the_end(watch, launcher, commands, show_progress)
+            ended = run_to_the_end(watch, workers.launcher, commands, show_progress)
     except KeyboardInterrupt:
         note("interrupted; the same command goes on where it was")
         return INTERRUPTED

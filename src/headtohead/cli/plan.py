@@ -43,10 +43,10 @@ def run(arguments: Sequence[str]) -> int:
     if options.cfg:
         out(configuration_text(options, config))
         return 0
-    from headtohead import api
+    from headtohead.api.planning import plan as plan_run
     from headtohead.estimates.plan_table import show_plan
 
-    plan = api.plan(config, options.on, price=options.price, tokens=options.tokens)
+    plan = plan_run(config, options.on, price=options.price, tokens=options.tokens)
     if options.json:
         out(json.dumps(plan.to_dict(), indent=2))
     else:

@@ -6,19 +6,17 @@ import argparse
 import json
 import os
 import re
-import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headtohead.cli.options import Parser, parse, parser
 from headtohead.cli.terminal import error_line, note, out, show_table
-from headtohead.cli.worker_options import INTERRUPTED, add_workers, progress, take_launcher, worker_commands
+from headtohead.cli.worker_options import INTERRUPTED, add_workers, progress, take_workers
 from headtohead.config.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from headtohead.execution.launchers.launcher import Launcher
-    from headtohead.execution.run_spec import RunSpec
-    from headtohead.studies.planning.study_plan import Again, StudyPlan
+    from headtohead.api.studies import StudyRequest
+    from headtohead.studies.planning.study_plan import StudyPlan
 
 _EXAMPLES = """\
 examples:
@@ -34,7 +32,9 @@ examples:
   h2h study norms_small --shard 1/2                half of the runs, where no folder is shared: put the folders
                                                    outputs/studies/norms_small together, and ask again
   h2h study norms_small tracking.workspace=true    also a page and a report in W&B at the end
-  h2h study mine --config-dir my_conf              a study of yours: my_conf/study/mine.yaml
+  h2h study new mine reviews.csv                   write a study of your own data: mine.yaml
+  h2h study mine.yaml                              a study of yours, by its file; or from my_conf/study/mine.yaml,
+                                                   h2h study mine --config-dir my_conf
 
 Stop it at any time: the next call goes on where it was. report.html, verdict.json and the runs are in
 outputs/studies/NAME.
@@ -45,31 +45,28 @@ exit code: 0 every run is done, 1 some run failed or is not done, or no verdict 
 
 
 def run(arguments: Sequence[str]) -> int:
+    if arguments[:1] == ["new"]:
+        from headtohead.cli.study_new import run as write_new
+
+        return write_new(arguments[1:])
     options = parse(_parser(), arguments)
     if "=" in options.name:
         raise ConfigurationError(f"h2h study needs a study before {options.name}: h2h list study shows them")
     from headtohead.studies.definition.read_study_file import read_study
-    from headtohead.studies.planning.matched_arms import refuse_unmatched
-    from headtohead.studies.planning.study_plan import StudyPlanner, shard_of
 
-    launcher = take_launcher(options)
+    workers = take_workers(options)
     study = read_study(options.name, options.overrides, options.config_dir)
     for sentence in study.departures:
         note(sentence)
-    planner = StudyPlanner(study, options.config_dir, threads=options.threads, report=note)
-    if options.shard:
-        refuse_unmatched(planner.study, planner.written, planner.folder)
+    from headtohead.api.studies import StudyRequest
 
-    def planned() -> tuple[StudyPlan, Sequence[RunSpec]]:
-        plan = planner.plan()
-        return plan, shard_of(plan, *options.shard) if options.shard else plan.runs
-
+    request = StudyRequest(study, workers, ("study", options.name, *options.overrides), options.shard, tell=note)
     if options.worker:
-        return _work(options, planned)
-    plan, _ = planned()
+        return _work(options, request)
+    plan, _ = request.planned()
     if not _planned(options, plan):
         return 0
-    return _conducted(options, planned, launcher)
+    return _conducted(options, request)
 
 
 def _parser() -> Parser:
@@ -94,14 +91,14 @@ def _shard(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def _work(options: argparse.Namespace, planned: Again) -> int:
+def _work(options: argparse.Namespace, request: StudyRequest) -> int:
     from headtohead.execution.worker import Worker, import_all
     from headtohead.studies.planning.registration import register
 
-    plan, runs = planned()
+    plan, runs = request.planned()
     register(plan)
     import_all()
-    ended = Worker(plan, runs, threads=options.threads, parent=options.parent, again=planned).work()
+    ended = Worker(plan, runs, threads=options.threads, parent=options.parent, again=request.planned).work()
     return 0 if ended else INTERRUPTED
 
 
@@ -122,49 +119,29 @@ def _planned(options: argparse.Namespace, plan: StudyPlan) -> bool:
     return not options.plan
 
 
-def _conducted(options: argparse.Namespace, planned: Again, launcher: Launcher) -> int:
-    from headtohead.execution.monitor import Monitor, run_to_the_end
-    from headtohead.execution.run_spec import most_devices
-    from headtohead.studies.planning.registration import prepare
-
-    plan, _ = planned()
-    prepare(plan, retry=options.retry)
-    watch = Monitor(*planned(), again=planned)
-    missing = sum(not status.is_done for status in watch.update())
-    most = None if plan.is_open else missing
-    commands = worker_commands(options, launcher, _command(options), plan, devices=most_devices(plan.runs), most=most)
+def _conducted(options: argparse.Namespace, request: StudyRequest) -> int:
+    plan, _ = request.planned()
     try:
         with progress(lambda result: len(result) if options.shard else plan.num_runs) as show_progress:
-            ended = run_to_the_end(watch, launcher, commands, show_progress)
+            ended = request.conduct(show_progress, retry=options.retry)
     except KeyboardInterrupt:
-        note(f"interrupted; h2h study {plan.study.name} goes on where it was")
+        note(f"interrupted; h2h study {options.name} goes on where it was")
         return INTERRUPTED
     for worker in ended:
         if worker.code:
             error_line(f"a worker ended with code {worker.code} ({worker.command.log}): {worker.last_words}")
-    return _report(options, *planned())
+    return _report(options, request)
 
 
-def _command(options: argparse.Namespace) -> tuple[str, ...]:
-    shard = ("--shard", "/".join(map(str, options.shard))) if options.shard else ()
-    return ("study", options.name, *options.overrides, *shard)
-
-
-def _report(options: argparse.Namespace, plan: StudyPlan, runs: Sequence[RunSpec]) -> int:
-    from headtohead.comparison.report import FILE, write_report
+def _report(options: argparse.Namespace, request: StudyRequest) -> int:
     from headtohead.studies.results.analyses_tables import show_analysed, show_tuning
-    from headtohead.studies.results.report_content import report_data, results_from_study
-    from headtohead.studies.results.study_report import report_of, write
     from headtohead.studies.results.study_tables import show_report
     from headtohead.studies.results.wandb_pages import make_pages, wants_page
 
-    report = report_of(plan)
-    where = ("--config-dir", options.config_dir) if options.config_dir else ()
-    command = shlex.join(("h2h", "study", options.name, *options.overrides, *where))
-    results = results_from_study(plan, report, command=command, config_dir=options.config_dir)
-    data = report_data(report, results)
-    files = [write(data, plan.folder), plan.folder / FILE]
-    write_report(results, files[1])
+    plan, runs = request.planned()
+    outcome = request.results()
+    report, results = outcome.study_report, outcome.results
+    data, files = outcome.write()
     if options.json:
         out(json.dumps(data, indent=2))
     elif not options.shard or report.complete:

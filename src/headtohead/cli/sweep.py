@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from headtohead.cli.options import Parser, parse, parser, within
 from headtohead.cli.terminal import error_line, note, show_table
-from headtohead.cli.worker_options import INTERRUPTED, add_workers, progress, take_launcher, worker_commands
+from headtohead.cli.worker_options import INTERRUPTED, add_workers, progress, take_workers
 from headtohead.config.errors import ConfigurationError
 from headtohead.ranges import Count
 
 if TYPE_CHECKING:
-    from headtohead.execution.launchers.launcher import Launcher
+    from headtohead.execution.launchers.worker_commands import Workers
     from headtohead.sweeps.sweep_plan import Sweeper, SweepPlan
 
 _EXAMPLES = """\
@@ -44,7 +44,7 @@ def run(arguments: Sequence[str]) -> int:
     from headtohead.sweeps.read_sweep_file import read_sweep
     from headtohead.sweeps.sweep_plan import Sweeper
 
-    launcher = take_launcher(options)
+    workers = take_workers(options)
     sweep = read_sweep(
         options.file, options.overrides, options.run_cap, searched_here=options.plan or not options.wandb
     )
@@ -52,7 +52,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.wandb and not options.plan:
         from headtohead.cli.sweep_agents import run_agents
 
-        return run_agents(options, sweep, launcher, _report)
+        return run_agents(options, sweep, workers.launcher, _report)
     if options.join:
         raise ConfigurationError(f"--join {options.join} is for a sweep of W&B's server: give --wandb too")
     sweeper = Sweeper(sweep, options.config_dir)
@@ -61,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.plan:
         _show_plan(sweeper.plan)
         return 0
-    return _conducted(options, sweeper, launcher)
+    return _conducted(options, sweeper, workers)
 
 
 def _parser() -> Parser:
@@ -106,30 +106,18 @@ def _show_plan(plan: SweepPlan) -> None:
     show_table(show_trials(plan))
 
 
-def _conducted(options: argparse.Namespace, sweeper: Sweeper, launcher: Launcher) -> int:
-    from headtohead.execution.monitor import Monitor, run_to_the_end
-    from headtohead.execution.run_spec import most_devices
+def _conducted(options: argparse.Namespace, sweeper: Sweeper, workers: Workers) -> int:
+    from headtohead.api.sweeps import conduct
     from headtohead.sweeps.html_page import write_page
     from headtohead.sweeps.terminal_tables import summary
 
-    plan = sweeper.plan
-    for sentence in summary(plan):
+    for sentence in summary(sweeper.plan):
         note(sentence)
-    watch = Monitor(plan, plan.runs, again=sweeper.again)
-    missing = sum(not status.is_done for status in watch.update())
     cap = ("--run-cap", str(options.run_cap)) if options.run_cap else ()
     arguments = ("sweep", options.file, *options.overrides, *cap)
-    commands = worker_commands(
-        options,
-        launcher,
-        arguments,
-        plan,
-        devices=most_devices(plan.runs),
-        most=None if plan.is_open else missing,
-    )
     try:
         with progress(lambda _: sweeper.plan.num_runs) as show_progress:
-            ended = run_to_the_end(watch, launcher, commands, show_progress)
+            ended = conduct(sweeper, workers, arguments, show_progress)
     except KeyboardInterrupt:
         note(f"interrupted; {_command(options)} goes on where it was")
         return INTERRUPTED

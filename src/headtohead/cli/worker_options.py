@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import secrets
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,11 +13,9 @@ from headtohead.cli.terminal import note
 from headtohead.ranges import Threads
 
 if TYPE_CHECKING:
-    from headtohead.execution.launchers.launcher import Command, Launcher
+    from headtohead.execution.launchers.worker_commands import Workers
     from headtohead.execution.monitor import RunStatus
-    from headtohead.execution.run_spec import WorkPlan
 
-PROGRAM = (sys.executable, "-c", "import sys; from headtohead.cli import main; sys.exit(main())")
 INTERRUPTED = 130
 
 
@@ -48,37 +44,15 @@ def has_launcher(overrides: Sequence[str]) -> bool:
     return bool(launcher_choice(overrides).of_launcher)
 
 
-def take_launcher(options: argparse.Namespace) -> Launcher:
-    """Remove the overrides that choose the launcher and return it; the number of threads follows from it."""
-    from headtohead.execution.launchers.launcher_choice import launcher_choice
+def take_workers(options: argparse.Namespace) -> Workers:
+    """Remove the overrides that choose the launcher, and return the workers that it starts."""
+    from headtohead.execution.launchers.worker_commands import workers_for
 
-    result = launcher_choice(options.overrides)
-    launcher = result.make(options.config_dir)
-    options.overrides, options.workers = list(result.of_runs), result.workers or options.workers
-    options.threads = options.threads or launcher.threads(options.workers)
-    return launcher
-
-
-def worker_commands(
-    options: argparse.Namespace,
-    launcher: Launcher,
-    arguments: Sequence[str],
-    plan: WorkPlan,
-    *,
-    devices: int,
-    most: int | None = None,
-) -> list[Command]:
-    """Return the same command for every worker, except for its log below the plan's folder; there are no more workers
-    than `most`, and no run takes more than `devices`."""
-    from headtohead.execution.launchers.launcher import Command
-
-    where = ("--config-dir", options.config_dir) if options.config_dir else ()
-    parent = ("--parent", str(os.getpid())) if launcher.is_parent else ()
-    trusted = (word for name in options.trust for word in ("--trust", name))
-    whole = (*PROGRAM, *arguments, "--worker", "--threads", str(options.threads), *parent, *where, *trusted)
-    number, call = options.workers if most is None else min(most, options.workers), secrets.token_hex(4)
-    logs = [plan.folder / "logs" / f"worker-{call}-{worker}.log" for worker in range(number)]
-    return [Command(whole, log, options.threads, devices) for log in logs]
+    workers, options.overrides = workers_for(
+        options.overrides, options.workers, options.threads, options.config_dir, options.trust
+    )
+    options.workers, options.threads = workers.number, workers.threads
+    return workers
 
 
 @contextmanager

@@ -22,6 +22,7 @@ COSMETIC = ("progress_bar", "num_workers", "num_samples", "keep_checkpoints", "l
 _COSMETIC_NAMES = frozenset(f"config.trainer.{name}" for name in COSMETIC)
 _KERNELS = "environment.device.kernels"
 _MODEL = "config.model."
+_TARGET = "._target_"
 _FOLLOWING = {
     "config.data": ("data.", "comparability."),
     "config.task": ("comparability.",),
@@ -221,7 +222,9 @@ def _registered_arms(run: Path) -> Mapping[str, Sequence[str]]:
 def _made(overrides: Iterable[str]) -> Iterator[str]:
     """Yield the dotted names that overrides set, and those that follow from them."""
     for override in overrides:
-        key = override.partition("=")[0].lstrip("+~")
+        key, _, value = override.lstrip("+~").partition("=")
+        if key.endswith(_TARGET):
+            yield f"environment.modules.{value.rpartition('.')[0]}"
         group, at, package = key.partition("@")
         name = f"config.{package if at else group.replace('/', '.')}"
         if name == "config.experiment":

@@ -19,12 +19,14 @@ from headtohead.config.compose.epochs import in_steps
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.instantiate import make
 from headtohead.config.origins.from_weights import as_started, build_data, check_start, origin_of
+from headtohead.config.origins.row_limits import report_cut
 from headtohead.config.rules.data_rules import check_kind, fit
 from headtohead.config.rules.memory_limits import check_memory, check_weights, memory_needs_of, processes_here
 from headtohead.config.run_config import RunConfig
 from headtohead.config.run_id import run_id
 from headtohead.config.run_translator import RunTranslator, translation_direction_of
 from headtohead.config.schema.source_code import class_value
+from headtohead.config.unchecked_classes import mention_unchecked
 from headtohead.data.augmentation.back_translation import BackTranslation
 from headtohead.data.augmentation.pipeline import Augmentations
 from headtohead.data.data_source import DataSource, DataSpec, Split
@@ -97,10 +99,13 @@ def build_model(config: Mapping[str, Any], *, device: torch.device | str | None 
 def build_parts(config: Mapping[str, Any]) -> RunComponents:
     """All that training is handed; nothing of it is trained yet."""
     config = in_steps(config)
+    mention_unchecked(config)
     data = build_data(config)
     task = build_task(config, data.spec())
     spec = spec_as_read(task, data)
-    filled = fit(as_started(config), spec)
+    started = as_started(config)
+    report_cut(config, started, data)
+    filled = fit(started, spec)
     check_start(filled, spec)
     precision: Precision = make(config["precision"])
     settings: TrainerSettings = make(config["trainer"])

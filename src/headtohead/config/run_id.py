@@ -11,8 +11,9 @@ from typing import Any
 
 from headtohead.comparison.conditions import COSMETIC, NAMES_AND_PATHS
 
-_NOT_OF_THE_TRAINING = (*COSMETIC, "threads", "max_epochs")
-"""Sums over other numbers of threads round otherwise, and that makes no other run; epochs are counted in steps."""
+_NOT_OF_THE_TRAINING = (*COSMETIC, "threads", "max_epochs", "batch_tokens")
+"""Sums over other numbers of threads round otherwise, and that makes no other run; epochs are counted in steps, and
+tokens of a batch in rows."""
 _RUN_ID_LENGTH = 12
 _START = "init_from"
 

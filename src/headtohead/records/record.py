@@ -132,7 +132,7 @@ class WandbLink:
     """The command that sends W&B what they lack."""
 
 
-@dataclass
+@dataclass(repr=False)
 class RunRecord:
     """One run. Everything but `id` has a default, and is filled in as it becomes known."""
 
@@ -173,6 +173,18 @@ class RunRecord:
     schema_version: int = SCHEMA_VERSION
     path: Path | None = field(default=None, compare=False, metadata={"stored": False})
     """The run folder it was read from; not stored."""
+
+    @property
+    def one_line(self) -> str:
+        """Return name, status and the result by which it was selected, for whoever prints it."""
+        name, stage = self.selection.metric, "test" if self.metrics.get("test") else "validation"
+        value = self.metrics.get(stage, {}).get(name)
+        result = "" if value is None else f", {stage}/{name} {value:.4g}"
+        return f"{self.name or self.id}: {self.status.replace('_', ' ')} at step {self.progress.step:,}{result}"
+
+    def __repr__(self) -> str:
+        """All fields are thousands of letters, which `vars` still shows."""
+        return f"<RunRecord {self.one_line}, {self.path}>"
 
     def metric(self, name: str) -> Metric | None:
         """Return what the result of this name is, as the run recorded it, else as the name tells."""

@@ -57,6 +57,9 @@ class TrainerSettings:
     takes more memory and a third fewer messages."""
     accumulate: BatchSize = 1
     """Into how many parts a device's share of a batch is split, to fit its memory; the result stays the same."""
+    batch_tokens: Annotated[int, Range(1, 1_000_000_000_000)] | None = None
+    """In a configuration, in place of data.batch_size and `accumulate`: tokens of an optimizer step. Composing solves
+    both."""
     gradient_clip: Positive | None = 1.0
     """Largest norm of all gradients together."""
     weight_averaging: Annotated[float, Range(0.0, 1.0, above=True, below=True)] | None = None

@@ -105,6 +105,7 @@ def compose_checked(root: str, overrides: Sequence[str] = (), config_dir: str | 
 
 
 def _checked(overrides: Sequence[str], compose: Callable[[Sequence[str]], Config]) -> Config:
+    from headtohead.config.compose.batch_tokens import with_batch_tokens
     from headtohead.config.compose.epochs import resolved_length
     from headtohead.config.rules import compatibility
     from headtohead.config.schema import key_checks
@@ -114,6 +115,7 @@ def _checked(overrides: Sequence[str], compose: Callable[[Sequence[str]], Config
     if starts_published(composed):
         composed = with_its_choices(composed, overrides, compose)
     config = key_checks.check(continued(composed, overrides, lambda override: compose([override])) or composed)
+    config = with_batch_tokens(config, overrides)
     config = resolved_length(config, overrides, compatibility.check)
     if config.get("name") is None:
         config["name"] = run_name(config, overrides, config_folder())
@@ -150,7 +152,7 @@ def with_dataset_defaults(
     kind = class_value(target, "kind") or kind_of_fields(data)
     if kind is None or kind in (class_value(task["_target_"], "data_kinds") or (kind,)):
         return composed
-    brought = [f"task={USUAL_TASKS[kind]}", *([] if "model" in keys else [f"model={_model_for(USUAL_TASKS[kind])}"])]
+    brought = [f"task={USUAL_TASKS[kind]}", *([] if "model" in keys else [f"model={model_for(USUAL_TASKS[kind])}"])]
     _log.warning("data=%s is %s: %s", composed["choices"].get("data"), kind, " ".join(brought))
     return compose([*brought, *overrides])
 
@@ -167,7 +169,7 @@ def with_own_tokenizer(config: dict[str, Any], overrides: Sequence[str]) -> dict
     return {**config, "data": {**data, "vocab_size": None}}
 
 
-def _model_for(task: str) -> str:
+def model_for(task: str) -> str:
     """Return the first of the architectures that the task names."""
     (target,) = (choice.target for choice in choices("task") if choice.name == task)
     return str(class_value(target, "families")[0])

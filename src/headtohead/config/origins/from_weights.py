@@ -9,6 +9,7 @@ from typing import Any
 from headtohead.config.errors import ConfigurationError, show
 from headtohead.config.instantiate import make
 from headtohead.config.origins.from_published import PREFIX
+from headtohead.config.origins.row_limits import with_row_limit
 from headtohead.config.rules.parametrisation_rules import scaling
 from headtohead.data.data_source import DataSource, DataSpec
 from headtohead.records.record import RunRecord
@@ -49,10 +50,11 @@ def _published_tokenizer(origin: str) -> dict[str, Any] | None:
 
 
 def as_started(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration with the tokenizer that is really used."""
+    """The configuration with the tokenizer that is really used, and with rows as long as the weights can read."""
+    config = with_row_limit(config)
     facts, data = tokenizer_to_take(config), config["data"]
     if facts is None or "tokenizer" not in data:
-        return dict(config)
+        return config
     return {**config, "data": {**data, "tokenizer": facts["kind"], "vocab_size": None}}
 
 
@@ -126,7 +128,7 @@ def _differences(there: Any, here: Any, path: str) -> Iterator[str]:
 
 def build_data(config: Mapping[str, Any]) -> DataSource:
     """A run that starts from another reads text as that one did."""
-    data: DataSource = make(config["data"])
+    data: DataSource = make(with_row_limit(config)["data"])
     if (tokenizer := tokenizer_to_take(config)) is not None:
         data.take_tokenizer(tokenizer)
     return data

@@ -61,7 +61,7 @@ def _misfits(view: ConfigView, model: Mapping[str, Any], spec: DataSpec) -> Iter
         if value and value < longest:
             yield (
                 f"model.{field}={value} is shorter than the rows of {data}, which have up to {longest} tokens: "
-                f"leave it null, or give at least {longest}, or shorten the data's rows"
+                f"leave it null, or give at least {longest}{_shorter_rows(view, field, value)}"
             )
     if num_classes and num_classes < spec.num_classes:
         yield (
@@ -69,6 +69,14 @@ def _misfits(view: ConfigView, model: Mapping[str, Any], spec: DataSpec) -> Iter
             f"leave it null, or give at least {spec.num_classes}"
         )
     yield from _image_misfits(model, spec, data)
+
+
+def _shorter_rows(view: ConfigView, field: str, value: int) -> str:
+    """Return the field of the data that cuts rows to so many tokens, as one would type it."""
+    cuts = field if field in view.data else "context_length" if "context_length" in view.data else None
+    if cuts is None:
+        return ", or choose data of shorter rows"
+    return f", or cut the rows: data.{cuts}={value - 1 if cuts == 'context_length' else value}"
 
 
 def _image_misfits(model: Mapping[str, Any], spec: DataSpec, data: str) -> Iterator[str]:

@@ -32,6 +32,7 @@ from headtohead.data.tokenizers import (
     is_named,
     named_tokenizer,
     trained_tokenizer,
+    usual_size,
 )
 from headtohead.data.tokenizers.tokenization_facts import facts_for_record, reading_facts
 from headtohead.field_group import FieldGroup
@@ -138,6 +139,10 @@ class BucketedRows(TokenizedRows):
 class TextSource(CachedSource):
     """Subclasses define which samples there are, and their row format."""
 
+    vocabulary_follows_texts: ClassVar[bool] = False
+    """Whether a vocabulary of no given size grows with the texts; of generated ones, whose few words are known, it does
+    not."""
+
     def __init__(self, rows: TokenizedRows) -> None:
         super().__init__(rows.batch_size)
         check_tokenizer(rows.tokenizer, rows.vocab_size)
@@ -162,7 +167,8 @@ class TextSource(CachedSource):
         return f"row {row} of the {name} split of data={self.name}"
 
     def parameters(self) -> Mapping[str, Any]:
-        chosen: dict[str, Any] = {"tokenizer": self.tokenizer_name, "vocab_size": self.vocab_size}
+        size = self.vocab_size or ("by the texts" if self.vocabulary_follows_texts else None)
+        chosen: dict[str, Any] = {"tokenizer": self.tokenizer_name, "vocab_size": size}
         if (known := self._known()) is not None:
             chosen = {"tokenizer": known.digest}
         return {**self.sample_parameters(), **self.form.parameters(), **chosen}
@@ -222,7 +228,8 @@ class TextSource(CachedSource):
         return self._taken
 
     def _train_tokenizer(self, samples: Sequence[Any]) -> Tokenizer:
-        return trained_tokenizer(self.tokenizer_name, SplitTexts(self.form, samples), self.vocab_size)
+        usual = None if self.vocabulary_follows_texts else usual_size(self.tokenizer_name)
+        return trained_tokenizer(self.tokenizer_name, SplitTexts(self.form, samples), self.vocab_size or usual)
 
     def reading(self) -> Mapping[str, Any]:
         facts, cutting = self.content.facts.get("reading"), self.content.facts.get("cutting", {})

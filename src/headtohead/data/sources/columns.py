@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -118,14 +119,43 @@ def kind_of(
     raise DataError(f"{named} do not make a kind of data together: {translation_direction()}.")
 
 
-def _guessed(result: Sequence[str], file: str, otherwise: str) -> tuple[DataKind, dict[str, str]]:
+def usual_parts(names: Sequence[str]) -> tuple[DataKind, dict[str, str]] | None:
+    """Return what columns are by their names, where these leave no doubt."""
     for kind, usual in _USUAL_NAMES:
-        if set(usual.values()) <= set(result):
-            return kind, usual
-    names = ", ".join(map(repr, result))
+        if set(usual.values()) <= set(names):
+            return kind, dict(usual)
+    return None
+
+
+def _guessed(result: Sequence[str], file: str, otherwise: str) -> tuple[DataKind, dict[str, str]]:
+    if (usual := usual_parts(result)) is not None:
+        return usual
+    names = ", ".join(map(_shortened, result))
+    if otherwise and looks_like_a_row(result):
+        numbered = [f"column_{number}" for number in range(1, len(result) + 1)]
+        names_to_give = ",".join(("text", "label") if len(result) == 2 else numbered)
+        raise DataError(
+            f"{file} begins with a row, {names}, and no line that names its columns: name them, "
+            f"data.column_names=[{names_to_give}]; if they are names, {translation_direction()}."
+        )
     raise DataError(
         f"{file} has the columns {names}, which do not say what they are: {translation_direction()}{otherwise}."
     )
+
+
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+_SENTENCE = 6
+"""Words from which on the name of a column is a text, and the first line of its file a row."""
+_SHOWN = 60
+
+
+def looks_like_a_row(header: Sequence[str]) -> bool:
+    """Return whether a header is a row: one of its names is a sentence or a number."""
+    return any(len(name.split()) >= _SENTENCE or _NUMBER.fullmatch(name.strip()) is not None for name in header)
+
+
+def _shortened(name: str) -> str:
+    return repr(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}...")
 
 
 def translation_direction() -> str:

@@ -34,6 +34,7 @@ class FileSamples(TextSource):
     name: ClassVar[str]
     suffixes: tuple[str, ...]
     """The suffixes of the files that are read where a folder is given."""
+    vocabulary_follows_texts = True
     share_by: tuple[str, ...] = ()
     """Columns: samples with the same value in one of them stand in one split, where splits are drawn."""
 

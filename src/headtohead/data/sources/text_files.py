@@ -130,6 +130,7 @@ def _line_end(text: str, index: int) -> int:
 class TextFiles(LanguageSource):
     """Rows of tokens from documents, packed or padded."""
 
+    vocabulary_follows_texts = True
     name: ClassVar[str] = "text"
 
     def __init__(
@@ -171,6 +172,7 @@ class NextSentence(TextSource):
     """Each position of a text where one sentence ends and the next begins is a pair. In half of them the second is
     replaced by one of another document, or, where there is one document only, by one from elsewhere in it."""
 
+    vocabulary_follows_texts = True
     name: ClassVar[str] = "next_sentence"
     kind = "labelled_text"
 

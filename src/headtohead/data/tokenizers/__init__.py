@@ -22,7 +22,7 @@ from headtohead.data.tokenizers.tokenizer import (
 )
 from headtohead.data.tokenizers.tokenizer_cache import trained_tokenizer
 from headtohead.data.tokenizers.tokenizer_choice import is_named, named_tokenizer
-from headtohead.data.tokenizers.tokenizer_training import DEFAULT_SIZE, check_tokenizer, train_tokenizer
+from headtohead.data.tokenizers.tokenizer_training import DEFAULT_SIZE, check_tokenizer, train_tokenizer, usual_size
 
 __all__ = [
     "BOS",
@@ -47,4 +47,5 @@ __all__ = [
     "shortened",
     "train_tokenizer",
     "trained_tokenizer",
+    "usual_size",
 ]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from headtohead.data.cache.prepared_content import PreparedContent, prepared
 from headtohead.data.tokenizers.tokenizer import Tokenizer, TokenizerName
-from headtohead.data.tokenizers.tokenizer_training import DEFAULT_SIZE, train_tokenizer
+from headtohead.data.tokenizers.tokenizer_training import size_for, train_tokenizer
 
 _QUICK = ("byte", "char")
 """Kinds that are learned faster than they are found."""
@@ -22,7 +22,7 @@ def trained_tokenizer(kind: TokenizerName, texts: Iterable[str], vocab_size: int
         return train_tokenizer(kind, texts, vocab_size)
     parameters = {
         "kind": kind,
-        "vocab_size": vocab_size or DEFAULT_SIZE,
+        "vocab_size": vocab_size or size_for(sum(map(len, texts))),
         "texts": digest_of_texts(texts),
         "code": _code_digest(),
     }

@@ -121,6 +121,22 @@ def _spelt(token: str, letters: Sequence[str]) -> str:
 
 
 DEFAULT_SIZE = 512
+_LARGEST_DEFAULT = 32_768
+_LETTERS_OF_THE_DEFAULT = 50_000
+"""Texts for which the smallest vocabulary is right; of four times as many letters, a token of twice as large a one
+recurs as often."""
+
+
+def size_for(letters: int) -> int:
+    """Return the vocabulary for texts of so many letters: a power of two that grows with their root, 512 for a chapter,
+    2,048 for a book of a million letters."""
+    requested = DEFAULT_SIZE * (letters / _LETTERS_OF_THE_DEFAULT) ** 0.5
+    size = DEFAULT_SIZE
+    while 2 * size <= min(requested, _LARGEST_DEFAULT):
+        size *= 2
+    return size
+
+
 _SMALLEST: dict[str, int] = {
     "bpe": len(SPECIAL_TOKENS) + NUM_BYTES,
     "unigram": len(SPECIAL_TOKENS) + NUM_BYTES,
@@ -135,6 +151,11 @@ _DIGITS = 4
 """The digits of a unigram model's scores that are stored: further ones differ from one training to the next."""
 _NEVER = -1e6
 """The score of a special token, so that its name in a text is read as text."""
+
+
+def usual_size(kind: TokenizerName) -> int | None:
+    """Return the vocabulary of texts whose few words are known; None for a tokenizer that takes its own."""
+    return DEFAULT_SIZE if kind in _SMALLEST else None
 
 
 def check_tokenizer(kind: TokenizerName, vocab_size: int | None) -> None:
@@ -160,7 +181,7 @@ def check_tokenizer(kind: TokenizerName, vocab_size: int | None) -> None:
 
 def train_tokenizer(kind: TokenizerName, texts: Iterable[str], vocab_size: int | None = None) -> Tokenizer:
     """Learn a tokenizer from these texts alone; where the size is chosen, at most so many tokens, fewer where little
-    recurs."""
+    recurs, and as many as fit the texts where no number is given."""
     check_tokenizer(kind, vocab_size)
     special = (b"",) * len(SPECIAL_TOKENS)
     if kind == "byte":
@@ -177,7 +198,8 @@ def train_tokenizer(kind: TokenizerName, texts: Iterable[str], vocab_size: int |
         )
     # Said once, so that loader processes forked later do not warn about it.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    size, length = vocab_size or DEFAULT_SIZE, sum(map(len, texts))
+    length = sum(map(len, texts))
+    size = vocab_size or size_for(length)
     if length < _LONG:
         return _train(kind, texts, size, _silent)
     with progress_bar(

@@ -24,6 +24,7 @@ from headtohead.config.errors import ConfigurationError, show, unknown
 from headtohead.config.schema.key_checks import fields_of
 from headtohead.config.schema.value_kinds import MismatchError
 from headtohead.diagnostics.laws import LAWS, Law, LawBroken, LawSubject, alone, applies
+from headtohead.diagnostics.laws.remedies import has_something_to_say, remedy_of
 
 KINDS: Mapping[str, Any] = {
     "mixer": Mixer,
@@ -68,6 +69,11 @@ class LawResult:
     case: LawCase
     broken: str | None
     """The sentence that should have held; None where it did."""
+
+    @property
+    def remedy(self) -> str | None:
+        """Return what to do about a broken law; None where it holds."""
+        return None if self.broken is None else remedy_of(self.case.law)
 
 
 def made(subject: LawSubject) -> None:
@@ -168,6 +174,8 @@ def _broken(case: LawCase) -> str | None:
 def _speaks(law: Law, subject: LawSubject, *, causal: bool, dtype: torch.dtype, thorough: bool) -> bool:
     has_slow_twin = subject.make_slow is not None
     if not applies(law, causal=causal, dtype=dtype, has_slow_twin=has_slow_twin):
+        return False
+    if not has_something_to_say(law, subject):
         return False
     in_double = applies(law, causal=causal, dtype=torch.float64, has_slow_twin=has_slow_twin)
     return thorough or dtype == torch.float64 or not in_double

@@ -28,21 +28,22 @@ if TYPE_CHECKING:
 
 
 _MOST_SEEDS = 10_000
+_SUFFIX = ".yaml"
 _REQUIRED = ("question", "hypothesis", "tuning", "arms", "seeds", "metric", "direction", "baseline")
 
 
 def read_study(name: str, overrides: Sequence[str] = (), config_dir: str | Path | None = None) -> Study:
-    """Return a study of conf/study or of a user's folder; its own fields may be overridden, all else goes to every
-    arm."""
+    """Return a study of conf/study or of a user's folder, or the one in a file that is named by its path; its own
+    fields may be overridden, all else goes to every arm."""
     import yaml
 
-    known = {choice.name: choice.path for choice in choices(STUDY, config_dir)}
-    if name not in known:
-        raise ConfigurationError(unknown(f"{name} is no study", name, list(known)))
-    refuse_unasked(STUDY, name, config_folders(config_dir))
+    file = Path(name) if name.endswith(_SUFFIX) else _known_file(name, config_dir)
+    name = file.stem
     try:
-        text = read_text(known[name])
-        written = parse_yaml(text, known[name])
+        text = read_text(file)
+        written = parse_yaml(text, file)
+    except FileNotFoundError:
+        raise ConfigurationError(f"{file} does not exist: give a study's file, or a name (h2h list study)") from None
     except DamagedFile as damage:
         raise ConfigurationError(str(damage)) from None
     _refuse_duplicates(name, yaml.compose(text, Loader=yaml.SafeLoader))
@@ -53,6 +54,14 @@ def read_study(name: str, overrides: Sequence[str] = (), config_dir: str | Path 
     for override in taken(others):
         raise ConfigurationError(f"{override} is refused, since the study sets it itself: {INSTEAD}")
     return with_user_changes(study, others, config_dir)
+
+
+def _known_file(name: str, config_dir: str | Path | None) -> Path:
+    known = {choice.name: choice.path for choice in choices(STUDY, config_dir)}
+    if name not in known:
+        raise ConfigurationError(unknown(f"{name} is no study", name, list(known)))
+    refuse_unasked(STUDY, name, config_folders(config_dir))
+    return known[name]
 
 
 def study_from(name: str, written: Any) -> Study:

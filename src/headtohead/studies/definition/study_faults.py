@@ -18,6 +18,7 @@ from headtohead.studies.definition.study import SET_BY_THE_STUDY, SPLIT_FIELD, S
 
 INSTEAD = "take it out (seeds=5 gives five seeds, seeds=[0,1] those two)"
 _NAME = re.compile(r"\w[\w.+-]*", re.ASCII)
+_NO_NAME = "new"
 _MOST_ROUNDS = 100
 """Each is a look at all of the family."""
 _LENGTHS = "evaluation.lengths"
@@ -28,6 +29,8 @@ def faults(study: Study) -> Iterator[str]:
     arms = list(study.arms)
     if len(arms) < 2:
         yield f"arms={show(arms)} is not a comparison: give two or more"
+    if study.name == _NO_NAME:
+        yield f"{_NO_NAME} is no name of a study, since h2h study {_NO_NAME} writes one: choose another"
     for arm in arms:
         if not _NAME.fullmatch(arm):
             yield f"an arm is named {arm!r}: use letters from a to z, digits, dots, dashes, plus signs and underscores"

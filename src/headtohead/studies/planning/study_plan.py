@@ -250,10 +250,6 @@ class StudyPlanner:
         )
 
 
-Again = Callable[[], tuple[StudyPlan, Sequence[RunSpec]]]
-"""Plans anew, and says which runs are one's own."""
-
-
 def shard_of(plan: StudyPlan, index: int, count: int) -> list[RunSpec]:
     """Return the i-th of n shares, i from 1; by place in the plan, so that every share has all arms where it can.
 

@@ -1,0 +1,45 @@
+"""Head to Head from Python: one documented function for each command, imported when it is first used.
+
+The functions stand in the modules beside this file; `headtohead` hands out the same names.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+PUBLIC: dict[str, str] = {
+    "Study": "written_study",
+    "bench": "diagnosing",
+    "build_model": "configurations",
+    "build_parts": "configurations",
+    "check": "diagnosing",
+    "choices": "configurations",
+    "compare": "comparing",
+    "compose": "configurations",
+    "describe_data": "describing",
+    "doctor": "diagnosing",
+    "embed": "finished",
+    "evaluate": "finished",
+    "export": "finished",
+    "generate": "finished",
+    "inspect": "configurations",
+    "load_run": "training",
+    "match": "studies",
+    "plan": "planning",
+    "probe": "finished",
+    "read_record": "training",
+    "runs": "planning",
+    "study": "studies",
+    "sweep": "sweeps",
+    "train": "training",
+}
+"""The public names, and the module of each: torch and Lightning cost seconds, and a name costs what it needs."""
+_OTHER_NAMES = {"Study": "WrittenStudy"}
+
+
+def __getattr__(name: str) -> Any:
+    """Return a public name, imported now."""
+    if name not in PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{PUBLIC[name]}"), _OTHER_NAMES.get(name, name))

@@ -1,0 +1,154 @@
+"""Runs against each other from Python, with verdicts as objects, frames, figures and a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from headtohead.api.result import Result, upgraded
+from headtohead.api.spoken_errors import speaks_python
+from headtohead.api.training import curve_frame
+from headtohead.comparison.arms import arm_of
+from headtohead.comparison.comparability import seed_of
+from headtohead.comparison.comparison import Comparison
+from headtohead.comparison.comparison_results import ComparisonResults, results_from
+from headtohead.comparison.contrasts import ComparisonSpec, Verdict
+from headtohead.comparison.registered_answers import registered_baseline
+from headtohead.comparison.report import FILE, write_report
+from headtohead.comparison.table_columns import NamedColumns
+from headtohead.comparison.task_comparison import TaskComparison, compared
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from plotly.graph_objects import Figure
+
+
+def verdict_rows(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+    """Return a row for each verdict."""
+    return [
+        {
+            "arm": verdict.arm,
+            "against": verdict.baseline,
+            "verdict": verdict.answer,
+            "difference": verdict.difference,
+            "interval": verdict.interval,
+            "exploratory": verdict.exploratory,
+        }
+        for verdict in verdicts
+    ]
+
+
+class ReportedResults(Result):
+    """Results of many runs: everything that the report shows, as objects."""
+
+    @property
+    def results(self) -> ComparisonResults:
+        """Return the runs by arm, with all that the report is made of."""
+        raise NotImplementedError
+
+    @property
+    def sentences(self) -> Sequence[str]:
+        return [verdict.sentence for verdict in self.results.study_verdicts]
+
+    def runs(self) -> DataFrame:
+        """Return a frame with one row for each run: arm, seed, status, value, reason, folder."""
+        from pandas import DataFrame
+
+        return DataFrame(
+            {
+                "arm": run.arm,
+                "seed": run.seed,
+                "status": run.status,
+                self.results.metric: run.value,
+                "reason": run.reason,
+                "folder": None if run.record is None else run.record.path,
+            }
+            for run in self.results.runs
+        )
+
+    def curve(self, name: str = "validation/loss") -> DataFrame:
+        """Return one logged metric of all runs as a frame: arm, seed, step, epoch, tokens, flops, seconds, value."""
+        from pandas import concat
+
+        frames = []
+        for record in self.results.records:
+            if record.path is not None:
+                frame = curve_frame(record, name)
+                frame.insert(0, "seed", seed_of(record))
+                frame.insert(0, "arm", arm_of(record))
+                frames.append(frame)
+        return concat(frames, ignore_index=True)
+
+    def plot(self, section: str = "curves", *options: str) -> Figure:
+        """Return a figure of the report for a notebook: `plot()`, `plot("curves", "tokens", "log")`,
+        `plot("differences")`; an unknown name is refused with all that there are."""
+        from headtohead.api.figures import figure_of
+
+        return figure_of(self.results, section, options)
+
+    def report(self, file: str | Path = FILE) -> Path:
+        """Write the report, a single file that opens in any browser, and return its path."""
+        write_report(self.results, Path(file))
+        return Path(file)
+
+
+class ComparedRuns(ReportedResults, Comparison):
+    """A comparison of arms on one task."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.notes}, {len(self.arms)} arms against {self.baseline}"
+
+    def as_rows(self) -> Sequence[Mapping[str, Any]]:
+        return verdict_rows(self.verdicts)
+
+    @property
+    def results(self) -> ComparisonResults:
+        return results_from(self, title=self.title)
+
+
+class ComparedTasks(ReportedResults, TaskComparison):
+    """A comparison of arms on several tasks."""
+
+    @property
+    def title(self) -> str:
+        return f"{len(self.tasks)} tasks, {len(self.overall.arms)} arms against {self.overall.baseline}"
+
+    def as_rows(self) -> Sequence[Mapping[str, Any]]:
+        return verdict_rows(self.verdicts)
+
+    @property
+    def results(self) -> ComparisonResults:
+        return results_from(self, title=self.title)
+
+
+@speaks_python
+def compare(
+    paths: Sequence[str | Path],
+    *,
+    metric: str | None = None,
+    against: str | None = None,
+    direction: Literal["min", "max"] | None = None,
+    margin: float | None = None,
+    budget: str | None = None,
+    solved_at: float | None = None,
+    allow_unlike: Sequence[str] = (),
+    columns: Mapping[str, str] | None = None,
+) -> ComparedRuns | ComparedTasks:
+    """Compare runs, arms of studies else by name: `compare(["outputs/a", "outputs/b"], metric="test/loss")`.
+
+    Paths are run folders, folders of them, .csv files or wandb:ENTITY/PROJECT. `.verdicts` has one for each arm against
+    `against` (default: a study's own baseline, else the arm of the first path), each with its `.sentence`. The runs of
+    one study are judged as it was registered; of another question `.registered` has the study's own verdicts. `columns`
+    name those of .csv files: {"arm": "model", "seed": "seed", "step": "epoch"}. Raises NotComparable, a ValueError.
+    """
+    from headtohead.finished_runs.named_runs import named_runs
+
+    runs = named_runs(paths, NamedColumns(metric=metric, **(columns or {})))
+    baseline = against or registered_baseline(runs.records) or arm_of(runs.records[0])
+    terms = ComparisonSpec(baseline, metric, direction, margin, tuple(allow_unlike), budget, solved_at)
+    result = compared(runs.records, terms, remarks=(*runs.remarks, *runs.unread), curves=runs.curves)
+    if isinstance(result, TaskComparison):
+        return upgraded(ComparedTasks, result)
+    return upgraded(ComparedRuns, result)

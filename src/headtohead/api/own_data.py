@@ -1,0 +1,124 @@
+"""Data that a notebook holds: written once to a file named by its content, which every run and worker reads."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headtohead.data.cache.paths import cache_root
+from headtohead.diagnostics.data_description.description import describe
+from headtohead.errors import UsageError
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+_DIGITS = 16
+_MOST_COLOURS = 255.0
+_FIRST_LETTER = 0x4E00
+"""Token ids are written as letters from here on, one each, which data.tokenizer=char reads back as they are."""
+_MOST_TOKENS = 0x5000
+
+
+def overrides_for(data: Any) -> tuple[str, ...]:
+    """Return the overrides by which runs read a frame, a `datasets.Dataset`, a pair of tensors (images or tokens, and
+    labels), one tensor of tokens, or a file."""
+    if isinstance(data, str | Path):
+        return tuple(describe(data).overrides)
+    if isinstance(data, Sequence) and all(isinstance(word, str) for word in data):
+        return tuple(data)
+    if isinstance(data, tuple) and len(data) == 2:
+        first, labels = np.asarray(data[0]), np.asarray(data[1])
+        if len(first) != len(labels):
+            raise UsageError(f"data has {len(first)} rows and {len(labels)} labels: give one label for each row")
+        return _of_images(first, labels) if first.ndim in (3, 4) else _of_tokens(first, labels)
+    if _writer_of(data) is not None:
+        return _of_table(data)
+    if hasattr(data, "shape"):
+        return _of_tokens(np.asarray(data), None)
+    raise UsageError(
+        f"data is {type(data).__name__}: give a file's path, a pandas or polars frame, a datasets.Dataset, tensors "
+        "(rows, labels), or overrides such as ['data=csv', 'data.path=reviews.csv']"
+    )
+
+
+def _writer_of(data: Any) -> Callable[[str], object] | None:
+    """Return what writes a frame or a set as Parquet."""
+    return next((getattr(data, name) for name in ("to_parquet", "write_parquet") if hasattr(data, name)), None)
+
+
+def _of_table(data: Any) -> tuple[str, ...]:
+    """Frames of pandas and polars and sets of `datasets` all write Parquet, which is what runs read."""
+    writer = _writer_of(data)
+    assert writer is not None, "whoever calls has asked"
+    folder = cache_root() / "own_data"
+    folder.mkdir(parents=True, exist_ok=True)
+    written = folder / "being_written.parquet"
+    writer(str(written))
+    return tuple(describe(_named_by_content(written)).overrides)
+
+
+def _named_by_content(file: Path) -> Path:
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()[:_DIGITS]
+    return file.replace(file.with_name(f"{digest}{file.suffix}"))
+
+
+def _of_images(images: np.ndarray, labels: np.ndarray) -> tuple[str, ...]:
+    """Write images [N, H, W], [N, 1 or 3, H, W] or [N, H, W, 1 or 3] as a set with a column of each; numbers with a
+    point are taken as shares of full brightness."""
+    from datasets import ClassLabel, Dataset, Features, Image
+
+    pixels = _pixels(images)
+    names = [str(name) for name in sorted(set(labels.tolist()))]
+    digest = hashlib.sha256(pixels.tobytes() + labels.tobytes()).hexdigest()[:_DIGITS]
+    folder = cache_root() / "own_data" / f"images-{digest}"
+    if not folder.is_dir():
+        folder.mkdir(parents=True)
+        rows = {"image": _pictures(pixels), "label": [names.index(str(label)) for label in labels.tolist()]}
+        made: Dataset = Dataset.from_dict(rows, features=Features({"image": Image(), "label": ClassLabel(names=names)}))
+        made.to_parquet(str(folder / "train-00000-of-00001.parquet"))
+    colours = "grey" if pixels.ndim == 3 else "rgb"
+    return (
+        "data=hub_images", f"data.folder={folder}", f"data.image_size={pixels.shape[1]}", f"data.colours={colours}",
+        "task=image_classification", "model=vision_transformer",
+    )  # fmt: skip
+
+
+def _pictures(pixels: np.ndarray) -> list[Any]:
+    from PIL import Image
+
+    return [Image.fromarray(picture) for picture in pixels]
+
+
+def _pixels(images: np.ndarray) -> np.ndarray:
+    """Return whole numbers from 0 to 255, as [N, H, W] or [N, H, W, 3]."""
+    if images.ndim == 4 and images.shape[1] in (1, 3):
+        images = np.moveaxis(images, 1, -1)
+    if images.ndim == 4 and images.shape[-1] == 1:
+        images = images[..., 0]
+    if images.dtype.kind == "f":
+        images = (images.clip(0, 1) * _MOST_COLOURS).round()
+    result: np.ndarray = images.astype(np.uint8)
+    return result
+
+
+def _of_tokens(tokens: np.ndarray, labels: np.ndarray | None) -> tuple[str, ...]:
+    """Write rows of token ids, with a label each or none, as texts of one letter for each token."""
+    from pandas import DataFrame
+
+    if tokens.ndim != 2 or tokens.dtype.kind not in "iu":
+        raise UsageError(
+            f"data is an array of {tokens.dtype} of shape {tokens.shape}: give token ids [rows, length], images "
+            "[rows, height, width] with labels, or a frame"
+        )
+    if tokens.min() < 0 or tokens.max() >= _MOST_TOKENS:
+        raise UsageError(f"data has token ids from {tokens.min()} to {tokens.max()}: give 0 to {_MOST_TOKENS - 1}")
+    columns: Mapping[str, list[Any]] = {
+        "text": ["".join(chr(_FIRST_LETTER + token) for token in row) for row in tokens.tolist()],
+        **({} if labels is None else {"label": [str(label) for label in labels.tolist()]}),
+    }
+    corpus = () if labels is not None else (f"data.context_length={tokens.shape[1]}", "data.packing=none")
+    return (*_of_table(DataFrame(columns)), "data.tokenizer=char", *corpus)

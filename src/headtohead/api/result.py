@@ -1,0 +1,97 @@
+"""Results of the Python face print a few lines in a console, show a table in a notebook, and hand over a frame."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+_SHOWN_ROWS = 8
+_SHOWN_LETTERS = 36
+"""Of one cell on a console."""
+_NOTEBOOK_ROWS = 60
+Upgraded = TypeVar("Upgraded")
+
+
+class Result(ABC):
+    """Subclasses say their title and their rows."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """Return one line on the whole."""
+
+    @abstractmethod
+    def as_rows(self) -> Sequence[Mapping[str, Any]]:
+        """Return the table that `to_frame` hands over, a mapping for each row."""
+
+    @property
+    def sentences(self) -> Sequence[str]:
+        """Return what is said below the title; verdicts, for example."""
+        return ()
+
+    def to_frame(self) -> DataFrame:
+        """Return a pandas frame with one row for each mapping of `as_rows()`."""
+        from pandas import DataFrame
+
+        return DataFrame(list(self.as_rows()))
+
+    def __repr__(self) -> str:
+        rows = self.as_rows()
+        left = len(rows) - _SHOWN_ROWS
+        more = [f"... and {left} more; .to_frame() has all"] if left > 0 else []
+        return "\n".join([self.title, *self.sentences, *_aligned(rows[:_SHOWN_ROWS]), *more])
+
+    def _repr_html_(self) -> str:
+        paragraphs = "".join(f"<p>{escape(sentence)}</p>" for sentence in self.sentences)
+        return f"<p><b>{escape(self.title)}</b></p>{paragraphs}{_html(self.as_rows())}"
+
+
+def upgraded(kind: type[Upgraded], result: object) -> Upgraded:
+    """Return the same fields as an object of a class that derives from the result's own and adds what to show."""
+    made = kind.__new__(kind)
+    made.__dict__.update(vars(result))
+    return made
+
+
+def cell(value: Any) -> str:
+    """Return a value as a table shows it."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, tuple | list):
+        return ", ".join(map(cell, value))
+    return str(value)
+
+
+def _aligned(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not rows:
+        return []
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    table = [names, *([_short(cell(row.get(name))) for name in names] for row in rows)]
+    widths = [max(len(line[column]) for line in table) for column in range(len(names))]
+    return ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in table]
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN_LETTERS else f"{line[: _SHOWN_LETTERS - 3]}..."
+
+
+def _html(rows: Sequence[Mapping[str, Any]]) -> str:
+    if not rows:
+        return ""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell(row.get(name)))}</td>' for name in names)}</tr>"
+        for row in rows[:_NOTEBOOK_ROWS]
+    )
+    left = len(rows) - _NOTEBOOK_ROWS
+    more = f"<p>... and {left} more; .to_frame() has all</p>" if left > 0 else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"

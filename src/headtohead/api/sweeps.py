@@ -1,0 +1,106 @@
+"""W&B's sweep files from Python: run here or resumed, the trials as a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headtohead.api.progress import Report, progress_of_runs
+from headtohead.api.result import Result
+from headtohead.api.spoken_errors import speaks_python
+from headtohead.config.trust import trusting
+from headtohead.execution.launchers.launcher import EndedCommand
+from headtohead.execution.launchers.worker_commands import Workers, workers_for
+from headtohead.execution.monitor import Monitor, run_to_the_end
+from headtohead.execution.run_spec import most_devices
+from headtohead.sweeps.html_page import write_page
+from headtohead.sweeps.read_sweep_file import read_sweep
+from headtohead.sweeps.sweep import Outcome
+from headtohead.sweeps.sweep_plan import Sweeper, SweepPlan, SweptRun
+from headtohead.sweeps.terminal_tables import ranked, summary
+
+
+@dataclass(frozen=True)
+class SweepResults(Result):
+    """The trials of a sweep, a row for each, the best first."""
+
+    plan: SweepPlan
+    command: str
+    """Resumes the sweep."""
+    __repr__ = Result.__repr__
+
+    @property
+    def title(self) -> str:
+        return f"{self.plan.sweep.name}: {next(iter(summary(self.plan)))}"
+
+    @property
+    def ranked(self) -> list[tuple[SweptRun, Outcome | None]]:
+        """Return the trials with how they ended, the best first."""
+        return ranked(self.plan)
+
+    @property
+    def best(self) -> SweptRun | None:
+        """Return the best trial; None while none has ended with a value."""
+        trial, outcome = self.ranked[0]
+        return trial if outcome is not None and outcome.value is not None else None
+
+    def as_rows(self) -> Sequence[Mapping[str, Any]]:
+        return [
+            {
+                "trial": trial.number,
+                **trial.setting.values,
+                self.plan.sweep.metric: None if outcome is None else outcome.value,
+                "steps": None if outcome is None else outcome.step,
+                "status": "not done" if outcome is None else outcome.status,
+            }
+            for trial, outcome in self.ranked
+        ]
+
+    def report(self) -> Path:
+        """Write sweep.html beside the runs: the trials, and parallel coordinates."""
+        return write_page(self.plan, self.command)
+
+
+def conduct(sweeper: Sweeper, workers: Workers, arguments: Sequence[str], report: Report) -> list[EndedCommand]:
+    """Do what is missing of a sweep; raise KeyboardInterrupt where somebody stops it, and what is done is kept."""
+    plan = sweeper.plan
+    monitor = Monitor(plan, plan.runs, again=sweeper.again)
+    missing = sum(not standing.is_done for standing in monitor.update())
+    most = None if plan.is_open else missing
+    commands = workers.commands(arguments, plan, devices=most_devices(plan.runs), most=most)
+    return run_to_the_end(monitor, workers.launcher, commands, report)
+
+
+@speaks_python
+def sweep(
+    file: str | Path,
+    overrides: Sequence[str] = (),
+    *,
+    run_cap: int | None = None,
+    workers: int = 1,
+    threads: int | None = None,
+    config_dir: str | Path | None = None,
+    trust: Sequence[str] = (),
+    progress: bool = True,
+) -> SweepResults:
+    """Run or resume the trials of a W&B sweep file here, without account or network: `sweep("sweeps/schedules.yaml")`.
+
+    Overrides are for every trial, or of the launcher. Ctrl-C stops it, and returns what is known; the same call
+    resumes. `h2h sweep FILE --wandb` lets W&B's server say what is tried.
+    """
+    with trusting(trust):
+        many, provided = workers_for(overrides, workers, threads, config_dir, trust)
+        known = read_sweep(str(file), provided, run_cap)
+        sweeper = Sweeper(known, config_dir or known.config_dir)
+        cap = ("--run-cap", str(run_cap)) if run_cap else ()
+        arguments = ("sweep", str(file), *provided, *cap)
+        try:
+            with progress_of_runs(lambda _: sweeper.plan.num_runs, shown=progress) as report:
+                conduct(sweeper, many, arguments, report)
+        except KeyboardInterrupt:
+            pass
+        results = SweepResults(sweeper.again()[0], " ".join(("h2h", *arguments)))
+        results.report()
+        return results

@@ -1,0 +1,67 @@
+"""`h2h data PATH`: what a file or folder holds, and the command that trains on it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headtohead.cli.options import parse, parser
+from headtohead.cli.terminal import out, say, show_table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from headtohead.diagnostics.data_description.description import DataDescription
+
+_EXAMPLES = """\
+examples:
+  h2h data reviews.csv          rows, columns, classes, the task that fits, and the command to train on it
+  h2h data images/              a folder for each class
+  h2h data book.txt --json
+
+Nothing is trained or written. h2h study new NAME PATH writes a study of the same data.
+"""
+_MOST_CLASSES = 8
+_LETTERS = 60
+
+
+def run(arguments: Sequence[str]) -> int:
+    taken = parser("data", "Say what a file or folder holds, and how to train on it.", _EXAMPLES)
+    taken.add_argument("path", metavar="PATH", help="a file, or a folder of them")
+    taken.add_argument("--json", action="store_true", help="as JSON")
+    taken.set_defaults(multirun=False)
+    options = parse(taken, arguments)
+    from headtohead.api.describing import describe_data
+
+    described = describe_data(options.path)
+    if options.json:
+        out(json.dumps(described.to_dict(), indent=2, ensure_ascii=False))
+        return 0
+    say(described.title)
+    if described.columns:
+        show_table(_columns(described))
+    if described.classes:
+        total = sum(described.classes.values())
+        shares = [f"{name} {number / total:.1%}" for name, number in list(described.classes.items())[:_MOST_CLASSES]]
+        left = len(described.classes) - len(shares)
+        say(f"{len(described.classes)} classes: {', '.join(shares)}" + (f" and {left} more" if left else ""))
+    for remark in described.remarks:
+        say(remark)
+    out(described.command)
+    return 0
+
+
+def _columns(described: DataDescription) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(header_style="bold")
+    for name in ("column", "kind", "distinct", "words", "first"):
+        table.add_column(name)
+    for column in described.columns:
+        example = " ".join(column.example.split())[:_LETTERS]
+        table.add_row(
+            Text(column.name), column.kind, f"{column.distinct:,}", f"{column.words:.1f}", Text(example, style="dim")
+        )
+    return table

@@ -1,0 +1,71 @@
+"""`h2h study new NAME PATH`: looks at the data and writes a study of them that runs."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+
+from headtohead.cli.options import Parser, parse, parser, within
+from headtohead.cli.terminal import note, out, say
+from headtohead.config.errors import ConfigurationError
+from headtohead.ranges import Count
+
+_EXAMPLES = """\
+examples:
+  h2h study new reviews reviews.csv                       looks at the file, and writes reviews.yaml
+  h2h study new mine data=csv data.path=reviews.csv       the same with columns, tokenizer and more as you like
+  h2h study new long book.txt --from positions_extrapolation
+                                                          a shipped question on your own text
+  h2h study new norms book.txt --arm layer= --arm rms=model/norm=rms_norm --seeds 8
+                                                          arms of your own, the first is the baseline
+
+The file opens with what was seen: task, chance, metric, minutes, and what so many seeds can show. It is yours to edit;
+h2h study NAME.yaml --plan shows what would be run, h2h study NAME.yaml runs it.
+"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    options = parse(_parser(), arguments)
+    from headtohead.api.new_studies import write_new_study
+
+    paths = [word for word in options.given if "=" not in word]
+    if len(paths) > 1:
+        raise ConfigurationError(f"h2h study new looks at one file or folder, and {' and '.join(paths)} are given")
+    written = write_new_study(
+        options.name,
+        paths[0] if paths else None,
+        [word for word in options.given if "=" in word],
+        start=options.start,
+        arms=dict(map(_arm, options.arm)),
+        seeds=options.seeds,
+        config_dir=options.config_dir,
+        replace_file=options.force,
+    )
+    for sentence in written.about:
+        say(sentence)
+    note(f"wrote {os.path.relpath(written.file)}; look at it, then")
+    out(f"h2h study {shlex.quote(str(written.file))}")
+    return 0
+
+
+def _parser() -> Parser:
+    taken = parser("study new", "Write a study of your own data that runs.", _EXAMPLES)
+    taken.add_argument("name", metavar="NAME", help="of the study; its file is NAME.yaml in this folder")
+    taken.add_argument("given", nargs="*", default=[], metavar="PATH | OVERRIDE", help="the data, and overrides")
+    taken.add_argument("--from", dest="start", metavar="STUDY", help="a shipped question: h2h list study --find WORDS")
+    taken.add_argument(
+        "--arm", action="append", default=[], metavar='NAME="OVERRIDES"', help="an arm; give two or more"
+    )
+    taken.add_argument("--seeds", type=within(Count), default=5, metavar="N", help="default 5")
+    taken.add_argument("--config-dir", metavar="DIR", help="a folder with YAML files of your own, by group")
+    taken.add_argument("--force", action="store_true", help="replace a file of that name")
+    taken.set_defaults(multirun=False)
+    return taken
+
+
+def _arm(text: str) -> tuple[str, tuple[str, ...]]:
+    name, sign, overrides = text.partition("=")
+    if not sign or not name or "/" in name or "." in name:
+        raise ConfigurationError(f'--arm {text} has no name: write --arm NAME="OVERRIDES", --arm NAME= for none')
+    return name, tuple(shlex.split(overrides))

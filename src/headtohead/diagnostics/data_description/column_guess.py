@@ -1,0 +1,84 @@
+"""Guess which column of a table plays which part, from its name and its values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from headtohead.data.data_source import DataKind
+from headtohead.data.sources.columns import looks_like_a_row, usual_parts
+
+_FEW_CLASSES = 50
+_ROWS_OF_A_CLASS = 3.0
+_LABEL_NAMES = ("label", "class", "category", "target", "rating", "stars", "sentiment", "tag", "y")
+_ID_NAMES = ("id", "index", "idx", "uid", "")
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """Column facts are what the rows of a file show of a column."""
+
+    name: str
+    kind: str
+    """text, number, list or mixed."""
+    distinct: int
+    words: float
+    """On average."""
+    example: str
+
+
+def facts_of(name: str, values: Sequence[Any]) -> ColumnFacts:
+    """Return the facts of one column."""
+    kinds = {_kind(value) for value in values if value not in (None, "")}
+    kind = "number" if kinds == {"number"} else "list" if kinds == {"list"} else "text" if kinds else "empty"
+    texts = [" ".join(map(str, value)) if isinstance(value, list | tuple) else str(value) for value in values]
+    words = fmean(len(text.split()) for text in texts) if texts else 0.0
+    return ColumnFacts(name, kind, len(set(texts)), words, texts[0] if texts else "")
+
+
+def first_line_is_a_row(header: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> bool:
+    """Return whether a header looks like a row: a number or a sentence, or a value that stands below it too."""
+    return looks_like_a_row(header) or any(name in {str(value) for value in columns[name]} for name in header)
+
+
+def guessed_parts(columns: Sequence[ColumnFacts], num_rows: int) -> tuple[DataKind, dict[str, str]] | None:
+    """Return the kind of data and the column of each part; None where nothing is likely."""
+    if (usual := usual_parts([column.name for column in columns])) is not None:
+        return usual
+    texts = sorted((column for column in columns if column.kind == "text"), key=lambda column: -column.words)
+    text = next((column for column in texts if column.distinct > 1), None)
+    if text is None:
+        return None
+    others = [column for column in columns if column is not text and column.name.lower() not in _ID_NAMES]
+    label = _label(others, num_rows)
+    if label is not None:
+        return "labelled_text", {"text": text.name, "label": label.name}
+    score = next((column for column in others if column.kind == "number" and column.distinct > _FEW_CLASSES), None)
+    if score is not None:
+        return "scored_text", {"text": text.name, "score": score.name}
+    return "language", {"text": text.name}
+
+
+def _label(columns: Sequence[ColumnFacts], num_rows: int) -> ColumnFacts | None:
+    """Return the column with the name of a label and few values, else the one of the fewest values."""
+    few = [
+        column
+        for column in columns
+        if 2 <= column.distinct <= min(_FEW_CLASSES, max(2.0, num_rows / _ROWS_OF_A_CLASS)) and column.kind != "list"
+    ]
+    named = [column for column in few if any(word in column.name.lower() for word in _LABEL_NAMES)]
+    return min(named or few, key=lambda column: column.distinct, default=None)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "list"
+    if isinstance(value, bool):
+        return "text"
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return "text"
+    return "number"

@@ -1,0 +1,220 @@
+"""`h2h data PATH`: what a file or folder holds, what could be asked of it, and the command that trains on it."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headtohead.config.compose.composition import USUAL_TASKS, model_for
+from headtohead.data.data_source import DataError, DataKind
+from headtohead.data.sources.csv_files import CsvDialect, CsvFiles
+from headtohead.data.sources.image_folder import SUFFIXES as IMAGES
+from headtohead.data.sources.json_files import JsonFiles
+from headtohead.data.sources.local_files import FileSplits, decoded, existing_path, files_below
+from headtohead.data.sources.parquet_files import ParquetFiles
+from headtohead.data.sources.table_files import TableFiles
+from headtohead.diagnostics.data_description.column_guess import (
+    ColumnFacts,
+    facts_of,
+    first_line_is_a_row,
+    guessed_parts,
+)
+from headtohead.errors import UsageError
+
+_TABLES: Mapping[str, type[TableFiles]] = {"csv": CsvFiles, "json": JsonFiles, "parquet": ParquetFiles}
+_NO_HEADER = ("text", "label")
+_TAGGED = (".conll", ".bio", ".iob")
+_SHORT_LINE = 400
+"""Letters; a text whose lines are shorter on average may be one document a line."""
+_EXAMPLE = "a file or a folder: reviews.csv, book.txt, images/"
+
+
+@dataclass(frozen=True)
+class DataDescription:
+    """A description says what lies at a path, and how it is trained on."""
+
+    path: str
+    choice: str
+    """Of the group data: csv, text, image_folder ..."""
+    kind: DataKind
+    num_rows: Mapping[str, int]
+    """By split, where files have one; else all in train."""
+    overrides: tuple[str, ...]
+    """By which a run reads it: the data, their columns, the task and a model."""
+    columns: tuple[ColumnFacts, ...] = ()
+    classes: Mapping[str, int] = field(default_factory=dict)
+    """Rows of each class or tag, the most frequent first."""
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def task(self) -> str:
+        return USUAL_TASKS[self.kind]
+
+    @property
+    def chance(self) -> float | None:
+        """Return the share of the most frequent class, which a guess reaches."""
+        return max(self.classes.values()) / sum(self.classes.values()) if self.classes else None
+
+    @property
+    def command(self) -> str:
+        """Return the command that trains on it."""
+        return f"h2h train {shlex.join(self.overrides)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "task": self.task, "chance": self.chance, "command": self.command}
+
+
+def describe(path: str | Path) -> DataDescription:
+    """Look into a file or a folder; raise UsageError where nothing in it is known."""
+    location = existing_path(str(path), "the path", _EXAMPLE)
+    suffixes = Counter(
+        file.suffix.lower() for file in ([location] if location.is_file() else location.rglob("*")) if file.is_file()
+    )
+    for choice, table in _TABLES.items():
+        if any(suffix in suffixes for suffix in table.suffixes):
+            return _described_table(choice, location)
+    if any(suffix in suffixes for suffix in _TAGGED):
+        return _described_tags(location)
+    if any(suffix in suffixes for suffix in IMAGES):
+        return _described_images(location)
+    if (pair := _languages(location)) is not None:
+        return _described_pairs(location, pair)
+    if ".txt" in suffixes or location.is_file():
+        return _described_text(location)
+    known = sorted({suffix for table in _TABLES.values() for suffix in table.suffixes} | {".txt", *_TAGGED, *IMAGES})
+    raise UsageError(f"{path} holds no file of a known kind: give one ending in {', '.join(known)}")
+
+
+def _described_table(choice: str, path: Path) -> DataDescription:
+    table = _TABLES[choice](files=FileSplits(path=str(path)))
+    file = table.files["train"][0]
+    header = list(table.column_names(file))
+    remarks: list[str] = []
+    named: tuple[str, ...] = ()
+    content = _columns(table, file, header)
+    if choice == "csv" and first_line_is_a_row(header, content):
+        names = list(_NO_HEADER) if len(header) == 2 else [f"column_{number}" for number in range(1, len(header) + 1)]
+        table = CsvFiles(files=FileSplits(path=str(path)), dialect=CsvDialect(column_names=names))
+        content = _columns(table, file, names)
+        if len(header) == 2:
+            names = _in_order(names, content)
+            content = dict(zip(names, content.values(), strict=True))
+        named = (f"data.column_names=[{','.join(names)}]",)
+        remarks.append(f"its first line is a row already, so that its columns get names: {', '.join(names)}")
+    facts = tuple(facts_of(name, values) for name, values in content.items())
+    num_rows = len(next(iter(content.values())))
+    guessed = guessed_parts(facts, num_rows)
+    if guessed is None:
+        raise UsageError(
+            f"{path} has the columns {', '.join(content)}, and none of them is a text: name the parts yourself, "
+            f"data={choice} data.path={path} data.text_column=... (h2h list data)"
+        )
+    kind, parts = guessed
+    label = parts.get("label")
+    counts = Counter(str(value) for value in content[label]) if label else Counter()
+    columns = tuple(f"data.{part}_column={name}" for part, name in parts.items())
+    return DataDescription(
+        str(path),
+        choice,
+        kind,
+        {split: _num_rows(table, files) for split, files in table.files.items() if files},
+        _overrides(choice, path, kind, (*named, *columns)),
+        facts,
+        dict(counts.most_common()),
+        tuple(remarks),
+    )
+
+
+def _in_order(names: Sequence[str], content: Mapping[str, Sequence[Any]]) -> list[str]:
+    """The text is the column of more words."""
+    first, second = (facts_of(name, values).words for name, values in content.items())
+    return list(names) if first >= second else list(reversed(names))
+
+
+def _columns(table: TableFiles, file: Path, names: Sequence[str]) -> dict[str, Sequence[Any]]:
+    return dict(table.columns_of(file, list(names)).columns)
+
+
+def _num_rows(table: TableFiles, files: Sequence[Path]) -> int:
+    """Count the rows of a split's files; a file without a header is read by the names that the table was given."""
+    return sum(len(table.columns_of(file, [table.column_names(file)[0]]).numbers) for file in files)
+
+
+def _described_tags(path: Path) -> DataDescription:
+    from headtohead.data.sources.line_files import ConllFiles
+
+    source = ConllFiles(files=FileSplits(path=str(path)))
+    sentences = {split: [s for file in files for s, _ in source.read(file)] for split, files in source.files.items()}
+    tags = Counter(str(tag) for _, own in sentences["train"] for tag in own)
+    rows: dict[str, int] = {split: len(own) for split, own in sentences.items() if own}
+    return DataDescription(
+        str(path),
+        "conll",
+        "tagged_text",
+        rows,
+        _overrides("conll", path, "tagged_text"),
+        classes=dict(tags.most_common()),
+    )
+
+
+def _described_images(path: Path) -> DataDescription:
+    from headtohead.data.sources.image_folder import ImageFolder
+
+    files = ImageFolder(path=str(path)).files
+    rows: dict[str, int] = {split: sum(map(len, classes.values())) for split, classes in files.items()}
+    classes = {name: len(own) for name, own in files["train"].items()}
+    return DataDescription(
+        str(path), "image_folder", "images", rows, _overrides("image_folder", path, "images"), classes=classes
+    )
+
+
+def _languages(path: Path) -> tuple[str, str] | None:
+    """Return the endings of two files that go together line by line: train.de and train.en."""
+    if path.is_file():
+        return None
+    endings = sorted({file.suffix[1:] for file in path.iterdir() if file.stem == "train" and file.suffix})
+    return (endings[0], endings[1]) if len(endings) == 2 else None
+
+
+def _described_pairs(path: Path, languages: tuple[str, str]) -> DataDescription:
+    source, target = languages
+    rows = {
+        file.stem: len(decoded(file, "utf-8").splitlines())
+        for file in sorted(path.iterdir())
+        if file.suffix == f".{source}"
+    }
+    own = (f"data.source={source}", f"data.target={target}")
+    return DataDescription(
+        str(path), "parallel_text", "pairs_of_text", rows, _overrides("parallel_text", path, "pairs_of_text", own)
+    )
+
+
+def _described_text(path: Path) -> DataDescription:
+    files = [path] if path.is_file() else files_below(path, (".txt",), "the path")
+    try:
+        texts = [decoded(file, "utf-8") for file in files]
+    except DataError as error:
+        raise UsageError(f"{error} (to look into a file, it must be text, a table or images)") from None
+    letters, lines = sum(map(len, texts)), sum(text.count("\n") + 1 for text in texts)
+    remarks = [f"{letters:,} letters in {lines:,} lines of {len(files):,} file{'' if len(files) == 1 else 's'}"]
+    blanks = sum(text.count("\n\n") for text in texts)
+    units = {"file": len(files), "paragraph": blanks + 1}
+    if len(files) == 1 and blanks > 20:
+        remarks.append("data.documents=paragraph makes a document of each paragraph, so that splits share none")
+    elif len(files) == 1 and lines > 20 and letters / lines < _SHORT_LINE:
+        units["line"] = lines
+        remarks.append("data.documents=line makes a document of each line")
+    tokenizer = ("data.tokenizer=bpe",)
+    return DataDescription(
+        str(path), "text", "language", {"train": units["file"]}, _overrides("text", path, "language", tokenizer),
+        remarks=tuple(remarks),
+    )  # fmt: skip
+
+
+def _overrides(choice: str, path: Path, kind: DataKind, own: Sequence[str] = ()) -> tuple[str, ...]:
+    task = USUAL_TASKS[kind]
+    return (f"data={choice}", f"data.path={path}", *own, f"task={task}", f"model={model_for(task)}")

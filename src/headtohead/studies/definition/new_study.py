@@ -1,0 +1,203 @@
+"""A study that begins with the user's own data: `h2h study new NAME reviews.csv` writes a file that runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headtohead.comparison.statistics.power import detectable_effect
+from headtohead.config.compose.choices import choices
+from headtohead.config.compose.overrides import key_of
+from headtohead.config.errors import ConfigurationError
+from headtohead.config.schema.source_code import class_value
+from headtohead.studies.definition.read_study_file import read_study
+from headtohead.studies.definition.study import Study
+
+_WIDTH = 110
+_STEPS_MOST, _STEPS_LEAST, _EPOCHS = 2000, 200, 3
+_BATCH = 32
+_LEARNED, _ROTARY = (("model=encoder_only", f"model/position={name}") for name in ("learned", "rotary"))
+_UNTUNED = "none; all arms train at the harness's own learning rate"
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A contest is the usual question of a task: two networks, and the metric by which they are judged."""
+
+    question: str
+    arms: Mapping[str, Sequence[str]]
+    metric: str
+    direction: str
+    margin: float
+
+
+CONTESTS: Mapping[str, Contest] = {
+    "causal_lm": Contest(
+        "Does a transformer predict this text better than an LSTM, after as many tokens?",
+        {"lstm": ["model=recurrent", "model/mixer=lstm"], "transformer": ["model=decoder_only"]},
+        "test/loss", "min", 0.02,
+    ),
+    "classification": Contest(
+        "Does a transformer classify these texts better than a bag of words?",
+        {"bag_of_words": ["model=bag_of_words"], "transformer": ["model=encoder_only"]},
+        "test/accuracy", "max", 0.02,
+    ),
+    "tagging": Contest(
+        "Does a transformer tag these words better than an LSTM that reads both ways?",
+        {"lstm": ["model=recurrent", "model.bidirectional=true"], "transformer": ["model=encoder_only"]},
+        "test/f1", "max", 0.02,
+    ),
+    "seq2seq": Contest(
+        "Does a transformer translate these pairs better than a recurrent network?",
+        {"recurrent": ["model=recurrent_encoder_decoder"], "transformer": ["model=encoder_decoder"]},
+        "test/loss", "min", 0.02,
+    ),
+    "image_classification": Contest(
+        "Does a vision transformer classify these images better than convolutions?",
+        {"convolutions": ["model=cnn"], "transformer": ["model=vision_transformer"]},
+        "test/accuracy", "max", 0.02,
+    ),
+    "similarity": Contest(
+        "Do rotary positions help a transformer to grade these texts?",
+        {"learned": _LEARNED, "rotary": _ROTARY},
+        "test/loss", "min", 0.02,
+    ),
+    "span_qa": Contest(
+        "Do rotary positions help a transformer to find these answers?",
+        {"learned": _LEARNED, "rotary": _ROTARY},
+        "test/f1", "max", 0.02,
+    ),
+}  # fmt: skip
+"""By task; the first arm is the baseline."""
+
+
+@dataclass(frozen=True)
+class NewStudy:
+    """The fields of a new study, and what a comment above each of them says."""
+
+    name: str
+    fields: Mapping[str, Any]
+    comments: Mapping[str, str] = field(default_factory=dict)
+
+    def text(self, about: Sequence[str]) -> str:
+        """Return the file, which opens with these lines."""
+        import yaml
+
+        parts = ["".join(f"# {line}\n" for line in about)]
+        for key, value in self.fields.items():
+            comment = self.comments.get(key)
+            flow = None if isinstance(value, Mapping) else False
+            written = yaml.safe_dump(
+                {key: value}, sort_keys=False, allow_unicode=True, width=_WIDTH, default_flow_style=flow
+            )
+            parts.append((f"# {comment}\n" if comment else "") + written)
+        return "".join(parts)
+
+
+@dataclass(frozen=True)
+class ContestRequest:
+    """A contest request holds what differs from the usual question."""
+
+    start: str | None = None
+    """A shipped study whose question is asked of other data."""
+    arms: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    seeds: int = 5
+    config_dir: str | Path | None = None
+
+
+def new_study(name: str, request: ContestRequest, *, task: str, data: Sequence[str], rows: int) -> NewStudy:
+    """Return a study of the data that these overrides name, of `rows` for training: the arms requested, those of the
+    study that it starts from, or two networks that are usual for the task."""
+    shipped = None if request.start is None else read_study(request.start, (), request.config_dir)
+    arms, seeds = request.arms, request.seeds
+    usual = CONTESTS[task]
+    steps = min(_STEPS_MOST, max(_STEPS_LEAST, _EPOCHS * rows // _BATCH // 100 * 100))
+    length = (f"trainer.max_steps={steps}", f"trainer.validate_every={steps // 4}")
+    if not request.arms and shipped is None:  # each of the usual arms names its model
+        data = [word for word in data if key_of(word) != "model"]
+    base = [*data, *length, "probe=none", "trainer.num_samples=0", "trainer.keep_checkpoints=none"]
+    fields: dict[str, Any] = {
+        "question": usual.question,
+        "hypothesis": "Write down what you expect, before the first run.",
+        "tuning": _UNTUNED,
+        "base": base,
+        "arms": {arm: list(own) for arm, own in (arms or usual.arms).items()},
+        "seeds": seeds,
+        "metric": usual.metric,
+        "direction": usual.direction,
+        "baseline": next(iter(arms or usual.arms)),
+        "margin": usual.margin,
+        "budget": "equal_tokens",
+    }
+    if arms:
+        fields["question"] = f"Which is better on these data: {' or '.join(arms)}?"
+    if shipped is not None:
+        fields |= _as_shipped(shipped, task, base, changed_arms=bool(arms))
+    return NewStudy(name, fields, _comments(fields, seeds))
+
+
+def _as_shipped(shipped: Study, task: str, base: Sequence[str], *, changed_arms: bool) -> dict[str, Any]:
+    """Take the question over to other data: its models and its way to train, without what was about its own data."""
+    own = [word for word in shipped.base if _group(word) not in ("data", "task", "experiment", "evaluation")]
+    own = [word for word in own if key_of(word) != "model" or _fits(word.partition("=")[2], task)]
+    own_keys = {key_of(word) for word in own}
+    fields: dict[str, Any] = {
+        "question": shipped.question,
+        "hypothesis": shipped.hypothesis,
+        "base": [*(word for word in base if key_of(word) not in own_keys or _group(word) == "data"), *own],
+    }
+    lost = [word for arm in shipped.arms.values() for word in arm if _group(word) in ("data", "task")]
+    if lost or shipped.ablation is not None or shipped.foundations:
+        why = " ".join(lost[:3]) or "it makes arms of an ablation or of runs"
+        raise ConfigurationError(
+            f"study {shipped.name} is about its own data ({why}): "
+            f'start from another (h2h list study), or give arms, --arm NAME="OVERRIDES"'
+        )
+    if not changed_arms:
+        fields |= {"arms": {arm: list(words) for arm, words in shipped.arms.items()}, "baseline": shipped.baseline}
+    stage, metric = shipped.stage_and_name
+    if metric == "loss" or task == "causal_lm":
+        fields |= {"metric": shipped.metric, "direction": shipped.direction, "margin": shipped.margin}
+    if shipped.lengths and (stage == "test" or fields.get("metric") == shipped.metric):
+        fields["lengths"] = list(shipped.lengths)
+    if shipped.movable:
+        fields["movable"] = {arm: list(moves) for arm, moves in shipped.movable.items()}
+    if shipped.budget is not None:
+        fields["budget"] = shipped.budget.name
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _fits(model: str, task: str) -> bool:
+    """Return whether a model of this name learns the task."""
+    target = next(choice.target for choice in choices("task") if choice.name == task)
+    families = class_value(target, "families")
+    return not families or model in families
+
+
+def _group(word: str) -> str:
+    return key_of(word).partition(".")[0].partition("/")[0]
+
+
+def power_words(seeds: int) -> str:
+    """Return what so many seeds can show, in a sentence."""
+    effect = detectable_effect(seeds)
+    if not math.isfinite(effect):
+        return f"{seeds} seeds can show no difference: give at least three"
+    return (
+        f"{seeds} seeds show, in four of five studies, a difference of {effect:.1f} standard deviations of the paired "
+        "differences or more"
+    )
+
+
+def _comments(fields: Mapping[str, Any], seeds: int) -> dict[str, str]:
+    return {
+        "hypothesis": "What you expect, written down before the first run.",
+        "base": "Overrides of every arm; h2h train --cfg job shows all fields.",
+        "arms": "What sets each arm apart: any overrides of h2h train (h2h list).",
+        "seeds": f"{power_words(seeds)}.",
+        "margin": f"The smallest difference of {fields['metric']} that matters; within it arms may be equivalent.",
+        "budget": "What is equal in all arms: equal_tokens, equal_parameters, equal_flops, equal_time.",
+    }

@@ -1,0 +1,118 @@
+"""The Python face: every command has a function, documented and typed; refusals name arguments; results are small."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+import headtohead as h2h
+from headtohead import api
+from headtohead.api.own_data import overrides_for
+from headtohead.api.spoken_errors import for_typed_commands, in_python_words
+from headtohead.cli import COMMANDS
+
+NOT_OF_PYTHON = {"dashboard", "coordinates", "sync", "schema", "list", "data"}
+"""Servers, uploads and files for editors; `list` is `choices`, and `data` is `describe_data`."""
+SMALL = [
+    "trainer=cpu", "trainer.max_steps=2", "trainer.validate_every=2", "tracking=none", "probe=none",
+    "trainer.num_samples=0", "model.d_model=16", "data.batch_size=8",
+]  # fmt: skip
+
+
+def test_every_command_is_a_function() -> None:
+    assert set(COMMANDS) - NOT_OF_PYTHON <= set(h2h.__all__) == set(api.PUBLIC)
+
+
+@pytest.mark.parametrize("name", sorted(set(api.PUBLIC) - {"Study"}))
+def test_every_function_is_documented_and_typed(name: str) -> None:
+    function = getattr(h2h, name)
+    taken = inspect.signature(function).parameters.values()
+    assert (inspect.getdoc(function) or "").strip().endswith((".", "`", ":"))
+    assert all(one.annotation is not inspect.Parameter.empty for one in taken)
+    assert sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in taken) <= 3, "the rest is given by name"
+
+
+@pytest.mark.parametrize(
+    ("typed", "spoken"),
+    [
+        ("--against none: no run", "against='none': no run"),
+        ("give --direction min or max", "give direction='min' or max"),
+        ("--metric, measured on one split", "metric=, measured on one split"),
+        ("--trust my_norms", "trust=['my_norms']"),
+        ("--allow-unlike WHAT", "allow_unlike=WHAT"),
+        ("h2h list study shows them", 'h2h.choices("study") shows them'),
+        ("h2h train makes one", "h2h.train(...) makes one"),
+        ("as its name tells: --direction says otherwise", "as its name tells: direction= says otherwise"),
+    ],
+)
+def test_words_of_the_command_line_become_those_of_python(typed: str, spoken: str) -> None:
+    assert in_python_words(typed) == spoken
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: h2h.study("nrms"),
+        lambda: h2h.load_run("nowhere"),
+        lambda: h2h.export("nowhere", "onnx"),
+        lambda: h2h.compare(["nowhere"]),
+        lambda: h2h.check("no_package.Class"),
+        lambda: h2h.describe_data("nowhere.csv"),
+        lambda: h2h.match("nrms"),
+        lambda: h2h.sweep("none.yaml"),
+    ],
+)
+def test_refusals_speak_without_words_of_the_command_line(call: object) -> None:
+    with pytest.raises(ValueError) as refused:
+        call()  # type: ignore[operator]
+    assert "--" not in str(refused.value) and "h2h list" not in str(refused.value)
+
+
+def test_a_typed_command_is_refused_in_its_own_words() -> None:
+    with for_typed_commands(), pytest.raises(ValueError, match="config-dir"):
+        h2h.compose("train", [], "nowhere")
+    with pytest.raises(ValueError, match="config_dir="):
+        h2h.compose("train", [], "nowhere")
+
+
+def test_a_record_prints_in_a_few_lines_and_gives_frames_and_figures(tmp_path: Path) -> None:
+    run = h2h.train(["data=copy", "data.num_train=64", "data.num_validation=8", "data.num_test=8", *SMALL[:-1],
+                     f"output_dir={tmp_path}"])  # fmt: skip
+    assert len(repr(run)) < 1500 and len(repr(h2h.load_run(str(run.path)).record)) < 300
+    assert "<table>" in run._repr_html_()
+    assert list(run.curve("train/loss")["step"]) == [1, 2] or len(run.curve("train/loss")) > 0
+    assert {"split", "metric", "value", "baseline"} == set(run.to_frame().columns)
+    assert run.plot().axes[0].lines
+    with pytest.raises(ValueError, match="was not logged"):
+        run.curve("none")
+    assert h2h.read_record(str(run.path)).metrics == run.metrics
+    assert h2h.evaluate(str(run.path), split="validation").as_rows()[0]["loss"] > 0
+    assert h2h.probe(h2h.load_run(str(run.path)), rows=[0]).to_frame().shape[0] == 2 * 4
+
+
+def reviews() -> pd.DataFrame:
+    rows = [(f"a {word} film number {number}", word) for number in range(30) for word in ("good", "bad")]
+    return pd.DataFrame(rows, columns=["review", "verdict"])
+
+
+@pytest.mark.parametrize("form", ["pandas", "datasets", "polars", "images", "tokens", "labelled tokens"])
+def test_data_of_a_notebook_train_a_run(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path))
+    frame: object = reviews()
+    if form == "datasets":
+        frame = __import__("datasets").Dataset.from_pandas(reviews(), preserve_index=False)
+    elif form == "polars":
+        frame = pytest.importorskip("polars").from_pandas(reviews())
+    labels = torch.arange(60) % 2
+    data = {
+        "images": (torch.rand(60, 1, 8, 8), labels),
+        "tokens": torch.randint(0, 30, (200, 12)),
+        "labelled tokens": (torch.randint(0, 30, (60, 12)), labels),
+    }.get(form, frame)
+    assert overrides_for(data) == overrides_for(data)
+    run = h2h.train([*overrides_for(data), *SMALL, f"output_dir={tmp_path / 'outputs'}"])
+    assert run.status == "finished" and run.metrics["test"]["loss"] > 0

@@ -1,0 +1,102 @@
+"""A look at a file says what it holds, and the command that it prints composes and reads it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from headtohead.cli import main
+from headtohead.config.compose.composition import compose_checked
+from headtohead.config.origins.from_weights import build_data
+from headtohead.diagnostics.data_description.description import describe
+
+ROWS = [(f"a film of number {number} that is rather {word}", word) for number in range(20) for word in ("good", "bad")]
+
+
+def table(file: Path, header: str, separator: str) -> Path:
+    lines = [header] if header else []
+    file.write_text("\n".join([*lines, *(separator.join(row) for row in ROWS)]) + "\n")
+    return file
+
+
+def images(folder: Path) -> Path:
+    for name in ("cat", "dog"):
+        (folder / name).mkdir(parents=True)
+        for number in range(12):
+            pixels = np.random.default_rng(number).integers(0, 255, (8, 8, 3)).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / name / f"{number}.png")
+    return folder
+
+
+def pairs(folder: Path) -> Path:
+    folder.mkdir()
+    for ending in ("de", "en"):
+        (folder / f"train.{ending}").write_text("\n".join(f"{ending} line {number}" for number in range(40)) + "\n")
+    return folder
+
+
+def tags(file: Path) -> Path:
+    file.write_text("\n\n".join(f"Anna{number} B-person\nsleeps O" for number in range(30)) + "\n")
+    return file
+
+
+def text(file: Path) -> Path:
+    file.write_text("\n\n".join(f"Paragraph {number} has some words of its own." for number in range(60)))
+    return file
+
+
+def lines(file: Path) -> Path:
+    file.write_text(
+        "".join(json.dumps({"body": row[0], "category": row[1], "id": n}) + "\n" for n, row in enumerate(ROWS))
+    )
+    return file
+
+
+CASES = {
+    "csv": (lambda below: table(below / "a.csv", "review,verdict", ","), "csv", "classification"),
+    "headless": (lambda below: table(below / "a.tsv", "", "\t"), "csv", "classification"),
+    "json": (lambda below: lines(below / "a.jsonl"), "json", "classification"),
+    "images": (lambda below: images(below / "images"), "image_folder", "image_classification"),
+    "pairs": (lambda below: pairs(below / "pairs"), "parallel_text", "seq2seq"),
+    "tags": (lambda below: tags(below / "a.conll"), "conll", "tagging"),
+    "text": (lambda below: text(below / "a.txt"), "text", "causal_lm"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_a_file_holds_is_said_and_read_by_the_command_that_is_shown(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, choice, task = CASES[name]
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
+    described = describe(make(tmp_path))
+    assert (described.choice, described.task) == (choice, task)
+    shorter = [word for word in ("data.context_length=8",) if task == "causal_lm"]
+    source = build_data(compose_checked("train", [*described.overrides, *shorter]))
+    total = sum(len(source.split(split)) for split in ("train", "validation", "test"))  # type: ignore[arg-type]
+    assert task == "causal_lm" or total == sum(described.num_rows.values())
+    assert task not in ("classification", "image_classification") or described.chance == 0.5
+
+
+def test_the_command_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", str(table(tmp_path / "a.tsv", "", "\t"))]) == 0
+    shown = capsys.readouterr().out
+    assert "2 classes: good 50.0%, bad 50.0%" in shown and "data.column_names=[text,label]" in shown
+    assert main(["data", str(tmp_path / "none.csv")]) == 2 and "does not exist" in capsys.readouterr().err
+
+
+def test_a_table_without_a_text_is_refused_with_the_fields_to_give(tmp_path: Path) -> None:
+    (tmp_path / "numbers.csv").write_text("a,b\n1,2\n3,4\n")
+    with pytest.raises(ValueError, match=r"data\.text_column="):
+        describe(tmp_path / "numbers.csv")
+
+
+def test_a_file_without_a_header_is_refused_with_the_likely_answer_first(tmp_path: Path) -> None:
+    file = table(tmp_path / "a.tsv", "", "\t")
+    with pytest.raises(ValueError) as refused:
+        build_data(compose_checked("train", ["data=csv", f"data.path={file}", "task=classification"])).spec()
+    assert str(refused.value).index("data.column_names=[text,label]") < str(refused.value).index("data.answer_column")

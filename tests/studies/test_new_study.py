@@ -1,0 +1,100 @@
+"""A study of one's own data: the file is written, runs as it stands, and says what its seeds can show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from headtohead.api.new_studies import write_new_study
+from headtohead.cli import main
+from headtohead.config.compose.choices import choice_names
+from headtohead.config.compose.composition import compose_checked
+from headtohead.studies.definition.nearest_study import nearest_studies
+from headtohead.studies.definition.new_study import CONTESTS
+from headtohead.studies.definition.read_study_file import read_study, study_from
+
+DATA = {
+    "causal_lm": "grammar_lm", "classification": "sentence_grammar", "tagging": "tagging_grammar",
+    "seq2seq": "number_words", "image_classification": "digits", "similarity": "similarity_grammar",
+    "span_qa": "qa_grammar",
+}  # fmt: skip
+SMALL = ["data.num_train=64", "data.num_validation=16", "data.num_test=16", "model.d_model=16", "trainer=cpu"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEADTOHEAD_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize("task", CONTESTS)
+def test_every_usual_question_composes(task: str) -> None:
+    usual = CONTESTS[task]
+    for overrides in usual.arms.values():
+        compose_checked("train", [f"data={DATA[task]}", f"task={task}", *overrides])
+    fields = {"question": "?", "hypothesis": "?", "tuning": "none", "seeds": 3, "baseline": next(iter(usual.arms))}
+    study_from("mine", {**fields, "arms": {name: list(own) for name, own in usual.arms.items()},
+                        "metric": usual.metric, "direction": usual.direction})  # fmt: skip
+
+
+def test_a_question_on_own_text_is_written_and_planned(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("book.txt").write_text("\n\n".join(f"Chapter {n} tells of {n * n} birds that sing." for n in range(200)))
+    provided = ["study", "new", "long", "book.txt", "--from", "positions_extrapolation", "--seeds", "3"]
+    small = ["data.context_length=16", "trainer=cpu", "trainer.threads=1"]
+    assert main([*provided, *small]) == 0
+    shown, text = capsys.readouterr().out, Path("long.yaml").read_text()
+    assert "h2h study long.yaml" in shown and "18 runs, about" in shown
+    assert text.startswith("# causal_lm on ") and "standard deviations" in text
+    study = read_study("long.yaml")
+    assert (
+        study.metric == "test_4x/loss" and list(study.arms)[:2] == ["alibi", "rotary"] and study.lengths == (1, 2, 4, 8)
+    )
+    assert "data.num_train=4000" not in study.base and "data.path=book.txt" in study.base
+    assert main(provided) == 2 and "long.yaml exists" in capsys.readouterr().err
+
+
+def test_arms_of_ones_own_are_compared_on_named_data() -> None:
+    arms = {"layer": [], "rms": ["model/norm=rms_norm"]}
+    written = write_new_study(
+        "norms", None, ["data=sentence_grammar", "task=classification", *SMALL], arms=arms, seeds=4
+    )
+    content = yaml.safe_load(written.file.read_text())
+    assert content["baseline"] == "layer" and content["seeds"] == 4 and content["metric"] == "test/accuracy"
+
+
+def test_what_cannot_be_started_is_refused_with_what_to_give() -> None:
+    with pytest.raises(ValueError, match="there are no data"):
+        write_new_study("mine")
+    with pytest.raises(ValueError, match="is about its own data"):
+        write_new_study("mine", None, ["data=grammar_lm", *SMALL[:3]], start="scaling_tiny")
+    with pytest.raises(ValueError, match="does not exist: give a study's file"):
+        read_study("none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("rotary alibi length", "positions_extrapolation"),
+        ("how many heads", "heads"),
+        ("rmsnorm layernorm", "norms"),
+        ("few images vision transformer convolutions", "digits_100"),
+        ("pre-training labels fine-tune bag of words", "finetuning_sst2"),
+        ("warm-up post norm depth", "wiring_and_warmup"),
+        ("swiglu gelu", "activations"),
+    ],
+)
+def test_the_nearest_question_is_found(words: str, name: str) -> None:
+    assert any(study.name.startswith(name) for study in nearest_studies(words)[:2])
+
+
+def test_every_study_is_found_by_its_own_question() -> None:
+    for name in choice_names("study"):
+        assert name in [study.name for study in nearest_studies(read_study(name).question)]
+
+
+def test_the_command_shows_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "study", "--find", "rotary alibi length"]) == 0
+    assert "h2h study new mine book.txt --from positions_extrapolation" in capsys.readouterr().out
+    assert main(["list", "--find", "rotary"]) == 2 and main(["list", "study", "--find", "zzz"]) == 2
