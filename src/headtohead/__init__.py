@@ -10,8 +10,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from headtohead.lazy_packages import install
+
 if TYPE_CHECKING:
     from headtohead.api import build_model, build_parts, compare, compose, evaluate, inspect, load_run, train
+
+install()
 
 __all__ = ["build_model", "build_parts", "compare", "compose", "evaluate", "inspect", "load_run", "train"]
 
