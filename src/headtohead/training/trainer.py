@@ -18,7 +18,7 @@ from typing_extensions import override
 from headtohead.training.checkpoints import load, save
 from headtohead.training.loop.precision import Precision
 from headtohead.training.parallel.devices import device_for
-from headtohead.training.parallel.processes import environments
+from headtohead.training.parallel.process_group import environments
 from headtohead.training.parallel.strategies import ReplicatedStrategy, ShardedStrategy
 from headtohead.training.run_components import TrainerSettings
 from headtohead.training.run_logger import RunLogger
@@ -31,7 +31,7 @@ _NOISE = (
     ".*max_epochs. was not set",
     "Trying to infer the `batch_size` from an ambiguous collection",
 )
-_TALKERS = ("pytorch_lightning", "lightning_fabric", "lightning.pytorch", "lightning.fabric")
+_NOISY_LOGGERS = ("pytorch_lightning", "lightning_fabric", "lightning.pytorch", "lightning.fabric")
 
 
 class AtomicCheckpoints(TorchCheckpointIO):
@@ -93,11 +93,11 @@ def _strategy(settings: TrainerSettings, backend: str) -> Strategy | str:
 @contextmanager
 def quiet_lightning() -> Iterator[None]:
     """Silence tips, banners, "GPU available" lines and advice on loaders that are fast enough."""
-    talkers = [logging.getLogger(name) for name in _TALKERS]
-    levels = [talker.level for talker in talkers]
+    loggers = [logging.getLogger(name) for name in _NOISY_LOGGERS]
+    levels = [logger.level for logger in loggers]
     deterministic = torch.are_deterministic_algorithms_enabled()
-    for talker in talkers:
-        talker.setLevel(logging.ERROR)
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             for pattern in _NOISE:
@@ -105,5 +105,5 @@ def quiet_lightning() -> Iterator[None]:
             yield
     finally:
         torch.use_deterministic_algorithms(deterministic)
-        for talker, level in zip(talkers, levels, strict=True):
-            talker.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
