@@ -26,7 +26,7 @@ WITHOUT_THEM = (
     "headtohead.api",
     "headtohead.config.build",
     "headtohead.diagnostics.inspection_tables",
-    "headtohead.planner.run_cost",
+    "headtohead.estimates.run_cost",
     "headtohead.studies.planning.cost_estimate",
     "headtohead.execution.worker",
 )
