@@ -23,7 +23,7 @@ Standin = Callable[[ModuleType], Any]
 
 @dataclass(frozen=True)
 class LazyPackage:
-    """What can be had of a module before its own code runs."""
+    """A lazy package says what can be had of a module before its own code runs."""
 
     names: Mapping[str, str] = field(default_factory=dict)
     """What lies in which of its modules."""
