@@ -1,4 +1,4 @@
-"""What a command does not use is not imported: read off the sources here, and off whole processes under `process`."""
+"""Commands import only what they use: read off the sources here, and off whole processes under `process`."""
 
 from __future__ import annotations
 
