@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from headtohead.lazy_packages import install
+
 if TYPE_CHECKING:
     from headtohead.api.comparing import compare
     from headtohead.api.configurations import build_model, build_parts, choices, compose, inspect
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from headtohead.api.sweeps import sweep
     from headtohead.api.training import load_run, read_record, train
     from headtohead.api.written_study import WrittenStudy as Study
+
+install()
 
 __all__ = [
     "Study", "bench", "build_model", "build_parts", "check", "choices", "compare", "compose", "describe_data", "doctor",

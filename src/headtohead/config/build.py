@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -15,6 +15,7 @@ import torch
 
 from headtohead.architectures.architecture import Architecture, InputSize
 from headtohead.architectures.ledger import ledger
+from headtohead.components.without_memory import without_memory
 from headtohead.config.compose.epochs import in_steps
 from headtohead.config.errors import ConfigurationError
 from headtohead.config.instantiate import make
@@ -174,11 +175,15 @@ def _started(
     device: torch.device | str | None = None,
 ) -> Architecture:
     """Return the model as training starts it, made without asking whether memory holds it."""
-    with nullcontext() if device is None or _needs_memory(filled) else torch.device(device):
+    with nullcontext() if device is None or _needs_memory(filled) else _on(torch.device(device)):
         model = _made(filled["model"], _head_of(filled))
     parametrisation.apply(model)
     finetuning.apply(model)
     return model
+
+
+def _on(device: torch.device) -> AbstractContextManager[Any]:
+    return without_memory() if device.type == "meta" else device
 
 
 def _needs_memory(filled: Mapping[str, Any]) -> bool:
@@ -207,7 +212,7 @@ def _check_fits(filled: Mapping[str, Any]) -> None:
 @lru_cache(maxsize=16)
 def _weight_bytes(node: str, head: str) -> int:
     """Return the size of the model's weights in 32 bits; the global generator keeps its state."""
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+    with torch.random.fork_rng(devices=[]), without_memory():
         model = _made(json.loads(node), head)
     return _bytes_of(model)
 

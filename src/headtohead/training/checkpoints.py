@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from pytorch_lightning.plugins.io import TorchCheckpointIO
 from torch import Tensor, nn
-from typing_extensions import override
 
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import replace_file, require_space
@@ -24,18 +22,6 @@ LAST = "last.ckpt"
 BEST = "best.ckpt"
 _PARTS = {LAST: ("run", "state_dict"), BEST: ("model",)}
 """What each holds, whatever else."""
-
-
-class AtomicCheckpoints(TorchCheckpointIO):
-    """A file is whole or not there; only tensors and plain values are ever read back."""
-
-    @override
-    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
-        save(checkpoint, Path(path))
-
-    @override
-    def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
-        return load(Path(path))
 
 
 def save(content: Mapping[str, Any], path: Path) -> None:

@@ -7,12 +7,15 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from pytorch_lightning import Callback, Trainer
+from pytorch_lightning.plugins.io import TorchCheckpointIO
 from pytorch_lightning.strategies import Strategy
+from typing_extensions import override
 
-from headtohead.training.checkpoints import AtomicCheckpoints
+from headtohead.training.checkpoints import load, save
 from headtohead.training.loop.precision import Precision
 from headtohead.training.parallel.devices import device_for
 from headtohead.training.parallel.process_group import environments
@@ -29,6 +32,18 @@ _NOISE = (
     "Trying to infer the `batch_size` from an ambiguous collection",
 )
 _NOISY_LOGGERS = ("pytorch_lightning", "lightning_fabric", "lightning.pytorch", "lightning.fabric")
+
+
+class AtomicCheckpoints(TorchCheckpointIO):
+    """A file is whole or not there; only tensors and plain values are ever read back."""
+
+    @override
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
+        save(checkpoint, Path(path))
+
+    @override
+    def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
+        return load(Path(path))
 
 
 def device_of(settings: TrainerSettings) -> torch.device:

@@ -5,32 +5,45 @@ Whatever is plain passes through unchanged, so that one code serves one device a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, Replicate
+from typing_extensions import TypeIs
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
+
+
+def is_part(tensor: Tensor) -> TypeIs[DTensor]:
+    """Return whether the tensor is a DTensor, of which there are none before torch's module of them is imported."""
+    module = sys.modules.get("torch.distributed.tensor")  # which costs half a second, and one device does without
+    return module is not None and isinstance(tensor, module.DTensor)
 
 
 def is_sharded(module: nn.Module) -> bool:
-    return any(isinstance(parameter, DTensor) for parameter in module.parameters())
+    return any(is_part(parameter) for parameter in module.parameters())
 
 
 def local(tensor: Tensor) -> Tensor:
     """Return this device's shard of the tensor, sharing its memory."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+    return tensor.to_local() if is_part(tensor) else tensor
 
 
 def gathered(tensor: Tensor) -> Tensor:
     """Gather the whole tensor on every device; all devices must call this."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return tensor.full_tensor() if is_part(tensor) else tensor
 
 
 def divided(tensor: Tensor, like: Tensor) -> Tensor:
     """Shard a whole tensor, the same on every device, like `like`."""
-    if not isinstance(like, DTensor):
+    if not is_part(like):
         return tensor
+    from torch.distributed.tensor import DTensor, Replicate
+
     everywhere = [Replicate()] * like.device_mesh.ndim
     replicated = DTensor.from_local(tensor.to(like.device), like.device_mesh, everywhere, run_check=False)
     return replicated.redistribute(placements=like.placements)
@@ -38,9 +51,9 @@ def divided(tensor: Tensor, like: Tensor) -> Tensor:
 
 def as_part(tensor: Tensor, like: Tensor) -> Tensor:
     """Return a tensor that represents this device's shard of something divided like `like`."""
-    if not isinstance(like, DTensor):
+    if not is_part(like):
         return tensor
-    return DTensor.from_local(
+    return type(like).from_local(
         tensor, like.device_mesh, like.placements, run_check=False, shape=like.shape, stride=like.stride()
     )
 
@@ -72,7 +85,7 @@ def sum_over_parts(numbers: Tensor, tensors: Sequence[Tensor]) -> Tensor:
     """One number for the part that is here of each tensor: added up over the devices that hold the other parts."""
     by_group: dict[str, tuple[dist.ProcessGroup, list[int]]] = {}
     for index, tensor in enumerate(tensors):
-        if isinstance(tensor, DTensor):
+        if is_part(tensor):
             for dimension, placement in enumerate(tensor.placements):
                 if placement.is_shard():
                     group = tensor.device_mesh.get_group(dimension)

@@ -1,0 +1,44 @@
+"""Models are made without memory, on torch's meta device, where their shapes and their costs are all that is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import init
+from torch.overrides import TorchFunctionMode
+
+_DRAWS: frozenset[Any] = frozenset(
+    {
+        *(Tensor.normal_, Tensor.uniform_, Tensor.bernoulli_, Tensor.exponential_, Tensor.random_),
+        *(init.normal_, init.uniform_, init.trunc_normal_, init.kaiming_normal_, init.kaiming_uniform_),
+        *(init.xavier_normal_, init.xavier_uniform_),
+    }
+)
+
+
+class _DrawNothing(TorchFunctionMode):
+    """Leaves out the drawing of numbers that nothing would hold, of which each costs a way through Python and the first
+    the import of torch's compiler, a second."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        keywords = kwargs or {}
+        if func in _DRAWS and (tensor := args[0] if args else keywords["tensor"]).is_meta:
+            return tensor
+        return func(*args, **keywords)
+
+
+@contextmanager
+def without_memory() -> Iterator[None]:
+    """Make within this block what has shapes and no numbers."""
+    with torch.device("meta"), _DrawNothing():
+        yield

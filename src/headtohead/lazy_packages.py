@@ -1,0 +1,188 @@
+"""Packages whose own code runs when something of it is needed: their modules are imported without it before.
+
+`import torchmetrics` imports scipy.signal, matplotlib and transformers for measures that most runs never take, and
+torch imports its compiler to tell it what not to compile. Nothing is lost: a package that is asked for more runs its
+own code then, as if it had just been imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+Standin = Callable[[ModuleType], Any]
+"""What stands for a name of a module whose code has not run."""
+
+
+@dataclass(frozen=True)
+class LazyPackage:
+    """A lazy package says what can be had of a module before its own code runs."""
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What lies in which of its modules."""
+    modules: frozenset[str] = frozenset()
+    """Further modules of it that do not rest on its code."""
+    standins: Mapping[str, Standin] = field(default_factory=dict)
+    """What it defines itself, and others import without using it."""
+
+
+def _function(name: str) -> Standin:
+    """Stand for a function: each call runs the code first, if it has not run."""
+
+    def standin(module: ModuleType) -> Any:
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            run(module)
+            return getattr(module, name)(*arguments, **keywords)
+
+        return call
+
+    return standin
+
+
+def _annotation(module: ModuleType) -> Any:
+    del module
+    return Any
+
+
+def _logger(module: ModuleType) -> Any:
+    return logging.getLogger(module.__name__)
+
+
+def _nothing_to_disable(module: ModuleType) -> Any:
+    """Stand for the compiler's `disable`: as long as its code has not run, nothing is compiled."""
+
+    def disable(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Callable[..., Any]:
+        disabled: list[Callable[..., Any]] = []
+
+        def call(*inputs: Any, **named: Any) -> Any:
+            if isinstance(module, _UnrunModule):
+                return function(*inputs, **named)
+            if not disabled:
+                disabled.append(module.disable(function, *arguments, **keywords))
+            return disabled[0](*inputs, **named)
+
+        return call
+
+    return disable
+
+
+def _class(name: str) -> Standin:
+    """Stand for a class of which there are no instances before the code has run."""
+
+    def standin(module: ModuleType) -> Any:
+        class Kind(type):
+            def __instancecheck__(cls, instance: Any) -> bool:
+                return not isinstance(module, _UnrunModule) and isinstance(instance, getattr(module, name))
+
+        return Kind(name, (), {"__module__": module.__name__})
+
+    return standin
+
+
+LAZY_PACKAGES: Mapping[str, LazyPackage] = {
+    "torch._dynamo": LazyPackage(
+        standins={"disable": _nothing_to_disable, "OptimizedModule": _class("OptimizedModule")}
+    ),
+    "torchmetrics": LazyPackage(
+        {"Metric": "metric", "MetricCollection": "collections", "__version__": "__about__"},
+        frozenset({"classification", "functional", "text", "utilities"}),
+        {"_logger": _logger},
+    ),
+    "torchmetrics.classification": LazyPackage({"MulticlassConfusionMatrix": "confusion_matrix"}, frozenset({"base"})),
+    "torchmetrics.functional": LazyPackage(modules=frozenset({"classification", "text"})),
+    "torchmetrics.functional.classification": LazyPackage(modules=frozenset({"confusion_matrix", "stat_scores"})),
+    "torchmetrics.functional.text": LazyPackage({"rouge_score": "rouge"}, frozenset({"bleu", "helper", "sacre_bleu"})),
+    "torchmetrics.text": LazyPackage({"SacreBLEUScore": "sacre_bleu"}, frozenset({"bleu"})),
+    "torchmetrics.utilities": LazyPackage(
+        {"rank_zero_warn": "prints"},
+        frozenset({"checks", "compute", "data", "distributed", "enums", "exceptions", "imports", "plot"}),
+    ),
+    "torchmetrics.utilities.plot": LazyPackage(
+        standins={
+            **dict.fromkeys(("_AX_TYPE", "_CMAP_TYPE", "_PLOT_OUT_TYPE"), _annotation),
+            **{name: _function(name) for name in ("plot_confusion_matrix", "plot_curve", "plot_single_or_multi_val")},
+        }
+    ),
+    "wandb.sdk.launch": LazyPackage(modules=frozenset({"errors", "inputs"})),
+}
+
+
+class _UnrunModule(ModuleType):
+    """A module whose code has not run."""
+
+    def __getattr__(self, name: str) -> Any:
+        known = LAZY_PACKAGES[self.__name__]
+        if name in known.names:
+            return getattr(importlib.import_module(f"{self.__name__}.{known.names[name]}"), name)
+        if name in known.standins:
+            return known.standins[name](self)
+        if name.startswith("__") and name != "__all__":  # Python looks for such in every module
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        run(self)
+        return getattr(self, name)
+
+    def __dir__(self) -> Sequence[str]:
+        run(self)
+        return dir(self)
+
+
+def run(module: ModuleType) -> None:
+    """Run the code of a module, if it has not run."""
+    if isinstance(module, _UnrunModule):
+        module.__class__ = ModuleType
+        spec = module.__spec__
+        assert spec is not None and isinstance(spec.loader, _LazyLoader), "the finder here has made it"
+        spec.loader.run(module)
+
+
+class _LazyLoader(Loader):
+    """Makes the module, and leaves its code for later."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)  # its source and its files are read through the real one
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _UnrunModule(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Leave the code for later."""
+
+    def run(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+
+
+class _Finder(MetaPathFinder):
+    """Finds the packages above, and runs one of them before a module that rests on its code is imported."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        del target
+        package, _, name = fullname.rpartition(".")
+        held = sys.modules.get(package)
+        if isinstance(held, _UnrunModule):
+            known = LAZY_PACKAGES[package]
+            if name not in known.modules and name not in known.names.values():
+                run(held)
+        if fullname not in LAZY_PACKAGES or fullname in sys.modules:
+            return None
+        spec = PathFinder.find_spec(fullname, path)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _LazyLoader(spec.loader)
+        return spec
+
+
+def install() -> None:
+    """Hold back the packages above where they have not been imported yet."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())

@@ -1,0 +1,168 @@
+"""Commands import only what they use: read off the sources here, and off whole processes under `process`."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import headtohead
+from headtohead.lazy_packages import LAZY_PACKAGES, install
+
+SOURCES = Path(headtohead.__file__).parent
+SLOW_TO_IMPORT = {
+    *("pytorch_lightning", "lightning_fabric", "datasets", "pandas", "wandb", "matplotlib", "sklearn", "scipy"),
+    *("transformers", "huggingface_hub", "pyarrow", "optuna", "plotly", "submitit", "ray"),
+}
+WITHOUT_THEM = (
+    "headtohead.cli.train",
+    "headtohead.cli.study",
+    "headtohead.cli.inspect",
+    "headtohead.api",
+    "headtohead.config.build",
+    "headtohead.diagnostics.inspection_tables",
+    "headtohead.estimates.run_cost",
+    "headtohead.studies.planning.cost_estimate",
+    "headtohead.execution.worker",
+)
+"""What composes, builds, inspects and plans: Lightning is for what trains, and the others for a few choices."""
+
+
+def imports_of(tree: ast.AST) -> Iterator[str]:
+    """Yield what is imported with a module: not within functions, and not for types alone."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield from imports_of(node)
+
+
+@cache
+def file_of(module: str) -> Path | None:
+    path = SOURCES.parent.joinpath(*module.split("."))
+    files = (path.with_suffix(".py"), path / "__init__.py")
+    return next((file for file in files if file.is_file()), None)
+
+
+@cache
+def own_and_foreign(module: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the modules of the package and the packages of others that a module imports by itself."""
+    file = file_of(module)
+    assert file is not None
+    names = set(imports_of(ast.parse(file.read_text(encoding="utf-8"))))
+    parents = {module.rpartition(".")[0]} - {""}
+    own = {name for name in names if name.startswith("headtohead.") and file_of(name) is not None}
+    foreign = {name.partition(".")[0] for name in names} - {"headtohead"}
+    return frozenset(own | parents), frozenset(foreign)
+
+
+def reached(module: str) -> dict[str, str]:
+    """Return every package of others that importing the module imports, each with the first module that does."""
+    seen, waiting, foreign = {module}, [module], dict[str, str]()
+    while waiting:
+        importer = waiting.pop()
+        own, others = own_and_foreign(importer)
+        foreign |= dict.fromkeys(others - foreign.keys(), importer)
+        waiting += own - seen
+        seen |= own
+    return foreign
+
+
+@pytest.mark.parametrize("module", WITHOUT_THEM)
+def test_what_composes_builds_and_plans_imports_nothing_slow(module: str) -> None:
+    slow = {package: importer for package, importer in reached(module).items() if package in SLOW_TO_IMPORT}
+    assert not slow, f"{module} imports {slow}: import it in the function that uses it"
+
+
+def test_what_trains_imports_lightning_so_that_the_law_above_can_fail() -> None:
+    assert "pytorch_lightning" in reached("headtohead.training.run")
+
+
+def program(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def loaded_after(*arguments: str) -> set[str]:
+    """Return the modules of a process after a command; those whose own code has not run are not among them."""
+    code = (
+        "import sys, contextlib, io\n"
+        "from headtohead.cli import main\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):\n"
+        f"    assert main({list(arguments)!r}) == 0\n"
+        "print(*(name for name, module in sys.modules.items() if type(module).__name__ != '_UnrunModule'))"
+    )
+    return set(program(code).split())
+
+
+TINY = ("data.num_train=64", "data.num_validation=32", "data.num_test=32", "model.d_model=16", "model.num_layers=1")
+FORBIDDEN = {
+    "inspect": {
+        *("pytorch_lightning", "torch._dynamo", "torchmetrics", "scipy", "matplotlib", "transformers", "pandas"),
+        *("datasets", "wandb"),
+    },
+    "train": {
+        *("torchmetrics", "scipy", "matplotlib", "transformers", "pandas", "datasets", "wandb", "sklearn"),
+    },
+}
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.parametrize("command", FORBIDDEN)
+def test_a_command_over_prepared_data_imports_only_what_it_uses(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = ("trainer.max_steps=1", "tracking=none", "trainer.accelerator=cpu") if command == "train" else ()
+    loaded_after(command, *TINY, *own)  # writes the data
+    assert not FORBIDDEN[command] & loaded_after(command, *TINY, *own)
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from torchmetrics import SignalNoiseRatio; import scipy.signal",
+        "import torchmetrics; torchmetrics.MeanMetric(); import sys; assert 'torchmetrics.audio' in sys.modules",
+        "from torchmetrics.audio import SignalNoiseRatio; import sys; assert 'scipy.signal' in sys.modules",
+        "import torchmetrics; m = torchmetrics.Metric; import torchmetrics.wrappers; assert torchmetrics.Metric is m",
+        "from torchmetrics.classification import MulticlassConfusionMatrix as C; import torch; c = C(2); "
+        "c.update(torch.tensor([0, 1]), torch.tensor([1, 1])); c.plot()",
+        "import torch; from torch._dynamo import OptimizedModule as O; assert not isinstance(torch.ones(1), O); "
+        "assert isinstance(torch.compile(torch.nn.Linear(1, 1)), O)",
+        "import torch, torch._dynamo as d; f = d.disable(lambda x: x + 1); assert f(1) == 2; "
+        "compiled = torch.compile(lambda x: f(x) * 2, backend='eager'); assert compiled(torch.ones(1)).item() == 4",
+        "import wandb.sdk.launch as launch; assert callable(launch.launch_add)",
+        "import torchmetrics, pytest\nwith pytest.raises(AttributeError): torchmetrics.NoSuchMetric",
+    ],
+)
+def test_a_package_that_was_held_back_is_whole_when_it_is_used(code: str) -> None:
+    program("import headtohead\n" + code)
+
+
+def test_the_finder_is_installed_once() -> None:
+    before = list(sys.meta_path)
+    install()
+    assert sys.meta_path == before
+
+
+def test_what_lies_where_is_said_truly() -> None:
+    """Names of the packages are those of their modules, in the version that is installed."""
+    from importlib import import_module
+
+    for package, known in LAZY_PACKAGES.items():
+        for name, module in known.names.items():
+            assert hasattr(import_module(f"{package}.{module}"), name)
