@@ -65,7 +65,7 @@ test: $(INSTALLED)  ## every claim that needs no process of its own
 	@echo "==> pytest on $(WORKERS) processes"
 	@$(PYTEST) -n $(WORKERS) --dist worksteal --draws 3
 
-test-all: $(INSTALLED)  ## all tests but those of a GPU (about 25 minutes on two cores)
+test-all: $(INSTALLED)  ## all tests but those of a GPU (about 20 minutes on two cores)
 	@echo "==> pytest on $(WORKERS) processes, the tests that start processes or train for long among them"
 	@$(PYTEST) -n $(WORKERS) --dist worksteal -m 'not gpu and not whole'
 
@@ -114,13 +114,15 @@ check: $(INSTALLED)  ## lint, formatting, types, import rules
 format: $(INSTALLED)  ## let ruff put the code in order
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
-known-answers: $(INSTALLED)  ## ask again what the field knows: studies, and checks that are exact (about 20 minutes)
+known-answers: $(INSTALLED)  ## ask again what the field knows: studies, and checks that are exact (about 17 minutes, by the headers of its studies)
 	@$(BIN)/python benchmarks/known_answers.py
 
-BENCHMARKS := $(filter-out benchmarks/known_answers.py,$(wildcard benchmarks/*.py))
+BENCHMARKS := $(filter-out benchmarks/known_answers.py benchmarks/speed_page.py,$(wildcard benchmarks/*.py))
 
-bench: $(INSTALLED)  ## the measurements that the README quotes
+bench: $(INSTALLED)  ## the measurements that the README quotes, and docs/speed.md from those with a target
 	@for file in $(BENCHMARKS); do echo "==> $$file"; $(BIN)/python $$file; done
+	@echo "==> h2h bench --peers"; $(BIN)/h2h bench --peers
+	@$(BIN)/python benchmarks/speed_page.py
 
 clean:  ## remove caches and builds, but neither .venv nor outputs
 	@rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -68,6 +68,22 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker("drawn")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put files with long tests first in the share of every worker, which are of as many items each: at the end, when
+    one waits for the other, short ones are left."""
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    is_long = {file: any(map(_is_long, of_file)) for file, of_file in files.items()}
+    in_order = sorted(files, key=lambda file: not is_long[file])
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    items[:] = [item for worker in range(workers) for file in in_order[worker::workers] for item in files[file]]
+
+
+def _is_long(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) for name in ("process", "slow"))
+
+
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)

@@ -156,13 +156,23 @@ def _sweep(provided: argparse.Namespace) -> None:
 
 
 def _list(provided: argparse.Namespace) -> None:
+    if "where" in provided:  # h2h list runs
+        return
     for group in provided.groups:
         choice_names(group)
+
+
+def _plan(provided: argparse.Namespace) -> None:
+    if provided.study is None:
+        _root("train")(provided)
+    else:
+        read_study(provided.study, provided.overrides)
 
 
 _COMPOSED: Mapping[str, Callable[[argparse.Namespace], None]] = {
     "train": _train,
     "inspect": _root("train"),
+    "plan": _plan,
     "doctor": _root("train"),
     "coordinates": _root("train"),
     "bench": _root("bench"),

@@ -12,6 +12,12 @@ from textwrap import dedent
 import pytest
 
 TESTS = Path(__file__).parent
+FRESH = {
+    "cli/test_answers.py", "cli/test_hydra_habits.py", "cli/test_list_data.py", "cli/test_runs.py",
+    "comparison/dashboard/test_dashboard_server.py", "warm_commands.py",
+}  # fmt: skip
+"""Files that start an interpreter for `h2h`: what it imports, its exit by Ctrl-C, and commands without torch. It costs
+seconds of processor time; all others use `warm_commands`."""
 WRONG_ON_PURPOSE = {Path(__file__), TESTS / "test_documentation.py"}
 _LINE = re.compile(r"(?:^|;|\n)\s*(from headtohead[\w.]* import [\w, ]+|import headtohead[\w.]*)(?=\s*(?:;|\n|$))")
 
@@ -84,3 +90,30 @@ def test_the_law_sees_what_it_is_about(text: str, is_missing: bool) -> None:
 def test_every_program_imports_what_there_is() -> None:
     result = {position: names for position, text in texts() if (names := sorted(set(missing(text))))}
     assert not result
+
+
+def fresh_starts(text: str) -> Iterator[int]:
+    """Yield the lines of commands that start Python for `h2h`."""
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.List | ast.Tuple) or not node.elts or ast.unparse(node.elts[0]) != "sys.executable":
+            continue
+        words = [part.value for part in node.elts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+        if words[:2] == ["-m", "headtohead"] or any(
+            "from headtohead.cli import main; sys.exit" in word for word in words
+        ):
+            yield node.lineno
+
+
+@pytest.mark.parametrize(
+    "words", ['"-m", "headtohead", "list"', '"-c", "from headtohead.cli import main; sys.exit(main())"']
+)
+def test_a_fresh_start_is_seen(words: str) -> None:
+    assert list(fresh_starts(f"run([sys.executable, {words}])")) == [1]
+
+
+def test_commands_start_in_processes_that_have_their_modules() -> None:
+    files = {str(file.relative_to(TESTS)): file.read_text(encoding="utf-8") for file in TESTS.rglob("*.py")}
+    assert {
+        name: lines for name, text in files.items() if name not in FRESH and (lines := list(fresh_starts(text)))
+    } == {}
+    assert [name for name in FRESH if "sys.executable" not in files[name]] == []

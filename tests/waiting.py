@@ -12,10 +12,13 @@ fails; the run of all tests ends a test after 1200. Processes that stay until th
 State = TypeVar("State")
 
 
-def until(state: Callable[[], State], *, otherwise: str | Callable[[], str] = "it never came to that") -> State:
-    """Return the state once it is true; `otherwise` says what there is instead."""
+def until(
+    state: Callable[[], State], *, otherwise: str | Callable[[], str] = "it never came to that", every: float = 0.02
+) -> State:
+    """Return the state once it is true; `otherwise` says what there is instead; it is looked at `every` so
+    many seconds."""
     end = time.monotonic() + PATIENCE
     while not (result := state()):
         assert time.monotonic() < end, otherwise() if callable(otherwise) else otherwise
-        time.sleep(0.02)
+        time.sleep(every)
     return result

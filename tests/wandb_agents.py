@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import wandb
 import yaml
 
 from wandb_server import WandbServer
-from wandb_trainings import PATIENT, TINY
+from wandb_trainings import PATIENT, TINY, environment
+from warm_commands import WarmCommand
 
 BIN = Path(sys.executable).parent
 SHORT, LONG = 8, 1_000_000
@@ -35,22 +36,16 @@ def written(home: Path, parameters: Mapping[str, Any], **fields: Any) -> Path:
     return file
 
 
-def started(home: Path, server: WandbServer, command: str, *arguments: str) -> subprocess.Popen[str]:
-    """`wandb`, say, as typed in that folder by one whose home it is; what it says is in COMMAND.log, added to."""
-    saved = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
-    own = {"HOME": str(home), "HEADTOHEAD_CACHE": str(home / "cache"), "OMP_NUM_THREADS": "1"}
-    result = {"PATH": os.pathsep.join((str(BIN), os.environ["PATH"])), "TMPDIR": str(home)}
-    with (home / f"{command}.log").open("a") as log:
-        return subprocess.Popen(
-            [str(BIN / command), *arguments],
-            cwd=home,
-            env={**saved, **own, **result, **server.environment},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            text=True,
-        )
+def started(home: Path, server: WandbServer, command: str, *arguments: str) -> WarmCommand:
+    """`h2h` or `wandb`, as typed in that folder by one whose home it is; what it says is in COMMAND.log, added to."""
+    own = {"PATH": os.pathsep.join((str(BIN), os.environ["PATH"])), "TMPDIR": str(home)}
+    return WarmCommand(
+        arguments,
+        output=home / f"{command}.log",
+        folder=home,
+        environment={**environment(home, server.environment), **own},
+        program=None if command == "h2h" else Path(wandb.__file__).with_name("__main__.py"),
+    )
 
 
 def message(home: Path, command: str) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from headtohead.api.describing import describe_data
     from headtohead.api.diagnosing import bench, check, doctor
     from headtohead.api.finished import embed, evaluate, export, generate, probe
+    from headtohead.api.planning import plan, runs
     from headtohead.api.studies import match, study
     from headtohead.api.sweeps import sweep
     from headtohead.api.training import load_run, read_record, train
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Study", "bench", "build_model", "build_parts", "check", "choices", "compare", "compose", "describe_data", "doctor",
-    "embed", "evaluate", "export", "generate", "inspect", "load_run", "match", "probe", "read_record", "study", "sweep",
+    "embed", "evaluate", "export", "generate", "inspect", "load_run", "match", "plan", "probe", "read_record", "runs", "study", "sweep",
     "train",
 ]  # fmt: skip
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import pytest
 from headtohead.cli import main
 from headtohead.records.run_folder import scan
 from waiting import PATIENCE, until
+from warm_commands import WarmCommand, h2h
 
 STUDY = """\
 # Norms, on almost nothing.
@@ -46,7 +45,7 @@ direction: min
 baseline: layer_norm
 budget: equal_tokens
 """
-PROGRAM = [sys.executable, "-c", "import sys; from headtohead.cli import main; sys.exit(main())", "study", "tiny"]
+COMMAND = ("study", "tiny", "--config-dir", "conf")
 RUNS = Path("outputs/studies/tiny/runs")
 
 
@@ -58,12 +57,8 @@ def folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("conf/study/tiny.yaml").write_text(STUDY)
 
 
-def command(*more: str) -> list[str]:
-    return [*PROGRAM, "--config-dir", "conf", *more]
-
-
 def verdict_of_all(*more: str) -> dict[str, Any]:
-    done = subprocess.run(command("--json", *more), capture_output=True, text=True, timeout=PATIENCE)
+    done = h2h(*COMMAND, "--json", *more)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -78,7 +73,7 @@ def trained_seconds() -> dict[str, str | None]:
 
 def kill_when(path_pattern: str, *more: str) -> None:
     """kill -9 of the whole study, its workers and its runs, once some file is there."""
-    process = subprocess.Popen(command(*more), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = WarmCommand([*COMMAND, *more], output=Path("output"))
     until(lambda: process.poll() is not None or list(RUNS.glob(path_pattern)))
     assert process.poll() is None
     for number in family(process.pid):
@@ -145,7 +140,7 @@ def test_a_killed_study_goes_on_and_ends_as_an_undisturbed_one() -> None:
 @pytest.mark.slow
 @pytest.mark.process
 def test_two_studies_at_once_on_one_folder_share_the_runs() -> None:
-    processes = [subprocess.Popen(command("--workers", "2"), stdout=subprocess.DEVNULL) for _ in range(2)]
+    processes = [WarmCommand([*COMMAND, "--workers", "2"], output=Path("output")) for _ in range(2)]
     assert [process.wait(PATIENCE) for process in processes] == [0, 0]
     assert all(record.timing.starts == 1 and record.status == "finished" for record in scan(RUNS))
     leases = {path.stem for path in Path("outputs/studies/tiny/leases").iterdir()}
@@ -158,9 +153,9 @@ def test_shards_together_are_the_study_and_a_failing_run_stops_no_other(monkeypa
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     failing = STUDY.replace("arms:\n", "arms:\n  failing: [trainer.accelerator=gpu]\n")
     Path("conf/study/tiny.yaml").write_text(failing.replace("trainer.max_steps=40", "trainer.max_steps=4"))
-    codes = [subprocess.run(command("--worker", "--shard", f"{n}/2"), timeout=PATIENCE).returncode for n in (1, 2)]
+    codes = [h2h(*COMMAND, "--worker", "--shard", f"{n}/2").returncode for n in (1, 2)]
     assert codes == [0, 0] and len(results()) == 6
-    done = subprocess.run(command("--json"), capture_output=True, text=True, timeout=PATIENCE)
+    done = h2h(*COMMAND, "--json")
     message = json.loads(done.stdout)
     assert done.returncode == 1 and message["complete"]
     assert [(arm["arm"], arm["finished"], arm["failures"]) for arm in message["arms"]] == [

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,8 +13,8 @@ from headtohead.cli import main
 from headtohead.records.run_folder import scan
 from studies.small_studies import TINY
 from waiting import until
+from warm_commands import WarmCommand
 
-PROGRAM = [sys.executable, "-c", "import sys; from headtohead.cli import main; sys.exit(main())", "sweep"]
 SWEEP = {
     "command": ["h2h", "train", "${args_no_hyphens}"],
     "method": "grid",
@@ -55,7 +53,7 @@ def test_what_cannot_be_is_refused(arguments: list[str], message: str, capsys: p
 @pytest.mark.process
 def test_a_killed_sweep_goes_on_where_it_was(capfd: pytest.CaptureFixture[str]) -> None:
     arguments = ["rates.yaml", *TINY]
-    process = subprocess.Popen([*PROGRAM, *arguments], start_new_session=True)
+    process = WarmCommand(["sweep", *arguments], output=Path("output"))
     until(lambda: RUNS.is_dir() and any(record.status == "finished" for record in scan(RUNS)))
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()

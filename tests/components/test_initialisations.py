@@ -89,6 +89,8 @@ def test_xavier_follows_fan_in_and_fan_out() -> None:
     limit = (6 / (WIDTH + 4 * WIDTH)) ** 0.5
     assert 0.99 * limit < float(up.detach().abs().max()) <= limit
     assert spread(model.tokens.weight) == pytest.approx(WIDTH**-0.5, rel=0.05)
+    smaller = initialised("xavier", Model(), table_std=0.02)
+    assert spread(smaller.tokens.weight) == pytest.approx(0.02, rel=0.05)
 
 
 @pytest.mark.parametrize("scale", [None, 1.0])

@@ -61,6 +61,17 @@ def function(model, *, rates: Sequence[float] = (), on: bool = True, shade: Shad
 
 def open_ended(**kwargs): ...
 """,
+    "lazy.py": """
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    try:
+        import torch
+    except ImportError:
+        from .stand_ins import Child
+    else:
+        from .derived import Child
+""",
 }
 
 
@@ -124,6 +135,13 @@ def test_function_signatures_are_read_too(package: str) -> None:
 
 def test_a_signature_with_keywords_of_any_name_says_nothing(package: str) -> None:
     assert source_code.arguments(f"{package}.derived.open_ended") is None
+
+
+def test_a_name_that_is_there_where_another_package_is_installed_is_found(package: str) -> None:
+    """transformers 4 names its models so."""
+    located = source_code.find_target(f"{package}.lazy.Child")
+    assert located is not None and located.module == f"{package}.derived"
+    assert source_code.may_be_made_when_imported(f"{package}.lazy.Child.from_config")
 
 
 def test_missing_modules_and_names_are_not_found(package: str) -> None:

@@ -38,10 +38,10 @@ def fingerprints(source: DataSource, split: str) -> list[bytes]:
 
 
 def test_small_versions_are_those_of_the_yaml_files() -> None:
-    """Published sets are in test_published_sets.py; streams, whose rows are not counted, in test_streaming.py and
-    test_streamed_images.py."""
+    """Published sets are in test_published_sets.py, mixtures in test_mixed_corpus.py; streams, whose rows are not
+    counted, in test_streaming.py and test_streamed_images.py."""
     own = [path.stem for path in CONF.glob("*.yaml") if not yaml.safe_load(path.read_text()).get("about")]
-    assert sorted(own) == sorted([*NAMES, "stream", "stream_images"])
+    assert sorted(own) == sorted([*NAMES, "mix", "stream", "stream_images"])
 
 
 @every_source

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from warm_commands import h2h
 
 PROGRAM = Path(__file__).with_name("on_device.py")
 FEWEST = {"tasks": 48, "choices": 250, "writing": 50, "runs": 20}
@@ -17,10 +16,8 @@ FEWEST = {"tasks": 48, "choices": 250, "writing": 50, "runs": 20}
 
 def refusals(kind: str) -> dict[str, str | None]:
     """Return what became of each case, in a process of its own, since the device stays in it."""
-    paths = os.pathsep.join(filter(None, (str(PROGRAM.parents[1]), os.environ.get("PYTHONPATH"))))
-    command = [sys.executable, "-W", "ignore", str(PROGRAM), kind]
-    environment = {**os.environ, "PYTHONPATH": paths}
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    done = h2h(kind, program=PROGRAM, first="import warnings; warnings.simplefilter('ignore')")
+    assert done.returncode == 0, done.stderr
     lines: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
     return {line["case"]: line["refused"] for line in lines}
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from doors.damage import CANARY, a_folder, a_pickle, an_alias_bomb, another_type, emptied, flipped, nested, truncated
 from doors.workplace import RUN
-from waiting import PATIENCE
+from warm_commands import h2h
 
 _BEST, _LAST = f"{RUN}/checkpoints/best.ckpt", f"{RUN}/checkpoints/last.ckpt"
 _CASES = [
@@ -50,11 +48,8 @@ def test_a_damaged_file_is_told_in_a_sentence_by_a_process(
         a_folder(target)
     else:
         target.write_bytes(kind(target.read_bytes(), random.Random(0), target))
-    done = subprocess.run(
-        [sys.executable, "-m", "headtohead", *command.split()],
-        cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "HEADTOHEAD_CACHE": str(workplace[0].parent / "cache")},
-    )  # fmt: skip
+    environment = {**os.environ, "HEADTOHEAD_CACHE": str(workplace[0].parent / "cache")}
+    done = h2h(*command.split(), folder=tmp_path, environment=environment)
     assert done.returncode == 2, done.stderr
     lines = [line for line in done.stderr.splitlines() if line]
     assert len(lines) <= 2 and lines[-1].startswith("error: ") and target.name in lines[-1], done.stderr

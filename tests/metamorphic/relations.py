@@ -10,8 +10,6 @@ import io
 import math
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
@@ -27,7 +25,7 @@ from headtohead.records.run_folder import RunFolder, find_runs
 from headtohead.training.run import train
 from headtohead.training.run_components import RunComponents
 from metamorphic.drawing import FIXED
-from waiting import PATIENCE
+from warm_commands import h2h
 
 ROUNDING = {"64-true": 1e-7, "32-true": 2e-4, "bf16-mixed": 3e-2, "16-mixed": 1e-2, "bf16-true": 1e-1}
 """Relative differences that four steps of each number format may come to."""
@@ -140,10 +138,7 @@ def on_two_devices(base: Trained, folder: Path) -> None:
     if base.draws:
         raise RefusedError("chance within the model is drawn in the order of the parts")
     overrides = [*base.command, *FIXED, "trainer=ddp", "trainer.accelerator=cpu", f"output_dir={folder}"]
-    done = subprocess.run(
-        [sys.executable, "-m", "headtohead", "train", *overrides],
-        env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=PATIENCE, check=False,
-    )  # fmt: skip
+    done = h2h("train", *overrides)
     message = " ".join(done.stderr.split())[-400:]
     result = list(find_runs(folder))
     if done.returncode == 2 and not result:

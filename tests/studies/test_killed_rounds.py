@@ -6,8 +6,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -17,32 +15,26 @@ import yaml
 
 from studies.small_studies import TINY, WRITTEN
 from waiting import PATIENCE
+from warm_commands import WarmCommand
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.process,
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="workers fork"),
 ]
-PROGRAM = (sys.executable, "-c", "import sys; from headtohead.cli import main; sys.exit(main())")
 ARMS = {"slow": ["optimizer.lr=1e-6"], "fast": ["optimizer.lr=0.03"], "slower": ["optimizer.lr=1e-7"]}
 """Whatever the rounding, the second learns something in every seed, and the third does what the first does."""
 SEEDS = {"start": 2, "most": 9, "until": "decided"}
 
 
-def study(folder: Path, *options: str) -> subprocess.Popen[bytes]:
+def study(folder: Path, *options: str) -> WarmCommand:
     base = [*TINY, "trainer.max_steps=20", "trainer.validate_every=10", f"output_dir={folder / 'out'}"]
     config = {**WRITTEN, "base": base, "arms": ARMS, "baseline": "slow", "seeds": SEEDS}
     (folder / "study").mkdir(parents=True, exist_ok=True)
     (folder / "study" / "small.yaml").write_text(yaml.safe_dump(config))
-    environment = {**os.environ, "HEADTOHEAD_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
-    with (folder / "log").open("ab") as log:
-        return subprocess.Popen(
-            [*PROGRAM, "study", "small", "--config-dir", str(folder), "--threads", "1", *options],
-            env=environment,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+    environment = {**os.environ, "HEADTOHEAD_CACHE": str(folder / "cache")}
+    command = ("study", "small", "--config-dir", folder, *THREADS, *options)
+    return WarmCommand(command, output=folder / "log", environment=environment)
 
 
 def finish(folder: Path, *options: str) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -16,12 +14,12 @@ import yaml
 
 from studies.small_studies import TINY, WRITTEN
 from waiting import PATIENCE
+from warm_commands import WarmCommand
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="workers fork"),
 ]
-PROGRAM = (sys.executable, "-c", "import sys; from headtohead.cli import main; sys.exit(main())")
 TUNING = {"search": "grid", "trials": 2, "space": {"optimizer.lr": [0.001, 0.01]}, "steps": 20}
 THREADS = ("--threads", "1")
 """Sums in another order, over other threads, differ in their last digits."""
@@ -29,7 +27,7 @@ OF_TIME = {"seconds", "tokens_per_second", "samples_per_second", "peak_memory_by
 """What no two runs have alike; peak memory is that of a process, and a registration has its time."""
 
 
-def study(folder: Path, *options: str) -> subprocess.Popen[bytes]:
+def study(folder: Path, *options: str) -> WarmCommand:
     config = {
         **WRITTEN,
         "base": [*TINY, "trainer.max_steps=40", "trainer.validate_every=10", f"output_dir={folder / 'out'}"],
@@ -39,15 +37,9 @@ def study(folder: Path, *options: str) -> subprocess.Popen[bytes]:
     }
     (folder / "study").mkdir(parents=True, exist_ok=True)
     (folder / "study" / "small.yaml").write_text(yaml.safe_dump(config))
-    environment = {**os.environ, "HEADTOHEAD_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
-    with (folder / "said").open("ab") as message:
-        return subprocess.Popen(
-            [*PROGRAM, "study", "small", "--config-dir", str(folder), *THREADS, *options],
-            env=environment,
-            stdout=message,
-            stderr=message,
-            start_new_session=True,
-        )
+    environment = {**os.environ, "HEADTOHEAD_CACHE": str(folder / "cache")}
+    command = ("study", "small", "--config-dir", folder, *THREADS, *options)
+    return WarmCommand(command, output=folder / "said", environment=environment)
 
 
 def finish(folder: Path) -> None:
@@ -59,20 +51,7 @@ def done(folder: Path) -> int:
     return sum('"status": "finished"' in record.read_text() for record in records)
 
 
-def workers_of(conductor: int) -> list[int]:
-    """Return the workers by the command lines that name their parent."""
-    result = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes().decode(errors="replace").split("\0")
-        except OSError:
-            continue
-        if "--parent" in words and words[words.index("--parent") + 1] == str(conductor):
-            result.append(int(path.parent.name))
-    return result
-
-
-def until(process: subprocess.Popen[bytes], folder: Path, runs: int) -> None:
+def until(process: WarmCommand, folder: Path, runs: int) -> None:
     """So many runs are done, and the next has begun."""
     while done(folder) < runs:
         assert process.poll() is None
@@ -101,8 +80,8 @@ def test_a_study_whose_conductor_and_workers_are_killed_says_what_it_says_undist
     first.wait(PATIENCE)
     second = study(broken, "--workers", "2")
     until(second, broken, 5)  # among the runs that follow from them
-    for worker in workers_of(second.pid):
-        os.kill(worker, signal.SIGKILL)
+    for worker in second.started():
+        worker.kill()
     second.wait(PATIENCE)
     finish(broken)
     ours, theirs = (json.loads(json.dumps(verdict(f)).replace(str(f), "FOLDER")) for f in (whole, broken))

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from headtohead.comparison.dashboard.run_index import RunIndex
 
 from headtohead.api import compare
 from headtohead.cli import main
 from headtohead.comparison.comparison import Comparison
-from headtohead.comparison.dashboard.run_index import RunIndex
 from headtohead.comparison.dashboard.study_list import studies
 from headtohead.comparison.report.section_parts import VerdictList
 from headtohead.comparison.report.sections.answers import section as section_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,13 +15,13 @@ from headtohead.records.record import RunRecord
 from headtohead.records.run_folder import RunFolder, scan
 from studies.small_studies import TINY, WRITTEN
 from waiting import PATIENCE, until
+from warm_commands import WarmCommand
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.process,
     pytest.mark.skipif(sys.platform != "linux", reason="workers fork"),
 ]
-PROGRAM = (sys.executable, "-c", "import sys; from headtohead.cli import main; sys.exit(main())")
 ARMS = {
     "one": [],
     "copies": ["trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu"],
@@ -30,7 +29,7 @@ ARMS = {
 }
 
 
-def study(folder: Path, steps: int) -> subprocess.Popen[bytes]:
+def study(folder: Path, steps: int) -> WarmCommand:
     content = {
         **WRITTEN,
         "base": [*TINY, "model.dropout=0", f"trainer.max_steps={steps}", f"output_dir={folder / 'out'}"],
@@ -40,14 +39,9 @@ def study(folder: Path, steps: int) -> subprocess.Popen[bytes]:
     }
     (folder / "study").mkdir(parents=True, exist_ok=True)
     (folder / "study" / "spread.yaml").write_text(yaml.safe_dump(content))
-    environment = {**os.environ, "HEADTOHEAD_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
-    with (folder / "said").open("ab") as message:
-        return subprocess.Popen(
-            [*PROGRAM, "study", "spread", "--config-dir", str(folder), "--workers", "2", "--threads", "1"],
-            env=environment,
-            stdout=message,
-            stderr=message,
-        )
+    environment = {**os.environ, "HEADTOHEAD_CACHE": str(folder / "cache")}
+    command = ("study", "spread", "--config-dir", folder, "--workers", "2", "--threads", "1")
+    return WarmCommand(command, output=folder / "said", environment=environment)
 
 
 def records(folder: Path) -> dict[str, RunRecord]:
@@ -75,10 +69,10 @@ def test_arms_of_one_process_of_copies_and_of_shards_get_equal_verdicts(tmp_path
     check(tmp_path)
 
 
-def pairs(conductor: psutil.Process) -> list[tuple[psutil.Process, psutil.Process]]:
+def pairs(conductor: WarmCommand) -> list[tuple[psutil.Process, psutil.Process]]:
     """Return the first and the second process of each run that has both."""
     try:
-        runs = [run for worker in conductor.children() for run in worker.children()]
+        runs = [run for worker in conductor.started() for run in worker.children()]
         return [(run, second) for run in runs for second in run.children()]
     except psutil.NoSuchProcess:  # one ended meanwhile
         return []
@@ -100,11 +94,10 @@ def is_gone(process: psutil.Process) -> bool:
 @pytest.mark.parametrize("victim", [0, 1], ids=["first", "second"])
 def test_a_run_of_which_a_process_is_killed_goes_on_and_leaves_no_other_behind(tmp_path: Path, victim: int) -> None:
     conducted = study(tmp_path, steps=100)
-    conductor = psutil.Process(conducted.pid)
 
     def seen() -> list[tuple[psutil.Process, psutil.Process]]:
         assert conducted.poll() is None, (tmp_path / "said").read_text()
-        return pairs(conductor) if has_numbers(tmp_path) else []
+        return pairs(conducted) if has_numbers(tmp_path) else []
 
     pair = until(seen)[0]
     pair[victim].kill()

@@ -134,6 +134,13 @@ def test_the_plan_tells_the_best_and_the_worst_case(tmp_path: Path) -> None:
     assert "a family of 2 contrasts, each held to p < 0.025 by Holm's first step at every look" in text
 
 
+def test_a_study_repeated_from_another_first_seed_rests_on_those_seeds_alone(tmp_path: Path) -> None:
+    plan = conducted(tmp_path, first_seed=40, arms={arm: ARMS[arm] for arm in "ab"})
+    (verdict,) = report_of(plan).verdicts
+    assert (verdict.kind, verdict.exploratory) == ("worse", False)
+    assert {run.seed for run in plan.runs} == set(range(40, 40 + verdict.num_seeds[0]))
+
+
 @pytest.mark.slow
 def test_the_evidence_that_counts_is_registered_and_another_is_exploratory(tmp_path: Path) -> None:
     plan = conducted(tmp_path)

@@ -38,6 +38,7 @@ def test_what_is_left_out_is_filled_in() -> None:
         ),
         ({"seeds": [1, 1]}, r"seeds=\[1, 1\] is refused"),
         ({"seeds": 0}, "seeds=.* is refused"),
+        ({"seeds": [4, 5], "first_seed": 9}, r"first_seed=9 goes with a number .* lists them: give seeds=2"),
         ({"metric": "loss"}, "write test/NAME or validation/NAME"),
         ({"direction": "down"}, "direction=down is refused: it must be min or max"),
         ({"margin": -1}, "margin=-1 is refused"),
@@ -79,6 +80,7 @@ def test_what_a_verdict_rests_on_must_be_written(field: str) -> None:
 def test_an_override_is_of_the_study_where_it_has_such_a_field_and_of_every_run_otherwise() -> None:
     study = read_study("norms_small", ["seeds=[4,5]", "margin=null", "trainer.max_steps=7"])
     assert study.seeds == (4, 5) and study.margin is None and study.base[-1] == "trainer.max_steps=7"
+    assert read_study("norms_small", ["first_seed=2000"]).seeds == (2000, 2001, 2002)
     with pytest.raises(ConfigurationError, match="seed=1 is refused, since the study sets it itself"):
         read_study("norms_small", ["seed=1"])
 
@@ -114,6 +116,7 @@ def test_every_shipped_study_says_in_its_header_what_is_expected_and_what_it_cos
     header = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
     assert any(line.startswith("# Expected: ") for line in header)
     assert any(re.match(r"# Cost: .* runs.*, .*minutes?", line) for line in header)
+    assert any(re.match(r"# Chance is \d", line) for line in header)
 
 
 @pytest.mark.slow

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 from headtohead.records.record import RunRecord
 from headtohead.records.run_folder import RunFolder
-from waiting import PATIENCE
+from warm_commands import h2h
 
 HEADER = """
 import sys
@@ -34,15 +31,6 @@ def records_of(program: str, folder: Path) -> list[RunRecord]:
     """The records that the program tells of."""
     script = folder / "program.py"
     script.write_text(HEADER + program, encoding="utf-8")
-    tests, known = Path(__file__).parents[1], os.environ.get("PYTHONPATH", "")
-    search = os.pathsep.join((str(tests), known))
-    done = subprocess.run(
-        [sys.executable, str(script), str(folder)],
-        env={**os.environ, "PYTHONPATH": search, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    done = h2h(folder, program=script)
     assert done.returncode == 0, done.stderr
     return [RunFolder.open(path).read_record() for path in done.stdout.split()]

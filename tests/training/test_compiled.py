@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import gettempdir
@@ -18,23 +16,17 @@ from headtohead.config.compose.choices import choices
 from headtohead.training.loop import compiled_model
 from training import compiled_runs
 from training.compiled_runs import CASES, CHECKPOINTING, FAMILIES, TASKS
+from warm_commands import h2h
 
-NATIVE = ("model=decoder_only", "model=cnn", "checkpointing=full")
-"""Those that are compiled to machine code too, each for the better part of a minute."""
+NATIVE = ("checkpointing=full", "model=cnn")
+"""Those that are compiled to machine code too, each for the better part of a minute: attention with layers
+that are recomputed, and convolutions."""
 
 
 def found_by(folder: Path, backend: str, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    tests = Path(compiled_runs.__file__).parents[1]
-    search = os.pathsep.join((str(tests), os.environ.get("PYTHONPATH", "")))
     environment = {name: value for name, value in os.environ.items() if name != "TORCHINDUCTOR_CACHE_DIR"}
-    done = subprocess.run(
-        [sys.executable, compiled_runs.__file__, str(folder), backend, *names],
-        env={**environment, "PYTHONPATH": search, "OMP_NUM_THREADS": "1", "HEADTOHEAD_CACHE": str(folder / "cache")},
-        capture_output=True,
-        text=True,
-        timeout=3000,
-        check=False,
-    )
+    environment |= {"HEADTOHEAD_CACHE": str(folder / "cache"), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    done = h2h(folder, backend, *names, program=Path(compiled_runs.__file__), environment=environment)
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     return {line.pop("case"): line for line in lines}

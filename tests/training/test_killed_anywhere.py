@@ -13,15 +13,13 @@ import sys
 import time
 from dataclasses import dataclass
 from functools import cache
-from multiprocessing.process import BaseProcess
 from pathlib import Path
-from shutil import rmtree
 
 import pytest
 
 from headtohead.records.run_folder import RunFolder, find_runs
 from published_sets.corpora import write_fineweb_edu
-from training.commanded import started
+from warm_commands import WarmCommand
 
 pytestmark = [pytest.mark.slow, pytest.mark.process]
 TINY = (
@@ -59,7 +57,10 @@ KINDS = {
     "fsdp": Kind((*FSDP, "model.dropout=0.1"), devices=(2,)),
     "fsdp, one process or two": Kind(FSDP, devices=(2, 1)),
 }
-MOST_KILLS = 9
+IN_16_BITS = (
+    "from headtohead.training import trainer; from training import scaled; trainer.Trainer = scaled.scaled_trainer"
+)
+MOST_KILLS = 4
 """Of one run; after that it is let go on to its end."""
 
 
@@ -68,51 +69,36 @@ class Killed:
 
     def __init__(self, kind: Kind, folder: Path, rng: random.Random) -> None:
         self._kind, self._folder, self._rng = kind, folder, rng
-        self._cache, self._reported = folder.with_suffix(".cache"), folder.with_suffix(".said")
+        self._cache, self._output = folder.with_suffix(".cache"), folder.with_suffix(".output")
         folder.parent.mkdir(parents=True, exist_ok=True)
 
-    def started(self) -> BaseProcess | subprocess.Popen[bytes]:
-        """Start the run from the beginning, or resume the run of the folder; several processes start each other by
-        command."""
+    def started(self) -> WarmCommand:
+        """Start the run from the beginning, or resume the run of the folder."""
         runs = find_runs(self._folder)
         own = [f"resume_from={runs[0].path}"] if runs else []
         if self._kind.overrides is STREAM:
             own.append(f"data.folder={corpus(self._folder.parent / 'corpus')}")
         own += [f"trainer.devices={self._rng.choice(self._kind.devices)}", f"output_dir={self._folder}"]
-        arguments = ["train", *TINY, *self._kind.overrides, *own]
-        if self._kind.devices == (1,):
-            return started(arguments, self._cache, self._reported, halved=self._kind.halved)
-        with self._reported.open("wb") as message:
-            return subprocess.Popen(
-                [sys.executable, "-m", "headtohead", *arguments],
-                stdout=message,
-                stderr=message,
-                start_new_session=True,
-                env={**os.environ, "OMP_NUM_THREADS": "1", "HEADTOHEAD_CACHE": str(self._cache)},
-            )
+        return WarmCommand(
+            ["train", *TINY, *self._kind.overrides, *own],
+            output=self._output,
+            environment={**os.environ, "HEADTOHEAD_CACHE": str(self._cache)},
+            first=IN_16_BITS if self._kind.halved else "",
+        )
 
     def is_killed(self, after: float) -> bool:
         """Start it, and kill it after so many seconds; not where it has ended by then."""
-        process = self.started()
-        if _code(process, after) is not None:
-            return False
-        os.killpg(process.pid or 0, signal.SIGKILL)
-        _code(process, 60)
-        return True
+        command = self.started()
+        try:
+            command.wait(after)
+        except subprocess.TimeoutExpired:
+            os.killpg(command.pid, signal.SIGKILL)
+            command.wait()
+            return True
+        return False
 
     def go_on(self) -> None:
-        assert _code(self.started(), 600) == 0, self._reported.read_text()[-2000:]
-
-
-def _code(process: BaseProcess | subprocess.Popen[bytes], patience: float) -> int | None:
-    """Return the exit code, or None if the process has not ended."""
-    if isinstance(process, BaseProcess):
-        process.join(patience)
-        return process.exitcode
-    try:
-        return process.wait(patience)
-    except subprocess.TimeoutExpired:
-        return None
+        assert self.started().wait() == 0, self._output.read_text()[-2000:]
 
 
 @cache
@@ -125,9 +111,6 @@ def corpus(folder: Path) -> Path:
 def undisturbed(folder: Path, kind: str) -> tuple[RunFolder, float]:
     """The run, and the seconds that it took."""
     killed = Killed(KINDS[kind], folder, random.Random(1))
-    if KINDS[kind].devices == (1,):
-        killed.is_killed(1.0)  # modules are read
-        rmtree(folder, ignore_errors=True)
     began = time.monotonic()
     killed.go_on()
     return find_runs(folder)[0], time.monotonic() - began

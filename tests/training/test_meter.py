@@ -7,7 +7,8 @@ from typing import get_args
 import pytest
 
 from headtohead.training.loop.throughput import ThroughputMeter, WorkDone
-from headtohead.training.parallel.devices import PEAKS, Format, number_format, peak_flops
+from headtohead.training.parallel.device_sheets import Format, device_sheets
+from headtohead.training.parallel.devices import number_format, peak_flops
 
 
 class Clock:
@@ -138,7 +139,6 @@ NVIDIA H100 80GB HBM2e
 NVIDIA H20
 NVIDIA H800
 NVIDIA H800 PCIe
-NVIDIA B200
 NVIDIA GB200
 NVIDIA A100X
 NVIDIA A100-SXM-64GB
@@ -146,7 +146,6 @@ NVIDIA A800-SXM4-80GB
 NVIDIA A800 80GB PCIe
 NVIDIA A30
 NVIDIA A30 MIG 1g.6gb
-NVIDIA A10G
 NVIDIA A10M
 NVIDIA A10-24Q
 NVIDIA A40-48Q
@@ -190,16 +189,16 @@ def test_a_name_that_is_not_in_the_table_word_for_word_has_no_peak(name: str) ->
     assert all(peak_flops(name, kind) is None for kind in get_args(Format))
 
 
-@pytest.mark.parametrize("name", sorted(name for names, _ in PEAKS for name in names))
+@pytest.mark.parametrize("name", sorted(name for sheet in device_sheets().values() for name in sheet.drivers))
 def test_no_known_device_lends_its_peak_to_a_relative_of_it(name: str) -> None:
     """Whatever a maker adds to a name, and whatever is left out of it."""
     assert any(peak_flops(name, kind) for kind in get_args(Format))
     relatives = [f"{name}{more}" for more in (" MIG 1g.10gb", " D", " Laptop GPU", "-8Q", " Ti", "S", "X", " SUPER")]
     relatives += [f"GRID {name}", f"G{name}", name.rpartition(" ")[0]]
-    known = {name for names, _ in PEAKS for name in names}
-    runs = [relative for relative in relatives if relative.lower() not in known]
-    assert len(runs) >= len(relatives) - 1
-    assert all(peak_flops(stranger, kind) is None for stranger in runs for kind in get_args(Format))
+    known = {name for sheet in device_sheets().values() for name in sheet.drivers}
+    strangers = [relative for relative in relatives if relative.lower() not in known]
+    assert len(strangers) >= len(relatives) - 1
+    assert all(peak_flops(stranger, kind) is None for stranger in strangers for kind in get_args(Format))
 
 
 def test_formats_that_a_chip_lacks_have_no_peak() -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import headtohead as h2h
+import warm_commands
 from headtohead.data.batches.batch import Batch
 from headtohead.data.streaming.streamed_corpus import StreamedRows
 from headtohead.records.record import RunRecord
@@ -20,7 +19,6 @@ from headtohead.records.run_folder import RunFolder
 from hub_server import hub_of
 from published_sets.corpora import write_fineweb_edu
 from training.runs import curve
-from waiting import PATIENCE
 
 SMALL = [
     "data=fineweb_edu", "data.num_validation=20", "data.num_test=20", "data.num_learned=200", "data.tokenizer=byte",
@@ -123,13 +121,9 @@ def test_two_devices_with_two_loader_processes_each_train_on_what_one_process_re
     alone = trained(folder, tmp_path)
     shutil.rmtree(tmp_path / "cache")
     overrides = [each for each in SMALL if not each.startswith("trainer.accelerator")]
-    program = tmp_path / "program.py"
-    program.write_text(
-        "import sys\nfrom headtohead.cli import main\n\nif __name__ == '__main__':\n    sys.exit(main())\n"
-    )
     more = ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2", "trainer.num_workers=2"]
     more += [f"data.folder={folder}", f"output_dir={tmp_path}", "group=together"]
-    subprocess.run([sys.executable, str(program), "train", *overrides, *more], check=True, timeout=PATIENCE)
+    assert warm_commands.h2h("train", *overrides, *more).returncode == 0
     (run,) = (tmp_path / "together").iterdir()
     together = RunFolder.open(run).read_record()
     assert together.status == "finished" and together.progress.tokens == alone.progress.tokens

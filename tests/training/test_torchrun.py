@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import torch.distributed.run
 
 from headtohead.records.run_folder import RunFolder, scan
 from waiting import PATIENCE
 from wandb_server import WandbServer
-from wandb_trainings import STEPS, TINY
+from wandb_trainings import STEPS, TINY, environment
+from warm_commands import WarmCommand
 
 
-def torchrun(node: int, port: int, home: Path, account: Mapping[str, str]) -> subprocess.Popen[str]:
-    position = ("--nnodes=2", "--nproc_per_node=1", f"--node_rank={node}", "--master_addr=127.0.0.1")
+def torchrun(node: int, port: int, home: Path, account: Mapping[str, str]) -> WarmCommand:
+    place = ("--nnodes=2", "--nproc_per_node=1", f"--node_rank={node}", "--master_addr=127.0.0.1")
     run = ("train", *TINY, "trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=1", "trainer.num_nodes=2")
-    saved = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
-    return subprocess.Popen(
-        [sys.executable, "-m", "torch.distributed.run", *position, f"--master_port={port}", "-m", "headtohead", *run,
-         "--resumable"],
-        cwd=home,
-        env={**saved, "HEADTOHEAD_CACHE": str(home / "cache"), "NETRC": str(home / "no-netrc"), **account},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )  # fmt: skip
+    return WarmCommand(
+        [*place, f"--master_port={port}", "-m", "headtohead", *run, "--resumable"],
+        program=Path(torch.distributed.run.__file__),
+        output=home / f"output{node}",
+        folder=home,
+        environment=environment(home, account),
+    )
 
 
 def free_port() -> int:
@@ -44,8 +40,9 @@ def test_two_nodes_of_torchrun_make_one_record_and_one_run_of_wandb(tmp_path: Pa
     server, port = WandbServer(), free_port()
     try:
         nodes = [torchrun(node, port, tmp_path, server.environment) for node in (0, 1)]
-        message = [node.communicate(timeout=PATIENCE)[0] for node in nodes]
-        assert [node.returncode for node in nodes] == [0, 0], message
+        codes = [node.wait(PATIENCE) for node in nodes]
+        message = [(tmp_path / f"output{node}").read_text() for node in (0, 1)]
+        assert codes == [0, 0], message
         (record,) = scan(tmp_path / "outputs")
         assert record.status == "finished" and record.environment.device["count"] == 2
         assert "finished" in message[0] and "record:" in message[0] and "record:" not in message[1]

@@ -22,13 +22,15 @@ MODEL = [
 READING = [
     "task=masked_lm", "task.mask_rate=0.3", "data=text", "data.documents=line", "data.packing=none",
     "data.context_length=40", "data.tokenizer=bpe", "optimizer.lr=0.003", "schedule.minimum=0.05",
-    "trainer.max_steps=1500", "trainer.validate_every=500",
+    "trainer.max_steps=1000", "trainer.validate_every=500",
 ]  # fmt: skip
 DECISIVE = [
     "task=classification", "data=pair_grammar", "data.relation=next", "data.num_train=400", "data.num_validation=300",
     "data.num_test=500", "optimizer.lr=0.001", "trainer.max_steps=120", "trainer.validate_every=40",
 ]  # fmt: skip
 SEEDS = (0, 1, 2)
+MEASURED = """Five seeds, with ATEN_CPU_CAPABILITY=default, avx2 and the processor's own (AMX) each, got 0.636 to
+0.720 and 0.460 to 0.520; the three worst and the three best of these fifteen lie 0.12 apart."""
 
 
 def trained(folder: Path, *overrides: str) -> RunRecord:
@@ -48,5 +50,5 @@ def test_an_encoder_that_was_trained_before_learns_from_examples_that_teach_a_ne
         mean(trained(tmp_path, *DECISIVE, f"seed={seed}", *start).metrics["test"]["accuracy"] for seed in SEEDS)
         for start in ([f"init_from=run:{read.path}"], [])
     )
-    assert from_scratch < 0.65, "four hundred pairs say little about a hundred ways to go on"
-    assert fine_tuned > from_scratch + 0.1, "0.73 and 0.48 where this was measured, each of three runs on 500 pairs"
+    assert from_scratch < 0.6, "four hundred pairs say little about a hundred ways to go on"
+    assert fine_tuned > from_scratch + 0.07, MEASURED

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from wandb_server import WandbServer
-from wandb_trainings import IMPATIENT, PATIENT, STEPS, Terminal, Training, train
+from wandb_trainings import IMPATIENT, PATIENT, STEPS, Training, h2h, train
 
 pytestmark = [pytest.mark.slow, pytest.mark.process]
 LIMIT = 3
@@ -56,37 +56,27 @@ def fails_once(table, *arguments, **named):
 wandb.Table.bind_to_run = fails_once
 """,
     "temporary folder that vanished": """
-import shutil
 from wandb.sdk.data_types._private import MEDIA_TMP
 
-shutil.rmtree(MEDIA_TMP.name)
+MEDIA_TMP.name += "-vanished"
 """,
 }
 """Of the machine: a program that the process of the run runs first, while the server is healthy."""
 
 
 @pytest.fixture(scope="module")
-def terminal() -> Iterator[Terminal]:
-    opened = Terminal()
-    yield opened
-    opened.close()
-
-
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory, terminal: Terminal) -> Training:
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Training:
     """The same run without W&B."""
-    return train(tmp_path_factory.mktemp("alone"), {}, "tracking=none", options=(), terminal=terminal)
+    return train(tmp_path_factory.mktemp("alone"), {}, "tracking=none", options=())
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_trouble_with_the_server_costs_a_run_nothing(
-    tmp_path: Path, name: str, reference: Training, terminal: Terminal
-) -> None:
+def test_trouble_with_the_server_costs_a_run_nothing(tmp_path: Path, name: str, reference: Training) -> None:
     case, server = CASES[name], WandbServer()
     case.befalls(server)
     options = PATIENT if case.starts == "online" else IMPATIENT
     patient = () if case.says is None else (f"tracking.finish_timeout={LIMIT}",)
-    training = train(tmp_path, server.environment, *patient, options=options, terminal=terminal)
+    training = train(tmp_path, server.environment, *patient, options=options)
     server.close()
 
     assert training.exit_code == 0, training.message
@@ -101,13 +91,13 @@ def test_trouble_with_the_server_costs_a_run_nothing(
         assert (run.summary["status"], run.exit_code) == ("finished", 0)
         assert "h2h sync" not in training.message
         return
-    in_turn = train(tmp_path / "in turn", {}, "tracking=none", options=(), terminal=terminal)
+    in_turn = train(tmp_path / "in turn", {}, "tracking=none", options=())
     assert training.seconds_after_the_end < LIMIT + 20 + 2 * in_turn.seconds_after_the_end, "a busy machine delays both"
     assert case.says in training.message and "W&B failed" not in training.message
     assert f"h2h sync outputs/default/{training.record.id}" in training.message
 
     later = WandbServer()
-    synced = terminal.h2h(tmp_path, later.environment, "sync")
+    synced = h2h(tmp_path, later.environment, "sync")
     later.close()
     assert synced.stdout.endswith("1 run uploaded, 0 there already\n"), synced.stdout + synced.stderr
     (run,) = later.runs.values()
@@ -118,10 +108,10 @@ def test_trouble_with_the_server_costs_a_run_nothing(
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_trouble_with_a_table_costs_that_table_alone_until_sync_sends_it(
-    tmp_path: Path, name: str, reference: Training, terminal: Terminal
+    tmp_path: Path, name: str, reference: Training
 ) -> None:
     server = WandbServer()
-    training = train(tmp_path, server.environment, terminal=terminal, fault=FAULTS[name])
+    training = train(tmp_path, server.environment, first=FAULTS[name])
     assert training.exit_code == 0, training.message
     assert training.losses() == reference.losses()
     (run,) = server.runs.values()
@@ -139,7 +129,7 @@ def test_trouble_with_a_table_costs_that_table_alone_until_sync_sends_it(
         f"{int(lost)} run{'' if lost else 's'} uploaded, {1 - lost} there already\n",
         "0 runs uploaded, 1 ",
     ):
-        synced = terminal.h2h(tmp_path, server.environment, "sync")
+        synced = h2h(tmp_path, server.environment, "sync")
         assert message in synced.stdout, synced.stdout + synced.stderr
     server.close()
     assert sorted(run.steps("validation/samples")) == [4, 8, 12]

@@ -11,7 +11,7 @@ import pytest
 from headtohead.records.run_folder import RunFolder, find_runs
 from run_folders import wandb_id
 from wandb_server import ServedRun, WandbServer
-from wandb_trainings import TINY, Terminal
+from wandb_trainings import TINY, h2h, kill
 
 pytestmark = [pytest.mark.slow, pytest.mark.process]
 STEPS, BETWEEN = 90, 30
@@ -58,37 +58,27 @@ def check(home: Path, run: ServedRun, undisturbed: RunFolder) -> None:
 
 
 @pytest.fixture(scope="module")
-def terminal():
-    opened = Terminal()
-    yield opened
-    opened.close()
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory, terminal: Terminal) -> RunFolder:
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     home = tmp_path_factory.mktemp("undisturbed")
-    assert terminal.h2h(home, {}, "train", *LONG, "tracking=none").returncode == 0
+    assert h2h(home, {}, "train", *LONG, "tracking=none").returncode == 0
     return the_run(home)
 
 
-def test_killed_online_run_goes_on_under_its_id_with_every_row_once(
-    tmp_path: Path, terminal: Terminal, undisturbed: RunFolder
-) -> None:
+def test_killed_online_run_goes_on_under_its_id_with_every_row_once(tmp_path: Path, undisturbed: RunFolder) -> None:
     server = WandbServer()
     again: list = []
     for step in (40, 75):  # the server is ahead of the checkpoint
-        killed = terminal.h2h(
+        kill(
             tmp_path,
             server.environment,
             "train",
             *LONG,
             *again,
-            killed_when=recorded(tmp_path, step),
+            when=recorded(tmp_path, step),
             but_not_before=arrived(server, step),
         )
-        assert killed.returncode == -9
         again = [f"resume_from={the_run(tmp_path).path}"]
-    done = terminal.h2h(tmp_path, server.environment, "train", *LONG, *again)
+    done = h2h(tmp_path, server.environment, "train", *LONG, *again)
     server.close()
 
     assert done.returncode == 0, done.stderr
@@ -98,15 +88,13 @@ def test_killed_online_run_goes_on_under_its_id_with_every_row_once(
     assert server.unknown == []
 
 
-def test_killed_offline_run_is_uploaded_as_one_run_with_every_row_once(
-    tmp_path: Path, terminal: Terminal, undisturbed: RunFolder
-) -> None:
-    assert terminal.h2h(tmp_path, {}, "train", *LONG, killed_when=recorded(tmp_path, 40)).returncode == -9
+def test_killed_offline_run_is_uploaded_as_one_run_with_every_row_once(tmp_path: Path, undisturbed: RunFolder) -> None:
+    kill(tmp_path, {}, "train", *LONG, when=recorded(tmp_path, 40))
     again = f"resume_from={the_run(tmp_path).path}"
-    assert terminal.h2h(tmp_path, {}, "train", *LONG, again).returncode == 0
+    assert h2h(tmp_path, {}, "train", *LONG, again).returncode == 0
 
     server = WandbServer()
-    synced = terminal.h2h(tmp_path, server.environment, "sync")
+    synced = h2h(tmp_path, server.environment, "sync")
     server.close()
     assert synced.stdout.endswith("1 run uploaded, 0 there already\n"), synced.stdout + synced.stderr
     assert list(server.runs) == [wandb_id(the_run(tmp_path))]

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from headtohead.records.run_folder import scan
 from wandb_server import WandbServer
-from wandb_trainings import PATIENT, STEPS, TINY, Terminal
+from wandb_trainings import PATIENT, STEPS, TINY, h2h
 
 pytestmark = [pytest.mark.slow, pytest.mark.process]
 PEOPLE, STUDIES = ("ada", "grace"), ("first", "second")
 
 
-@pytest.fixture
-def terminal() -> Iterator[Terminal]:
-    opened = Terminal()
-    yield opened
-    opened.close()
-
-
-def test_runs_of_two_people_in_two_studies_arrive_whole_each_as_its_own(tmp_path: Path, terminal: Terminal) -> None:
+def test_runs_of_two_people_in_two_studies_arrive_whole_each_as_its_own(tmp_path: Path) -> None:
     server, later = WandbServer(), {}
     for person in PEOPLE:
         home = tmp_path / person
@@ -30,11 +22,11 @@ def test_runs_of_two_people_in_two_studies_arrive_whole_each_as_its_own(tmp_path
         for study in STUDIES:
             tracked = "tracking=offline" if (person, study) == ("grace", "second") else "tracking=online"
             typed = ("train", *TINY, *PATIENT[:2], f"group={study}", "name=same", tracked, "--resumable")
-            done = terminal.h2h(home, server.environment, *typed)
+            done = h2h(home, server.environment, *typed)
             assert done.returncode == 0, done.stderr
-        again = terminal.h2h(home, server.environment, *typed)
+        again = h2h(home, server.environment, *typed)
         assert again.returncode == 0, again.stderr
-        later[person] = terminal.h2h(home, server.environment, "sync")
+        later[person] = h2h(home, server.environment, "sync")
     server.close()
 
     assert later["ada"].stdout == "0 runs uploaded, 2 there already\n"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
 
 from headtohead.cli import main
@@ -17,14 +17,6 @@ from wandb_agents import LONG, SHORT, message, started, written
 from wandb_server import ServedRun, WandbServer
 
 SWEEPS = Path(__file__).parents[2] / "sweeps"
-EACH = """
-import sys
-from wandb.cli.cli import cli
-
-for file in sys.argv[1:]:
-    cli(["sweep", file], standalone_mode=False)
-"""
-"""`wandb sweep FILE` for each, in one process."""
 
 
 def records(folder: Path) -> dict[int, RunRecord]:
@@ -41,8 +33,9 @@ def falls_behind(run: ServedRun) -> bool:
 @pytest.mark.process
 def test_sweep_files_that_ship_are_taken_as_they_are(tmp_path: Path, server: WandbServer) -> None:
     files = [str(file) for file in sorted(SWEEPS.glob("*.yaml"))]
-    assert started(tmp_path, server, "python", "-c", EACH, *files).wait(PATIENCE) == 0, message(tmp_path, "python")
-    assert "iolation" not in message(tmp_path, "python")
+    for file in files:
+        assert started(tmp_path, server, "wandb", "sweep", file).wait(PATIENCE) == 0, message(tmp_path, "wandb")
+    assert "iolation" not in message(tmp_path, "wandb")
     sweeps = server.sweeps.by_id.values()
     assert {sweep.project for sweep in sweeps} == {"headtohead"}
     assert [sweep.config["method"] for sweep in sweeps] == ["grid", "random", "grid", "bayes"]
@@ -142,9 +135,9 @@ def test_a_sweep_that_somebody_stops_on_its_page_ends_here_with_what_it_has(
     until(lambda: not still_running(tmp_path))
 
 
-def still_running(home: Path) -> str:
-    """Processes that name this folder."""
-    return subprocess.run(["pgrep", "-f", str(home)], capture_output=True, text=True, check=False).stdout
+def still_running(home: Path) -> list[psutil.Process]:
+    """Return the processes whose working folder this is."""
+    return [process for process in psutil.process_iter(["cwd"]) if process.info["cwd"] == str(home)]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -61,7 +62,7 @@ class _Counter(TorchDispatchMode):
                 return decomposed
         out = func(*args, **kwargs)
         if name in PRODUCTS:
-            flops = PRODUCTS[name](_bind(func, args, kwargs), out)
+            flops = product_flops(func, args, kwargs, out)
             self.counts.products += flops
         else:
             flops = 0 if name in MOVES_ONLY or func.is_view else _num_elements(out)
@@ -98,6 +99,17 @@ def saved_bytes(module: nn.Module) -> Iterator[Callable[[], int]]:
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         yield lambda: sum(tensor.untyped_storage().nbytes() for tensor in saved.values())
+
+
+def has_values(tensor: Tensor) -> bool:
+    """Return whether the tensor has numbers in it; on the meta device, or a fake one, it has a shape alone."""
+    return not tensor.is_meta and not isinstance(tensor, FakeTensor)
+
+
+def product_flops(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> int:
+    """Return the FLOPs of one operation that is a matrix product, a convolution or attention; 0 for any other."""
+    count = PRODUCTS.get(func.overloadpacket.__name__)
+    return 0 if count is None else count(_bind(func, args, dict(kwargs)), out)
 
 
 def _storage_id(tensor: Tensor) -> int:
@@ -188,10 +200,12 @@ def _allowed_pairs(bound: Bound) -> int:
     batch, heads, length, _ = query.shape
     num_keys = key.shape[-2]
     mask = bound.get("attn_mask", bound.get("attn_bias"))
-    if mask is not None:
+    if mask is not None and not has_values(mask):
+        count: int = batch * heads * length * num_keys
+    elif mask is not None:
         allowed = mask if mask.dtype == torch.bool else mask > float("-inf")
         share = batch * heads * length * num_keys // mask.numel()
-        count: int = int(allowed.sum()) * share
+        count = int(allowed.sum()) * share
     elif bound.get("is_causal"):
         count = batch * heads * sum(min(index + 1, num_keys) for index in range(length))
     else:

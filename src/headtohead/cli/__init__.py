@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("compare", "compare runs by their records: result, costs, speed"),
     "dashboard": ("dashboard", "browse and compare runs in a local web page that follows them live"),
     "match": ("match", "find sizes at which arms have equal parameters, FLOPs, tokens, state or time"),
+    "plan": ("plan", "what fits on some devices, how fast and for how much, before anything is trained"),
     "bench": ("bench", "time and peak memory over length, batch, precision, checkpointing, attention"),
     "doctor": ("doctor", 'sixteen checks for "it does not learn", each with a verdict and a fix'),
     "check": ("check", "check a class of your own against the laws of components"),
@@ -38,9 +39,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "embed": ("embed", "use finished runs as text retrievers: index, search, recall@k next to BM25"),
     "generate": ("generate", "generate text with a finished run: greedy, sampling or beam search; one prompt or many"),
     "export": ("export", "export a finished run as safetensors, torch.export program or ONNX, checked and timed"),
+    "runs": ("runs", "look after runs that are over: tag, note, archive, restore, delete, verify"),
     "sync": ("sync", "upload the runs that the W&B server does not have yet"),
     "schema": ("schema", "print a JSON schema with which editors complete and check your YAML files"),
-    "list": ("listing", "list groups and choices with one-line descriptions"),
+    "list": (
+        "listing",
+        "list groups and choices in one line each; runs, filtered and sorted: h2h list runs",
+    ),
 }
 INTERRUPTED = 130
 FAILED = 1

@@ -6,12 +6,14 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from headtohead.cli.options import add_configuration, composed, configuration_text, parse, parser
 from headtohead.cli.terminal import note, out, show_table
 from headtohead.config.run_config import RunConfig
+from headtohead.errors import UsageError
 
 _EXAMPLES = """\
 examples:
@@ -22,6 +24,8 @@ examples:
   h2h bench model=vision_transformer task=image_classification data=digits bench.lengths=[64,256,1024]
   h2h bench data.packing=stream                                 documents that see each other need no mask of their own
   h2h bench --cfg job                                           show all that can be set
+  h2h bench --peers                                             our speed beside nanoGPT's model, transformers, mambapy
+  h2h bench --peers gpt decoding --rounds 3                     some of these comparisons, quickly
 
 Every case runs in a fresh process, the variants in turn. A case that is expected not to fit into memory is left out,
 and Ctrl-C shows what was measured so far. bench.json and bench.png go to outputs/bench.
@@ -32,7 +36,11 @@ def run(arguments: Sequence[str]) -> int:
     taken = parser("bench", "Measure time and peak memory of a step, a forward pass and an evaluation.", _EXAMPLES)
     add_configuration(taken)
     taken.add_argument("--json", action="store_true", help="the findings as JSON on standard output")
+    taken.add_argument("--peers", nargs="*", metavar="GROUP", help="known implementations beside ours, in turn")
+    taken.add_argument("--rounds", type=int, default=9, help="rounds of each comparison with a peer (9)")
     options = parse(taken, arguments)
+    if options.peers is not None:
+        return _peers(options.peers, rounds=options.rounds, as_json=options.json)
     config = composed(options, root="bench")
     if options.cfg:
         out(configuration_text(options, config))
@@ -51,6 +59,26 @@ def run(arguments: Sequence[str]) -> int:
     if any(m.reason == INTERRUPTED for m in results.measurements):
         return 130
     return 0 if any(m.status == "measured" for m in results.measurements) else 1
+
+
+def _peers(groups: list[str], *, rounds: int, as_json: bool) -> int:
+    from headtohead.diagnostics.peers.peer_measurement import chosen_comparisons, measure_peers
+    from headtohead.diagnostics.peers.peer_table import peer_table
+    from headtohead.diagnostics.peers.speed_rows import save_rows
+
+    if rounds < 1:
+        raise UsageError(f"--rounds {rounds} measures nothing: give at least 1")
+    rows = []
+    for row in measure_peers(chosen_comparisons(groups), rounds=rounds, report=note):
+        rows.append(row)
+        path = save_rows("peers", [row])
+    if as_json:
+        out(json.dumps([asdict(row) for row in rows], indent=2))
+    else:
+        show_table(peer_table(rows))
+    if rows:
+        note(os.path.relpath(path))
+    return 0 if rows else 1
 
 
 def _measured(config: dict[str, Any]) -> tuple[Any, Path]:

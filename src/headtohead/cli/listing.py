@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from headtohead.cli import run_list
 from headtohead.cli.options import parse, parser
 from headtohead.cli.terminal import folded, out, paint
 from headtohead.config.compose.choices import STUDY, Choice, choices, folders
@@ -20,8 +21,13 @@ DATA = "data"
 PUBLISHED = "data, published sets: fetched when first used, h2h train data=NAME"
 
 
+RUNS = "runs"
+
+
 def run(arguments: Sequence[str]) -> int:
-    taken = parser("list", "Show the groups, or the choices of some, with one line each.")
+    if arguments and arguments[0] == RUNS:
+        return run_list.run(arguments[1:])
+    taken = parser("list", "Show the groups, or the choices of some, with one line each; `h2h list runs` shows runs.")
     taken.add_argument(
         "groups", nargs="*", default=[], metavar="GROUP", help="for example model/mixer, model/, pretrained"
     )

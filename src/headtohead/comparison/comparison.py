@@ -14,10 +14,11 @@ from headtohead.comparison.contrasts import ComparisonSpec, Contrast, Registrati
 from headtohead.comparison.metric_scales import metric_in, scale_in
 from headtohead.comparison.registered_answers import RegisteredAnswer, answers_of, not_registered
 from headtohead.comparison.statistics.value_shapes import MetricScale
-from headtohead.comparison.tables.run_table import GIVEN, TASKS, TableLine, line_of
+from headtohead.comparison.tables.run_table import TASKS, TableLine, line_of
 from headtohead.comparison.verdicts.verdict import verdicts_of
 from headtohead.comparison.verdicts.verdict_details import with_rows
 from headtohead.metrics import Direction, Metric
+from headtohead.records.headline import GIVEN
 from headtohead.records.leaks import leaks_in
 from headtohead.records.metrics_file import Curve
 from headtohead.records.record import Comparability, RunRecord

@@ -61,17 +61,39 @@ class UnlikeConditions:
         return asdict(self)
 
 
-def conditions_of(record: RunRecord) -> dict[str, str]:
-    """Return all conditions of a run by dotted name, as text."""
-    parts = {
-        "config": {key: value for key, value in record.config.items() if key not in (*NAMES_AND_PATHS, "seed")},
-        "data": {key: value for key, value in record.data.items() if key != LEAKS},  # which remarks of their own name
-        "budget": record.budget,
-        "comparability": {} if record.comparability == Comparability() else asdict(record.comparability),
-        "environment": {} if record.environment == Environment() else asdict(record.environment),
-    }
-    named = flat({name: parts[name] for name in CONDITIONS if parts[name]})
-    return {name: value for name, value in named.items() if name not in _COSMETIC_NAMES}
+class _Conditions:
+    """The conditions of runs in parts, as text by dotted names. Records that were read together share the parts in
+    which they agree: each is written out once, and parts that are one object need no look at what is in them."""
+
+    def __init__(self) -> None:
+        self._written: dict[tuple[str, int], tuple[Any, dict[str, str]]] = {}
+
+    def of(self, record: RunRecord) -> dict[str, dict[str, str]]:
+        """Return all conditions of a run by part: config.model, environment."""
+        parts = {
+            f"config.{key}": value for key, value in record.config.items() if key not in (*NAMES_AND_PATHS, "seed")
+        }
+        parts |= {name: getattr(record, name) for name in CONDITIONS if name != "config"}
+        written = {name: self._part(name, value) for name, value in parts.items()}
+        return {name: values for name, values in written.items() if values}
+
+    def _part(self, name: str, value: Any) -> dict[str, str]:
+        if not isinstance(value, Mapping | Comparability | Environment):
+            return {name: str(value)}
+        # The object is held, so that its number stays its own.
+        known = self._written.get((name, id(value)))
+        if known is None:
+            known = self._written[name, id(value)] = value, _written_out(name, value)
+        return known[1]
+
+
+def _written_out(name: str, value: Any) -> dict[str, str]:
+    if isinstance(value, Comparability | Environment):
+        return {} if value == type(value)() else flat({name: asdict(value)})
+    if name == "data":
+        value = {key: own for key, own in value.items() if key != LEAKS}  # which remarks of their own name
+    named = flat(value, name) if value else ({name: str(value)} if name.startswith("config.") else {})
+    return {one: text for one, text in named.items() if one not in _COSMETIC_NAMES}
 
 
 def unlike_conditions(
@@ -84,12 +106,12 @@ def unlike_conditions(
     Where no seed is shared, all runs are compared. `made_by` holds the overrides that make each arm; without it, the
     registration beside the runs says them.
     """
-    differences = []
+    differences, written = [], _Conditions()
     for arm, baseline in contrasts:
         first, second = (_by_seed(runs.get(name, ())) for name in (arm, baseline))
         overrides = [_overrides(name, by, made_by) for name, by in ((arm, first), (baseline, second))]
         made = [key for own in overrides if own is not None for key in _made(own)]
-        conditions = tuple(_unlike(first, second, made))
+        conditions = tuple(_unlike(first, second, made, written))
         if conditions:
             differences.append(UnlikeConditions(arm, baseline, conditions, arm_is_known=None not in overrides))
     return differences
@@ -112,31 +134,57 @@ def _by_seed(records: Iterable[RunRecord]) -> dict[int, RunRecord]:
 
 
 def _unlike(
-    first: Mapping[int, RunRecord], second: Mapping[int, RunRecord], made: Collection[str]
+    first: Mapping[int, RunRecord], second: Mapping[int, RunRecord], made: Collection[str], written: _Conditions
 ) -> Iterator[Condition]:
     shared = first.keys() & second.keys()
-    arms = [[conditions_of(runs[seed]) for seed in sorted(shared or runs.keys())] for runs in (first, second)]
-    pairs = list(zip(*arms, strict=True)) if shared else [(one, other) for one in arms[0] for other in arms[1]]
-    differing = dict.fromkeys(name for one, other in pairs for name in _differing(one, other))
+    arms = [[written.of(runs[seed]) for seed in sorted(shared or runs.keys())] for runs in (first, second)]
+    differing: dict[str, str] = {}
+    for one, other in zip(*arms, strict=True) if shared else _all_pairs(*arms):
+        differing.update(_differing(one, other))
     of_other_models = any(name.startswith(_MODEL) for name in differing)
     conditions = [
-        Condition(name, *(_shown(side, name) for side in arms))
-        for name in differing
+        Condition(name, *(_shown(side, part, name) for side in arms))
+        for name, part in differing.items()
         if not _is_made(name, made) and not (of_other_models and name.startswith(_KERNELS))
     ]
     yield from _folded(conditions)
 
 
-def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> Iterator[str]:
-    """Yield names in the parts that both records have: that of another program may hold no configuration."""
-    groups = [{name.partition(".")[0] for name in side} for side in (one, other)]
-    for name in dict.fromkeys((*one, *other)):
-        if name.partition(".")[0] in groups[0] & groups[1] and one.get(name, ABSENT) != other.get(name, ABSENT):
-            yield name
+_Parts = Mapping[str, Mapping[str, str]]
 
 
-def _shown(arm: Sequence[Mapping[str, str]], name: str) -> str:
-    values = list(dict.fromkeys(one.get(name, ABSENT) for one in arm))
+def _all_pairs(first: Sequence[_Parts], second: Sequence[_Parts]) -> Iterator[tuple[_Parts, _Parts]]:
+    """Yield pairs that differ in all that any pair of runs differs in: the first of each arm with all of the other. Two
+    that differ cannot both be like these two, which are a pair themselves; but records with other parts need a look
+    at each pair."""
+    if len({frozenset(_groups(parts)) for parts in (*first, *second)}) > 1:
+        yield from ((one, other) for one in first for other in second)
+    elif first and second:
+        yield from ((first[0], other) for other in second)
+        yield from ((one, second[0]) for one in first)
+
+
+def _groups(parts: _Parts) -> set[str]:
+    return {name.partition(".")[0] for name in parts}
+
+
+_NOTHING: Mapping[str, str] = {}
+
+
+def _differing(one: _Parts, other: _Parts) -> Iterator[tuple[str, str]]:
+    """Yield names with their part, of what both records have: that of another program may hold no configuration."""
+    unlike = [part for part in dict.fromkeys((*one, *other)) if one.get(part, _NOTHING) != other.get(part, _NOTHING)]
+    groups = _groups(one) & _groups(other) if unlike else set()
+    for side in (one, other):
+        for part in unlike:
+            first, second = one.get(part, _NOTHING), other.get(part, _NOTHING)
+            if part.partition(".")[0] in groups:
+                names = (name for name in side.get(part, ()) if first.get(name, ABSENT) != second.get(name, ABSENT))
+                yield from ((name, part) for name in names)
+
+
+def _shown(arm: Sequence[_Parts], part: str, name: str) -> str:
+    values = list(dict.fromkeys(one.get(part, _NOTHING).get(name, ABSENT) for one in arm))
     return " or ".join(values[:_FEW]) + (f" or {len(values) - _FEW} others" if len(values) > _FEW else "")
 
 

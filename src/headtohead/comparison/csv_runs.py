@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headtohead.comparison.table_columns import NamedColumns, TableError, chosen_columns, guess
-from headtohead.comparison.tables.run_table import GIVEN
 from headtohead.files.safe_read import DamagedFile, read_text
+from headtohead.records.headline import GIVEN
 from headtohead.records.metrics_file import Curve
 from headtohead.records.record import Progress, RunRecord, StudyPosition
 

@@ -22,7 +22,7 @@ from headtohead.components.mixers.attention.softmax_cross_attention import Softm
 from headtohead.components.mixers.recurrent import torch_recurrence
 from headtohead.components.stack import Stack
 from headtohead.errors import UsageError
-from headtohead.ranges import NotNegative
+from headtohead.ranges import NotNegative, Positive
 
 M = TypeVar("M", bound=nn.Module)
 TABLES = (nn.Embedding, TokenEmbedding, SegmentEmbedding, ClassToken)
@@ -44,10 +44,14 @@ def gpt2(model: nn.Module, *, std: NotNegative = 0.02) -> None:
 
 
 @torch.no_grad()
-def xavier(model: nn.Module) -> None:
+def xavier(model: nn.Module, *, table_std: Positive | None = None) -> None:
     """Draw uniformly by fan-in and fan-out (Glorot and Bengio 2010, https://proceedings.mlr.press/v9/glorot10a.html);
-    tables are normal with variance 1/D."""
-    _redraw(model, nn.init.xavier_uniform_, lambda weight: nn.init.normal_(weight, std=weight.shape[-1] ** -0.5))
+    tables are normal with variance 1/D, unless their standard deviation is given."""
+    _redraw(
+        model,
+        nn.init.xavier_uniform_,
+        lambda weight: nn.init.normal_(weight, std=table_std or weight.shape[-1] ** -0.5),
+    )
     _scale_branches(model)
 
 

@@ -10,13 +10,26 @@ from pathlib import Path
 @cache
 def cpu_name() -> str:
     """Return the maker's name of the processor, such as "AMD EPYC 9554 64-Core Processor"."""
+    return _cpu_line("model name") or platform.processor() or platform.machine()
+
+
+def _cpu_line(name: str) -> str:
+    """Return what Linux says of the first processor under this name; empty where it says nothing."""
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
+            if line.startswith(name):
                 return line.partition(":")[2].strip()
     except OSError:
         pass
-    return platform.processor() or platform.machine()
+    return ""
+
+
+@cache
+def multiplies_bf16_slowly() -> bool:
+    """Return whether products of bf16 take longer than those of float32 in spite of units for them: Intel's cores have
+    fast ones in AMX alone, which a virtual machine may hide (85 against 145 GFLOP/s without, by
+    benchmarks/cross_entropy.py)."""
+    return cpu_name().startswith("Intel") and "amx_bf16" not in _cpu_line("flags").split()
 
 
 @cache

@@ -22,7 +22,7 @@ _MAP_BYTES = 280
 def retained_bytes(config: Config, parameters: float) -> float:
     """Return the bytes that a finished run leaves."""
     best, last = _checkpoints(config, parameters)
-    checkpoints = {"all": best + last, "best": best, "none": 0.0}[RunConfig(config).keep_checkpoints]
+    checkpoints = {"all": best + last, "best": best, "last": last, "none": 0.0}[RunConfig(config).keep_checkpoints]
     return checkpoints + _RECORD_BYTES + _metrics(config) + _maps(config)
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from headtohead.comparison.csv_runs import read_table
 from headtohead.comparison.table_columns import NamedColumns
 from headtohead.config.errors import ConfigurationError
-from headtohead.errors import UsageError
+from headtohead.records.index.run_index import RunIndex, UnreadRecord
 from headtohead.records.metrics_file import Curve
 from headtohead.records.record import RunRecord
-from headtohead.records.run_folder import RECORD, find_runs
+from headtohead.records.run_folder import RECORD
 
 IN_WANDB = "wandb:"
 _TABLES = (".csv", ".tsv")
@@ -37,6 +37,7 @@ def named_runs(paths: Iterable[str | Path], columns: NamedColumns) -> NamedRuns:
     result = NamedRuns()
     seen: set[Path] = set()
     served: dict[str, list[RunRecord]] = {}
+    index = RunIndex()
     for path in map(str, paths):
         if path.startswith(IN_WANDB):
             served[path], remarks = _in_wandb(path.removeprefix(IN_WANDB), columns)
@@ -50,7 +51,8 @@ def named_runs(paths: Iterable[str | Path], columns: NamedColumns) -> NamedRuns:
             result.curves |= table.curves
             result.remarks += table.remarks
         else:
-            _take_folder(folder, seen, result)
+            _take_folder(folder, seen, result, index)
+    index.close()
     _merge(served, result)
     if not result.records:
         why = f" ({'; '.join(result.unread)})" if result.unread else ": h2h train makes one"
@@ -76,16 +78,17 @@ def _refuse_no_path(path: Path) -> None:
         raise ConfigurationError(f"{path} is no run folder and no .csv file: export the table as .csv")
 
 
-def _take_folder(path: Path, seen: set[Path], runs: NamedRuns) -> None:
+def _take_folder(path: Path, seen: set[Path], runs: NamedRuns, index: RunIndex) -> None:
     """A run that two paths lead to is one run; a record that cannot be read is told."""
-    for folder in find_runs(path if path.is_dir() else path.parent):
-        if folder.path in seen:
+    for answer in index.records(path if path.is_dir() else path.parent):
+        folder = Path(answer.path or "")
+        if folder in seen:
             continue
-        seen.add(folder.path)
-        try:
-            runs.records.append(folder.read_record())
-        except (UsageError, OSError) as error:
-            runs.unread.append(str(error))
+        seen.add(folder)
+        if isinstance(answer, UnreadRecord):
+            runs.unread.append(answer.problem)
+        else:
+            runs.records.append(answer)
 
 
 def _in_wandb(address: str, columns: NamedColumns) -> tuple[list[RunRecord], list[str]]:

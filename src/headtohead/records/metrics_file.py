@@ -14,7 +14,7 @@ from pathlib import Path
 
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import append_text, replace_text
-from headtohead.files.safe_read import DamagedFile, read_text
+from headtohead.files.safe_read import DamagedFile, open_regular, read_text
 from headtohead.records.record import Progress
 
 COLUMNS = ("step", "epoch", "tokens", "flops", "seconds", "name", "value")
@@ -109,6 +109,25 @@ class MetricsFile:
                 )
         replace_text(self.path, remaining.getvalue())
 
+    def num_damaged(self) -> int:
+        """Return how many lines are no lines of metrics, a torn last one among them."""
+        return self._content()[1]
+
+    def drop_damaged(self) -> None:
+        """Write the file anew without the lines that are damaged."""
+        replace_text(self.path, self._content()[0])
+
+    def _content(self) -> tuple[str, int]:
+        """Return the lines that can be read, and how many cannot."""
+        try:
+            with open_regular(self.path) as file:
+                text = file.read(_MOST_BYTES).decode("utf-8", "replace")
+        except FileNotFoundError:
+            return _HEADER, 0
+        lines = text.splitlines(keepends=True)
+        whole = [line for line in lines if line == _HEADER or _is_whole(line)]
+        return "".join(whole), len(lines) - len(whole)
+
     def _lines(
         self, only: Collection[str] | None = None, *, mend: bool = False
     ) -> Iterator[tuple[Progress, str, float]]:
@@ -145,6 +164,13 @@ def _read(line: str, only: Collection[str] | None) -> tuple[Progress, str, float
         return None
     progress = Progress(_whole(step), _whole(epoch), _whole(tokens), float(flops), float(seconds))
     return progress, _checked(name), float(value)
+
+
+def _is_whole(line: str) -> bool:
+    try:
+        return line.endswith("\n") and _read(line.rstrip("\n"), None) is not None
+    except ValueError:
+        return False
 
 
 def _whole(text: str) -> int:

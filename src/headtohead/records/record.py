@@ -209,13 +209,23 @@ def to_json(record: RunRecord) -> str:
 
 def from_json(text: str, *, where: str = "record") -> RunRecord:
     """Return the record in the text, of this schema version or an older one; `where` names its file in errors."""
+    return record_of(fields_of(text, where), where)
+
+
+def fields_of(text: str, where: str) -> dict[str, Any]:
+    """Return the fields of a record as JSON has them, brought to this schema version."""
     try:
         data = parse_json(text, where)
     except DamagedFile as damage:
         raise RecordError(str(damage)) from None
     if not isinstance(data, dict):
         raise RecordError(f"{where} is {type(data).__name__}; expected an object")
-    record: RunRecord = decode(RunRecord, _migrate(data, where), where)
+    return _migrate(data, where)
+
+
+def record_of(data: dict[str, Any], where: str) -> RunRecord:
+    """Return the record that these fields are, each of the right type."""
+    record: RunRecord = decode(RunRecord, data, where)
     for name in ("started", "finished"):
         _check_time(getattr(record.timing, name), f"{where}.timing.{name}")
     for name in _SECTIONS:

@@ -53,19 +53,21 @@ def write_rows(
     )
 
 
-def read_rows(folder: Path, stage: str) -> RowFile | None:
-    """Return the rows of a test; None where the run kept none, or the file is no such file."""
+def read_rows(folder: Path, stage: str, metric: str | None = None) -> RowFile | None:
+    """Return the rows of a test, or only what one metric needs of them; None where the run kept none, or the file is no
+    such file."""
     file = _file(folder, stage)
     if not file.is_file():
         return None
     try:
         with open_archive(file) as archive:
-            columns = {name: archive[name] for name in archive.files}
-            sentences = [str(entry) for entry in columns.pop(_RATIOS)]
+            sentences = (str(entry).partition("=") for entry in archive[_RATIOS])
+            ratios = {name: (ratio.partition("/")[0], ratio.partition("/")[2]) for name, _, ratio in sentences}
+            needed = archive.files if metric is None else [_ROW, *ratios.get(metric, ())]
+            columns = {name: archive[name] for name in needed if name != _RATIOS}
     except (OSError, DamagedFile):
         return None
-    pairs = {metric: ratio.partition("/") for metric, _, ratio in (entry.partition("=") for entry in sentences)}
-    return RowFile(columns, {metric: (above, below) for metric, (above, _, below) in pairs.items()})
+    return RowFile(columns, ratios)
 
 
 def _file(folder: Path, stage: str) -> Path:

@@ -27,6 +27,7 @@ from headtohead.records.strict_json import RecordError
 
 RECORD = "record.json"
 CONFIG = "config.yaml"
+METRICS = "metrics.csv"
 TOKENIZER = "tokenizer.json"
 _ID_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 _SLUG_LENGTH = 40
@@ -45,7 +46,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.metrics_file = MetricsFile(path / "metrics.csv")
+        self.metrics_file = MetricsFile(path / METRICS)
         self._leases = Leases(path / "leases")
         self._lease: Lease | None = None
 

@@ -3,11 +3,13 @@ exist as a whole.
 
 The logits of one chunk at a time are in a buffer that is reused, so that memory stays flat in the number of rows (as in
 Wijmans et al. 2024, https://arxiv.org/abs/2411.09009) and no matrix product writes into fresh pages, which would halve
-its rate on CPU.
+its rate on CPU. Of a chunk, a few rows at a time become probabilities and gradients, so that these passes stay within
+a processor's cache.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -18,6 +20,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from headtohead.components.precision import without_autocast
+from headtohead.components.processor import multiplies_bf16_slowly
 from headtohead.data.batches.batch import IGNORED
 
 _ROWS_IN_FP16 = 4096
@@ -25,6 +28,10 @@ _ROWS_IN_FP16 = 4096
 CHUNK_ELEMENTS = {"cpu": 2**25, "cuda": 2**26}
 """Logits held at once: 128 MiB in float32, about 670 rows of GPT-2's vocabulary; more where kernels are wider. Of fewer
 rows products are slower (in bfloat16 by a third at 2^23), since each adds to the whole gradient of the weight."""
+
+
+_CACHED_ELEMENTS = {"cpu": 2**19}
+"""Logits that are made into gradients at once: 2 MiB in float32; elsewhere the whole chunk."""
 
 
 @dataclass
@@ -98,8 +105,8 @@ def score(
     predicted = torch.zeros(len(features), dtype=torch.int64, device=features.device)
     losses = torch.zeros(len(features), dtype=torch.float32, device=features.device)
     with without_autocast(features):
-        for start, stop in chunks.bounds():
-            logits = chunks.logits(start, stop)
+        for start, stop, product in chunks.blocks():
+            logits = chunks.in_sum_dtype(product)
             counts, true = chunks.is_scored[start:stop], chunks.targets[start:stop]
             predicted[start:stop] = logits.argmax(1)
             picked = logits.gather(1, true).squeeze(1)
@@ -137,13 +144,32 @@ class _RowChunks:
         return [(start, min(start + self.rows, num_rows)) for start in range(0, num_rows, max(1, self.rows))]
 
     def logits(self, start: int, stop: int) -> Tensor:
-        """Return the chunk's logits in the dtype of sums; the next chunk overwrites them."""
-        shape = (stop - start, len(self.weight))
-        product = self.buffer("product", shape)
+        """Return the chunk's logits in the dtype of products; the next chunk overwrites them."""
+        product = self.buffer("product", (stop - start, len(self.weight)))
         torch.mm(self.features[start:stop], self.weight.T, out=product)
         if self.bias is not None:
             product += self.bias
-        return product if self.dtype == self.sum_dtype else self.buffer("sums", shape, self.sum_dtype).copy_(product)
+        return product
+
+    def blocks(self) -> Iterator[tuple[int, int, Tensor]]:
+        """Yield the logits of all chunks, so many rows at a time as a cache holds: first row, last row, logits."""
+        for start, stop in self.bounds():
+            product = self.logits(start, stop)
+            for first, last in self.parts(start, stop):
+                yield first, last, product[first - start : last - start]
+
+    def parts(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Yield the bounds of the rows that a cache holds."""
+        elements = _CACHED_ELEMENTS.get(self.features.device.type)
+        rows = stop - start if elements is None else max(1, elements // len(self.weight))
+        for first in range(start, stop, max(1, rows)):
+            yield first, min(first + rows, stop)
+
+    def in_sum_dtype(self, product: Tensor) -> Tensor:
+        """Return the logits in the dtype of sums: these tensors themselves, or a copy that the next one overwrites."""
+        if self.dtype == self.sum_dtype:
+            return product
+        return self.buffer("sums", tuple(product.shape), self.sum_dtype).copy_(product)
 
 
 def probabilities_(logits: Float[Tensor, "N V"]) -> Float[Tensor, " N"]:
@@ -174,13 +200,20 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             gradients = _Gradients(chunks, needs)
             losses = torch.zeros(len(features), dtype=chunks.sum_dtype, device=features.device)
             for start, stop in chunks.bounds():
-                scores = chunks.logits(start, stop)
-                true_logits = (1 - smoothing) * scores.gather(1, chunks.targets[start:stop]).squeeze(1)
-                if smoothing:
-                    true_logits += smoothing * scores.mean(1)
-                losses[start:stop] = (probabilities_(scores) - true_logits) * chunks.is_scored[start:stop]
+                product = chunks.logits(start, stop)
+                for first, last in chunks.parts(start, stop):
+                    logits = product[first - start : last - start]
+                    scores = chunks.in_sum_dtype(logits)
+                    true_logits = (1 - smoothing) * scores.gather(1, chunks.targets[first:last]).squeeze(1)
+                    if smoothing:
+                        true_logits += smoothing * scores.mean(1)
+                    losses[first:last] = (probabilities_(scores) - true_logits) * chunks.is_scored[first:last]
+                    if any(needs):
+                        _logit_gradient_(scores, chunks, first, last, smoothing)
+                        if scores is not logits:
+                            logits.copy_(scores)
                 if any(needs):
-                    gradients.add(start, stop, _logit_gradient_(scores, chunks, start, stop, smoothing))
+                    gradients.add(start, stop, product)
         ctx.save_for_backward(*gradients.tensors)
         ctx.dtypes = (features.dtype, weight.dtype, None if bias is None else bias.dtype)
         return losses.sum()
@@ -196,17 +229,14 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         return (*scaled, None, None, None, None)
 
 
-def _logit_gradient_(probabilities: Tensor, chunks: _RowChunks, start: int, stop: int, smoothing: float) -> Tensor:
-    """Return softmax - target distribution, made in place, in the dtype of the products; zero in rows that do not
-    count."""
+def _logit_gradient_(probabilities: Tensor, chunks: _RowChunks, start: int, stop: int, smoothing: float) -> None:
+    """Make probabilities into softmax - target distribution in place; zero in rows that do not count."""
     targets, counts = chunks.targets[start:stop], chunks.is_scored[start:stop].unsqueeze(1).to(probabilities.dtype)
-    gradient = probabilities
     if smoothing:
-        gradient -= smoothing / gradient.shape[1]
-    gradient.scatter_add_(1, targets, torch.full_like(counts, smoothing - 1))
+        probabilities -= smoothing / probabilities.shape[1]
+    probabilities.scatter_add_(1, targets, torch.full_like(counts, smoothing - 1))
     if chunks.any_ignored:
-        gradient *= counts
-    return gradient if chunks.dtype == chunks.sum_dtype else chunks.buffer("product", gradient.shape).copy_(gradient)
+        probabilities *= counts
 
 
 class _Gradients:
@@ -253,7 +283,7 @@ def _product_dtype(features: Tensor, weight: Tensor) -> torch.dtype:
     kind = features.device.type
     if dtype != torch.float64 and torch.is_autocast_enabled(kind):
         dtype = torch.get_autocast_dtype(kind)
-    # A processor without bf16 units multiplies float32, and exacter, up to fifty times as fast.
+    # A processor without fast units for bf16 multiplies float32, and exacter, in half the time or less.
     return torch.float32 if kind == "cpu" and dtype in _HALVES and not _has_units(dtype) else dtype
 
 
@@ -262,5 +292,7 @@ _HALVES = (torch.bfloat16, torch.float16)
 
 @cache
 def _has_units(dtype: torch.dtype) -> bool:
+    if dtype == torch.bfloat16 and multiplies_bf16_slowly():
+        return False
     name = "bf16" if dtype == torch.bfloat16 else "fp16"
     return bool(getattr(torch.ops.mkldnn, f"_is_mkldnn_{name}_supported")())

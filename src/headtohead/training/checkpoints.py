@@ -17,6 +17,7 @@ from typing_extensions import override
 from headtohead.errors import UsageError
 from headtohead.files.atomic_write import replace_file, require_space
 from headtohead.files.safe_read import DamagedFile
+from headtohead.records.keeping.archive import ARCHIVE
 from headtohead.records.run_folder import RunFolder
 
 LAST = "last.ckpt"
@@ -168,6 +169,8 @@ def load_best(run: Path | str) -> dict[str, Any]:
     """The best checkpoint of a run, by the run's folder."""
     path = Path(run) / "checkpoints" / BEST
     if not os.path.lexists(path):
+        if (run / ARCHIVE).is_file():
+            raise UsageError(f"{run} is archived: h2h runs restore {run} brings its checkpoints back")
         raise UsageError(f"{run} holds no checkpoints/{BEST}: it was never validated, or trainer.keep_checkpoints=none")
     return load(path)
 
@@ -190,8 +193,8 @@ def put_weights(weights: Mapping[str, Tensor], model: nn.Module, *, strict: bool
     model.load_state_dict(weights, strict=strict)
 
 
-def drop(checkpoints: Path, *, keep: Literal["all", "best", "none"]) -> None:
+def drop(checkpoints: Path, *, keep: Literal["all", "best", "last", "none"]) -> None:
     """Remove what a finished run does not need to keep."""
-    unwanted = {"all": (), "best": (LAST,), "none": (LAST, BEST)}[keep]
+    unwanted = {"all": (), "best": (LAST,), "last": (BEST,), "none": (LAST, BEST)}[keep]
     for name in unwanted:
         (checkpoints / name).unlink(missing_ok=True)

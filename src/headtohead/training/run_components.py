@@ -49,6 +49,12 @@ class TrainerSettings:
     strategy: Literal["single", "ddp", "model_parallel"] = "single"
     tensor_parallel: Devices = 1
     """Among how many devices each layer is divided, under model_parallel; over what is left, weights are sharded."""
+    shard_among: Devices | None = None
+    """Among how many devices weights are sharded, under model_parallel; groups of so many hold copies of each other.
+    None means all."""
+    reshard: bool = True
+    """Whether gathered weights are given back between the forward and the backward pass, under model_parallel: false
+    takes more memory and a third fewer messages."""
     accumulate: BatchSize = 1
     """Into how many parts a device's share of a batch is split, to fit its memory; the result stays the same."""
     batch_tokens: Annotated[int, Range(1, 1_000_000_000_000)] | None = None
@@ -81,7 +87,7 @@ class TrainerSettings:
     progress_bar: bool = True
     num_samples: Amount = 8
     """Rows of which a run shows what the model makes of them, some ten times and at the end."""
-    keep_checkpoints: Literal["all", "best", "none"] = "all"
+    keep_checkpoints: Literal["all", "best", "last", "none"] = "all"
     """What stays on disk of a finished run."""
 
     @property

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from headtohead.comparison.analyses.effects import Effects, EffectSettings, Factors, effects_of
 from headtohead.comparison.analyses.effects_text import certainty, effects_table
 from headtohead.comparison.comparison_results import ComparisonResults
@@ -51,6 +53,20 @@ def test_a_cell_without_runs_leaves_a_gap_in_the_lines() -> None:
     assert result is not None
     lines = [part for part in result.parts if isinstance(part, ReportFigure)][1].forms[()]["data"]
     assert [line["y"] for line in lines] == [[2.0, 2.0], [2.5, None]]
+    assert [line["error_y"]["array"] for line in lines] == [[1.0, 1.0], [pytest.approx(0.99), 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("levels", "drawn"), [(("w64", "w8", "w16"), ["w8", "w16", "w64"]), (("fp32", "bf16"), ["fp32", "bf16"])]
+)
+def test_sizes_are_drawn_in_their_order_whichever_is_the_base(levels: tuple[str, ...], drawn: list[str]) -> None:
+    factors = {"width": levels, "residual": ("pre", "post")}
+    arms = {f"{one}+{other}": {"width": one, "residual": other} for one in levels for other in ("pre", "post")}
+    results = effects_of(Factors(factors, arms), {arm: {0: 1.0, 1: 2.0} for arm in arms}, READING)
+    found = shown(results)
+    assert found is not None
+    figures = [part for part in found.parts if isinstance(part, ReportFigure)]
+    assert all(line["x"] == drawn for line in figures[-1].forms[()]["data"])
 
 
 def test_what_an_effect_assumes_or_hides_behind_is_said() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,8 +11,8 @@ from headtohead.records.run_folder import find_runs
 from slurm_cluster import Cluster
 from studies.small_studies import TINY
 from waiting import PATIENCE, until
+from warm_commands import WarmCommand
 
-PROGRAM = (sys.executable, "-m", "headtohead")
 STEPS = 400
 
 
@@ -25,10 +23,9 @@ def test_a_run_on_slurm_whose_job_is_taken_back_goes_on_in_the_requeued_job(tmp_
     cluster = Cluster(tmp_path / "cluster")
     options = (f"trainer.max_steps={STEPS}", "trainer.validate_every=100", "launcher=slurm", "launcher.cpus_per_task=1")
     environment = {**os.environ, **cluster.environment, "HEADTOHEAD_CACHE": str(tmp_path / "cache")}
-    command = [*PROGRAM, "train", *TINY, *options]
+    command = ["train", *TINY, *options]
     try:
-        with (tmp_path / "said").open("wb") as message:
-            conductor = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=message, stderr=message)
+        conductor = WarmCommand(command, output=tmp_path / "said", folder=tmp_path, environment=environment)
         outputs = tmp_path / "outputs"
         until(lambda: any(run.metrics_file.path.exists() for run in find_runs(outputs)))
         (job,) = cluster.jobs

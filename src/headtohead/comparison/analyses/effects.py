@@ -88,6 +88,8 @@ class CellMean:
     levels: Cell
     mean: float | None
     """Over the seeds counted; None where the arm does not count."""
+    values: tuple[float, ...] = ()
+    """Those of the mean, by seed."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,8 @@ def effects_of(factors: Factors, values: Values, reading: EffectSettings) -> Eff
         crossed=factors.crossed,
         effects=tuple(result),
         cells=tuple(
-            CellMean(arm, dict(cell), _mean(data[arm], arm, complete_arms, seeds)) for arm, cell in factors.arms.items()
+            _cell_mean(arm, cell, data[arm] if arm in complete_arms else {}, seeds)
+            for arm, cell in factors.arms.items()
         ),
         seeds=tuple(seeds),
         level=reading.level,
@@ -273,11 +276,9 @@ def _is_number(value: float | None) -> bool:
     return value is not None and math.isfinite(value)
 
 
-def _mean(
-    runs: Mapping[int, float | None], arm: str, complete_arms: Sequence[str], seeds: Sequence[int]
-) -> float | None:
-    counted = [value for seed, value in runs.items() if seed in seeds and value is not None]
-    return fmean(counted) if counted and arm in complete_arms else None
+def _cell_mean(arm: str, cell: Cell, runs: Mapping[int, float | None], seeds: Sequence[int]) -> CellMean:
+    counted = tuple(value for seed in seeds if (value := runs.get(seed)) is not None)
+    return CellMean(arm, dict(cell), fmean(counted) if counted else None, counted)
 
 
 def _remarks(

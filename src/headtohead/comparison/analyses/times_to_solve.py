@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from headtohead.comparison.contrasts import TimeUnit, Values
-from headtohead.comparison.tables.run_table import GIVEN
+from headtohead.records.headline import GIVEN
 from headtohead.records.metrics_file import TEST, Curve
 from headtohead.records.record import RunRecord
 from headtohead.records.run_folder import RunFolder
@@ -48,7 +48,7 @@ class TimesToSolve:
 
     def spacings(self, arms: Sequence[str]) -> dict[str, float]:
         """Return when each arm was first measured, which is the resolution of its times."""
-        known = self._curves()
+        known = self._curves() if arms else {}  # of runs that nobody asks for, no file is opened
         return {arm: min(self._times(curve)[0] for curve in known[arm].values()) for arm in arms if arm in known}
 
     def _curves(self) -> dict[str, dict[int, Curve]]:

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-from headtohead.comparison.dashboard.metrics_tail import LoggedPoint, ReadPosition, read_on
+from headtohead.comparison.dashboard.folders import is_inside
+from headtohead.comparison.dashboard.live_runs import LiveRuns
 from headtohead.comparison.dashboard.responses import REPORT_POLICY, HttpResponse, as_file, as_json, refusal
 from headtohead.comparison.dashboard.run_details import details, pictures, read_table, tables
-from headtohead.comparison.dashboard.run_index import RunIndex, is_inside
+from headtohead.comparison.dashboard.run_view import Selection, ViewOf
 from headtohead.comparison.dashboard.study_list import report_of, studies
 from headtohead.errors import UsageError
+from headtohead.records.metrics_tail import LoggedPoint, ReadPosition, read_on
+from headtohead.records.record import RunRecord
+from headtohead.records.run_folder import RECORD, RunFolder
 
 Query = Mapping[str, list[str]]
 _PAGES = Path(str(files("headtohead.comparison.dashboard") / "pages"))
 _SHARED = Path(str(files("headtohead.comparison")))
 """That of reports: an arm has one set of colours everywhere."""
 _AXES = ("step", "tokens", "flops", "seconds")
+_SHOWN, _MOST_SHOWN = 60, 20_000
+"""Lines of the list where the page does not say how many it shows, and at most."""
+_MOST = 400
+"""Runs in one question."""
 
 
 class NotThereError(LookupError):
@@ -33,16 +42,22 @@ class DashboardRoutes:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.index = RunIndex(root)
+        self.runs = LiveRuns(root)
+        self._studies: tuple[int, Sequence[RunRecord]] = (0, ())
         self._own = {"/": _PAGES / "page.html"}
         self._own |= {f"/{file.name}": file for file in _PAGES.iterdir() if file.suffix in (".js", ".css", ".svg")}
         self._own |= {f"/{name}": _SHARED / name for name in ("theme.css", "page_kit.js")} | {"/plotly.js": _plotly()}
         self._requested: dict[str, Callable[[Query], HttpResponse]] = {
             "/api/runs": self._runs,
+            "/api/start": lambda query: as_json(self.runs.start(_view_of(query))),
+            "/api/rows": lambda query: as_json(self.runs.rows(query.get("run", ())[:_MOST], _one(query, "group", ""))),
+            "/api/group": lambda query: as_json(self.runs.keys_of(_view_of(query), _one(query, "label"))),
+            "/api/fields": lambda _: as_json(self.runs.fields()),
+            "/api/differences": lambda query: as_json(self.runs.differences(query.get("run", ())[:_MOST])),
             "/api/curves": self._curves,
             "/api/run": self._run,
             "/api/table": self._table,
-            "/api/studies": lambda _: as_json(studies(self.index.root, self.index.records())),
+            "/api/studies": lambda _: as_json(studies(self.runs.root, self._study_records())),
             "/picture": self._picture,
             "/report": self._report,
         }
@@ -63,7 +78,18 @@ class DashboardRoutes:
             return refusal(404, f"a file of it cannot be read: {error}")
 
     def _runs(self, query: Query) -> HttpResponse:
-        return as_json(self.index.changes(_one(query, "since", "")))
+        """The list as far as the page shows it, and the runs that are selected; nothing where the page has it."""
+        shown = _one(query, "shown", "")
+        number = min(int(shown), _MOST_SHOWN) if shown.isascii() and shown.isdigit() else _SHOWN
+        selection = Selection(query.get("selected", ()))
+        return as_json(self.runs.page(_view_of(query), number, selection, _one(query, "known", "")))
+
+    def _study_records(self) -> Sequence[RunRecord]:
+        """The records that tell which verdicts are out of date, read again when some run has changed."""
+        version = self.runs.version
+        if self._studies[0] != version:
+            self._studies = version, self.runs.records(self.root / "studies")
+        return self._studies[1]
 
     def _curves(self, query: Query) -> HttpResponse:
         """One metric of many runs, each from where the page has it: run=, file= and offset= side by side."""
@@ -72,17 +98,21 @@ class DashboardRoutes:
         return as_json({key: self._curve(key, metric, _read_position(file, offset)) for key, file, offset in files})
 
     def _curve(self, key: str, metric: str, position: ReadPosition) -> dict[str, Any] | None:
-        entry = self.index.entry(key)
-        if entry is None or not is_inside(self.root, entry.folder.metrics_file.path):
+        folder = self.runs.folder(key)
+        if folder is None or not is_inside(self.root, folder.metrics_file.path):
             return None
-        piece = read_on(entry.folder.metrics_file.path, position)
+        piece = read_on(folder.metrics_file.path, position)
         # Numbers of files exceed what JavaScript counts exactly: they travel as text.
         data = {"file": str(piece.position.file), "offset": piece.position.offset, "anew": piece.anew}
         return {**data, **_columns(list(piece.points(metric)))}
 
     def _run(self, query: Query) -> HttpResponse:
-        entry = self._entry(query)
-        return as_json(details(self.root, entry.folder.path, entry.record))
+        folder = self._folder(query)
+        record = None
+        with suppress(OSError, UsageError):
+            if is_inside(self.root, folder.path / RECORD):
+                record = folder.read_record_as_written()
+        return as_json(details(self.root, folder.path, record))
 
     def _table(self, query: Query) -> HttpResponse:
         return as_json(read_table(self._chosen(query, tables)))
@@ -97,19 +127,23 @@ class DashboardRoutes:
             raise NotThereError(f"study {name} has no report: h2h study {name} writes it")
         return as_file(file, policy=REPORT_POLICY)
 
-    def _entry(self, query: Query) -> Any:
+    def _folder(self, query: Query) -> RunFolder:
         key = _one(query, "run")
-        entry = self.index.entry(key)
-        if entry is None:
+        folder = self.runs.folder(key)
+        if folder is None:
             raise NotThereError(f"run={key} is no run below this folder")
-        return entry
+        return folder
 
     def _chosen(self, query: Query, among: Callable[[Path, Path], dict[tuple[str, str], Path]]) -> Path:
-        result = among(self.root, self._entry(query).folder.path)
+        result = among(self.root, self._folder(query).path)
         step, name = _one(query, "step"), _one(query, "name")
         if (step, name) not in result:
             raise NotThereError(f"this run has no {name} of {step}")
         return result[step, name]
+
+
+def _view_of(query: Query) -> ViewOf:
+    return ViewOf(*(_one(query, name, "") for name in ViewOf._fields))
 
 
 def _columns(points: list[LoggedPoint]) -> dict[str, list[Any]]:

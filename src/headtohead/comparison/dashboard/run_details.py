@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from headtohead.comparison.dashboard.run_index import files_below, folders_in
+from headtohead.comparison.dashboard.folders import files_below, folders_in
 from headtohead.records.record import RunRecord
 
 _MOST_ROWS = 200

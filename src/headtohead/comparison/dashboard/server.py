@@ -30,6 +30,10 @@ class Dashboard(ThreadingHTTPServer):
     def address(self) -> str:
         return f"http://{HOST}:{self.server_port}/"
 
+    def server_close(self) -> None:
+        super().server_close()
+        self.routes.runs.close()
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A page that was closed in the middle of an answer is no error."""
         if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headtohead.comparison.dashboard.run_index import folders_in, is_inside
+from headtohead.comparison.dashboard.folders import folders_in, is_inside
 from headtohead.errors import UsageError
 from headtohead.files.safe_read import read_object
 from headtohead.records.record import VERDICT_FILE, RunRecord

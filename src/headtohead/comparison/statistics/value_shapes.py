@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -76,6 +77,8 @@ LEVEL = 0.05
 FEWEST = 3
 """Values of an arm that can be skewed at all."""
 _DRAWN, _DRAWN_WITH = 20_000, 0
+_SIMULATED_TO = 64
+"""Seeds up to which normal samples themselves are drawn; the skewness of larger ones is drawn from its own law."""
 _ROUNDING = 1e-9
 """A spread smaller than this share of the values comes from rounding."""
 
@@ -105,8 +108,20 @@ def _of_normal(sizes: tuple[int, ...]) -> Floats:
     rng = np.random.default_rng(_DRAWN_WITH)
     result = np.zeros(_DRAWN)
     for size in sizes:
-        result += _skewness(rng.normal(size=(_DRAWN, size))) ** 2
+        drawn = _skewness(rng.normal(size=(_DRAWN, size))) if size <= _SIMULATED_TO else _drawn_skewness(rng, size)
+        result += drawn**2
     return result
+
+
+def _drawn_skewness(rng: np.random.Generator, size: int) -> Floats:
+    """Draw the skewness of normal samples without drawing the samples: the transformation of D'Agostino (1970,
+    https://doi.org/10.1093/biomet/57.3.679) makes it a standard normal, and is inverted here."""
+    n = float(size)
+    kurtosis = 3 * (n**2 + 27 * n - 70) * (n + 1) * (n + 3) / ((n - 2) * (n + 5) * (n + 7) * (n + 9))
+    squared = math.sqrt(2 * (kurtosis - 1)) - 1
+    delta, alpha = 1 / math.sqrt(math.log(squared) / 2), math.sqrt(2 / (squared - 1))
+    scale = math.sqrt((n + 1) * (n + 3) / (6 * (n - 2)))
+    return np.asarray(alpha * np.sinh(rng.normal(size=_DRAWN) / delta) / scale)
 
 
 _SMALLEST_GAIN = 0.05

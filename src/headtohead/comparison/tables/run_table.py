@@ -17,16 +17,11 @@ from rich.text import Text
 
 from headtohead.comparison.arms import arm_of
 from headtohead.comparison.comparability import seed_of
-from headtohead.metrics import own_metric
-from headtohead.metrics.language_modelling import LOSS
+from headtohead.records.headline import headline_of
 from headtohead.records.record import RunRecord, Status
 
-GIVEN = "given"
-"""The results of another program, which does not say on which split."""
 TASKS = "tasks"
 """Scores over several tasks."""
-STAGES = ("test", "validation", GIVEN)
-"""Which results count first."""
 _STYLES: Mapping[Status, str] = {
     "finished": "green",
     "running": "blue",
@@ -76,7 +71,7 @@ class TableLine:
 def line_of(record: RunRecord, *, metric: str | None = None) -> TableLine:
     """Return a record's line; `metric` as in "accuracy" or "validation/loss", else what the record was selected by,
     or its accuracy or loss."""
-    stage, name, value = _headline(record, metric)
+    stage, name, value = headline_of(record, metric)
     totals = record.costs.get("totals", {})
     speed = record.throughput
     return TableLine(
@@ -180,32 +175,11 @@ def _status(line: TableLine) -> Text:
     return Text(f"{text}: {line.reason}" if line.reason else text, style=_STYLES[line.status])
 
 
-def _headline(record: RunRecord, metric: str | None) -> tuple[str | None, str | None, float | None]:
-    stage, _, name = (metric or "").partition("/")
-    if name and stage in record.metrics:
-        return stage, name, record.metrics[stage].get(name)
-    for stage in STAGES:
-        results = record.metrics.get(stage, {})
-        name = metric or _preferred(record, results)
-        if name in results:
-            return stage, name, results[name]
-    return None, None, None
-
-
 def _wandb(record: RunRecord) -> str | None:
     link = record.wandb
     if link.url or not link.directory or not record.path:
         return link.url
     return str(record.path / link.directory)
-
-
-def _preferred(record: RunRecord, results: Mapping[str, float]) -> str:
-    if len(results) == 1:
-        return next(iter(results))
-    selected = record.selection.metric
-    known = ((own.headline, name) for name in results if (own := own_metric(name)) is not None)
-    ranked = sorted((rank, name) for rank, name in known if rank is not None)
-    return ranked[0][1] if selected == LOSS.name and ranked else selected
 
 
 def _result(line: TableLine) -> str:

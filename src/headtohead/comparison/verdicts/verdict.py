@@ -81,7 +81,8 @@ def _case(values: Values, contrast: Contrast, family: _Family, times: Times | No
     registration = family.registration
     names = (contrast.arm, contrast.baseline)
     stop = registration.stops.get(names)
-    first, second = (_outcomes(values, name, stop) for name in names)
+    due = None if stop is None else _seeds_due(values, registration, stop)
+    first, second = (_outcomes(values, name, due) for name in names)
     shared = tuple(sorted(first.keys() & second.keys()))
     if registration.paired:
         first, second = ({seed: arm[seed] for seed in shared} for arm in (first, second))
@@ -116,11 +117,17 @@ def _case(values: Values, contrast: Contrast, family: _Family, times: Times | No
     )
 
 
-def _outcomes(values: Values, name: str, stop: SeedStop | None) -> dict[int, float | None]:
-    """Return an arm's outcomes by seed, without the seeds that it got for other contrasts after this one stopped."""
+def _seeds_due(values: Values, registration: Registration, stop: SeedStop) -> set[int]:
+    """Return the seeds with which a contrast stopped; its arms may have got more for other contrasts."""
+    known = registration.seeds or {seed for outcomes in values.values() for seed in outcomes}
+    return set(sorted(known)[: stop.num_seeds])
+
+
+def _outcomes(values: Values, name: str, due: Collection[int] | None) -> dict[int, float | None]:
+    """Return an arm's outcomes by seed; of some seeds only where they are given."""
     if name not in values:
         raise UsageError(f"the contrast names {name}, which has no results: choose among {', '.join(sorted(values))}")
-    own = {seed: value for seed, value in values[name].items() if stop is None or seed < stop.num_seeds}
+    own = {seed: value for seed, value in values[name].items() if due is None or seed in due}
     return {seed: value if value is not None and math.isfinite(value) else None for seed, value in own.items()}
 
 

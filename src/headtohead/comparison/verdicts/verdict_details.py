@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from headtohead.comparison.verdicts.verdict_text import sentence
 from headtohead.records.record import RunRecord
 from headtohead.records.row_sums import RowFile, read_rows
 
-Runs = Mapping[tuple[str, int], RunRecord]
+Runs = dict[str, dict[int, RunRecord]]
 """By arm and seed."""
 _MOST_SAMPLES, _FEWEST_SAMPLES, _DRAWN_WITH = 2000, 400, 0
 _AT_ONCE, _ALTOGETHER = 2**22, 2**25
@@ -37,17 +38,40 @@ class RowInterval:
 def with_rows(verdicts: Sequence[Verdict], records: Iterable[RunRecord], metric: str) -> list[Verdict]:
     """Return the verdicts with what is known of other rows, where the runs kept the scores of single ones. `metric` has
     its stage: test/accuracy."""
-    runs = {(arm_of(record), seed_of(record)): record for record in records if record.status == "finished"}
-    return [_with_rows(verdict, runs, metric) for verdict in verdicts]
+    runs: Runs = {}
+    for record in records:
+        if record.status == "finished":
+            runs.setdefault(arm_of(record), {})[seed_of(record)] = record
+    reader = _RowReader(metric)
+    return [_with_rows(verdict, runs, metric, reader) for verdict in verdicts]
 
 
-def over_rows(verdict: Verdict, runs: Runs, metric: str) -> RowInterval | None:
+class _RowReader:
+    """Reads the rows of runs; those of a baseline stay, since the next verdict is against it too."""
+
+    def __init__(self, metric: str) -> None:
+        self._stage, _, self._metric = metric.partition("/")
+        self._baseline, self._files = "", dict[Path, RowFile | None]()
+
+    def of(self, runs: Iterable[RunRecord]) -> list[RowFile | None]:
+        return [None if run.path is None else read_rows(run.path, self._stage, self._metric) for run in runs]
+
+    def of_baseline(self, name: str, runs: Iterable[RunRecord]) -> list[RowFile | None]:
+        if name != self._baseline:
+            self._baseline, self._files = name, {}
+        of_arm = list(runs)
+        new = [run for run in of_arm if run.path is not None and run.path not in self._files]
+        self._files.update(zip((run.path for run in new if run.path), self.of(new), strict=True))
+        return [None if run.path is None else self._files[run.path] for run in of_arm]
+
+
+def over_rows(verdict: Verdict, runs: Runs, metric: str, reader: _RowReader) -> RowInterval | None:
     """Return nothing where no rows were kept, and where each seed has rows of its own: there the seeds tell."""
-    stage, _, name = metric.partition("/")
-    arms = [{seed: run for (arm, seed), run in runs.items() if arm == of} for of in (verdict.arm, verdict.baseline)]
+    name = metric.partition("/")[2]
+    arms = [runs.get(name, {}) for name in (verdict.arm, verdict.baseline)]
     shared = arms[0].keys() & arms[1].keys() if verdict.method != "Welch's t" else None
     chosen = [[run for seed, run in sorted(arm.items()) if shared is None or seed in shared] for arm in arms]
-    files = [[read_rows(run.path, stage) if run.path else None for run in arm] for arm in chosen]
+    files = [reader.of(chosen[0]), reader.of_baseline(verdict.baseline, chosen[1])]
     known = [file for arm in files for file in arm if file is not None]
     if not all(chosen) or len(known) < sum(map(len, chosen)) or _differ([run for arm in chosen for run in arm], known):
         return None
@@ -62,10 +86,10 @@ def over_rows(verdict: Verdict, runs: Runs, metric: str) -> RowInterval | None:
     return RowInterval(num_rows, _bootstrapped(complete[0], complete[1], verdict.level))
 
 
-def _with_rows(verdict: Verdict, runs: Runs, metric: str) -> Verdict:
+def _with_rows(verdict: Verdict, runs: Runs, metric: str, reader: _RowReader) -> Verdict:
     if verdict.method not in ("paired t", "Welch's t", "e-process", "none"):
         return verdict
-    result = over_rows(verdict, runs, metric)
+    result = over_rows(verdict, runs, metric, reader)
     if result is None:
         return verdict
     interval = difference_interval(result.interval, verdict.metric, _values(runs, verdict, metric))
@@ -75,8 +99,8 @@ def _with_rows(verdict: Verdict, runs: Runs, metric: str) -> Verdict:
 
 def _values(runs: Runs, verdict: Verdict, metric: str) -> list[float]:
     stage, _, name = metric.partition("/")
-    both = (verdict.arm, verdict.baseline)
-    return [run.metrics[stage][name] for (arm, _), run in runs.items() if arm in both and name in run.metrics[stage]]
+    both = [run for arm in dict.fromkeys((verdict.arm, verdict.baseline)) for run in runs.get(arm, {}).values()]
+    return [run.metrics[stage][name] for run in both if name in run.metrics[stage]]
 
 
 def _differ(runs: Sequence[RunRecord], files: Sequence[RowFile]) -> bool:

@@ -15,7 +15,7 @@ from headtohead.config.errors import ConfigurationError
 from headtohead.config.run_config import RunConfig
 from headtohead.training.loop.precision import Precision
 from headtohead.training.memory import free_memory, memory_limit
-from headtohead.training.optim.optimizers import STATES
+from headtohead.training.memory_needs import trained_bytes
 from headtohead.training.run_components import TrainerSettings
 
 _log = logging.getLogger(__name__)
@@ -45,8 +45,10 @@ def memory_needs_of(
     """Weights that several devices share are divided; on a machine without any, every process has its own."""
     totals = costs.totals
     width = torch.finfo(precision.of_weights).bits // 8
-    states = STATES.get(RunConfig(config).optimizer_target.rpartition(".")[2], 0)
-    copies = 1 + states + (settings.weight_averaging is not None)
+    optimizer = RunConfig(config).optimizer_target.rpartition(".")[2]
+    taken = trained_bytes(
+        totals.parameters * width, totals.trained_parameters * width, optimizer, settings.weight_averaging
+    )
     shared = settings.devices * settings.num_nodes if settings.strategy == "model_parallel" else 1
     replicas = max(1, settings.num_replicas)
     rows = max(1, config["data"].get("batch_size", 1) // (replicas * settings.accumulate))
@@ -55,7 +57,7 @@ def memory_needs_of(
         activations = sum(row.costs.activation_bytes for row in costs.rows if not _BLOCK.search(row.path))
     return MemoryNeeds(
         weights=totals.parameters * width // shared,
-        training=totals.trained_parameters * width * copies // shared if settings.max_steps else 0,
+        training=int(taken.total - totals.parameters * width) // shared if settings.max_steps else 0,
         activations=activations * rows if settings.max_steps else 0,
     )
 

@@ -12,7 +12,7 @@ PRECISIONS = ("32-true", "bf16-true", "bf16-mixed")
 
 
 def rules() -> tuple[Callable[[ConfigView], Iterator[str]], ...]:
-    return (_devices, _precision, _formats, _weight_averaging, _compile, _heads, _scores, _noise, _balance)
+    return (_devices, _groups, _precision, _formats, _weight_averaging, _compile, _heads, _scores, _noise, _balance)
 
 
 def _parts(view: ConfigView) -> int:
@@ -35,6 +35,23 @@ def _devices(view: ConfigView) -> Iterator[str]:
         yield (
             f"trainer.devices={devices} cannot be grouped by trainer.tensor_parallel={parts}, the devices that one "
             "copy of the model takes: give a multiple of it"
+        )
+
+
+def _groups(view: ConfigView) -> Iterator[str]:
+    among, whole = view.trainer.get("shard_among"), view.trainer.get("devices", 1) * view.trainer.get("num_nodes", 1)
+    if (among is not None or view.trainer.get("reshard") is False) and not _is_spread(view):
+        field = "trainer.reshard=false" if among is None else f"trainer.shard_among={among}"
+        yield f"{field} is about sharded weights, and {view.chosen('trainer')} shards none: use trainer=fsdp"
+    if among is not None and _parts(view) > 1:
+        yield (
+            f"trainer.shard_among={among} makes groups of devices, and trainer.tensor_parallel={_parts(view)} makes "
+            "others: leave out one of them"
+        )
+    elif among is not None and whole % among:
+        yield (
+            f"trainer.shard_among={among} makes groups of so many devices, and the run has {whole}: give a divisor of "
+            "that, or null for one group of all"
         )
 
 

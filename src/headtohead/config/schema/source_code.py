@@ -79,10 +79,10 @@ def parse(module: str) -> dict[str, LocatedDefinition]:
 
 
 def _top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements of a module, those under `if` (TYPE_CHECKING) and `try` included."""
+    """Statements of a module, those under `if` (TYPE_CHECKING), `try` and its `else` included."""
     for node in body:
         if isinstance(node, ast.If | ast.Try):
-            yield from _top_level(node.body)
+            yield from _top_level([*node.body, *(node.orelse if isinstance(node, ast.Try) else ())])
         else:
             yield node
 

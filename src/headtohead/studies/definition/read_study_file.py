@@ -105,7 +105,14 @@ def _completed(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     number = seeds.most if isinstance(seeds, SeedRounds) else seeds
     if isinstance(number, int) and number > _MOST_SEEDS:
         raise ConfigurationError(f"study {name}: seeds={show(number)} is refused: give {_MOST_SEEDS} at most")
-    filled = {**values, "rounds": rounds, "seeds": tuple(range(number)) if isinstance(number, int) else number}
+    first = values.get("first_seed", 0)
+    if first and not isinstance(number, int):
+        raise ConfigurationError(
+            f"study {name}: first_seed={show(first)} goes with a number of seeds, and seeds={show(number)} lists them: "
+            f"give seeds={len(number)}"
+        )
+    listed = tuple(range(first, first + number)) if isinstance(number, int) else number
+    filled = {**values, "rounds": rounds, "seeds": listed}
     if (ablation := values.get("ablation")) is None:
         return filled
     try:

@@ -55,6 +55,8 @@ class Study:
     """As records have it: test/loss."""
     direction: Literal["min", "max"]
     baseline: str
+    first_seed: int = 0
+    """The first of the seeds that are given by their number: another repeats a study on seeds of its own."""
     base: tuple[str, ...] = ()
     contrasts: tuple[tuple[str, str], ...] = ()
     """Pairs (arm, what it is compared with); unless given, each arm with the baseline."""

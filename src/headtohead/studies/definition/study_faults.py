@@ -74,8 +74,8 @@ def _axes(study: Study) -> Iterator[str]:
         yield f"seeds={show(seeds)} is refused: give a number of seeds, or different ones from 0 on, [0,1,2]"
     if looks and (looks[0] < 2 or any(after <= before for before, after in pairwise(looks))):
         yield f"looks={show(looks)} is refused: give rising numbers of seeds from 2 on, [3,5,8]"
-    if looks and seeds != tuple(range(len(seeds))):
-        yield f"seeds={show(seeds)} does not go with looks={show(looks)}, which count from seed 0 on: give seeds=3"
+    if looks and seeds != tuple(range(study.first_seed, study.first_seed + len(seeds))):
+        yield f"seeds={show(seeds)} does not go with looks={show(looks)}, which count from the first on: give seeds=3"
     if study.rounds is not None:
         yield from _rounds(study, study.rounds)
     if not shares or max(shares) != 1 or min(shares) <= 0 or len(set(shares)) < len(shares):

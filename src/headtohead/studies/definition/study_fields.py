@@ -128,6 +128,7 @@ KINDS: dict[str, Kind] = {
     "tuning": TUNING,
     "arms": ByArm(_OVERRIDES),
     "seeds": Either((WholeNumber(), ListOf(WholeNumber()), ROUNDS)),
+    "first_seed": WholeNumber(),
     "metric": TextKind(),
     "direction": OneOf(("min", "max")),
     "baseline": TextKind(),

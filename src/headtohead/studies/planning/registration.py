@@ -33,6 +33,7 @@ UNREGISTERED: Mapping[str, str] = {
     "question": "words",
     "hypothesis": "words",
     "expected": "it says which verdicts are reported as surprises, and changes none",
+    "first_seed": "the seeds are registered themselves",
     "shares": "verdicts rest on runs of the whole budget",
     "scaling": _BESIDE,
     "base": _BY_CONTENT,
@@ -89,7 +90,8 @@ class RegisteredDesign:
         }
         named = [field.name for field in fields(cls) if field.name not in derived]
         design = cls(**{name: getattr(study, name) for name in named}, **derived)
-        return replace(design, seeds=tuple(range(study.looks[-1]))) if study.looks else design
+        first = study.first_seed
+        return replace(design, seeds=tuple(range(first, first + study.looks[-1]))) if study.looks else design
 
     def changed_in(self, other: RegisteredDesign) -> list[str]:
         """Fields; seeds, contrasts and arms aside, which may be added one by one."""

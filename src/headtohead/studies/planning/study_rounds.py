@@ -21,8 +21,8 @@ def rounds_of(study: Study, run_at: RunAt, folder: Path) -> RoundProgress | None
     if study.rounds is None:
         return None
 
-    def ended(arm: str, seed: int) -> EndedRun | None:
-        run = run_at(arm, seed)
+    def ended(arm: str, index: int) -> EndedRun | None:
+        run = run_at(arm, study.seeds[index])
         record = None if run is None else ended_record(folder / "runs" / run.id)
         if record is None:
             return None

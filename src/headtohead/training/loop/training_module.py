@@ -113,7 +113,8 @@ class TrainingModule(LightningModule):
         """Asked for before training and before the test."""
         if self.settings.strategy == "model_parallel" and not is_sharded(self.model):
             assert self.device_mesh is not None
-            parallelise(self.model, self.device_mesh)
+            settings = self.settings
+            parallelise(self.model, self.device_mesh, shard_among=settings.shard_among, reshard=settings.reshard)
             self.layer_norms = LayerNorms(self.model)
 
     def configure_optimizers(self) -> Optimizer:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel, parallelize_module
 
@@ -21,24 +21,34 @@ REPLICAS, PARTS = "data_parallel", "tensor_parallel"
 """The dimensions of the mesh, as Lightning names them."""
 
 
-def parallelise(model: Architecture, mesh: DeviceMesh) -> None:
-    """First each layer is divided, then what every device has of it is sharded over the replicas."""
+def parallelise(model: Architecture, mesh: DeviceMesh, *, shard_among: int | None = None, reshard: bool = True) -> None:
+    """First each layer is divided, then what every device has of it is sharded over the replicas, or over groups of
+    them that hold copies (Zhao et al. 2023, https://arxiv.org/abs/2304.11277, section 3.2.2)."""
     if mesh[PARTS].size() > 1:
         for module in model.modules():
             if isinstance(module, Component):
                 _apply_plan(module, mesh[PARTS])
     if mesh[REPLICAS].size() > 1:
         blocks = [module for module in model.modules() if isinstance(module, Block)]
+        replicas = _in_groups(mesh, shard_among)
         for block in blocks:
-            fully_shard(block, mesh=mesh[REPLICAS])
-        fully_shard(model, mesh=mesh[REPLICAS])
+            fully_shard(block, mesh=replicas, reshard_after_forward=reshard)
+        fully_shard(model, mesh=replicas)
         register_fsdp_forward_method(model, "features")
         if isinstance(model, DecodingModel):
-            model.writing = partial(_gathered, model)  # type: ignore[method-assign]
+            model.writing = partial(_gathered, model, reshard)  # type: ignore[method-assign]
+
+
+def _in_groups(mesh: DeviceMesh, shard_among: int | None) -> DeviceMesh:
+    """Return the mesh of the replicas, as copies of groups where weights are sharded among fewer than all."""
+    size = mesh[REPLICAS].size()
+    if shard_among is None or shard_among == size:
+        return mesh[REPLICAS]
+    return init_device_mesh(mesh.device_type, (size // shard_among, shard_among), mesh_dim_names=("copies", "shards"))
 
 
 @contextmanager
-def _gathered(model: Architecture) -> Iterator[None]:
+def _gathered(model: Architecture, reshard: bool) -> Iterator[None]:
     """Rows may take more steps on one device than on another: writing finds all weights, and asks for none."""
     modules = {path: module for path, module in model.named_modules() if isinstance(module, FSDPModule)}
     for module in modules.values():
@@ -49,7 +59,7 @@ def _gathered(model: Architecture) -> Iterator[None]:
     finally:
         for path, module in modules.items():
             module.reshard()
-            module.set_reshard_after_forward(bool(path), recurse=False)  # as fully_shard has it, the outermost not
+            module.set_reshard_after_forward(bool(path) and reshard, recurse=False)  # the outermost never
 
 
 def check_tensor_parallel_plans(model: Architecture, parts: int) -> None:

@@ -8,14 +8,16 @@ import * as list from "./list.js";
 import * as maps from "./maps.js";
 import * as notes from "./notes.js";
 import * as results from "./results.js";
-import { follow, onRuns, runs } from "./runs.js";
+import { follow, isCurrent, onRuns, page, refresh, start } from "./runs.js";
 import * as samples from "./samples.js";
-import { selected, start } from "./selection.js";
+import { selected } from "./selection.js";
 import { note } from "./series.js";
 import { change, choose, onChange, state } from "./state.js";
 import * as studies from "./studies.js";
 
 const TABS = { curves: ["Curves", curves], results: ["Results", results], diff: ["Config diff", diff], maps: ["Maps", maps], samples: ["Samples", samples], notes: ["Notes", notes] };
+/** What of a view decides which runs the server is asked for. */
+const ASKED = ["q", "group", "sort", "sel"];
 let drawing = Promise.resolve();
 let requests = 0;
 
@@ -30,7 +32,7 @@ function draw() {
 async function drawNow(mine) {
   const view = location.hash.slice(1);
   await drawView(mine);
-  document.documentElement.dataset.drawn = view;
+  if (isCurrent()) document.documentElement.dataset.drawn = view;
 }
 
 async function drawView(mine) {
@@ -40,9 +42,9 @@ async function drawView(mine) {
   byId("see-runs").setAttribute("aria-pressed", String(isRuns));
   byId("see-studies").setAttribute("aria-pressed", String(!isRuns));
   if (!isRuns) { await studies.show(); return; }
+  const chosen = selected(), panel = byId("panel"); // first, since it gives the groups their colours
   list.show();
   tabs();
-  const chosen = selected(), panel = byId("panel");
   empty(chosen.length);
   if (!chosen.length) return;
   await TABS[tabNow()][1].show(panel, chosen, () => mine === requests);
@@ -74,12 +76,12 @@ function empty(count) {
   node.hidden = count > 0;
   byId("tabs").hidden = byId("panel").hidden = count === 0;
   if (count) return;
-  if (runs.size) node.replaceChildren(el("h2", {}, "No run is selected"), el("p", {}, "Choose runs in the list; its boxes add to the choice, shift takes all between."));
+  if (page.total) node.replaceChildren(el("h2", {}, "No run is selected"), el("p", {}, "Choose runs in the list; its boxes add to the choice, shift takes all between."));
   else node.replaceChildren(el("h2", {}, "No runs yet"), el("p", {}, "Start one, and it shows here while it trains:"), el("pre", {}, "h2h train experiment=demo_decoder_only\nh2h study NAME        a whole comparison; h2h list study names those that ship"));
 }
 
 function live(isThere) {
-  const running = [...runs.values()].filter((run) => run.status === "running").length;
+  const { running } = page;
   byId("live").dataset.state = isThere ? (running ? "running" : "idle") : "gone";
   const text = !isThere ? "the server does not answer: h2h dashboard starts it" : running ? `${running} running` : "up to date";
   const words = byId("live").querySelector(".words");
@@ -90,10 +92,15 @@ let touched = state.sel !== "" || state.q !== "";
 
 onRuns(async (news) => {
   note(news);
-  list.showFields();
-  if (!touched && runs.size) { touched = true; choose(start()); } else await draw();
+  if (!touched && page.total) { touched = true; choose(await start()); } else await draw();
 });
-onChange(() => { touched = true; draw(); });
+onChange(async (keys) => {
+  touched = true;
+  if (keys.some((key) => ASKED.includes(key))) {
+    try { note(await refresh()); } catch (error) { if (!(error instanceof Gone)) throw error; }
+  }
+  draw();
+});
 theme.listeners.push(draw);
 byId("see-runs").addEventListener("click", () => change({ view: "runs" }));
 byId("see-studies").addEventListener("click", () => change({ view: "studies" }));
@@ -101,6 +108,6 @@ byId("theme").addEventListener("click", () => theme.swap());
 addEventListener("keydown", (event) => {
   if (event.key === "/" && !/input|select|textarea/i.test(document.activeElement?.tagName)) { event.preventDefault(); byId("drawer").open = true; byId("filter").focus(); }
 });
-list.setUp();
+list.setUp(draw);
 studies.follow(draw);
 follow(live);

@@ -27,11 +27,6 @@ export function duration(seconds) {
   return `${(seconds / 3600).toFixed(1)} h`;
 }
 
-export function plain(value) {
-  if (value === undefined) return "–";
-  return typeof value === "string" ? value : JSON.stringify(value);
-}
-
 export const words = (text) => String(text ?? "").replaceAll("_", " ");
 
 /** A folder's name, step_000050, as people say it. */

@@ -1,52 +1,71 @@
-// The list of runs: one row each, kept and only brought up to date, so that hundreds stay quick.
+// The list of runs: the first lines, and more as one scrolls; rows are kept and only brought up to date.
 
+import { get } from "./asking.js";
 import { styleOf } from "./colours.js";
-import { groupFields } from "./fields.js";
 import { byId, el } from "./dom.js";
 import { duration, number, words } from "./format.js";
-import { runs } from "./runs.js";
-import { grouped, groupOf, selected, shown, SORTS } from "./selection.js";
+import { keysOf, page, runs, showMore } from "./runs.js";
+import { groupOf, isSelected, SORTS, toggle } from "./selection.js";
 import { change, choose, chosen, state } from "./state.js";
 
+const MOST = 300;
 const rows = new Map();
+const more = el("button", { type: "button", class: "more", onclick: () => grow() });
 let order = [];
 let last = null;
+let redraw = () => null;
 
-export function setUp() {
+export function setUp(again) {
+  redraw = again;
   byId("filter").addEventListener("input", (event) => change({ q: event.target.value }));
   byId("group").addEventListener("change", (event) => change({ group: event.target.value.trim() }));
+  byId("group").addEventListener("focus", showFields);
   byId("sort").append(...SORTS.map(([value, text]) => el("option", { value }, text)));
   byId("sort").addEventListener("change", (event) => change({ sort: event.target.value }));
-  byId("all").addEventListener("change", (event) => choose(event.target.checked ? "all" : order));
+  byId("all").addEventListener("change", (event) => choose(event.target.checked ? ["*"] : order.slice(0, MOST)));
   byId("list").addEventListener("click", click);
   byId("list").addEventListener("keydown", press);
+  new IntersectionObserver(([seen]) => { if (seen.isIntersecting) grow(); }, { rootMargin: "200px" }).observe(more);
   if (matchMedia("(max-width: 760px)").matches) byId("drawer").open = false;
 }
 
+let growing = false;
+
+async function grow() {
+  if (growing || !page.more) return;
+  growing = true;
+  try { await showMore(); redraw(); } finally { growing = false; }
+}
+
 export function show() {
-  const list = shown(), chosenRuns = selected(list), keys = new Set(chosenRuns.map((run) => run.key));
-  byId("counted").textContent = `${keys.size} of ${runs.size} run${runs.size === 1 ? "" : "s"} selected`;
-  byId("filter-note").textContent = list.length === runs.size ? "" : `${list.length} match${list.length === 1 ? "es" : ""}`;
+  const { count, drawn, matching, total } = page;
+  byId("counted").textContent = `${count} of ${total} run${total === 1 ? "" : "s"} selected`;
+  byId("filter-note").textContent = [
+    matching === total ? "" : `${matching} match${matching === 1 ? "es" : ""}`,
+    drawn.length < count ? `${drawn.length} of the ${count} selected are drawn, evenly from each group` : "",
+  ].filter(Boolean).join("; ");
   for (const [id, value] of [["filter", state.q], ["group", state.group], ["sort", state.sort]]) {
     if (document.activeElement !== byId(id)) byId(id).value = value;
   }
-  byId("all").checked = chosen() === "all";
-  fill(list, keys);
+  byId("all").checked = chosen().all;
+  fill();
 }
 
-/** The names to group by change only with the runs. */
-export function showFields() {
-  const names = groupFields([...runs.values()]);
+/** The names to group by: they are asked for when somebody is about to choose one. */
+async function showFields() {
+  const names = await get("/api/fields", {}, []);
   byId("group-fields").replaceChildren(...names.map((name) => el("option", { value: name })));
 }
 
-function fill(list, keys) {
+function fill() {
   const nodes = [];
   order = [];
-  for (const [label, members] of grouped(list)) {
-    if (state.group) nodes.push(heading(label, members, keys));
-    for (const run of members) { order.push(run.key); nodes.push(row(run, keys.has(run.key))); }
+  for (const item of page.items) {
+    if (item.length === 3) nodes.push(heading(...item));
+    else if (runs.has(item[0])) { order.push(item[0]); nodes.push(row(runs.get(item[0]), isSelected(item[0]))); }
   }
+  more.textContent = `more of ${page.matching} runs`;
+  if (page.more) nodes.push(more);
   for (const key of rows.keys()) if (!runs.has(key)) rows.delete(key);
   const box = byId("list"), focused = document.activeElement?.dataset?.key;
   const same = nodes.length === box.children.length && nodes.every((node, index) => node === box.children[index]);
@@ -58,7 +77,7 @@ function fill(list, keys) {
 
 const headings = new Map();
 
-function heading(label, members, keys) {
+function heading(label, size, chosenOfIt) {
   let node = headings.get(label);
   if (!node) {
     node = el("button", { type: "button", class: "group", role: "presentation" }, el("i"), el("b"), el("span"));
@@ -67,12 +86,12 @@ function heading(label, members, keys) {
   const [swatch, name, count] = node.children, style = styleOf(label);
   swatch.style.background = style?.colour ?? "transparent";
   name.textContent = label;
-  count.textContent = members.length;
-  node.onclick = () => toggle(members.map((run) => run.key), !members.every((run) => keys.has(run.key)));
+  count.textContent = size;
+  node.onclick = async () => toggle(await keysOf(label), chosenOfIt < size);
   return node;
 }
 
-function row(run, isSelected) {
+function row(run, isChosen) {
   let entry = rows.get(run.key);
   if (!entry) {
     const parts = Object.fromEntries(["box", "name", "value", "status", "bar"].map((part) => [part, el("span", { class: part })]));
@@ -82,8 +101,8 @@ function row(run, isSelected) {
     entry = { node, parts };
     rows.set(run.key, entry);
   }
-  const { node, parts } = entry, style = isSelected ? styleOf(groupOf(run)) : null;
-  node.setAttribute("aria-selected", String(isSelected));
+  const { node, parts } = entry, style = isChosen ? styleOf(groupOf(run)) : null;
+  node.setAttribute("aria-selected", String(isChosen));
   node.title = [run.name, run.reason ?? run.id].join("\n");
   node.dataset.status = run.status;
   parts.box.style.background = style?.colour ?? "";
@@ -108,19 +127,11 @@ function headline(run) {
   return name ? `${name} ${number(run.latest[name])}` : "";
 }
 
-function keysNow() { return new Set(selected().map((run) => run.key)); }
-
-function toggle(keys, on) {
-  const now = keysNow();
-  for (const key of keys) if (on) now.add(key); else now.delete(key);
-  choose(now);
-}
-
 function pick(key, { add, range }) {
   const from = order.indexOf(last), to = order.indexOf(key);
   if (range && from >= 0) toggle(order.slice(Math.min(from, to), Math.max(from, to) + 1), true);
-  else if (add) toggle([key], !keysNow().has(key));
-  else choose(new Set([key]));
+  else if (add) toggle([key], !isSelected(key));
+  else choose([key]);
   last = key;
 }
 
@@ -142,7 +153,7 @@ function press(event) {
     rows.get(last).node.focus();
   } else if (event.key === " ") pick(key, { add: true });
   else if (event.key === "Enter") pick(key, {});
-  else if (event.key === "a" && (event.ctrlKey || event.metaKey)) choose("all");
+  else if (event.key === "a" && (event.ctrlKey || event.metaKey)) choose(["*"]);
   else return;
   event.preventDefault();
 }

@@ -24,8 +24,7 @@ export async function show(panel, list, isWanted) {
 }
 
 function whyNone(list) {
-  const isBlind = (run) => run.config["probe.at_end"] === false && run.config["probe.every"] === null;
-  if (list.length && list.every(isBlind)) return "These runs draw no pictures: they were started with probe=none. With probe=default they are drawn at the end of training.";
+  if (list.length && list.every((run) => run.draws_nothing)) return "These runs draw no pictures: they were started with probe=none. With probe=default they are drawn at the end of training.";
   return "These runs hold no pictures yet: they are drawn at the end of training, with probe.every=100 during it.";
 }
 

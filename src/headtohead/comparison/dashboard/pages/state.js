@@ -22,13 +22,14 @@ function read() {
   for (const key of Object.keys(START)) state[key] = params.get(key) ?? START[key];
 }
 
-/** The keys that were chosen one by one, or "all" that are shown. */
+/** The keys that were chosen one by one, or all that are shown but some: * and !key. */
 export function chosen() {
-  return state.sel === "*" ? "all" : new Set(state.sel.split(",").filter(Boolean).map(decodeURIComponent));
+  const keys = state.sel.split(",").filter(Boolean).map(decodeURIComponent);
+  return { all: keys[0] === "*", but: new Set(keys.filter((key) => key.startsWith("!")).map((key) => key.slice(1))), keys: new Set(keys) };
 }
 
 export function choose(keys) {
-  change({ sel: keys === "all" ? "*" : [...keys].map(encodeURIComponent).join(",") });
+  change({ sel: [...keys].map(encodeURIComponent).join(",") });
 }
 
 addEventListener("hashchange", () => { read(); for (const listener of listeners) listener(Object.keys(START)); });

@@ -13,7 +13,7 @@ from headtohead.comparison.report.arm_styles import ArmStyle, faint, styles_of
 from headtohead.comparison.report.chance_line import chance_words, with_chance
 from headtohead.comparison.report.number_format import metric_words
 from headtohead.comparison.report.section_parts import Control, ReportFigure, Section
-from headtohead.comparison.tables.run_table import GIVEN
+from headtohead.records.headline import GIVEN
 from headtohead.records.metrics_file import Curve
 from headtohead.records.run_folder import RunFolder
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from statistics import fmean
@@ -11,6 +12,7 @@ from headtohead.comparison.analyses.effects import EffectEstimate, Effects
 from headtohead.comparison.analyses.effects_text import certainty, explained
 from headtohead.comparison.comparison_results import ComparisonResults
 from headtohead.comparison.report.arm_styles import INK
+from headtohead.comparison.report.chance_line import chance_words, with_chance
 from headtohead.comparison.report.number_format import level, metric_words, signed
 from headtohead.comparison.report.section_parts import (
     Column,
@@ -46,7 +48,7 @@ def _parts(results: ComparisonResults) -> Iterator[SectionPart]:
             yield _forest(effects, sentences)
         yield _table(effects)
         if effects.crossed and len(effects.factors) > 1:
-            yield _together(effects)
+            yield _together(effects, results.chance())
     if results.left_out:
         rows = [[arm, reason] for arm, reason in results.left_out]
         caption = "Combinations of the design that cannot be built and were skipped."
@@ -115,43 +117,65 @@ def _table(effects: Effects) -> ReportTable:
     return ReportTable(columns, rows, caption)
 
 
-def _together(effects: Effects) -> ReportFigure:
+def _together(effects: Effects, chance: float | None) -> ReportFigure:
     """Lines that are not parallel interact."""
     pairs = list(combinations(effects.factors, 2))
     names = [f"{one} and {other}" for one, other in pairs]
     forms: dict[tuple[str, ...], Any] = {
-        ((name,) if len(pairs) > 1 else ()): _lines(effects, *pair) for name, pair in zip(names, pairs, strict=True)
+        ((name,) if len(pairs) > 1 else ()): _lines(effects, *pair, chance)
+        for name, pair in zip(names, pairs, strict=True)
     }
+    over = "all seeds" if len(effects.factors) == 2 else "the other factors and all seeds"
     caption = (
-        f"Mean {metric_words(effects.metric)} of the arms that have both levels, over the other factors and all seeds. "
-        "Parallel lines mean no interaction."
+        f"Mean {metric_words(effects.metric)} of the arms that have both levels, over {over}; bars reach from the "
+        f"lowest of these runs to the highest. Parallel lines mean no interaction."
+        f"{chance_words(next(iter(forms.values())), chance)}"
     )
     return ReportFigure(forms, caption, (Control("factors", names),) if len(pairs) > 1 else ())
 
 
-def _lines(effects: Effects, across: str, apart: str) -> dict[str, Any]:
+def _lines(effects: Effects, across: str, apart: str, chance: float | None) -> dict[str, Any]:
     traces = []
+    levels = _by_size(effects.factors[across])
     for index, level_apart in enumerate(effects.factors[apart]):
         colour = INK if index == 0 else f"--arm-{index % 8}"
+        points = [_values(effects, {across: one, apart: level_apart}) for one in levels]
+        means = [fmean(values) if values else None for values in points]
         traces.append(
             {
                 "type": "scatter",
                 "mode": "lines+markers",
                 "name": f"{apart}={level_apart}",
-                "x": list(effects.factors[across]),
-                "y": [_mean(effects, {across: one, apart: level_apart}) for one in effects.factors[across]],
+                "x": levels,
+                "y": means,
+                "error_y": {
+                    "type": "data",
+                    "symmetric": False,
+                    "array": [max(values) - fmean(values) if values else 0.0 for values in points],
+                    "arrayminus": [fmean(values) - min(values) if values else 0.0 for values in points],
+                    "color": colour,
+                    "thickness": 1,
+                    "width": 3,
+                },
                 "line": {"color": colour, "dash": _DASHES[index % len(_DASHES)]},
                 "marker": {"color": colour, "symbol": _SYMBOLS[index % len(_SYMBOLS)], "size": 9},
             }
         )
     axis = {"title": {"text": metric_words(effects.metric)}}
-    return {
-        "data": traces,
-        "layout": {"xaxis": {"type": "category", "title": {"text": across}}, "yaxis": axis, "height": 380},
-    }
+    layout = {"xaxis": {"type": "category", "title": {"text": across}}, "yaxis": axis, "height": 380}
+    form = {"data": traces, "layout": layout}
+    return with_chance(form, None if chance is None else dict.fromkeys(levels, chance))
 
 
-def _mean(effects: Effects, levels: dict[str, str]) -> float | None:
-    means = [cell.mean for cell in effects.cells if levels.items() <= dict(cell.levels).items()]
-    known = [mean for mean in means if mean is not None]
-    return fmean(known) if known else None
+def _values(effects: Effects, levels: dict[str, str]) -> list[float]:
+    """Return the runs of all arms that have these levels."""
+    cells = [cell for cell in effects.cells if levels.items() <= dict(cell.levels).items()]
+    return [value for cell in cells for value in cell.values]
+
+
+def _by_size(levels: Sequence[str]) -> list[str]:
+    """Return sizes of one kind in their order, w8 before w16 whichever is the base; other levels as they are."""
+    sizes = {level: size for level in levels if (size := re.fullmatch(r"(\D*)(\d+)", level))}
+    if len(sizes) < len(levels) or len({size[1] for size in sizes.values()}) > 1:
+        return list(levels)
+    return sorted(levels, key=lambda level: int(sizes[level][2]))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headtohead.comparison.dashboard.metrics_tail import ReadPosition, read_on
 from headtohead.records.metrics_file import MetricsFile
+from headtohead.records.metrics_tail import ReadPosition, read_on
 from headtohead.records.record import Progress
 
 

@@ -1,0 +1,85 @@
+"""`h2h plan [OVERRIDE ...] --on DEVICES`: what fits on some devices, how fast and for how much; nothing is trained."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import Annotated
+
+from headtohead.cli.options import Parser, add_configuration, composed, configuration_text, parse, parser, within
+from headtohead.cli.terminal import out, show_table
+from headtohead.config.errors import ConfigurationError
+from headtohead.ranges import Positive, Range
+
+_EXAMPLES = """\
+examples:
+  h2h plan model/size=gpt2_small --on h100x8 --price 2.5
+  h2h plan model/size=gpt2_small --on a100-40gb --tokens 1e10
+  h2h plan --on cpu                                   this machine's processor, measured
+  h2h plan --on cpux2                                 two processes on it
+  h2h plan --study norms_small --on l40sx4 --price 1  every arm of a study, and what all its runs take
+  h2h plan --devices                                  the devices that a plan may name
+
+Memory, time and cost are those of a step under each layout: copies, shards, divided layers, recomputed blocks.
+Rates are measured on this machine's processor, and those of a data sheet elsewhere: docs/planning.md.
+Ends with 1 where no layout fits.
+"""
+Tokens = Annotated[float, Range(1.0, 1e18)]
+
+
+def run(arguments: Sequence[str]) -> int:
+    options = parse(_parser(), arguments)
+    if options.devices:
+        from headtohead.estimates.device_speed import speeds
+
+        out("\n".join(f"{name:<16}{title}" for name, title in speeds().items()))
+        return 0
+    if options.on is None:
+        raise ConfigurationError("h2h plan needs devices: --on h100x8, --on cpu; h2h plan --devices lists them")
+    if options.study is not None:
+        return _study(options)
+    config = composed(options)
+    if options.cfg:
+        out(configuration_text(options, config))
+        return 0
+    from headtohead import api
+    from headtohead.estimates.plan_table import show_plan
+
+    plan = api.plan(config, options.on, price=options.price, tokens=options.tokens)
+    if options.json:
+        out(json.dumps(plan.to_dict(), indent=2))
+    else:
+        show_table(show_plan(plan))
+    return 0 if plan.best is not None else 1
+
+
+def _parser() -> Parser:
+    taken = parser("plan", "Plan a run on devices: memory, time and cost under every layout.", _EXAMPLES)
+    add_configuration(taken)
+    taken.add_argument("--on", metavar="DEVICES", help="a device and how many: h100x8, a100-40gb, cpux2")
+    taken.add_argument("--price", type=within(Positive), metavar="P", help="of one device for an hour")
+    taken.add_argument("--tokens", type=within(Tokens), metavar="N", help="length of the run; else its max_steps")
+    taken.add_argument("--study", metavar="NAME", help="plan every arm of a study; overrides are those of the study")
+    taken.add_argument("--devices", action="store_true", help="list the devices that a plan may name, and stop")
+    taken.add_argument("--json", action="store_true", help="as JSON")
+    return taken
+
+
+def _study(options: argparse.Namespace) -> int:
+    from headtohead.cli.terminal import note
+    from headtohead.estimates.plan_table import show_arms
+    from headtohead.studies.definition.read_study_file import read_study
+    from headtohead.studies.planning.device_plan import plan_on_devices
+    from headtohead.studies.planning.study_plan import StudyPlanner
+
+    study = read_study(options.study, options.overrides, options.config_dir)
+    for sentence in study.departures:
+        note(sentence)
+    plans = plan_on_devices(StudyPlanner(study, options.config_dir, tell=note).plan(), options.on, price=options.price)
+    if options.json:
+        listed = {arm: {"runs": each.runs, **each.plan.to_dict()} for arm, each in plans.items()}
+        out(json.dumps({"study": study.name, "arms": listed}, indent=2))
+    else:
+        show_table(show_arms({arm: (each.plan, each.runs) for arm, each in plans.items()}))
+    return 0 if all(each.plan.best is not None for each in plans.values()) else 1

@@ -1,0 +1,250 @@
+"""Every run below a folder as it is now: a page asks for the lines that it shows, and is sent what changed of them."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from headtohead.comparison.dashboard.folders import is_inside
+from headtohead.comparison.dashboard.row_facts import GROUPS, differences, differing_fields, row_facts
+from headtohead.comparison.dashboard.run_view import RunView, Selection, ViewOf
+from headtohead.records.index.folder_walk import FileState
+from headtohead.records.index.run_index import IndexWork, RunIndex
+from headtohead.records.record import RunRecord
+from headtohead.records.run_folder import DIED, RECORD, RunFolder
+from headtohead.records.run_summary import UNREADABLE, RunSummary, unreadable
+
+MOST_DRAWN = 300
+"""Runs whose curves, results and the like are drawn at once."""
+_START_WITH = 40
+"""Runs that a page shows which nobody has touched."""
+_VIEWS = 8
+"""Ways to look at the runs that are held at once: those of the pages that are open."""
+_SHORTEST = 0.5
+"""Seconds between two looks at the disk, however many pages ask."""
+_SHARE = 10
+"""After each look, a rest this many times as long as it took: thousands of runs cost a tenth of a core at most."""
+_PLAIN = ViewOf("", "", "newest")
+_OUTSIDE = f"{RECORD} is a link that leads out of the folder: it is not read"
+
+
+class LiveRuns:
+    """May be asked by many threads at once."""
+
+    def __init__(self, root: Path, *, shortest: float = _SHORTEST, share: float = _SHARE) -> None:
+        self.root = root.resolve()
+        self._shortest, self._share = shortest, share
+        self._lock = threading.Lock()
+        self._name = secrets.token_hex(4)  # an answer of another process says nothing about this one's versions
+        self._index: RunIndex | None = None
+        self._version, self._next = 0, 0.0
+        self._seen: dict[str, tuple[str, FileState]] = {}
+        """By key, the path below the folder: the run folder, and what is known of its record."""
+        self._since: dict[str, int] = {}
+        """By key, the version at which a run became what it is."""
+        self._running: dict[str, tuple[str, int]] = {}
+        """Of runs that were running when their records were written: what they are now, and a checksum of how far."""
+        self._num_live = 0
+        self._views: dict[ViewOf, RunView] = {}
+
+    def close(self) -> None:
+        with self._lock:
+            if self._index is not None:
+                self._index.close()
+
+    def page(self, of: ViewOf, shown: int, selection: Selection, known: str) -> dict[str, Any]:
+        """Return the first lines of the list, and the runs that are drawn; `known` is the version that the page has of
+        the same view, which is not sent again."""
+        with self._fresh(of) as view:
+            now = f"{self._name}.{self._version}"
+            if known == now:
+                return {"now": now, "same": True}
+            count, drawn = view.selected(selection, MOST_DRAWN)
+            items, has_more = self._items(view, of, shown, selection)
+            return {
+                "now": now, "total": len(self._seen), "matching": len(view), "running": self._num_live,
+                "items": items, "more": has_more,
+                "count": count, "drawn": [[key, self._since_of(key)] for key in drawn],
+            }  # fmt: skip
+
+    def start(self, of: ViewOf) -> list[str]:
+        """Return what a page selects that nobody has touched: everything, or the first run and those of its study."""
+        with self._fresh(of) as view:
+            keys = list(view.keys())
+            if len(keys) <= _START_WITH:
+                return ["*"]
+            mates, first = [], None
+            for key, run in zip(keys, self._summaries(keys), strict=True):
+                first = first or run
+                if (run.group, run.study) == (first.group, first.study):
+                    mates.append(key)
+                if len(mates) == _START_WITH:
+                    break
+            return mates
+
+    def rows(self, keys: Sequence[str], group: str) -> dict[str, Any]:
+        """Return what the page shows of these runs; what is no run below the folder is not there."""
+        with self._fresh():
+            known = self._known(keys)
+            tails = self._opened().tails.read([self._seen[key][0] for key in known])
+            rows = {}
+            for key, run in zip(known, self._summaries(known), strict=True):
+                if run.status != UNREADABLE:
+                    run.latest = tails[run.path].latest
+                rows[key] = {**row_facts(run, group), "version": self._since_of(key)}
+            return rows
+
+    def keys_of(self, of: ViewOf, label: str) -> list[str]:
+        """Return the runs of one group, as many as can be drawn."""
+        with self._fresh(of) as view:
+            return next((keys[:MOST_DRAWN] for own, keys in view.groups() if own == label), [])
+
+    def fields(self) -> list[str]:
+        """Return the names to group by: those of every run, and those in which configurations differ."""
+        with self._fresh():
+            return [*GROUPS, *differing_fields(self._summaries(list(self._seen)))]
+
+    def differences(self, keys: Sequence[str]) -> dict[str, Any]:
+        """Return in what the configurations of these runs differ."""
+        with self._fresh():
+            known = self._known(keys)
+            return {"runs": known, **differences(list(self._summaries(known)))}
+
+    def folder(self, key: str) -> RunFolder | None:
+        """Return a run that was found below the folder; None for any other text."""
+        with self._fresh():
+            return RunFolder(Path(self._seen[key][0])) if key in self._seen else None
+
+    def records(self, below: Path) -> list[RunRecord]:
+        """Return the records in a folder that can be read."""
+        with self._fresh():
+            return [record for record in self._opened().records(below) if isinstance(record, RunRecord)]
+
+    @property
+    def work(self) -> IndexWork:
+        """Return what was read so far, for those who count."""
+        return self._opened().work
+
+    @property
+    def version(self) -> int:
+        """Return the number of what is known: another one means that some run changed."""
+        with self._fresh():
+            return self._version
+
+    @contextmanager
+    def _fresh(self, of: ViewOf = _PLAIN) -> Iterator[RunView]:
+        """Hold the lock, with the disk looked at and the view brought up to date."""
+        with self._lock:
+            view = self._views.pop(of, None)
+            is_new = view is None
+            view = self._views[of] = RunView(of) if view is None else view
+            while len(self._views) > _VIEWS:
+                del self._views[next(iter(self._views))]
+            has_passed = self._refresh()
+            if is_new and not has_passed:
+                keys = list(self._seen)
+                for key, run in zip(keys, self._summaries(keys), strict=True):
+                    view.take(key, run)
+            yield view
+
+    def _opened(self) -> RunIndex:
+        self._index = self._index or RunIndex()
+        return self._index
+
+    def _known(self, keys: Sequence[str]) -> list[str]:
+        return [key for key in dict.fromkeys(keys) if key in self._seen]
+
+    def _since_of(self, key: str) -> int:
+        return self._since.get(key, 1)
+
+    def _refresh(self) -> bool:
+        """Look at the disk if it is time to, and return whether every run was gone through."""
+        start = time.monotonic()
+        if start < self._next:
+            return False
+        length = len(f"{self.root}/")
+        seen = {path[length:] or ".": (path, state) for path, state in self._opened().look(self.root)}
+        is_first, gone = self._version == 0, self._seen.keys() - seen.keys()
+        changed = {key for key, now in seen.items() if self._seen.get(key) != now}
+        self._seen = seen
+        for key in gone:
+            self._since.pop(key, None)
+            self._running.pop(key, None)
+        for view in self._views.values():
+            view.drop(gone)
+        news = self._note(changed)
+        if gone or news or is_first:
+            self._version += 1
+            self._since.update({} if is_first else dict.fromkeys(news, self._version))
+        self._num_live = sum(status == "running" for status, _ in self._running.values())
+        end = time.monotonic()
+        self._next = end + max(self._shortest, self._share * (end - start))
+        return is_first
+
+    def _note(self, changed: set[str]) -> list[str]:
+        """Bring the views up to date with runs that changed, or train, and return those of which something is new."""
+        looked_at, news = list(changed | self._running.keys()), []
+        for key, run in zip(looked_at, self._summaries(looked_at), strict=True):
+            now = (run.status, zlib.crc32(repr((run.progress, run.reason)).encode()))
+            if key not in changed and self._running.get(key) == now:
+                continue
+            news.append(key)
+            self._running.pop(key, None)
+            if run.status == "running" or run.reason == DIED:
+                self._running[key] = now
+            for view in self._views.values():
+                view.take(key, run)
+        return news
+
+    def _summaries(self, keys: Sequence[str]) -> Iterator[RunSummary]:
+        """Yield these runs; the latest numbers of those that do not train are read when somebody asks for them."""
+        index = self._opened()
+        for run in index.summaries_of([self._seen[key] for key in keys]):
+            state = self._seen[run.path[len(f"{self.root}/") :] or "."][1]
+            if state.is_link and not is_inside(self.root, Path(run.path) / RECORD):
+                yield unreadable(run.path, _OUTSIDE)
+                continue
+            if not run.latest:
+                run.latest = LatestNumbers(index, run.path)
+            yield run
+
+    def _items(self, view: RunView, of: ViewOf, shown: int, selection: Selection) -> tuple[list[list[Any]], bool]:
+        """Return so many runs of the list, with a line above each group: its label, its size, how many are selected."""
+        items: list[list[Any]] = []
+        left = shown
+        for label, keys in view.groups():
+            if left <= 0:
+                return items, True
+            if of.group:
+                items.append([label, len(keys), sum(key in selection for key in keys)])
+            items += [[key, self._since_of(key)] for key in keys[:left]]
+            left -= len(keys)
+        return items, left < 0
+
+
+class LatestNumbers(Mapping[str, float | None]):
+    """The last logged value of each metric of a run, read when the first is asked for."""
+
+    def __init__(self, index: RunIndex, path: str) -> None:
+        self._index, self._path = index, path
+        self._values: Mapping[str, float | None] | None = None
+
+    def __getitem__(self, name: str) -> float | None:
+        return self._read()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def _read(self) -> Mapping[str, float | None]:
+        if self._values is None:
+            self._values = self._index.tails.read([self._path])[self._path].latest
+        return self._values

@@ -1,0 +1,210 @@
+"""Several corpora read as one, each with its share of every stretch of training rows."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from headtohead.data.batches.batch import Batch
+from headtohead.data.batches.row_order import EpochOrder, Order, OrderedSplit, device_share
+from headtohead.data.data_source import DataError, DataSource, DataSpec, Split, SplitName
+from headtohead.ranges import BatchSize
+
+_MIX_STREAM = 7
+"""Keeps the shuffling of a batch apart from other uses of the same seed."""
+
+
+class MixedCorpus(DataSource):
+    """Rows of language from several sources, by weights; the first source's tokenizer reads them all.
+
+    Training takes of each source as many rows as its weight says, to within one row at every step, and goes through a
+    source again when it is used up. Validation and test are the rows of all sources, one source after another.
+    """
+
+    kind: ClassVar[Any] = "language"
+
+    def __init__(
+        self,
+        *,
+        sources: Mapping[str, DataSource] | None = None,
+        weights: Mapping[str, float] | None = None,
+        batch_size: BatchSize = 32,
+    ) -> None:
+        if not sources or len(sources) < 2:
+            raise DataError("data.sources names fewer than two sources: data@data.sources.first=text, and a second one")
+        weights = dict(weights or dict.fromkeys(sources, 1.0))
+        if set(weights) != set(sources):
+            raise DataError(
+                f"data.weights has {', '.join(sorted(weights)) or 'nothing'}, and data.sources has "
+                f"{', '.join(sorted(sources))}: give each source its weight"
+            )
+        if bad := [name for name, weight in weights.items() if not (weight > 0 and math.isfinite(weight))]:
+            raise DataError(
+                f"data.weights.{bad[0]}={weights[bad[0]]} must be above 0: leave out what is not to be read"
+            )
+        if kinds := [name for name, source in sources.items() if source.kind not in (None, "language")]:
+            raise DataError(f"data.sources.{kinds[0]} holds no language: mix corpora, such as text or grammar_lm")
+        self.sources, self.batch_size = dict(sources), batch_size
+        self.weights = {name: weights[name] for name in sources}
+
+    def prepare(self) -> None:
+        first, *others = self.sources.values()
+        first.prepare()
+        if (facts := first.tokenizer_facts()) is not None:
+            for other in others:
+                if other.tokenizer_facts() != facts:
+                    other.take_tokenizer(facts)
+        for other in others:
+            other.prepare()
+
+    def spec(self) -> DataSpec:
+        self.prepare()
+        specs = {name: source.spec() for name, source in self.sources.items()}
+        first, known = next(iter(specs.items()))
+        for name, spec in specs.items():
+            for field in ("kind", "vocab_size", "max_length", "tokenizer_hash"):
+                own, other = getattr(known, field), getattr(spec, field)
+                if own != other:
+                    raise DataError(
+                        f"data.sources.{name} has {field}={other}, and {first} has {own}: rows of one batch must be "
+                        "alike, so give both the same context_length and tokenizer"
+                    )
+        hashes = {field: [getattr(spec, field) for spec in specs.values()] for field in ("data_hash", "texts_hash")}
+        joined = {field: hashlib.sha256(repr(values).encode()).hexdigest()[:16] for field, values in hashes.items()}
+        return replace(known, **joined, open_train=None)
+
+    def split(self, name: SplitName) -> Split:
+        self.prepare()
+        splits = [source.split(name) for source in self.sources.values()]
+        if name != "train":
+            return _Concatenated(splits)
+        for source, split in zip(self.sources, splits, strict=True):
+            if isinstance(split, OrderedSplit):
+                raise DataError(
+                    f"data.sources.{source} is a stream, whose rows nobody has counted: mix sources that fit a disk"
+                )
+        return _Mixed(splits, list(self.weights.values()))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return next(iter(self.sources.values())).decode(ids)
+
+    def describe(self, batch: Batch) -> list[dict[str, Any]]:
+        return next(iter(self.sources.values())).describe(batch)
+
+    def settled(self) -> Mapping[str, Any]:
+        settled = {name: source.settled() for name, source in self.sources.items()}
+        return {"sources": {name: own for name, own in settled.items() if own}} if any(settled.values()) else {}
+
+    def provenance(self) -> Mapping[str, Any]:
+        known = {name: source.provenance() for name, source in self.sources.items()}
+        return {name: own for name, own in known.items() if own}
+
+    def reading(self) -> Mapping[str, Any]:
+        return next(iter(self.sources.values())).reading()
+
+    def tokenizer_facts(self) -> Mapping[str, Any] | None:
+        return next(iter(self.sources.values())).tokenizer_facts()
+
+    def take_tokenizer(self, facts: Mapping[str, Any]) -> None:
+        for source in self.sources.values():
+            source.take_tokenizer(facts)
+
+
+class _Mixed(OrderedSplit):
+    """The train split; a row's number is its index in its source, times the number of sources, plus the source's."""
+
+    def __init__(self, splits: Sequence[Split], weights: Sequence[float]) -> None:
+        self.splits, self.weights = list(splits), list(weights)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.splits))
+
+    def batch(self, rows: np.ndarray) -> Batch:
+        return _joined(self.splits, rows % len(self.splits), rows // len(self.splits), rows)
+
+    def order(self, *, batch_size: int, seed: int) -> Order:
+        return MixedOrder(self, batch_size=batch_size, seed=seed)
+
+
+class MixedOrder(Order):
+    """Which rows a step reads is a function of seed and step alone, whatever the number of devices."""
+
+    def __init__(self, split: _Mixed, *, batch_size: int, seed: int) -> None:
+        self.batch_size, self._seed = batch_size, seed
+        total = sum(split.weights)
+        self._shares = [weight / total for weight in split.weights]
+        self._orders = [
+            EpochOrder(own, batch_size=1, seed=seed * len(split.splits) + index)
+            for index, own in enumerate(split.splits)
+        ]
+
+    def step(self, step: int, *, rank: int = 0, world_size: int = 1) -> tuple[int, np.ndarray]:
+        """Return the rows, and as epoch how many times sources have been begun again, all together."""
+        before, after = self.counts(step * self.batch_size), self.counts((step + 1) * self.batch_size)
+        rows: list[int] = []
+        epoch = 0
+        for source, order in enumerate(self._orders):
+            epoch += before[source] // order.steps_per_epoch
+            draws = (order.step(draw) for draw in range(before[source], after[source]))
+            rows += [int(own[0]) * len(self._orders) + source for _, own in draws]
+        shuffled = np.random.default_rng([self._seed, step, _MIX_STREAM]).permutation(np.array(rows, dtype=np.int64))
+        return epoch, device_share(shuffled, rank=rank, world_size=world_size)
+
+    def counts(self, draws: int) -> list[int]:
+        """Return how many of the first draws are of each source: never fewer of any than of fewer draws."""
+        counts, left, share_left = [], draws, 1.0
+        for share in self._shares[:-1]:
+            own = math.floor(left * min(1.0, share / share_left) + 0.5) if share_left > 0 else 0
+            counts.append(min(own, left))
+            left -= counts[-1]
+            share_left -= share
+        return [*counts, left]
+
+
+class _Concatenated(Split):
+    """Rows of one split after those of another."""
+
+    def __init__(self, splits: Sequence[Split]) -> None:
+        self._splits = list(splits)
+        self._ends = np.cumsum([len(split) for split in splits])
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def batch(self, rows: np.ndarray) -> Batch:
+        sources = np.searchsorted(self._ends, rows, side="right")
+        starts = np.concatenate([[0], self._ends[:-1]])
+        return _joined(self._splits, sources, rows - starts[sources], rows)
+
+
+def _joined(splits: Sequence[Split], sources: np.ndarray, indices: np.ndarray, rows: np.ndarray) -> Batch:
+    """Return one batch of rows of several splits, in the order of `rows`."""
+    present = [source for source in range(len(splits)) if (sources == source).any()] or [0]
+    batches = [splits[source].batch(indices[sources == source]) for source in present]
+    order = np.argsort(np.concatenate([np.flatnonzero(sources == source) for source in present]), kind="stable")
+    tensors = {field.name: _field(field.name, batches) for field in fields(Batch) if field.name != "questions"}
+    joined = Batch(**{name: tensor for name, tensor in tensors.items() if tensor is not None})
+    ordered = joined.chosen(torch.from_numpy(order))
+    return replace(ordered, rows=torch.from_numpy(np.asarray(rows, dtype=np.int64)))
+
+
+def _field(name: str, batches: Sequence[Batch]) -> Tensor | None:
+    values = [getattr(batch, name) for batch in batches]
+    if all(value is None for value in values):
+        return None
+    if any(value is None for value in values):
+        raise DataError(
+            f"some of data.sources give {name} with their rows and others do not: give all the same packing"
+        )
+    if values[0].ndim == 0:
+        return torch.stack(values).sum()
+    if len({value.shape[1:] for value in values}) > 1:
+        raise DataError("rows of data.sources differ in length: give all packing=apart or stream")
+    return torch.cat(values)

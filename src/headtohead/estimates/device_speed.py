@@ -1,0 +1,211 @@
+"""How fast a device multiplies, moves and exchanges numbers: by its data sheet, or measured where it is at hand."""
+
+from __future__ import annotations
+
+import bisect
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+
+from headtohead.components.processor import cpu_name
+from headtohead.estimates.step_figures import OperationKind
+from headtohead.training.memory import memory_limit
+from headtohead.training.parallel.device_sheets import DeviceSheet, Format, device_sheets
+
+REACHED = {"products": 0.7, "memory": 0.8, "links": 0.8}
+"""The share of a data sheet's rate that good kernels reach on large tensors: products 65 to 75 %, streams 80 to 90 %.
+docs/planning.md compares what follows from these with published runs."""
+_LAUNCH, _HOP = 6e-6, 10e-6
+"""Seconds that a program takes to launch a kernel, and that a message takes to the next device."""
+_FORMATS: dict[torch.dtype, Format] = {
+    torch.float64: "fp64", torch.float32: "tf32", torch.bfloat16: "bf16", torch.float16: "fp16",
+}  # fmt: skip
+Curve = tuple[tuple[float, float], ...]
+"""Rates by size, in rising order of sizes: FLOP/s by FLOPs of an operation, bytes a second by its bytes."""
+
+
+@dataclass(frozen=True)
+class DeviceSpeed:
+    """What a step's time is computed from."""
+
+    name: str
+    source: Literal["data sheet", "measured"]
+    kind: Literal["cuda", "cpu"]
+    memory: float
+    per_node: int
+    products: Mapping[torch.dtype, Curve]
+    attention: Mapping[str, float]
+    """Share of the products' rate that a fused attention reaches, in its forward and in its backward pass."""
+    moves: Curve
+    costly: float
+    """How many times as long as a sum an operation takes that computes an exponential or the like."""
+    launch: float
+    """Seconds of an operation however small."""
+    link: float
+    network: float
+    hop: float
+    peaks: Mapping[torch.dtype, float]
+    """FLOP/s by which utilisation is reported; none where no data sheet tells."""
+
+    def seconds(self, kind: OperationKind, count: float, flops: float, num_bytes: float) -> float:
+        """Return the time of some operations of one kind, by what bounds them: arithmetic or memory."""
+        if count <= 0:
+            return 0.0
+        moving = num_bytes / at(self.moves, num_bytes / count)
+        if not kind.is_product:
+            return moving * (self.costly if is_costly(kind.name) else 1.0)
+        curve = self.products.get(kind.dtype) or self.products[torch.float32]
+        rate = at(curve, flops / count)
+        if "attention" in kind.name:
+            rate *= self.attention[kind.phase]
+        return max(flops / rate, moving)
+
+    def exchanged(self, num_bytes: float, devices: int, *, passes: int, spans_nodes: bool) -> float:
+        """Return the time of a ring over so many devices: 1 pass gathers or scatters, 2 reduce for all."""
+        if devices < 2:
+            return 0.0
+        rate = self.network if spans_nodes else self.link
+        return passes * (devices - 1) * (num_bytes / devices / rate + self.hop)
+
+
+_COSTLY = (
+    "gelu", "exp", "tanh", "softmax", "silu", "sigmoid", "erf", "pow", "log", "sqrt", "norm", "sin", "cos", "cumsum",
+)  # fmt: skip
+
+
+def is_costly(name: str) -> bool:
+    return any(word in name for word in _COSTLY)
+
+
+def at(curve: Curve, size: float) -> float:
+    """Return the rate at a size, between those measured by the logarithm of the size."""
+    sizes = [known for known, _ in curve]
+    index = bisect.bisect_left(sizes, size)
+    if index == 0:
+        return curve[0][1]
+    if index == len(curve):
+        return curve[-1][1]
+    (low, at_low), (high, at_high) = curve[index - 1], curve[index]
+    share = math.log(size / low) / math.log(high / low)
+    return at_low * (at_high / at_low) ** share
+
+
+def speed_of(sheet: DeviceSheet) -> DeviceSpeed:
+    """Return the speed that a data sheet leads to expect."""
+    tf32 = sheet.peaks.get("tf32", sheet.peaks["fp32"])
+    peaks = {dtype: sheet.peaks.get(kind, tf32) for dtype, kind in _FORMATS.items()}
+    peaks[torch.float32] = sheet.peaks["fp32"] if torch.get_float32_matmul_precision() == "highest" else tf32
+    return DeviceSpeed(
+        name=sheet.title,
+        source="data sheet",
+        kind="cuda",
+        memory=sheet.memory,
+        per_node=sheet.per_node,
+        products={dtype: ((1.0, peak * REACHED["products"]),) for dtype, peak in peaks.items()},
+        attention={"forward": 0.75, "backward": 0.6},
+        moves=((1.0, sheet.bandwidth * REACHED["memory"]),),
+        costly=1.0,
+        launch=_LAUNCH,
+        link=sheet.link * REACHED["links"],
+        network=sheet.network * REACHED["links"],
+        hop=_HOP,
+        peaks=peaks,
+    )
+
+
+def speeds() -> dict[str, str]:
+    """Return all devices that a plan may name, with their titles."""
+    return {**{name: sheet.title for name, sheet in device_sheets().items()}, "cpu": f"this machine's {cpu_name()}"}
+
+
+def measure_cpu(dtype: torch.dtype = torch.float32) -> DeviceSpeed:
+    """Return what this machine's processor does with the threads that torch has now, measured in about two seconds.
+
+    One thread is timed by its processor time, which other programs do not lengthen; several by the clock.
+    """
+    clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
+    curve = tuple((2.0 * n**3, 2.0 * n**3 / _fastest(_product(n, dtype), clock)) for n in (16, 32, 64, 128, 256, 512))
+    elements = (2**10, 2**13, 2**16, 2**19, 2**22)
+    sums = [(12.0 * n, _fastest(_sum(n), clock)) for n in elements]
+    launch = min(seconds for _, seconds in sums) * 0.8
+    moves = tuple((size, size / max(seconds - launch, 1e-7)) for size, seconds in sums)
+    wide = 2**19
+    costly = _fastest(_gelu(wide), clock) / (wide * 8.0 / at(moves, wide * 8.0))
+    products = {torch.float32: curve, dtype: curve}
+    forward, backward = _attention_shares(curve, clock, dtype)
+    copied = _fastest(_copy(2**22), clock)
+    return DeviceSpeed(
+        name=cpu_name(),
+        source="measured",
+        kind="cpu",
+        memory=memory_limit(torch.device("cpu")),
+        per_node=2**10,
+        products=products,
+        attention={"forward": forward, "backward": backward},
+        moves=moves,
+        costly=max(1.0, costly),
+        launch=launch,
+        link=2**24 / copied / 4,
+        network=2**24 / copied / 4,
+        hop=1e-4,
+        peaks={},
+    )
+
+
+def _fastest(work: Callable[[], object], clock: Callable[[], float], budget: float = 0.06) -> float:
+    """Return the seconds of one call, in the fastest of several turns: whatever disturbs delays."""
+    work()
+    started = clock()
+    work()
+    once = max(clock() - started, 1e-6)
+    calls = max(1, int(budget / 8 / once))
+    turns = []
+    for _ in range(8):
+        started = clock()
+        for _ in range(calls):
+            work()
+        turns.append((clock() - started) / calls)
+    return min(turns)
+
+
+def _product(n: int, dtype: torch.dtype) -> Callable[[], object]:
+    a, b = torch.randn(n, n).to(dtype), torch.randn(n, n).to(dtype)
+    return lambda: torch.mm(a, b)
+
+
+def _sum(n: int) -> Callable[[], object]:
+    a, b = torch.randn(n), torch.randn(n)
+    return lambda: a + b
+
+
+def _copy(n: int) -> Callable[[], object]:
+    a, b = torch.randn(n), torch.empty(n)
+    return lambda: b.copy_(a)
+
+
+def _gelu(n: int) -> Callable[[], object]:
+    a = torch.randn(n)
+    return lambda: F.gelu(a)
+
+
+def _attention_shares(curve: Curve, clock: Callable[[], float], dtype: torch.dtype) -> tuple[float, float]:
+    """Return which share of a product's rate attention reaches, forward and backward."""
+    batch, heads, length, width = 4, 4, 128, 32
+    q, k, v = (torch.randn(batch, heads, length, width, dtype=dtype, requires_grad=True) for _ in range(3))
+
+    def forward() -> torch.Tensor:
+        return F.scaled_dot_product_attention(q, k, v)
+
+    def both() -> object:
+        return torch.autograd.grad(forward().sum(), (q, k, v))
+
+    flops = 4.0 * batch * heads * length**2 * width
+    rate = at(curve, flops)
+    first = _fastest(forward, clock)
+    second = max(_fastest(both, clock) - first, 1e-7)
+    return min(1.0, flops / first / rate), min(1.0, 2 * flops / second / rate)

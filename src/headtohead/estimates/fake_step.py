@@ -1,0 +1,310 @@
+"""Replay the parts of a training step with fake tensors, which have shapes and no numbers: what each part saves, what
+it holds at its peak, and which operations it does.
+
+Blocks that are alike are replayed once, so that eighty layers cost no more than two. Everything is replayed for two and
+for three rows and is a line between them; rows longer than `LONGEST` are replayed at three shorter lengths and follow
+their parabola, which is exact for attention and for whatever reads a token at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from headtohead.architectures.architecture import Architecture
+from headtohead.architectures.ledger import Ledger
+from headtohead.architectures.vocabulary_heads import VocabularyHead
+from headtohead.components.block import Block
+from headtohead.components.component import Context
+from headtohead.data.batches.batch import IGNORED, Batch
+from headtohead.estimates.step_figures import GRADIENTS, LEFT, OUTPUT, PEAK, SAVED, Figures, StepPart, combined
+from headtohead.estimates.work_meter import WorkMeter
+from headtohead.tasks.chunked_cross_entropy import CHUNK_ELEMENTS, Workspace
+from headtohead.tasks.task import Task
+from headtohead.training.loop.precision import Precision
+
+LONGEST = 8192
+"""Tokens of a row that is replayed as it is."""
+_LENGTHS = (2048, 4096, 8192)
+_ROWS = (2, 3)
+_MANY_ROWS = 2**20
+_CPU = torch.device("cpu")
+
+
+class StepReplay:
+    """The parts of the training step of a model without memory, on rows like those of a batch."""
+
+    def __init__(
+        self, model: Architecture, task: Task, batch: Batch, costs: Ledger, precision: Precision, *, device: str = "cpu"
+    ) -> None:
+        """The model has no weights left after this that anybody could use; `device` is the type of the one planned
+        for, whose buffers are larger or smaller."""
+        self._model, self._task, self._batch, self._precision = model, task, batch, precision
+        self._costs, self._device = costs, device
+        self._losses: dict[int, Figures] = {}
+        self._scored_share = _scored_share(batch)
+        model.train()
+        _forget_values(model)
+
+    @cached_property
+    def parts(self) -> tuple[StepPart, ...]:
+        """Return the parts before the loss: the ends, then all kinds of blocks."""
+        length = self._length
+        if length <= LONGEST:
+            return self._parts_at(length)
+        weights = [_lagrange(length, own) for own in _LENGTHS]
+        at_lengths = [self._parts_at(own) for own in _LENGTHS]
+        return tuple(_joined(same, weights) for same in zip(*at_lengths, strict=True))
+
+    def loss_at(self, rows: int) -> Figures:
+        """Return the figures of the head with its loss: exact while the logits fit a chunk, then a line."""
+        first = self._first_chunked
+        if rows <= 2 * first:
+            return self._loss_replayed(rows)
+        return combined(
+            [(2 - rows / first, self._loss_replayed(first)), (rows / first - 1, self._loss_replayed(2 * first))]
+        )
+
+    def _loss_replayed(self, rows: int) -> Figures:
+        if rows not in self._losses:
+            task = deepcopy(self._task).train()
+            with _fake(self._precision):
+                batch = _resized(self._batch, rows, self._length)
+                with self._passing_blocks({}), torch.no_grad():
+                    output = self._model.features(**batch.inputs())
+                self._losses[rows] = self._loss(task, batch, output)
+        return self._losses[rows]
+
+    @cached_property
+    def _first_chunked(self) -> int:
+        """Return the first number of rows whose logits take several chunks."""
+        head = self._model.head
+        if not isinstance(head, VocabularyHead):
+            return _MANY_ROWS
+        chunk = CHUNK_ELEMENTS.get(self._device, CHUNK_ELEMENTS["cpu"])
+        scored = max(1.0, self._scored_share * max(1, self._length))
+        return max(2, math.ceil(2 * chunk / (scored * head.weight.shape[0])))
+
+    @property
+    def _length(self) -> int:
+        return self._batch.tokens.shape[1] if self._batch.tokens is not None else 0
+
+    def _parts_at(self, length: int) -> tuple[StepPart, ...]:
+        two, three = (self._captured(rows, length) for rows in _ROWS)
+        parts = [StepPart(self._model, ("",), two.ends, three.ends)]
+        alike: dict[object, list[str]] = defaultdict(list)
+        for path in two.blocks:
+            alike[self._signature(path, two)].append(path)
+        for same in alike.values():
+            block = self._model.get_submodule(same[0])
+            replays = [
+                [self._block(block, one.blocks[same[0]], recompute_mixers=again) for one in (two, three)]
+                for again in (False, True)
+            ]
+            once, again = replays
+            parts.append(StepPart(block, tuple(same), once[0], once[1], (again[0], again[1])))
+        return tuple(parts)
+
+    def _signature(self, path: str, capture: _Capture) -> object:
+        """Return what blocks must share to be alike: classes, shapes of weights and inputs, and costs."""
+        block = self._model.get_submodule(path)
+        types = tuple((name, type(module)) for name, module in block.named_modules())
+        shapes = tuple((name, weight.shape, weight.requires_grad) for name, weight in block.named_parameters())
+        rows = tuple((row.kind, row.costs) for row in self._costs.rows if row.path.startswith(f"{path}."))
+        return types, shapes, capture.blocks[path][0].shape, rows
+
+    def _captured(self, rows: int, length: int) -> _Capture:
+        """Return what the blocks read, and the figures of all but them and the loss."""
+        blocks: dict[str, tuple[Tensor, Context]] = {}
+        with _fake(self._precision):
+            batch = _resized(self._batch, rows, length)
+            with self._passing_blocks(blocks):
+                ends = self._measured(lambda: self._model.features(**batch.inputs()), self._model)
+        if blocks:
+            ends[LEFT, None] = 0.0  # what the blocks read is still held here
+        return _Capture(blocks, ends)
+
+    @contextmanager
+    def _passing_blocks(self, noted: dict[str, tuple[Tensor, Context]]) -> Iterator[None]:
+        """Have the blocks hand on what they read, noted by their paths."""
+        blocks = {path: module for path, module in self._model.named_modules() if isinstance(module, Block)}
+        for path, block in blocks.items():
+            block.forward = _passing(path, noted)  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            for block in blocks.values():
+                del block.forward
+
+    def _loss(self, task: Task, batch: Batch, output: Tensor) -> Figures:
+        if hasattr(task, "workspace"):
+            task.workspace = Workspace(CHUNK_ELEMENTS.get(self._device))
+        leaf = output.detach().requires_grad_()
+        self._model.features = lambda **_: leaf  # type: ignore[method-assign]
+        try:
+            return self._measured(lambda: task.loss(self._model, batch).total, self._model, leaf)
+        finally:
+            del self._model.features
+
+    def _block(self, block: nn.Module, given: tuple[Tensor, Context], *, recompute_mixers: bool) -> Figures:
+        with _fake(self._precision):
+            x, context = given
+            leaf = x.detach().requires_grad_()
+            own = _with_gradients(context)
+            return self._measured(lambda: block(leaf, own, recompute_mixers=recompute_mixers), block, leaf, own)
+
+    def _measured(self, forward: Callable[[], Tensor], module: nn.Module, *given: object) -> Figures:
+        """Return the figures of a forward pass and its backward pass."""
+        meter = WorkMeter(
+            self._scored_share, [*module.parameters(), *module.buffers(), *self._model.buffers(), *_all(given)]
+        )
+        with meter:
+            output = forward()
+            saved = meter.bytes()
+            meter.phase = "backward"
+            out_bytes = _size(output)
+            if output.requires_grad:
+                gradient = torch.empty_like(output)
+                torch.autograd.backward([output], [gradient])
+                del gradient
+            del output
+            left, peak = meter.bytes(), meter.peak
+        weights = [weight for weight in module.parameters() if weight.grad is not None]
+        gradients = sum(_size(weight.grad) for weight in weights if weight.grad is not None)
+        of_inputs = sum(_size(tensor.grad) for tensor in _all(given) if tensor.is_leaf and tensor.grad is not None)
+        for tensor in (*weights, *_all(given)):
+            tensor.grad = None
+        figures = {
+            SAVED: saved, OUTPUT: out_bytes, PEAK: peak, GRADIENTS: gradients,
+            LEFT: max(0, left - gradients - of_inputs),
+        }  # fmt: skip
+        return Figures({**{(name, None): float(value) for name, value in figures.items()}, **meter.work})
+
+
+@dataclass(frozen=True)
+class _Capture:
+    blocks: Mapping[str, tuple[Tensor, Context]]
+    """What each reads."""
+    ends: Figures
+
+
+def _size(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+@contextmanager
+def _fake(precision: Precision) -> Iterator[None]:
+    with ExitStack() as stack:
+        stack.enter_context(_MODE)
+        stack.enter_context(precision.on("cpu").autocast("cpu"))
+        yield
+
+
+_MODE = FakeTensorMode(allow_non_fake_inputs=True)
+
+
+def _forget_values(model: nn.Module) -> None:
+    """Replace all weights and buffers by fake ones of the processor; a weight that is used twice stays one."""
+    made: dict[int, Tensor] = {}
+
+    def fake(tensor: Tensor) -> Tensor:
+        if id(tensor) not in made:
+            empty = torch.empty(tensor.shape, dtype=tensor.dtype, device=_CPU)
+            is_weight = isinstance(tensor, nn.Parameter)
+            made[id(tensor)] = nn.Parameter(empty, requires_grad=tensor.requires_grad) if is_weight else empty
+        return made[id(tensor)]
+
+    originals = []
+    with _MODE:
+        for module in model.modules():
+            for held in (module._parameters, module._buffers):
+                for name, tensor in held.items():
+                    if tensor is not None:
+                        originals.append(tensor)
+                        held[name] = fake(tensor)  # type: ignore[assignment]
+
+
+def _resized(batch: Batch, rows: int, length: int) -> Batch:
+    """Return a fake batch of the same kind with so many rows of so many tokens."""
+    own = batch.tokens.shape[1] if batch.tokens is not None else 0
+
+    def resized(tensor: Tensor) -> Tensor:
+        shape = [length if own and size == own and axis else size for axis, size in enumerate(tensor.shape)]
+        if shape and shape[0] == batch.num_samples:
+            shape[0] = rows
+        return torch.empty(shape, dtype=tensor.dtype, device=_CPU)
+
+    questions = None if batch.questions is None else batch.questions[:1] * rows
+    return replace(batch.map(resized), questions=questions)
+
+
+def _passing(path: str, blocks: dict[str, tuple[Tensor, Context]]) -> Callable[..., Tensor]:
+    """Return a forward pass that notes what the block reads, and hands it on."""
+
+    def forward(x: Tensor, context: Context, *, recompute_mixers: bool = False) -> Tensor:
+        del recompute_mixers
+        blocks[path] = (x, context)
+        return x
+
+    return forward
+
+
+def _with_gradients(context: Context) -> Context:
+    """Return the context with leaves in place of what a model would differentiate."""
+    changed = {}
+    if context.memory is not None:
+        changed["memory"] = context.memory.detach().requires_grad_()
+    if context.bias is not None and context.encoding is not None and context.encoding.bias_learns:
+        changed["bias"] = context.bias.detach().requires_grad_()
+    return replace(context, **changed)  # type: ignore[arg-type]
+
+
+def _all(given: object) -> Iterator[Tensor]:
+    """Yield all tensors in tuples and in the fields of records."""
+    if isinstance(given, Tensor):
+        yield given
+    elif isinstance(given, list | tuple):
+        for part in given:
+            yield from _all(part)
+    elif is_dataclass(given):
+        for field in fields(given):
+            yield from _all(getattr(given, field.name))
+
+
+def _scored_share(batch: Batch) -> float:
+    if batch.targets is None:
+        return 1.0
+    return float((batch.targets != IGNORED).double().mean())
+
+
+def _lagrange(length: int, own: int) -> float:
+    weight = 1.0
+    for other in _LENGTHS:
+        if other != own:
+            weight *= (length - other) / (own - other)
+    return weight
+
+
+def _joined(same: tuple[StepPart, ...], weights: list[float]) -> StepPart:
+    """Return one part at a length, from those at others."""
+
+    def at(figures: list[Figures]) -> Figures:
+        return combined(list(zip(weights, figures, strict=True)))
+
+    first = same[0]
+    recomputed = None
+    if first.recomputed is not None:
+        again = [part.recomputed for part in same if part.recomputed is not None]
+        recomputed = (at([two for two, _ in again]), at([three for _, three in again]))
+    return replace(
+        first, two=at([part.two for part in same]), three=at([part.three for part in same]), recomputed=recomputed
+    )

@@ -1,0 +1,152 @@
+"""A run in a few lines: what lists show, filters read and sorts compare, without the whole record in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headtohead.metrics import Direction
+from headtohead.records.headline import headline_of
+from headtohead.records.record import RunRecord
+
+CHOICES = "choices"
+"""Their names hold no dots: model/mixer stands for itself."""
+UNREADABLE = "unreadable"
+"""The status of a run whose record cannot be read."""
+
+
+class ConfigSection:
+    """One section of a configuration, by dotted names; runs that share it share this object: read it, never write."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = values
+        self._by_ending: dict[str, str | None] = {}
+
+    def ending(self, name: str) -> str | None:
+        """Return the first field whose last part is the name: model.d_model for d_model."""
+        if name not in self._by_ending:
+            ends = (f".{name}", f"/{name}")
+            self._by_ending[name] = next((key for key in self.values if key.endswith(ends)), None)
+        return self._by_ending[name]
+
+
+@dataclass
+class RunSummary:
+    """One run as lists show it; None where its record does not say."""
+
+    path: str
+    """The run folder."""
+    id: str
+    name: str = ""
+    arm: str = ""
+    """As its study calls it; outside studies its name."""
+    seed: int = 0
+    group: str = "default"
+    study: str | None = None
+    trial: int | None = None
+    share: float = 1.0
+    job_type: str = "train"
+    tags: list[str] = field(default_factory=list)
+    notes: str | None = None
+    status: str = "running"
+    """As in the record, but `interrupted` where its process is gone, and `unreadable` where the record is damaged."""
+    reason: str | None = None
+    started: str | None = None
+    stage: str | None = None
+    metric: str | None = None
+    value: float | None = None
+    """The result, `metric` measured on `stage`."""
+    baseline: float | None = None
+    """The score of a model that learned nothing."""
+    direction: Direction = "min"
+    selected_by: str = "loss"
+    max_steps: int | None = None
+    costs: dict[str, float | None] = field(default_factory=dict)
+    """parameters, flops_per_token, tokens_per_second, samples_per_second, peak_memory_bytes."""
+    progress: dict[str, float] = field(default_factory=dict)
+    """step, epoch, tokens, flops, seconds."""
+    results: dict[str, float] = field(default_factory=dict)
+    """All results by stage and name: test/loss."""
+    latest: Mapping[str, float | None] = field(default_factory=dict)
+    """The last logged value of each metric, where somebody follows the run; None where it is no number."""
+    sections: Sequence[ConfigSection] = field(default=(), repr=False)
+    """The configuration by its sections."""
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Return the configuration by dotted names: model.d_model; a choice by its group: model/mixer."""
+        return {name: value for section in self.sections for name, value in section.values.items()}
+
+    def setting(self, name: str) -> Any:
+        """Return one value of the configuration by its dotted name; None where there is none."""
+        return next((section.values[name] for section in self.sections if name in section.values), None)
+
+
+def summary_of(record: RunRecord, path: str) -> RunSummary:
+    """Return the summary of a record."""
+    summary = bare_summary(record, path)
+    summary.sections = [ConfigSection(dict(flattened_config({name: part}))) for name, part in record.config.items()]
+    return summary
+
+
+def bare_summary(record: RunRecord, path: str) -> RunSummary:
+    """Return the summary of a record without the sections of its configuration."""
+    stage, metric, value = headline_of(record)
+    position, totals, speed = record.place, record.costs.get("totals", {}), record.throughput
+    name = record.name or record.id
+    trainer = record.config.get("trainer")
+    return RunSummary(
+        path=path,
+        id=record.id,
+        name=name,
+        arm=position.arm or name,
+        seed=record.seed if position.seed is None else position.seed,
+        group=record.group,
+        study=position.study,
+        trial=position.trial,
+        share=position.share,
+        job_type=record.job_type,
+        tags=record.tags,
+        notes=record.notes,
+        status=record.status,
+        reason=record.reason,
+        started=record.timing.started,
+        stage=stage,
+        metric=metric,
+        value=value,
+        baseline=record.baseline(stage, metric) if stage and metric else None,
+        direction=record.selection.direction,
+        selected_by=record.selection.metric,
+        max_steps=trainer.get("max_steps") if isinstance(trainer, Mapping) else None,
+        costs={
+            "parameters": totals.get("parameters"),
+            "flops_per_token": totals.get("training_flops_per_token"),
+            "tokens_per_second": speed.get("tokens_per_second"),
+            "samples_per_second": speed.get("samples_per_second"),
+            "peak_memory_bytes": speed.get("peak_memory_bytes"),
+        },
+        progress=dict(vars(record.progress)),
+        results={
+            f"{stage}/{name}": result for stage, results in record.metrics.items() for name, result in results.items()
+        },
+    )
+
+
+def unreadable(path: str, reason: str) -> RunSummary:
+    """Return the summary of a run whose record cannot be read."""
+    name = Path(path).name
+    return RunSummary(path=path, id=name, name=name, arm=name, status=UNREADABLE, reason=reason)
+
+
+def flattened_config(config: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield dotted names with plain values; lists in one piece."""
+    for name, value in config.items():
+        path = f"{before}{name}"
+        if path == CHOICES and isinstance(value, Mapping):
+            yield from ((str(group), choice) for group, choice in value.items())
+        elif isinstance(value, Mapping) and value:
+            yield from flattened_config(value, f"{path}.")
+        else:
+            yield path, value

@@ -1,0 +1,156 @@
+"""Plans beside what a step really holds, beside the ledger, and beside each other."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import torch
+
+from headtohead.cli import main
+from headtohead.config.compose.composition import compose_checked
+from headtohead.config.errors import ConfigurationError
+from headtohead.estimates.device_speed import speed_of, speeds
+from headtohead.estimates.layouts import Layout, layout_of, layouts
+from headtohead.estimates.plan import Plan, RunPlanner, parsed_devices, plan
+from headtohead.estimates.step_figures import SAVED
+from headtohead.estimates.step_times import TimedModel
+from headtohead.training.parallel.device_sheets import device_sheets
+from headtohead.training.tensor_meter import TensorMeter, living_tensors
+
+SMALL = [
+    "model.d_model=32", "model.num_layers=3", "model.num_heads=2", "data.num_train=64", "data.num_validation=8",
+    "data.num_test=8", "data.context_length=64", "data.batch_size=16", "data.tokenizer=char", "trainer.threads=1",
+    "trainer.accelerator=cpu", "tracking=none",
+]  # fmt: skip
+CASES = {
+    "plain": [],
+    "apart": ["data.packing=stream", "optimizer=lion"],
+    "recomputed": ["checkpointing=full"],
+    "mixers recomputed": ["checkpointing=attention", "trainer.accumulate=2"],
+    "recurrent": ["model/mixer=retention", "model/position=none", "model/feedforward=swiglu"],
+    "masked": ["model=encoder_only", "task=masked_lm"],
+}
+
+
+def composed(*overrides: str) -> dict[str, Any]:
+    return compose_checked("train", [*SMALL, *overrides])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bytes_of_a_step_are_within_five_percent_of_what_a_meter_sees(case: str) -> None:
+    config = composed(*CASES[case])
+    before = living_tensors()
+    trained = TimedModel(config)
+    trained.train(1)
+    with TensorMeter(living_tensors(), ignored=before) as meter:
+        trained.train(1)
+    runs, layout = RunPlanner(config, "cpu"), layout_of(config)
+    rows = -(-runs.batch.num_samples // layout.accumulate)
+    assert runs.layout_costs.memory(layout, rows).total == pytest.approx(meter.peak, rel=0.05)
+
+
+@pytest.mark.parametrize("mixer", ["softmax_attention", "retention", "mamba2"])
+def test_blocks_save_what_the_ledger_declares(mixer: str) -> None:
+    runs = RunPlanner(composed(f"model/mixer={mixer}", "model/position=none"), "cpu")
+    (blocks,) = runs.layout_costs.kinds_of_blocks
+    assert len(blocks.paths) == 3, "blocks that are alike are replayed once"
+    declared = sum(row.costs.activation_bytes for row in runs.costs.rows if row.path.startswith("stack.blocks.0."))
+    for rows in (1, 2, 7):
+        assert blocks.at(rows).of(SAVED) == pytest.approx(rows * declared, rel=1e-2)
+
+
+@pytest.fixture(scope="module")
+def eight() -> Plan:
+    return plan(composed("model.num_heads=4"), "h100x8", price=2.0, tokens=1e9)
+
+
+def find(planned: Plan, **fields: Any) -> Any:
+    (found,) = (
+        each for each in planned.layouts if all(getattr(each.layout, name) == value for name, value in fields.items())
+    )
+    return found
+
+
+def test_shards_hold_less_and_recomputing_saves_less(eight: Plan) -> None:
+    copies, shards = (
+        find(eight, sharding=kind, tensor_parallel=1, recomputed="none").memory for kind in ("ddp", "full")
+    )
+    assert copies.weights == pytest.approx(8 * shards.weights) and copies.optimizer == pytest.approx(
+        8 * shards.optimizer
+    )
+    saved = [find(eight, sharding="ddp", recomputed=kind).memory.activations for kind in ("none", "every_k", "full")]
+    assert saved == sorted(saved, reverse=True) and saved[0] > saved[-1]
+
+
+def test_time_and_cost_follow_from_the_step(eight: Plan) -> None:
+    best = eight.best
+    assert best is not None and best.step is not None and best.price is not None
+    assert best.hours * 3600 == pytest.approx(best.step.total * eight.steps)
+    assert best.price == pytest.approx(best.hours * 8 * 2.0)
+    assert eight.tokens >= 1e9 and best.hours == min(each.hours for each in eight.layouts if each.fits)
+    assert json.loads(json.dumps(eight.to_dict()))["best"] == list(best.overrides)
+
+
+def test_layouts_that_cannot_be_are_refused_by_the_sentence_of_training(eight: Plan) -> None:
+    divided = find(eight, tensor_parallel=8, recomputed="none")
+    assert not divided.fits and "model.num_heads=4" in divided.reason
+
+
+def test_what_a_plan_says_to_type_has_that_layout(eight: Plan) -> None:
+    for each in eight.layouts:
+        if each.fits:
+            words = [word for word in each.overrides if not word.startswith("trainer.devices")]
+            config = composed("model.num_heads=4", *words, f"trainer.devices={each.layout.devices}")
+            assert layout_of(config).sharding == each.layout.sharding
+            assert layout_of(config).shards == each.layout.shards
+
+
+def test_a_device_too_small_for_the_model_is_said_to_be() -> None:
+    runs = RunPlanner(composed(), "cuda")
+    speed = speed_of(device_sheets()["t4"])
+    planned = runs.planned(Layout(), speed, 1000.0, steps=1, price=None)
+    assert planned.reason == "one row does not fit" and planned.memory is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("h100x8", ("h100-sxm", 8)),
+        ("H100", ("h100-sxm", 1)),
+        ("mi300x", ("mi300x", 1)),
+        ("mi300x x 16", ("mi300x", 16)),
+        ("rtx4090", ("rtx4090", 1)),
+        ("rtx4090x2", ("rtx4090", 2)),
+        ("cpux2", ("cpu", 2)),
+    ],
+)
+def test_devices_are_read_as_people_write_them(text: str, expected: tuple[str, int]) -> None:
+    assert parsed_devices(text) == expected
+
+
+def test_an_unknown_device_is_refused_with_one_that_is_near() -> None:
+    with pytest.raises(ConfigurationError, match="h100"):
+        parsed_devices("h10x8")
+
+
+@pytest.mark.parametrize("name", sorted(device_sheets()))
+def test_every_device_has_a_source_and_can_be_planned_for(name: str) -> None:
+    sheet = device_sheets()[name]
+    assert sheet.source.startswith("https://") and name in speeds()
+    speed = speed_of(sheet)
+    assert speed.memory > 2**33 and speed.link > 0 and speed.products[torch.float32][0][1] > 1e12
+
+
+def test_layouts_of_several_machines_include_groups_of_one() -> None:
+    kinds = {layout.sharding for layout in layouts(16, 8)}
+    assert kinds == {"ddp", "full", "grad_op", "hybrid"}
+    assert {layout.shards for layout in layouts(16, 8) if layout.sharding == "hybrid"} == {8}
+
+
+def test_the_command_lists_devices_and_wants_some(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--devices"]) == 0 and "h100-sxm" in capsys.readouterr().out
+    assert main(["plan"]) == 2 and "--on h100x8" in capsys.readouterr().err
+    assert main(["plan", "--on", "l4x2", "--price", "1", *SMALL]) == 0
+    assert "the cheapest that fits" in capsys.readouterr().out

@@ -1,0 +1,141 @@
+"""Commands of this project in processes that have its modules already: each is forked, within milliseconds, from one
+that has imported them and done nothing else, and so is what it starts by command. A fresh interpreter costs seconds of
+processor time, which say nothing about what the command does; where they are the question, tests start one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import weakref
+from collections.abc import Mapping, Sequence
+from functools import cache
+from multiprocessing import forkserver, get_context
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NoReturn
+
+import psutil
+
+from nursery import begin
+from waiting import PATIENCE
+
+MODULES = [
+    "warm_commands",
+    "headtohead.api",
+    "headtohead.cli.run_summary",
+    "headtohead.cli.study",
+    "headtohead.cli.sweep",
+    "headtohead.cli.train",
+    "headtohead.training.run",
+    "torch._dynamo",
+]
+
+
+class WarmCommand:
+    """A running `h2h`, which answers like a `subprocess.Popen`."""
+
+    def __init__(
+        self,
+        arguments: Sequence[str | Path],
+        *,
+        output: Path,
+        errors: Path | None = None,
+        folder: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        first: str = "",
+        program: Path | None = None,
+    ) -> None:
+        """`output` is added to, with the errors if they have no file of their own. `first` is a program that
+        the process runs before the command, and `program` a file that it runs in place of `h2h`."""
+        self.args = ["h2h", *map(str, arguments)]
+        _start_server()
+        job = {
+            "files": (str(output.absolute()), str((errors or output).absolute())),
+            "folder": str((folder or Path.cwd()).absolute()),
+            "environment": {**(os.environ if environment is None else environment), "OMP_NUM_THREADS": "1"},
+            "first": first,
+        }
+        words = self.args[1:]
+        command = [sys.executable, *([str(program), *words] if program else ["-m", "headtohead", *words])]
+        self._process: BaseProcess = get_context("forkserver").Process(target=_run, args=(command, job))
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def wait(self, timeout: float = PATIENCE) -> int:
+        self._process.join(timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired(self.args, timeout)
+        return self.returncode
+
+    def started(self) -> list[psutil.Process]:
+        """Return the running commands that it started."""
+        return [command for nursery in psutil.Process(self.pid).children() for command in nursery.children()]
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def h2h(
+    *arguments: str | Path,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    first: str = "",
+    program: Path | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, with what it said."""
+    with TemporaryDirectory() as place:
+        output, errors = Path(place, "output"), Path(place, "errors")
+        command = WarmCommand(
+            arguments,
+            output=output,
+            errors=errors,
+            folder=folder,
+            environment=environment,
+            first=first,
+            program=program,
+        )
+        code = command.wait()
+        return subprocess.CompletedProcess(command.args, code, output.read_text(), errors.read_text())
+
+
+@cache
+def _start_server() -> None:
+    """Start multiprocessing's server, whose processes compute in one thread whatever they are told: the threads of
+    OpenMP do not come along where a process is forked, which then waits for them for ever."""
+    server = forkserver._forkserver  # type: ignore[attr-defined]
+    server._stop()  # one that others may have started
+    get_context("forkserver").set_forkserver_preload(MODULES)
+    limit = os.environ.get("OMP_THREAD_LIMIT")
+    os.environ["OMP_THREAD_LIMIT"] = "1"
+    try:
+        server.ensure_running()
+    finally:
+        del os.environ["OMP_THREAD_LIMIT"]
+        if limit is not None:
+            os.environ["OMP_THREAD_LIMIT"] = limit
+
+
+def _run(command: Sequence[str], job: Mapping[str, Any]) -> NoReturn:
+    os.setsid()
+    files = [os.open(name, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644) for name in (os.devnull, *job["files"])]
+    for finalizer in list(weakref.finalize._registry):  # type: ignore[attr-defined]
+        finalizer.detach()  # the temporary folders of the server are not this process's to remove
+    begin(command, files, job["environment"], job["folder"], job["first"])
