@@ -23,10 +23,31 @@ if TYPE_CHECKING:
     from headtohead.api.written_study import WrittenStudy as Study
 
 __all__ = [
-    "Study", "bench", "build_model", "build_parts", "check", "choices", "compare", "compose", "describe_data", "doctor",
-    "embed", "evaluate", "export", "generate", "inspect", "load_run", "match", "plan", "probe", "read_record", "runs", "study", "sweep",
+    "Study",
+    "bench",
+    "build_model",
+    "build_parts",
+    "check",
+    "choices",
+    "compare",
+    "compose",
+    "describe_data",
+    "doctor",
+    "embed",
+    "evaluate",
+    "export",
+    "generate",
+    "inspect",
+    "load_run",
+    "match",
+    "plan",
+    "probe",
+    "read_record",
+    "runs",
+    "study",
+    "sweep",
     "train",
-]  # fmt: skip
+]
 
 
 def __getattr__(name: str) -> Any:
