@@ -10,8 +10,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from headtohead.lazy_packages import install
-
 if TYPE_CHECKING:
     from headtohead.api.comparing import compare
     from headtohead.api.configurations import build_model, build_parts, choices, compose, inspect
@@ -24,13 +22,32 @@ if TYPE_CHECKING:
     from headtohead.api.training import load_run, read_record, train
     from headtohead.api.written_study import WrittenStudy as Study
 
-install()
-
 __all__ = [
-    "Study", "bench", "build_model", "build_parts", "check", "choices", "compare", "compose", "describe_data", "doctor",
-    "embed", "evaluate", "export", "generate", "inspect", "load_run", "match", "plan", "probe", "read_record", "runs",
-    "study", "sweep", "train",
-]  # fmt: skip
+    "Study",
+    "bench",
+    "build_model",
+    "build_parts",
+    "check",
+    "choices",
+    "compare",
+    "compose",
+    "describe_data",
+    "doctor",
+    "embed",
+    "evaluate",
+    "export",
+    "generate",
+    "inspect",
+    "load_run",
+    "match",
+    "plan",
+    "probe",
+    "read_record",
+    "runs",
+    "study",
+    "sweep",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

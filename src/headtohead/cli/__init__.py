@@ -19,6 +19,7 @@ from headtohead.cli.terminal import LostOutputError, drop_output, error_line, fl
 from headtohead.config.errors import unknown
 from headtohead.config.trust import trusting
 from headtohead.errors import UsageError
+from headtohead.lazy_packages import install
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("train", "one run: compose, train, record"),
@@ -59,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0: done; 1: the run failed; 2: refused; 130: interrupted."""
     if arguments is None:
         _collect_garbage_rarely()
+        install()  # in processes of our own alone: who imports the package has everything as its makers wrote it
         open_closed_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
