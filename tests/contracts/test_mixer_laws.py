@@ -19,6 +19,7 @@ VARIANTS: dict[str, list[dict]] = {
         {"head_width": 6, "num_kv_heads": 2, "output_bias": False},
     ],
     "forgetting_attention": [{"num_kv_heads": 2, "head_width": 6, "bias": False, "qk_norm": True}],
+    "differential_attention": [{"num_kv_heads": 2, "head_width": 6, "qk_norm": True, "subtracted": 0.3}],
     "gated_attention": [{"num_kv_heads": 2, "head_width": 6, "bias": False, "qk_norm": True}],
     "sink_attention": [{"num_kv_heads": 2, "head_width": 6, "qk_norm": True}],
     "sliding_window": [{"window": 3}, {"window": 4, "num_kv_heads": 2, "head_width": 6, "qk_norm": True}],

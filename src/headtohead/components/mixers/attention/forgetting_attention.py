@@ -81,7 +81,7 @@ class ForgettingAttention(SoftmaxAttention):
 
     def full_bias(self, q: Float[Tensor, "B H L E"], context: Context) -> Float[Tensor, "#B #H #L M"] | None:
         """Return the bias of the queries themselves, without the channels that read what was forgotten."""
-        return super().full_bias(q[..., : self.head_width], context)
+        return super().full_bias(q[..., : self.head_width].contiguous(), context)
 
     def read(
         self,

@@ -292,7 +292,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         k: Float[Tensor, "B G M E"],
         v: Float[Tensor, "B G M K"],
         bias: Float[Tensor, "#B #H #L M"] | None,
-    ) -> Float[Tensor, "B H L K"]:
+    ) -> Float[Tensor, "B P L W"]:
         """Return what the last L of M tokens read."""
         length, num_keys = q.shape[2], k.shape[2]
         is_prompt = length == num_keys and length > 1

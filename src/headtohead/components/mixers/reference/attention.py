@@ -8,6 +8,7 @@ from torch import Tensor
 
 from headtohead.components.component import Context
 from headtohead.components.mixers.attention.bigbird import BigBird
+from headtohead.components.mixers.attention.differential_attention import DifferentialAttention
 from headtohead.components.mixers.attention.forgetting_attention import ForgettingAttention
 from headtohead.components.mixers.attention.gated_attention import GatedAttention
 from headtohead.components.mixers.attention.linformer import Linformer
@@ -80,6 +81,28 @@ class ReferenceForgettingAttention(ForgettingAttention):
                 own = bias if bias.shape[2] == 1 else bias[:, :, position, None]
                 scores = scores + own[..., :seen]
             rows.append(_softmax(scores).to(v.dtype) @ v[:, :, :seen])
+        return self.emit(merge_heads(torch.cat(rows, dim=2)), x)
+
+
+class ReferenceDifferentialAttention(DifferentialAttention):
+    """The same parameters; every query weighs the keys of both heads of a pair, and subtracts."""
+
+    def forward(self, x: Float[Tensor, "B L D"], context: Context) -> Float[Tensor, "B L D"]:
+        q, k, v = self.project(x, context)
+        heads = torch.arange(self.num_heads, device=x.device) // (self.num_heads // self.num_kv_heads)
+        pairs, bias, rows = self.num_heads // 2, self.full_bias(q, context), []
+        k, v = k[:, heads], torch.cat((v[:, heads[:pairs]], v[:, heads[pairs:]]), dim=-1)
+        for position in range(x.shape[1]):
+            num_keys = position + 1 if self.causal else x.shape[1]
+            scores = self.scale * (q[:, :, position, None] @ k[:, :, :num_keys].mT)
+            if bias is not None:
+                own = bias if bias.shape[2] == 1 else bias[:, :, position, None]
+                scores = scores + own[..., :num_keys]
+            weights = _softmax(scores)
+            first, second = (weights[:, half] @ v[:, :, :num_keys] for half in (slice(pairs), slice(pairs, None)))
+            y = first - self.share().to(v.dtype) * second
+            size = (y.square().mean(-1, keepdim=True) + self.norm_eps).sqrt()
+            rows.append((1.0 - self.subtracted) * y / size)
         return self.emit(merge_heads(torch.cat(rows, dim=2)), x)
 
 
