@@ -27,6 +27,9 @@ VARIANTS: dict[str, list[dict]] = {
     "bigbird": [{"block_size": 2, "num_random": 1}],
     "strided": [{"window": 2, "stride": 3, "dilation": 2}],
     "low_rank": [{"rank": 3, "bias": False}],
+    "latent_attention": [
+        {"head_width": 6, "content_width": 4, "value_width": 5, "latent_width": 3, "query_latent_width": 7},
+    ],
     "linformer": [{"rank": 4}, {"rank": 3, "share_key_value": True}],
     "lstm": [{"bias": False}],
     "short_conv": [{"kernel": 3, "bias": False}, {"kernel": 7, "start": "identity"}],

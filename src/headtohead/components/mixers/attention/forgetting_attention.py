@@ -16,7 +16,6 @@ from headtohead.components.mixers.attention.softmax_attention import (
     Fused,
     KeyValueState,
     SoftmaxAttention,
-    attend,
     merge_heads,
 )
 from headtohead.components.precision import at_least_float32
@@ -82,20 +81,6 @@ class ForgettingAttention(SoftmaxAttention):
     def full_bias(self, q: Float[Tensor, "B H L E"], context: Context) -> Float[Tensor, "#B #H #L M"] | None:
         """Return the bias of the queries themselves, without the channels that read what was forgotten."""
         return super().full_bias(q[..., : self.head_width].contiguous(), context)
-
-    def read(
-        self,
-        q: Float[Tensor, "B H L E"],
-        k: Float[Tensor, "B G M E"],
-        v: Float[Tensor, "B G M K"],
-        *,
-        bias: Float[Tensor, "#B #H #L M"] | None,
-        causal: bool,
-        dropout: float,
-    ) -> Float[Tensor, "B H L K"]:
-        v = F.pad(v, (0, q.shape[-1] - v.shape[-1]))
-        y = attend(q, k, v, bias=bias, causal=causal, scale=self.scale, dropout=dropout)
-        return y[..., : self.head_width]
 
     def initial_state(self, batch_size: int, max_length: int, *, device: torch.device, dtype: torch.dtype) -> State:
         state = super().initial_state(batch_size, max_length, device=device, dtype=dtype)

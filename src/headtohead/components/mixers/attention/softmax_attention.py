@@ -26,8 +26,8 @@ FUSED_ATTENTION = "fused attention"
 
 
 def attend(
-    q: Float[Tensor, "B H L K"],
-    k: Float[Tensor, "B G M K"],
+    q: Float[Tensor, "B H L E"],
+    k: Float[Tensor, "B G M E"],
     v: Float[Tensor, "B G M K"],
     *,
     bias: Float[Tensor, "#B #H #L M"] | None,
@@ -36,6 +36,9 @@ def attend(
     dropout: float,
 ) -> Float[Tensor, "B H L K"]:
     """Return softmax(scale q k^T + bias) v by the fused kernel; a row that may attend nowhere gives zero."""
+    if narrower := q.shape[-1] - v.shape[-1]:  # the kernel takes one width
+        wide = attend(q, k, F.pad(v, (0, narrower)), bias=bias, causal=causal, scale=scale, dropout=dropout)
+        return wide[..., : v.shape[-1]]
     grouped = k.shape[1] != q.shape[1]
     if grouped and not takes_groups(q.device.type, q.dtype.itemsize, has_bias=bias is not None):
         k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))
@@ -152,6 +155,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
                 f"num_kv_heads={heads.num_kv_heads} does not divide num_heads={num_heads}: choose a divisor"
             )
         self.d_model, self.head_width, self.causal, self.dropout = d_model, width, causal, dropout
+        self.value_width = width
         self.scale = width**-0.5 if heads.scale is None else heads.scale
         output_bias = heads.bias if heads.output_bias is None else heads.output_bias
         self.query = ScoreLinear(d_model, num_heads * width, bias=heads.bias)
@@ -308,7 +312,7 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
             self,
             forward_flops=2 * n * d * (2 * inner + 2 * kv) + scores,
             state_elements=2 * n * kv,
-            activation_bytes=self._saved_bytes(query),
+            activation_bytes=self.saved_bytes(query),
         )
 
     def extra(self, query: CostQuery) -> tuple[int, int]:
@@ -316,12 +320,12 @@ class SoftmaxAttention(Mixer, HasAttentionMaps):
         del query
         return 0, 0
 
-    def _saved_bytes(self, query: CostQuery) -> int:
+    def saved_bytes(self, query: CostQuery) -> int:
         """Count the tokens; queries, keys, values and outputs as the kernel takes and gives them, with one number for
         each query or with all weights; a copy of the merged heads where they are no view; and what norms save."""
         n, heads, groups = query.length, self.num_heads, self.num_kv_heads
         keys, channels = self.extra(query)
-        inner, wide, has_bias = heads * self.head_width, heads * (self.head_width + channels), query.biased_heads > 0
+        inner, wide, has_bias = heads * self.value_width, heads * (self.head_width + channels), query.biased_heads > 0
         if query.explicit_attention:
             shared, of_four_bytes = wide, 0
             saved = n * (wide + inner) + heads * n * (n + keys)

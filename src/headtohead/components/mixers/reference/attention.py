@@ -11,6 +11,7 @@ from headtohead.components.mixers.attention.bigbird import BigBird
 from headtohead.components.mixers.attention.differential_attention import DifferentialAttention
 from headtohead.components.mixers.attention.forgetting_attention import ForgettingAttention
 from headtohead.components.mixers.attention.gated_attention import GatedAttention
+from headtohead.components.mixers.attention.latent_attention import LatentAttention
 from headtohead.components.mixers.attention.linformer import Linformer
 from headtohead.components.mixers.attention.longformer import Longformer
 from headtohead.components.mixers.attention.low_rank import LowRank
@@ -104,6 +105,10 @@ class ReferenceDifferentialAttention(DifferentialAttention):
             size = (y.square().mean(-1, keepdim=True) + self.norm_eps).sqrt()
             rows.append((1.0 - self.subtracted) * y / size)
         return self.emit(merge_heads(torch.cat(rows, dim=2)), x)
+
+
+class ReferenceLatentAttention(ReferenceSoftmaxAttention, LatentAttention):
+    """The same parameters; every query meets keys that are made for its head."""
 
 
 class ReferenceLowRank(ReferenceSoftmaxAttention, LowRank):
